@@ -1,0 +1,151 @@
+//! What was seen, kept and lost: nothing disappears without a line here.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a record was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossReason {
+    /// The CPU's ring was full: the reader did not keep up.
+    RingFull,
+    /// The hook was entered on a CPU that was already inside it (the kernel skips it: `recursion_misses`).
+    Nested,
+    /// The kernel had no memory for the flow's state.
+    NoMemory,
+    /// The recording could not be written (disk full) or did not keep up.
+    Recording,
+    /// A face (page, screen) did not keep up; recordings are not touched by it.
+    Face,
+}
+
+impl LossReason {
+    /// Every reason.
+    pub const ALL: [LossReason; 5] = [
+        LossReason::RingFull,
+        LossReason::Nested,
+        LossReason::NoMemory,
+        LossReason::Recording,
+        LossReason::Face,
+    ];
+
+    /// The word used in recordings and on screens.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossReason::RingFull => "ring-full",
+            LossReason::Nested => "nested",
+            LossReason::NoMemory => "no-memory",
+            LossReason::Recording => "recording",
+            LossReason::Face => "face",
+        }
+    }
+
+    /// The reason of that name.
+    pub fn from_name(name: &str) -> Option<LossReason> {
+        LossReason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+}
+
+/// One CPU's account since the start. `seen == kept + lost` once the source is quiet; while it runs, what
+/// lies in the ring is seen and not yet kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CpuAccount {
+    /// Which CPU; `None` for what the kernel counts for all of them together.
+    pub cpu: Option<u16>,
+    /// Records that were due: hook runs for chosen flows, less those merged into a later sample by the density.
+    pub seen: u64,
+    /// Records that reached user space.
+    pub kept: u64,
+    /// Records that did not, by reason; reasons with 0 may be left out.
+    pub lost: Vec<(LossReason, u64)>,
+    /// Hook runs merged into a later sample by the density: not lost, their counts are in that sample.
+    pub thinned: u64,
+}
+
+impl CpuAccount {
+    /// All that was lost.
+    pub fn lost_total(&self) -> u64 {
+        self.lost.iter().map(|(_, n)| n).sum()
+    }
+}
+
+/// The account of a source since its start.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Account {
+    /// When it was drawn up, `CLOCK_MONOTONIC`, nanoseconds.
+    pub mono_ns: u64,
+    /// Wall time minus monotonic time at that moment, nanoseconds (Unix epoch).
+    pub wall_offset_ns: i64,
+    /// By CPU.
+    pub cpus: Vec<CpuAccount>,
+}
+
+impl Account {
+    /// Records that were due.
+    pub fn seen(&self) -> u64 {
+        self.cpus.iter().map(|c| c.seen).sum()
+    }
+
+    /// Records that reached user space.
+    pub fn kept(&self) -> u64 {
+        self.cpus.iter().map(|c| c.kept).sum()
+    }
+
+    /// Records that did not.
+    pub fn lost(&self) -> u64 {
+        self.cpus.iter().map(CpuAccount::lost_total).sum()
+    }
+
+    /// Hook runs merged by the density.
+    pub fn thinned(&self) -> u64 {
+        self.cpus.iter().map(|c| c.thinned).sum()
+    }
+
+    /// Losses by reason over all CPUs, without zeros.
+    pub fn lost_by_reason(&self) -> Vec<(LossReason, u64)> {
+        LossReason::ALL
+            .into_iter()
+            .map(|reason| {
+                let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
+                (reason, lost.map(|(_, n)| n).sum())
+            })
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Account {
+    /// `seen 1204 = kept 1200 + lost 4 (ring-full 4); 51200 more merged by density`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seen {} = kept {} + lost {}", self.seen(), self.kept(), self.lost())?;
+        let lost = self.lost_by_reason();
+        if !lost.is_empty() {
+            let words: Vec<String> = lost.iter().map(|(r, n)| format!("{} {n}", r.name())).collect();
+            write!(f, " ({})", words.join(", "))?;
+        }
+        if self.thinned() > 0 {
+            write!(f, "; {} more merged by density", self.thinned())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_reads_as_a_sum() {
+        let cpu = |cpu, seen, kept, lost| CpuAccount {
+            cpu: Some(cpu),
+            seen,
+            kept,
+            lost: vec![(LossReason::RingFull, lost)],
+            thinned: 5,
+        };
+        let account = Account { cpus: vec![cpu(0, 10, 8, 2), cpu(1, 5, 5, 0)], ..Default::default() };
+        assert_eq!(
+            account.to_string(),
+            "seen 15 = kept 13 + lost 2 (ring-full 2); 10 more merged by density"
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! The words every room of Yuzuri speaks: a [`Flow`], an [`Event`] with its [`Snapshot`] of the
+//! connection, the [`Reason`] for it and the [`Place`] in the kernel where it happened, the
+//! [`Account`] of what was seen, kept and lost, and the recording format that carries them.
+//!
+//! ```
+//! use yuzuri_trace::{CaState, Event, Kind, Marks};
+//!
+//! let mut event = Event::default();
+//! event.kind = Kind::State;
+//! event.ca_state = CaState::Recovery;
+//! event.marks.insert(Marks::SACK);
+//! assert_eq!(event.kind.name(), "state");
+//! assert_eq!(event.snapshot.in_flight(), 0);
+//! ```
+//!
+//! See also: [`Session`] (where and how a stream was taken), [`Item`] (what flows through the house),
+//! `docs/recording-format.md`.
+
+mod account;
+mod event;
+mod flow;
+mod place;
+mod session;
+
+pub use account::{Account, CpuAccount, LossReason};
+pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Snapshot};
+pub use flow::{Flow, FlowId, Owner, Role};
+pub use place::Place;
+pub use session::{Density, Hook, HookState, Session, Setting, Source};
+
+use std::sync::Arc;
+
+/// One thing that flows from a source (kernel, polling, recording) to the sinks (recording, page, screen).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// A flow was seen for the first time, or something about its identity became known or changed.
+    Flow(Arc<Flow>),
+    /// A sample or an event of a flow. Its `Flow` comes before it, unless that very record was lost.
+    Event(Event),
+    /// What was seen, kept and lost since the start; once a second and at the end.
+    Account(Arc<Account>),
+    /// The filter or the density was changed.
+    Setting(Arc<Setting>),
+}
+
+/// A batch of items in the order in which the source gave them. Events of one flow are in order of time;
+/// events of flows on different CPUs may be out of order by as much as one reading interval (10 ms).
+pub type Batch = Arc<Vec<Item>>;

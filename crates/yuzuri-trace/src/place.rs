@@ -1,0 +1,80 @@
+//! Where in the kernel something happened.
+
+use std::collections::HashMap;
+use std::sync::{OnceLock, RwLock};
+
+/// A kernel function or tracepoint, by name: small to copy, cheap to compare.
+///
+/// Names are kept for the life of the process, at most [`Place::MOST`] of them; later ones become
+/// [`Place::UNKNOWN`], so that no input can make the table grow without bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Place(u16);
+
+struct Table {
+    names: Vec<&'static str>,
+    ids: HashMap<&'static str, u16>,
+}
+
+fn table() -> &'static RwLock<Table> {
+    static TABLE: OnceLock<RwLock<Table>> = OnceLock::new();
+    TABLE.get_or_init(|| RwLock::new(Table { names: vec![""], ids: HashMap::from([("", 0)]) }))
+}
+
+impl Place {
+    /// Nobody knows where.
+    pub const UNKNOWN: Place = Place(0);
+    /// How many names are kept.
+    pub const MOST: usize = 4096;
+    /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below 64).
+    pub const LONGEST: usize = 128;
+
+    /// The place of that name.
+    pub fn named(name: &str) -> Place {
+        let lock = table();
+        if let Some(&id) = lock.read().unwrap_or_else(|e| e.into_inner()).ids.get(name) {
+            return Place(id);
+        }
+        let mut table = lock.write().unwrap_or_else(|e| e.into_inner());
+        if let Some(&id) = table.ids.get(name) {
+            return Place(id);
+        }
+        if table.names.len() >= Self::MOST || name.len() > Self::LONGEST {
+            return Place::UNKNOWN;
+        }
+        let id = table.names.len() as u16;
+        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        table.names.push(name);
+        table.ids.insert(name, id);
+        Place(id)
+    }
+
+    /// The name: a kernel function such as `tcp_enter_loss`, a tracepoint such as `tcp:tcp_probe`, `sock_diag`
+    /// for what was polled; empty where unknown.
+    pub fn name(self) -> &'static str {
+        table().read().unwrap_or_else(|e| e.into_inner()).names.get(self.0 as usize).copied().unwrap_or("")
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_back() {
+        let place = Place::named("tcp_enter_loss");
+        assert_eq!(place.name(), "tcp_enter_loss");
+        assert_eq!(place, Place::named("tcp_enter_loss"));
+        assert_ne!(place, Place::named("tcp_enter_cwr"));
+    }
+
+    #[test]
+    fn an_overlong_name_is_unknown() {
+        assert_eq!(Place::named(&"x".repeat(Place::LONGEST + 1)), Place::UNKNOWN);
+    }
+}

@@ -1,0 +1,121 @@
+//! Where and how a stream of items was taken.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Where items come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// BPF programs in the kernel: a record at each event.
+    Events,
+    /// `sock_diag` polling: what happened between two polls shows only as a difference.
+    Sampled,
+}
+
+/// How many samples a flow gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Density {
+    /// One at every ACK.
+    EveryAck,
+    /// At most one in this many nanoseconds, plus every change of state, ssthresh or congestion control.
+    Interval {
+        /// The interval.
+        ns: u64,
+    },
+}
+
+impl Default for Density {
+    fn default() -> Self {
+        Density::Interval { ns: 1_000_000 }
+    }
+}
+
+impl Density {
+    /// The least distance of two samples of a flow; zero at every ACK.
+    pub fn interval(self) -> Duration {
+        match self {
+            Density::EveryAck => Duration::ZERO,
+            Density::Interval { ns } => Duration::from_nanos(ns),
+        }
+    }
+}
+
+impl std::fmt::Display for Density {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Density::EveryAck => f.write_str("every ACK"),
+            Density::Interval { ns } => write!(f, "{:?}", Duration::from_nanos(*ns)),
+        }
+    }
+}
+
+/// Whether a hook is in use.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookState {
+    /// Attached.
+    Used,
+    /// Not attached.
+    Missing {
+        /// Why, in the kernel's or our own words.
+        why: String,
+        /// What gives the same information instead, or what is not seen without it.
+        instead: String,
+    },
+}
+
+/// A place in the kernel where we listen, or would.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Hook {
+    /// Its name, such as `tp_btf/tcp_probe`.
+    pub name: String,
+    /// What it tells.
+    pub tells: String,
+    /// Whether it is in use.
+    pub state: HookState,
+}
+
+/// Where and how a stream was taken: written at the head of each recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Version of Yuzuri.
+    pub yuzuri: String,
+    /// Host name.
+    pub host: String,
+    /// Kernel release and version (`uname -rv`).
+    pub kernel: String,
+    /// Processor architecture (`uname -m`).
+    pub machine: String,
+    /// Event by event, or polled.
+    pub source: Source,
+    /// Samples per flow at the start.
+    pub density: Density,
+    /// The filter at the start, as text; empty for all flows.
+    pub filter: String,
+    /// What was hooked and what could not be.
+    pub hooks: Vec<Hook>,
+    /// Wall time at the start, nanoseconds since the Unix epoch.
+    pub started_unix_ns: i64,
+    /// `CLOCK_MONOTONIC` at the start, nanoseconds.
+    pub started_mono_ns: u64,
+}
+
+impl Session {
+    /// Wall time minus monotonic time at the start, nanoseconds.
+    pub fn wall_offset_ns(&self) -> i64 {
+        self.started_unix_ns.wrapping_sub(self.started_mono_ns as i64)
+    }
+}
+
+/// A change of filter or density while watching.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// When it took effect, `CLOCK_MONOTONIC`, nanoseconds.
+    pub mono_ns: u64,
+    /// The filter as text; empty for all flows.
+    pub filter: String,
+    /// Samples per flow.
+    pub density: Density,
+}

@@ -1,0 +1,1 @@
+//! The live page: HTTP, server-sent events, and the page itself.
