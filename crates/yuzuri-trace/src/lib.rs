@@ -18,12 +18,14 @@
 
 mod account;
 mod event;
+mod filter;
 mod flow;
 mod place;
 mod session;
 
 pub use account::{Account, CpuAccount, LossReason};
 pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Snapshot};
+pub use filter::{End, Filter, FilterError, Prefix};
 pub use flow::{Flow, FlowId, Owner, Role};
 pub use place::Place;
 pub use session::{Density, Hook, HookState, Session, Setting, Source};

@@ -1,1 +1,13 @@
-//! The live model of flows that every face shows: a table, and histories that thin but keep extremes.
+//! The live model of flows that every face shows: a [`Book`] with a row per flow, their [`History`] that thins
+//! with age but keeps extremes, and the [`text`] forms of quantities.
+//!
+//! Nothing here does I/O or has a clock of its own: time is the time of the items (`CLOCK_MONOTONIC` of the
+//! machine that was watched), so a replay shows exactly what the live view showed.
+
+mod book;
+mod history;
+mod rate;
+pub mod text;
+
+pub use book::{Book, Limits, Logged, Row, SortKey, Tally};
+pub use history::{Bucket, History, Level};

@@ -1,0 +1,307 @@
+//! Which flows: the one syntax for the command line, the page and recordings.
+
+use crate::Flow;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An address prefix; IPv4 is held as IPv4 also where it was written as an IPv4-mapped IPv6 address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    /// The address; bits beyond `len` are zero.
+    pub addr: IpAddr,
+    /// How many leading bits count: 0-32 for IPv4, 0-128 for IPv6.
+    pub len: u8,
+}
+
+impl Prefix {
+    /// Whether `addr` lies in the prefix.
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        match (self.addr, addr) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => mask(a.to_bits().into(), 32, self.len) == mask(b.to_bits().into(), 32, self.len),
+            (IpAddr::V6(a), IpAddr::V6(b)) => mask(a.to_bits(), 128, self.len) == mask(b.to_bits(), 128, self.len),
+            _ => false,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Prefix> {
+        let (addr, len) = match text.split_once('/') {
+            Some((addr, len)) => (addr, Some(len.parse::<u8>().ok()?)),
+            None => (text, None),
+        };
+        let mut addr: IpAddr = addr.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+        let mut len = len;
+        if let IpAddr::V6(v6) = addr
+            && let Some(v4) = v6.to_ipv4_mapped()
+            && len.is_none_or(|l| l >= 96)
+        {
+            addr = IpAddr::V4(v4);
+            len = len.map(|l| l - 96);
+        }
+        let (bits, most) = match addr {
+            IpAddr::V4(a) => (u128::from(a.to_bits()), 32),
+            IpAddr::V6(a) => (a.to_bits(), 128),
+        };
+        let len = len.unwrap_or(most);
+        if len > most {
+            return None;
+        }
+        let bits = mask(bits, most, len);
+        let addr = match addr {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
+            IpAddr::V6(_) => IpAddr::V6(bits.into()),
+        };
+        Some(Prefix { addr, len })
+    }
+}
+
+fn mask(bits: u128, width: u8, len: u8) -> u128 {
+    if len == 0 { 0 } else { bits & (u128::MAX << (width - len)) }
+}
+
+impl std::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whole = if self.addr.is_ipv4() { 32 } else { 128 };
+        if self.len == whole { write!(f, "{}", self.addr) } else { write!(f, "{}/{}", self.addr, self.len) }
+    }
+}
+
+/// Which end of the flow a port or address term looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Either end.
+    Either,
+    /// This end.
+    Local,
+    /// The other end.
+    Remote,
+}
+
+impl End {
+    fn prefix(self) -> &'static str {
+        match self {
+            End::Either => "",
+            End::Local => "l",
+            End::Remote => "r",
+        }
+    }
+}
+
+/// Which flows are chosen. Terms of one kind are alternatives, kinds must all hold: `port:80 port:443 netns:a`
+/// chooses flows in namespace *a* with port 80 or 443 at either end. No term at all chooses every flow.
+///
+/// ```
+/// use yuzuri_trace::Filter;
+/// let filter: Filter = "port:5201 addr:10.0.0.0/8".parse()?;
+/// assert_eq!(filter.to_string(), "port:5201 addr:10.0.0.0/8");
+/// assert!("prot:80".parse::<Filter>().is_err());
+/// # Ok::<(), yuzuri_trace::FilterError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Ports.
+    pub ports: Vec<(End, u16)>,
+    /// Address prefixes.
+    pub prefixes: Vec<(End, Prefix)>,
+    /// Process ids.
+    pub pids: Vec<u32>,
+    /// Process names, whole (`/proc/PID/comm`, at most 15 bytes).
+    pub names: Vec<String>,
+    /// Control groups: a path below the cgroup mount point (chosen with all its descendants).
+    pub cgroups: Vec<String>,
+    /// Network namespaces: a name in `/run/netns`, an inode number, or `self`.
+    pub netns: Vec<String>,
+}
+
+/// A filter that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("filter term '{term}': {why}; terms are {}", Filter::SYNTAX)]
+pub struct FilterError {
+    /// The term.
+    pub term: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Filter {
+    /// The terms in short, for help texts and errors.
+    pub const SYNTAX: &'static str =
+        "port:N, addr:ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
+    /// Most terms of one kind (the kernel side has room for as many).
+    pub const MOST_TERMS: usize = 8;
+    /// The longest text of a filter, bytes.
+    pub const LONGEST: usize = 2048;
+
+    /// Whether every flow is chosen.
+    pub fn is_empty(&self) -> bool {
+        *self == Filter::default()
+    }
+
+    /// Whether deciding needs to know a flow's process.
+    pub fn needs_owner(&self) -> bool {
+        !self.pids.is_empty() || !self.names.is_empty()
+    }
+
+    /// Whether the flow is chosen, as far as addresses, ports, process and namespace tell. Control groups form a
+    /// tree that only the kernel knows; `in_cgroup` says whether the flow's cgroup id lies below a path.
+    pub fn chooses(&self, flow: &Flow, in_cgroup: impl Fn(u64, &str) -> bool) -> bool {
+        fn any<T>(terms: &[T], holds: impl Fn(&T) -> bool) -> bool {
+            terms.is_empty() || terms.iter().any(holds)
+        }
+        let at = |end: End, local: bool, remote: bool| match end {
+            End::Either => local || remote,
+            End::Local => local,
+            End::Remote => remote,
+        };
+        let owner = flow.owner.as_ref();
+        any(&self.ports, |(end, port)| at(*end, flow.local.port() == *port, flow.remote.port() == *port))
+            && any(&self.prefixes, |(end, prefix)| {
+                at(*end, prefix.contains(flow.local.ip()), prefix.contains(flow.remote.ip()))
+            })
+            && any(&self.pids, |pid| owner.is_some_and(|o| o.pid == *pid))
+            && any(&self.names, |name| owner.is_some_and(|o| o.name == *name))
+            && any(&self.netns, |ns| flow.netns_name.as_ref() == Some(ns) || ns.parse() == Ok(flow.netns))
+            && any(&self.cgroups, |path| in_cgroup(flow.cgroup, path))
+    }
+
+    fn add(&mut self, term: &str) -> Result<(), String> {
+        let (key, value) = term.split_once(':').ok_or("no ':' in it")?;
+        if value.is_empty() {
+            return Err("nothing after ':'".into());
+        }
+        let end = match key {
+            "lport" | "laddr" => End::Local,
+            "rport" | "raddr" => End::Remote,
+            _ => End::Either,
+        };
+        let number = |what: &str, most: u32| {
+            value.parse::<u32>().ok().filter(|n| (1..=most).contains(n)).ok_or(format!("{what} is a number from 1 to {most}"))
+        };
+        fn push<T: PartialEq>(list: &mut Vec<T>, value: T) -> Result<(), String> {
+            if list.contains(&value) {
+                return Ok(());
+            }
+            if list.len() == Filter::MOST_TERMS {
+                return Err(format!("more than {} terms of this kind", Filter::MOST_TERMS));
+            }
+            list.push(value);
+            Ok(())
+        }
+        match key {
+            "port" | "lport" | "rport" => push(&mut self.ports, (end, number("a port", 65535)? as u16)),
+            "addr" | "laddr" | "raddr" => {
+                let prefix = Prefix::parse(value).ok_or("not an IPv4 or IPv6 address or prefix")?;
+                push(&mut self.prefixes, (end, prefix))
+            }
+            "pid" => push(&mut self.pids, number("a process id", u32::MAX)?),
+            "name" if value.len() > 15 => Err("the kernel keeps 15 bytes of a process name".into()),
+            "name" => push(&mut self.names, value.to_owned()),
+            "cgroup" => push(&mut self.cgroups, value.to_owned()),
+            "netns" => push(&mut self.netns, value.to_owned()),
+            _ => Err(format!("unknown kind '{key}'")),
+        }
+    }
+}
+
+impl std::str::FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Filter, FilterError> {
+        if text.len() > Filter::LONGEST {
+            let why = format!("the filter is longer than {} bytes", Filter::LONGEST);
+            return Err(FilterError { term: text.chars().take(20).collect::<String>() + "...", why });
+        }
+        let mut filter = Filter::default();
+        for term in text.split_whitespace() {
+            filter.add(term).map_err(|why| FilterError { term: term.to_owned(), why })?;
+        }
+        Ok(filter)
+    }
+}
+
+impl std::fmt::Display for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut terms = Vec::new();
+        terms.extend(self.ports.iter().map(|(end, port)| format!("{}port:{port}", end.prefix())));
+        terms.extend(self.prefixes.iter().map(|(end, prefix)| format!("{}addr:{prefix}", end.prefix())));
+        terms.extend(self.pids.iter().map(|pid| format!("pid:{pid}")));
+        terms.extend(self.names.iter().map(|name| format!("name:{name}")));
+        terms.extend(self.cgroups.iter().map(|path| format!("cgroup:{path}")));
+        terms.extend(self.netns.iter().map(|ns| format!("netns:{ns}")));
+        f.write_str(&terms.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Owner;
+    use proptest::prelude::*;
+
+    fn flow() -> Flow {
+        Flow {
+            local: "10.1.2.3:4000".parse().unwrap(),
+            remote: "[2001:db8::1]:5201".parse().unwrap(),
+            netns: 7,
+            owner: Some(Owner { pid: 12, name: "iperf3".into() }),
+            ..Flow::default()
+        }
+    }
+
+    fn chooses(text: &str) -> bool {
+        text.parse::<Filter>().unwrap().chooses(&flow(), |_, _| false)
+    }
+
+    #[test]
+    fn terms_of_one_kind_are_alternatives_and_kinds_must_all_hold() {
+        assert!(chooses(""));
+        assert!(chooses("port:80 port:5201"));
+        assert!(chooses("rport:5201 lport:9 laddr:10.0.0.0/8 pid:12 name:iperf3 netns:7"));
+        assert!(!chooses("lport:5201"));
+        assert!(!chooses("port:5201 pid:13"));
+        assert!(!chooses("laddr:2001:db8::/32"));
+        assert!(chooses("raddr:2001:db8::/32"));
+        assert!(chooses("addr:::ffff:10.1.0.0/112"));
+        assert!(!chooses("cgroup:/user.slice"));
+    }
+
+    #[test]
+    fn a_bad_term_is_named() {
+        for (text, part) in [
+            ("port:0", "a port is a number"),
+            ("port:x", "a port is a number"),
+            ("addr:10.0.0.0/33", "not an IPv4 or IPv6"),
+            ("name:", "nothing after"),
+            ("name:sixteen-bytes-xx", "15 bytes"),
+            ("foo:1", "unknown kind 'foo'"),
+            ("foo", "no ':'"),
+            ("pid:1 pid:2 pid:3 pid:4 pid:5 pid:6 pid:7 pid:8 pid:9", "more than 8"),
+        ] {
+            let error = text.parse::<Filter>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,80}") {
+            if let Ok(filter) = text.parse::<Filter>() {
+                prop_assert_eq!(filter.to_string().parse::<Filter>().unwrap(), filter);
+            }
+        }
+
+        #[test]
+        fn a_filter_comes_back_from_its_text(ports in prop::collection::vec(1u16.., 0..4), len in 0u8..=32, a: u32) {
+            let mut text: String = ports.iter().map(|p| format!("rport:{p} ")).collect();
+            text += &format!("addr:{}/{len}", Ipv4Addr::from_bits(a));
+            let filter: Filter = text.parse().unwrap();
+            prop_assert_eq!(filter.to_string().parse::<Filter>().unwrap(), filter);
+        }
+
+        #[test]
+        fn a_prefix_contains_what_shares_its_bits(a: u128, b: u128, len in 0u8..=128) {
+            let prefix = Prefix { addr: IpAddr::V6(a.into()), len };
+            let shares = len == 0 || (a ^ b) >> (128 - len) == 0;
+            prop_assert_eq!(prefix.contains(IpAddr::V6(b.into())), shares);
+        }
+    }
+}

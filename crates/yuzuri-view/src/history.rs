@@ -1,0 +1,236 @@
+//! What a flow did, at three resolutions, in bounded memory.
+
+use serde::Serialize;
+use std::collections::VecDeque;
+use yuzuri_trace::{Event, Kind, Marks};
+
+/// What happened to a flow in one stretch of time. Extremes survive every merging.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bucket {
+    /// Start of the stretch, `CLOCK_MONOTONIC`, nanoseconds.
+    pub start_ns: u64,
+    /// Time of the last event in it.
+    pub last_ns: u64,
+    /// How many events.
+    pub events: u32,
+    /// cwnd, segments: smallest, largest, last.
+    pub cwnd: (u32, u32, u32),
+    /// Last ssthresh, segments (`Snapshot::SSTHRESH_INFINITE` where none).
+    pub ssthresh: u32,
+    /// srtt, microseconds: smallest, largest, last; 0 where unmeasured.
+    pub srtt_us: (u32, u32, u32),
+    /// Largest number of segments in flight.
+    pub in_flight: u32,
+    /// Counter of acknowledged bytes at the end.
+    pub bytes_acked: u64,
+    /// Counter of received bytes at the end.
+    pub bytes_received: u64,
+    /// States of the congestion machine seen, a bit each (bit 0: Open ... bit 4: Loss).
+    pub states: u8,
+    /// Last state.
+    pub state: u8,
+    /// Marks seen.
+    pub marks: Marks,
+    /// Kinds of events seen, a bit each (bit 0: sample ...).
+    pub kinds: u16,
+    /// Segments retransmitted (counted from `Kind::Retransmit` events).
+    pub retransmits: u32,
+}
+
+impl Bucket {
+    fn new(start_ns: u64, event: &Event) -> Bucket {
+        let s = &event.snapshot;
+        Bucket {
+            start_ns,
+            last_ns: event.mono_ns,
+            events: 1,
+            cwnd: (s.cwnd, s.cwnd, s.cwnd),
+            ssthresh: s.ssthresh,
+            srtt_us: (s.srtt_us, s.srtt_us, s.srtt_us),
+            in_flight: s.in_flight(),
+            bytes_acked: s.bytes_acked,
+            bytes_received: s.bytes_received,
+            states: 1 << event.ca_state as u8 | 1 << event.ca_before as u8,
+            state: event.ca_state as u8,
+            marks: event.marks,
+            kinds: 1 << event.kind as u16,
+            retransmits: u32::from(event.kind == Kind::Retransmit),
+        }
+    }
+
+    /// Joins a later bucket to this one.
+    pub fn merge(&mut self, later: &Bucket) {
+        self.last_ns = later.last_ns;
+        self.events += later.events;
+        self.cwnd = (self.cwnd.0.min(later.cwnd.0), self.cwnd.1.max(later.cwnd.1), later.cwnd.2);
+        self.ssthresh = later.ssthresh;
+        self.srtt_us = match (self.srtt_us, later.srtt_us) {
+            ((0, ..), b) => b,
+            (a, (0, ..)) => a,
+            (a, b) => (a.0.min(b.0), a.1.max(b.1), b.2),
+        };
+        self.in_flight = self.in_flight.max(later.in_flight);
+        self.bytes_acked = self.bytes_acked.max(later.bytes_acked);
+        self.bytes_received = self.bytes_received.max(later.bytes_received);
+        self.states |= later.states;
+        self.state = later.state;
+        self.marks.insert(later.marks);
+        self.kinds |= later.kinds;
+        self.retransmits += later.retransmits;
+    }
+}
+
+/// Buckets of one width, oldest first; empty stretches have no bucket.
+#[derive(Debug, Clone)]
+pub struct Level {
+    width_ns: u64,
+    most: usize,
+    buckets: VecDeque<Bucket>,
+}
+
+impl Level {
+    /// Buckets of `width_ns`, at most `most` of them (the oldest goes first).
+    pub fn new(width_ns: u64, most: usize) -> Level {
+        Level { width_ns, most: most.max(1), buckets: VecDeque::new() }
+    }
+
+    /// Width of a bucket, nanoseconds.
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// The buckets.
+    pub fn buckets(&self) -> &VecDeque<Bucket> {
+        &self.buckets
+    }
+
+    /// Adds an event; one that is older than the last bucket counts into the last bucket.
+    pub fn push(&mut self, event: &Event) {
+        let start = event.mono_ns - event.mono_ns % self.width_ns;
+        let bucket = Bucket::new(start, event);
+        match self.buckets.back_mut() {
+            Some(last) if start <= last.start_ns => last.merge(&bucket),
+            _ => {
+                if self.buckets.len() == self.most {
+                    self.buckets.pop_front();
+                }
+                self.buckets.push_back(bucket);
+            }
+        }
+    }
+
+    /// Takes out all buckets that ended before `now_ns`: for a feed that hands each on once.
+    pub fn take_finished(&mut self, now_ns: u64) -> Vec<Bucket> {
+        let open = self.buckets.iter().rposition(|b| b.start_ns + self.width_ns <= now_ns);
+        match open {
+            Some(last) => self.buckets.drain(..=last).collect(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Width and number of buckets per level: half a minute at 32 ms, 4 minutes at 256 ms, 70 minutes at 2 s. A level
+/// begins to cost memory only when a flow lives long enough to fill it: at most about 400 kB per flow.
+const LEVELS: [(u64, usize); 3] = [(32_000_000, 1024), (256_000_000, 1024), (2_048_000_000, 2048)];
+
+/// A flow's past, finer where it is recent.
+#[derive(Debug, Clone)]
+pub struct History {
+    levels: [Level; LEVELS.len()],
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History { levels: LEVELS.map(|(width_ns, most)| Level::new(width_ns, most)) }
+    }
+}
+
+impl History {
+    /// Adds an event.
+    pub fn push(&mut self, event: &Event) {
+        for level in &mut self.levels {
+            level.push(event);
+        }
+    }
+
+    /// What happened between two times, in at most `most` buckets, from the finest level that reaches back to
+    /// `from_ns` (or as far as any level does). Extremes within each bucket are kept.
+    pub fn window(&self, from_ns: u64, to_ns: u64, most: usize) -> Vec<Bucket> {
+        let reaches = |level: &&Level| {
+            level.buckets.len() < level.most || level.buckets.front().is_some_and(|b| b.start_ns <= from_ns)
+        };
+        let level = self.levels.iter().find(reaches).unwrap_or(&self.levels[LEVELS.len() - 1]);
+        let span = to_ns.saturating_sub(from_ns).max(1);
+        let width = level.width_ns.max(span.div_ceil(most.max(1) as u64));
+        let mut out: Vec<Bucket> = Vec::new();
+        let mut group = u64::MAX;
+        let first = level.buckets.partition_point(|b| b.start_ns + level.width_ns <= from_ns);
+        for bucket in level.buckets.range(first..) {
+            if bucket.start_ns > to_ns {
+                break;
+            }
+            let this = bucket.start_ns.saturating_sub(from_ns) / width;
+            match out.last_mut() {
+                Some(last) if this == group => last.merge(bucket),
+                _ => out.push(*bucket),
+            }
+            group = this;
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use yuzuri_trace::Snapshot;
+
+    fn event(mono_ns: u64, cwnd: u32) -> Event {
+        let snapshot = Snapshot { cwnd, srtt_us: 1000 + cwnd, bytes_acked: mono_ns, ..Default::default() };
+        Event { mono_ns, snapshot, ..Default::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn extremes_and_counts_survive(values in prop::collection::vec((1u64..20_000_000, 1u32..1000), 1..500), most in 1usize..50) {
+            let mut history = History::default();
+            let mut now = 0;
+            for (gap, cwnd) in &values {
+                now += gap;
+                history.push(&event(now, *cwnd));
+            }
+            let window = history.window(0, now, most);
+            prop_assert!(window.len() <= most + 1);
+            prop_assert_eq!(window.iter().map(|b| b.events as usize).sum::<usize>(), values.len());
+            prop_assert_eq!(window.iter().map(|b| b.cwnd.1).max(), values.iter().map(|v| v.1).max());
+            prop_assert_eq!(window.iter().map(|b| b.cwnd.0).min(), values.iter().map(|v| v.1).min());
+            prop_assert_eq!(window.last().map(|b| b.bytes_acked), Some(now));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_old_times_come_from_a_coarser_level() {
+        let mut history = History::default();
+        for ms in 0..300_000u64 {
+            history.push(&event(ms * 1_000_000, 10));
+        }
+        assert!(history.levels.iter().all(|l| l.buckets.len() <= l.most));
+        let recent = history.window(290_000_000_000, 300_000_000_000, 10_000);
+        assert!(recent.len() > 300);
+        let whole = history.window(0, 300_000_000_000, 10_000);
+        assert_eq!(whole.iter().map(|b| u64::from(b.events)).sum::<u64>(), 300_000);
+    }
+
+    #[test]
+    fn finished_buckets_are_handed_on_once() {
+        let mut level = Level::new(4_000_000, 100);
+        for ms in 0..10 {
+            level.push(&event(ms * 1_000_000, 10));
+        }
+        let taken = level.take_finished(10_000_000);
+        assert_eq!(taken.iter().map(|b| b.events).collect::<Vec<_>>(), [4, 4]);
+        assert_eq!(level.take_finished(10_000_000), []);
+        assert_eq!(level.take_finished(12_000_000).len(), 1);
+    }
+}
