@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The one definition of what crosses from the kernel to user space. The Rust side uses the types that the
+ * build derives from this header's BTF and asserts the sizes again.
+ */
+#ifndef YUZURI_EVENT_H
+#define YUZURI_EVENT_H
+
+enum record_kind {
+	RECORD_ACK = 1,   /* state at tcp_probe */
+	RECORD_STATE = 2, /* ca_state set */
+	RECORD_RETRANSMIT = 3,
+	RECORD_OPEN = 4,
+	RECORD_CLOSE = 5,
+	RECORD_FLOW = 6, /* struct flow_record: identity */
+};
+
+/* Which counters. */
+enum hook {
+	HOOK_ACK,
+	HOOK_STATE,
+	HOOK_RETRANSMIT,
+	HOOK_SOCKET,
+	HOOK_FLOW, /* no hook of its own: identity records written by any of the others */
+	HOOKS,
+};
+
+/* The first seven are the bits of yuzuri_trace::Marks; above 0x100 is told by other means there. */
+enum mark {
+	MARK_DUP_ACK = 1,
+	MARK_SACK = 2,
+	MARK_DSACK = 4,
+	MARK_ECE = 8,
+	MARK_APP_LIMITED = 16,
+	MARK_SSTHRESH = 32,
+	MARK_UNDO = 0x100,       /* ssthresh rose outside Open: a reduction was undone */
+	MARK_REORDERING = 0x200, /* reord_seen grew */
+	MARK_CONTROL = 0x400,    /* another congestion control */
+	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
+	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
+};
+
+enum role {
+	ROLE_UNKNOWN,
+	ROLE_OPENED,
+	ROLE_ACCEPTED,
+};
+
+#define NO_STACK 0xffffffffu
+
+/* A sample or event. Both records are 128 bytes: two cache lines, and slots need no length. They are written
+ * straight into the ring's slot; `seq` is written last and tells the reader that the rest is there. */
+struct event_record {
+	__u64 mono_ns;
+	__u64 cookie;
+	__u64 bytes_acked;
+	__u64 bytes_received;
+	__u64 pacing_rate; /* bytes per second */
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u32 srtt_us; /* not shifted: eighths */
+	__u32 mdev_us; /* not shifted: quarters */
+	__u32 min_rtt_us;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 snd_wnd;
+	__u32 rcv_wnd;
+	__u32 wmem_queued;
+	__u32 notsent;
+	__u32 rate_delivered;
+	__u32 rate_interval_us;
+	__u32 total_retrans;
+	__u16 mss;
+	__u16 reordering;
+	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err */
+	__u8 kind;
+	__u8 ca_state; /* RECORD_STATE: the new one; RECORD_OPEN: enum role */
+	__u8 ca_before;
+	__u8 dsacks;
+	__u16 marks;
+	__u16 acks;
+	__u16 dup_acks;
+	__u16 sacks;
+	__u32 seq;
+};
+
+/* Who a flow is. `kind` and `seq` lie where struct event_record has them. */
+struct flow_record {
+	__u64 mono_ns;
+	__u64 cookie;
+	__u8 local[16]; /* IPv4 as ::ffff:a.b.c.d */
+	__u8 remote[16];
+	__u64 cgroup;
+	__u64 inode;
+	__u32 netns;
+	__u32 pid; /* 0: not known yet */
+	char name[16];
+	char control[15]; /* CUBIC needs 5; TCP_CA_NAME_MAX is 16 with its NUL */
+	__u8 undecided;   /* the filter asks for the owner, and nobody knows it yet */
+	__u16 local_port; /* host order */
+	__u16 remote_port;
+	__u32 spare;
+	__u8 kind;
+	__u8 role;
+	__u8 pad[2];
+	__u32 spare2;
+	__u32 spare3;
+	__u32 seq;
+};
+
+_Static_assert(sizeof(struct event_record) == 128, "two cache lines");
+_Static_assert(sizeof(struct flow_record) == 128, "as struct event_record");
+_Static_assert(__builtin_offsetof(struct event_record, kind) == __builtin_offsetof(struct flow_record, kind),
+	       "");
+_Static_assert(__builtin_offsetof(struct event_record, seq) == __builtin_offsetof(struct flow_record, seq), "");
+
+struct hook_counters {
+	__u64 chosen;      /* runs for chosen flows */
+	__u64 thinned;     /* of these: merged into a later sample */
+	__u64 lost_ring;   /* of these: no room in the ring */
+	__u64 lost_memory; /* no memory for the flow's state */
+};
+
+/* One per CPU, shared with user space by mmap. The producer writes `head` and the counters, the reader `tail`;
+ * each has cache lines of its own. */
+struct ring_control {
+	__u64 head;
+	__u64 pad[7];
+	struct hook_counters hooks[HOOKS];
+	__u64 pad2[4];
+	__u64 tail;
+	__u64 pad3[7];
+};
+
+_Static_assert(sizeof(struct ring_control) == 320, "whole cache lines");
+
+/* A slot of the ring. */
+union record {
+	struct event_record event;
+	struct flow_record flow;
+};
+
+#define MOST_TERMS 8 /* yuzuri_trace::Filter::MOST_TERMS */
+
+struct port_term {
+	__u16 port;
+	__u8 end; /* 0 either, 1 local, 2 remote */
+	__u8 pad;
+};
+
+struct prefix_term {
+	__u32 addr[4];
+	__u32 mask[4];
+	__u8 end;
+	__u8 pad[3];
+};
+
+/* What user space asks for. It writes the terms first and `generation` last; flows decided under an older
+ * generation are decided again at their next event. */
+struct config {
+	__u64 interval_ns; /* 0: every ACK */
+	__u32 generation;
+	__u8 ports, prefixes, pids, names, cgroups, netns;
+	__u8 pad[6];
+	struct port_term port[MOST_TERMS];
+	struct prefix_term prefix[MOST_TERMS];
+	__u32 pid[MOST_TERMS];
+	char name[MOST_TERMS][16];
+	__u64 cgroup[MOST_TERMS];
+	__u32 ns[MOST_TERMS];
+};
+
+/* Owners that user space found in /proc, by socket cookie. */
+struct owner {
+	__u32 pid;
+	char name[16];
+};
+
+#endif

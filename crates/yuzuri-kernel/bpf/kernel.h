@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The kernel's types as far as we touch them. Offsets are fixed up at load time from the running kernel's BTF
+ * (CO-RE), so one object serves every kernel since 5.19; order and gaps here mean nothing.
+ */
+#ifndef YUZURI_KERNEL_H
+#define YUZURI_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+enum { false, true };
+
+/* Values from uapi/linux/bpf.h that the helpers' header does not bring. */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1024,
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
+};
+
+#define AF_INET 2
+#define AF_INET6 10
+
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4, TCP_CLOSE = 7 };
+enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+
+#define TCPHDR_FIN 0x01
+#define TCPHDR_SYN 0x02
+#define TCPHDR_RST 0x04
+#define TCPHDR_ECE 0x40
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	union {
+		struct {
+			__be32 skc_daddr;
+			__be32 skc_rcv_saddr;
+		};
+	};
+	union {
+		struct {
+			__be16 skc_dport;
+			__u16 skc_num;
+		};
+	};
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[];
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket {
+	short type;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
+	int sk_wmem_queued;
+	int sk_err;
+	unsigned long sk_pacing_rate;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct tcp_congestion_ops {
+	char name[16];
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	__u8 icsk_ca_state : 5;
+};
+
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_options_received {
+	u16 snd_wscale : 4;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u16 tcp_header_len;
+	u64 bytes_received;
+	u64 bytes_acked;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 snd_wnd;
+	u32 rcv_wnd;
+	u32 write_seq;
+	u32 mss_cache;
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 srtt_us;
+	u32 mdev_us;
+	struct minmax rtt_min;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 total_retrans;
+	u32 reordering;
+	u32 reord_seen;
+	u32 rate_delivered;
+	u32 rate_interval_us;
+	u8 rate_app_limited : 1;
+	u8 is_sack_reneg : 1;
+	struct tcp_options_received rx_opt;
+};
+
+struct sk_buff {
+	unsigned int len;
+	unsigned char *data;
+	char cb[48];
+};
+
+struct tcp_skb_cb {
+	__u32 seq;
+	__u32 end_seq;
+	__u8 tcp_flags;
+	__u32 ack_seq;
+};
+
+#pragma clang attribute pop
+
+#endif

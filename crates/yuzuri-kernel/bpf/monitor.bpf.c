@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The monitor: typed tracepoints of TCP, each writing a record of the connection's variables into its CPU's
+ * ring. docs/monitor.md tells what each hook can and cannot see.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include "event.h"
+
+#define NULL ((void *)0)
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* ---- maps and settings ----------------------------------------------------------------------------------- */
+
+/* The rings: for each CPU `slots_per_cpu` slots in one array that user space maps. The kernel's own BPF ring
+ * buffer costs 50 ns more per record: it is shared by all CPUs behind a lock, and each record takes two helper
+ * calls. Here the place of a record is one atomic add on a line that only this CPU writes. */
+const volatile u32 slots_per_cpu = 4096; /* a power of two */
+/* False where the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the change. */
+const volatile bool state_hook = true;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, union record);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ring_control);
+} controls SEC(".maps");
+
+/* Records that may be on their way on one CPU at once: one program can be interrupted by another. */
+#define NESTING 8
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 2048);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, 12 * sizeof(u64));
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+/* What we remember of a flow; it goes with the socket. */
+struct flow {
+	u64 cookie;
+	u64 last_ns; /* of the last record */
+	const void *ca_ops;
+	u32 generation; /* of the config that it was decided under; 0: none */
+	u32 ssthresh;
+	u32 reord_seen;
+	u32 pid;
+	char name[16];
+	u16 marks; /* since the last record, as the counts */
+	u16 acks;
+	u16 dup_acks;
+	u16 sacks;
+	u8 dsacks;
+	u8 chosen;
+	u8 undecided;
+	u8 announced; /* its identity reached the ring */
+	u8 detached;  /* when announced, no file stood behind the socket yet: nobody had accepted it */
+	u8 role;
+	u8 after_rto;
+	u8 ca_state; /* at the last record */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct config config = {.generation = 1, .interval_ns = 1000000};
+
+/* From 6.2 a pointer can be declared to be of a type; before, what it points to is copied. */
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+/* ---- the ring -------------------------------------------------------------------------------------------- */
+
+static __always_inline struct ring_control *ring_control(u32 cpu)
+{
+	return bpf_map_lookup_elem(&controls, &cpu);
+}
+
+/* A slot for a record, or NULL (counted). The record becomes visible by publish(). */
+static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hook, u32 *seq)
+{
+	u64 head = *(volatile u64 *)&ring->head;
+
+	if (unlikely(head - *(volatile u64 *)&ring->tail >= slots_per_cpu - NESTING)) {
+		ring->hooks[hook].lost_ring++;
+		return NULL;
+	}
+	head = __sync_fetch_and_add(&ring->head, 1);
+	*seq = (u32)head + 1;
+	u32 slot = cpu * slots_per_cpu + ((u32)head & (slots_per_cpu - 1));
+	return bpf_map_lookup_elem(&slots, &slot);
+}
+
+static __always_inline void publish(u32 *where, u32 seq)
+{
+#ifdef __TARGET_ARCH_arm64
+	/* An exchange is the only full barrier that every BPF instruction set has. */
+	__sync_lock_test_and_set(where, seq);
+#else
+	/* x86 keeps stores in order; the compiler must, too. */
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)where = seq;
+#endif
+}
+
+/* ---- which flows ----------------------------------------------------------------------------------------- */
+
+static __always_inline void addresses(struct sock *sk, u32 local[4], u32 remote[4])
+{
+	if (sk->__sk_common.skc_family == AF_INET6) {
+		__builtin_memcpy(local, &sk->__sk_common.skc_v6_rcv_saddr, 16);
+		__builtin_memcpy(remote, &sk->__sk_common.skc_v6_daddr, 16);
+	} else {
+		local[0] = remote[0] = local[1] = remote[1] = 0;
+		local[2] = remote[2] = bpf_htonl(0xffff);
+		local[3] = sk->__sk_common.skc_rcv_saddr;
+		remote[3] = sk->__sk_common.skc_daddr;
+	}
+}
+
+/* What the filter looks at. */
+struct subject {
+	u32 local[4], remote[4];
+	u16 local_port, remote_port;
+	u32 netns;
+	u64 cgroup; /* address of the socket's struct cgroup */
+	char name[16];
+	u32 pid;
+};
+
+enum verdict {
+	LEFT_OUT,
+	CHOSEN,
+	UNDECIDED, /* but for the owner it would be chosen, and nobody knows the owner */
+};
+
+static __always_inline bool in_prefix(const u32 addr[4], const struct prefix_term *term)
+{
+	return !(((addr[0] & term->mask[0]) ^ term->addr[0]) | ((addr[1] & term->mask[1]) ^ term->addr[1]) |
+		 ((addr[2] & term->mask[2]) ^ term->addr[2]) | ((addr[3] & term->mask[3]) ^ term->addr[3]));
+}
+
+/* These four are not `static`, so that the verifier looks at each once and not at each call. */
+
+__noinline bool address_chosen(const struct subject *subject)
+{
+	bool holds = !config.ports;
+
+	if (!subject)
+		return false;
+	for (u32 i = 0; i < MOST_TERMS && i < config.ports; i++) {
+		const struct port_term *term = &config.port[i];
+		if ((term->end != 2 && term->port == subject->local_port) ||
+		    (term->end != 1 && term->port == subject->remote_port)) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !config.prefixes)
+		return holds;
+	for (u32 i = 0; i < MOST_TERMS && i < config.prefixes; i++) {
+		const struct prefix_term *term = &config.prefix[i];
+		if ((term->end != 2 && in_prefix(subject->local, term)) ||
+		    (term->end != 1 && in_prefix(subject->remote, term)))
+			return true;
+	}
+	return false;
+}
+
+__noinline bool group_wanted(u64 id)
+{
+	for (u32 i = 0; i < MOST_TERMS && i < config.cgroups; i++)
+		if (config.cgroup[i] == id)
+			return true;
+	return false;
+}
+
+__noinline bool group_chosen(const struct subject *subject)
+{
+	struct cgroup *cgroup, *ancestor;
+
+	if (!subject)
+		return false;
+	cgroup = (struct cgroup *)subject->cgroup;
+	if (!cgroup)
+		return false;
+	if (group_wanted(BPF_CORE_READ(cgroup, kn, id)))
+		return true;
+	if (!bpf_core_field_exists(cgroup->ancestors))
+		return false; /* before 6.1: the group itself only */
+	for (int level = 0; level < 16 && level < BPF_CORE_READ(cgroup, level); level++) {
+		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]))
+			return false;
+		if (group_wanted(BPF_CORE_READ(ancestor, kn, id)))
+			return true;
+	}
+	return false;
+}
+
+__noinline bool owner_chosen(const struct subject *subject)
+{
+	bool holds = !config.pids;
+
+	if (!subject)
+		return false;
+	for (u32 i = 0; i < MOST_TERMS && i < config.pids; i++) {
+		if (config.pid[i] == subject->pid) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !config.names)
+		return holds;
+	for (u32 i = 0; i < MOST_TERMS && i < config.names; i++) {
+		const u64 *name = (const u64 *)subject->name, *wanted = (const u64 *)config.name[i];
+		if (name[0] == wanted[0] && name[1] == wanted[1])
+			return true;
+	}
+	return false;
+}
+
+static __always_inline enum verdict judge(const struct subject *subject)
+{
+	bool holds = !config.netns;
+
+	for (u32 i = 0; i < MOST_TERMS && i < config.netns; i++) {
+		if (config.ns[i] == subject->netns) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !address_chosen(subject) || (config.cgroups && !group_chosen(subject)))
+		return LEFT_OUT;
+	if (!config.pids && !config.names)
+		return CHOSEN;
+	if (!subject->pid)
+		return UNDECIDED;
+	return owner_chosen(subject) ? CHOSEN : LEFT_OUT;
+}
+
+/* Decides whether the flow is chosen by the config as it stands. */
+static __noinline void decide(struct sock *sk, struct flow *flow)
+{
+	u32 generation = *(volatile u32 *)&config.generation;
+	struct subject subject = {};
+	enum verdict verdict;
+
+	if ((config.pids || config.names) && !flow->pid) {
+		struct owner *owner = bpf_map_lookup_elem(&owners, &flow->cookie);
+		if (owner) {
+			flow->pid = owner->pid;
+			__builtin_memcpy(flow->name, owner->name, sizeof(flow->name));
+		}
+	}
+	addresses(sk, subject.local, subject.remote);
+	subject.local_port = sk->__sk_common.skc_num;
+	subject.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	subject.netns = sk->__sk_common.skc_net.net->ns.inum;
+	bpf_probe_read_kernel(&subject.cgroup, sizeof(subject.cgroup), &sk->sk_cgrp_data.cgroup);
+	subject.pid = flow->pid;
+	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
+
+	verdict = judge(&subject);
+	flow->chosen = verdict == CHOSEN;
+	flow->undecided = verdict == UNDECIDED;
+	if (flow->generation != generation)
+		flow->announced = false;
+	flow->generation = generation;
+}
+
+/* Writes the flow's identity. */
+static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
+{
+	struct inet_connection_sock *icsk = (void *)bpf_skc_to_tcp_sock(sk);
+	struct ring_control *ring = ring_control(cpu);
+	struct socket *socket = sk->sk_socket;
+	struct flow_record *record;
+	u64 inode = 0;
+	u32 seq;
+
+	/* Tried again at the next event where the ring has no room. */
+	if (!ring || !icsk)
+		return;
+	ring->hooks[HOOK_FLOW].chosen++;
+	record = reserve(ring, cpu, HOOK_FLOW, &seq);
+	if (!record)
+		return;
+	if (socket) {
+		unsigned long ino = 0;
+		bpf_probe_read_kernel(&ino, sizeof(ino),
+				      (void *)socket + bpf_core_field_offset(struct socket_alloc, vfs_inode) +
+					  bpf_core_field_offset(struct inode, i_ino));
+		inode = ino;
+	}
+	record->mono_ns = bpf_ktime_get_ns();
+	record->cookie = flow->cookie;
+	addresses(sk, (u32 *)record->local, (u32 *)record->remote);
+	record->local_port = sk->__sk_common.skc_num;
+	record->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	record->cgroup = sk->sk_cgrp_data.cgroup ? sk->sk_cgrp_data.cgroup->kn->id : 0;
+	record->inode = inode;
+	record->netns = sk->__sk_common.skc_net.net->ns.inum;
+	record->pid = flow->pid;
+	__builtin_memcpy(record->name, flow->name, sizeof(record->name));
+	__builtin_memset(record->control, 0, sizeof(record->control));
+	bpf_probe_read_kernel_str(record->control, sizeof(record->control), icsk->icsk_ca_ops->name);
+	record->undecided = flow->undecided;
+	record->role = flow->role;
+	record->kind = RECORD_FLOW;
+	publish(&record->seq, seq);
+	flow->announced = true;
+	flow->detached = !socket;
+}
+
+/* Makes the state for a flow that has none yet. */
+static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!flow) {
+		struct ring_control *ring = ring_control(cpu);
+		if (ring) {
+			ring->hooks[hook].chosen++;
+			ring->hooks[hook].lost_memory++;
+		}
+		return NULL;
+	}
+	flow->cookie = bpf_get_socket_cookie(sk);
+	return flow;
+}
+
+/* The flow's state if it is chosen. */
+static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 hook)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (unlikely(!flow)) {
+		flow = new_flow(sk, cpu, hook);
+		if (!flow)
+			return NULL;
+	}
+	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided))
+		decide(sk, flow);
+	if (unlikely(!flow->announced || (flow->detached && sk->sk_socket)) &&
+	    (flow->chosen || flow->undecided))
+		announce(sk, flow, cpu);
+	return flow->chosen ? flow : NULL;
+}
+
+/* ---- a record -------------------------------------------------------------------------------------------- */
+
+static __always_inline void write_record(struct event_record *record, struct sock *sk, struct tcp_sock *tp,
+					 struct flow *flow, u64 now, u8 kind, u8 ca_state, u8 ca_before,
+					 u32 stack, u32 seq)
+{
+	u16 marks = flow->marks;
+
+	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		marks |= MARK_APP_LIMITED;
+	record->mono_ns = now;
+	record->cookie = flow->cookie;
+	record->bytes_acked = tp->bytes_acked;
+	record->bytes_received = tp->bytes_received;
+	record->pacing_rate = sk->sk_pacing_rate;
+	record->snd_cwnd = tp->snd_cwnd;
+	record->snd_ssthresh = tp->snd_ssthresh;
+	record->srtt_us = tp->srtt_us;
+	record->mdev_us = tp->mdev_us;
+	record->min_rtt_us = tp->rtt_min.s[0].v;
+	record->packets_out = tp->packets_out;
+	record->sacked_out = tp->sacked_out;
+	record->lost_out = tp->lost_out;
+	record->retrans_out = tp->retrans_out;
+	record->snd_wnd = tp->snd_wnd;
+	record->rcv_wnd = tp->rcv_wnd;
+	record->wmem_queued = sk->sk_wmem_queued;
+	record->notsent = tp->write_seq - tp->snd_nxt;
+	record->rate_delivered = tp->rate_delivered;
+	record->rate_interval_us = tp->rate_interval_us;
+	record->total_retrans = tp->total_retrans;
+	record->mss = tp->mss_cache;
+	record->reordering = tp->reordering;
+	record->stack = stack;
+	record->kind = kind;
+	record->ca_state = ca_state;
+	record->ca_before = ca_before;
+	record->marks = marks;
+	record->acks = flow->acks;
+	record->dup_acks = flow->dup_acks;
+	record->sacks = flow->sacks;
+	record->dsacks = flow->dsacks;
+	publish(&record->seq, seq);
+
+	flow->last_ns = now;
+	flow->marks = 0;
+	flow->acks = 0;
+	flow->dup_acks = 0;
+	flow->sacks = 0;
+	flow->dsacks = 0;
+}
+
+/* What differs from the last record and is worth one of its own, also between two samples. */
+static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca_before)
+{
+	const void *ca_ops = tp->inet_conn.icsk_ca_ops;
+	u32 ssthresh = tp->snd_ssthresh, reord_seen = tp->reord_seen;
+	u16 marks = 0;
+
+	if (unlikely(ssthresh != flow->ssthresh)) {
+		/* Outside Open the kernel lowers ssthresh; it only rises again when a reduction is undone
+		 * (tcp_undo_cwnd_reduction). The first look at a flow is no change. */
+		if (flow->ssthresh) {
+			marks |= MARK_SSTHRESH;
+			if (ssthresh > flow->ssthresh && flow->ca_state != TCP_CA_Open)
+				marks |= MARK_UNDO;
+		}
+		flow->ssthresh = ssthresh;
+	}
+	if (unlikely(reord_seen != flow->reord_seen)) {
+		if (flow->last_ns)
+			marks |= MARK_REORDERING;
+		flow->reord_seen = reord_seen;
+	}
+	if (unlikely(ca_ops != flow->ca_ops)) {
+		if (flow->ca_ops) {
+			marks |= MARK_CONTROL;
+			flow->announced = false;
+		}
+		flow->ca_ops = ca_ops;
+	}
+	flow->ca_state = ca_before;
+	return marks;
+}
+
+/* A record of anything but an ACK. `detail` is the new state of RECORD_STATE, the error of RECORD_CLOSE. */
+static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
+{
+	u32 hook = HOOK_SOCKET;
+	u32 cpu = bpf_get_smp_processor_id(), stack = detail, seq;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct event_record *record;
+	struct ring_control *ring;
+	struct flow *flow;
+	u8 ca_before, ca_state;
+
+	if (!tp)
+		return;
+	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT)
+		hook = kind == RECORD_STATE ? HOOK_STATE : HOOK_RETRANSMIT;
+	flow = chosen_flow(sk, cpu, hook);
+	ring = ring_control(cpu);
+	if (!flow || !ring)
+		return;
+	ring->hooks[hook].chosen++;
+	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	flow->marks |= changes(tp, flow, ca_before);
+	if (unlikely(!flow->announced))
+		announce(sk, flow, cpu);
+	ca_state = ca_before;
+	if (kind == RECORD_STATE) {
+		ca_state = flow->ca_state = detail;
+		flow->after_rto = ca_state == TCP_CA_Loss;
+		if (ca_state == TCP_CA_Loss && BPF_CORE_READ_BITFIELD(tp, is_sack_reneg))
+			flow->marks |= MARK_RENEGING;
+	} else if (kind == RECORD_RETRANSMIT) {
+		if (flow->after_rto)
+			flow->marks |= MARK_AFTER_RTO;
+		flow->after_rto = false;
+	} else if (kind == RECORD_OPEN) {
+		ca_state = flow->role;
+	}
+	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT) {
+		/* Who called tells the place in the kernel, and the reason. */
+		long id = bpf_get_stackid(ctx, &stacks, 0);
+		stack = id < 0 ? NO_STACK : (u32)id;
+	}
+	record = reserve(ring, cpu, hook, &seq);
+	if (record)
+		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
+}
+
+/* ---- the ACK --------------------------------------------------------------------------------------------- */
+
+struct sack_block {
+	u32 start, end;
+};
+
+/* A segment's options, at most 40 bytes; behind them room for wherever a broken length points. */
+struct options {
+	u8 bytes[96];
+};
+
+/* RFC 2018 and RFC 2883: what the SACK option says. Not `static`: the verifier then looks at it once, and not
+ * again in every state of its caller. */
+__noinline u32 sack_marks(const struct options *options, u32 length, u32 ack_seq)
+{
+	struct sack_block block[2];
+	const u8 *bytes;
+	u32 at = 0;
+
+	if (!options)
+		return 0;
+	bytes = options->bytes;
+	/* More options than these do not fit before a SACK block, unless somebody pads at length. */
+	for (int i = 0; i < 16 && bytes[at] != 5; i++) {
+		u32 size = bytes[at] == 1 ? 1 : bytes[(at + 1) & 63];
+		if (!bytes[at] || !size)
+			return 0;
+		at = (at + size) & 63;
+	}
+	u32 size = bytes[(at + 1) & 63];
+	if (length > 40 || bytes[at] != 5 || size < 10 || at + size > length || at > 40 - 10)
+		return 0;
+	/* Blocks are not aligned; behind the option's end `bytes` has zeros or the next option. */
+	__builtin_memcpy(block, bytes + at + 2, sizeof(block));
+	u32 start = bpf_ntohl(block[0].start), end = bpf_ntohl(block[0].end);
+	/* As tcp_check_dsack: the first block lies below the ACK, or within the second. */
+	if ((s32)(start - ack_seq) < 0)
+		return MARK_SACK | MARK_DSACK;
+	if (size >= 18 && (s32)(end - bpf_ntohl(block[1].end)) <= 0 &&
+	    (s32)(start - bpf_ntohl(block[1].start)) >= 0)
+		return MARK_SACK | MARK_DSACK;
+	return MARK_SACK;
+}
+
+struct segment {
+	u32 seq, end_seq, ack_seq;
+	u8 flags;
+};
+
+static __always_inline bool read_segment(struct sk_buff *skb, struct segment *segment)
+{
+	if (&bpf_rdonly_cast != NULL) {
+		struct tcp_skb_cb *cb = bpf_rdonly_cast(skb->cb, bpf_core_type_id_kernel(struct tcp_skb_cb));
+		segment->seq = cb->seq;
+		segment->end_seq = cb->end_seq;
+		segment->ack_seq = cb->ack_seq;
+		segment->flags = cb->tcp_flags;
+		return true;
+	}
+	const void *cb = skb->cb;
+	u8 raw[32];
+	if (bpf_probe_read_kernel(raw, sizeof(raw), cb))
+		return false;
+	segment->seq = *(u32 *)(raw + bpf_core_field_offset(struct tcp_skb_cb, seq));
+	segment->end_seq = *(u32 *)(raw + bpf_core_field_offset(struct tcp_skb_cb, end_seq));
+	segment->ack_seq = *(u32 *)(raw + bpf_core_field_offset(struct tcp_skb_cb, ack_seq));
+	segment->flags = raw[bpf_core_field_offset(struct tcp_skb_cb, tcp_flags)];
+	return true;
+}
+
+/* Notes what this segment says. */
+static __always_inline void look_at_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
+{
+	struct segment segment;
+	u32 payload, header;
+
+	if (flow->acks != 0xffff)
+		flow->acks++;
+	if (!read_segment(skb, &segment))
+		return;
+	if (unlikely(segment.flags & TCPHDR_ECE))
+		flow->marks |= MARK_ECE;
+	/* SYN and FIN each take a number of the sequence space, but no byte. */
+	payload =
+	    segment.end_seq - segment.seq - !!(segment.flags & TCPHDR_SYN) - !!(segment.flags & TCPHDR_FIN);
+	header = skb->len - payload;
+	/* As the kernel's header prediction: a header longer than usual has more options than timestamps. */
+	if (unlikely(header > tp->tcp_header_len)) {
+		/* The options are in the linear part: TCP pulled them before. */
+		struct options options = {};
+		bpf_probe_read_kernel(options.bytes, 40, skb->data + 20);
+		u32 marks = sack_marks(&options, header - 20, segment.ack_seq);
+		if (marks & MARK_SACK && flow->sacks != 0xffff)
+			flow->sacks++;
+		if (marks & MARK_DSACK && flow->dsacks != 0xff)
+			flow->dsacks++;
+		flow->marks |= marks;
+	}
+	/* RFC 5681 section 2. */
+	if (unlikely(segment.ack_seq == tp->snd_una && segment.end_seq == segment.seq && tp->packets_out &&
+		     !(segment.flags & TCPHDR_RST))) {
+		u16 window = 0;
+		bpf_probe_read_kernel(&window, sizeof(window), skb->data + 14);
+		/* A variable of its own: the macro counts the offset from where its expression begins. */
+		struct tcp_options_received *rx_opt = &tp->rx_opt;
+		u32 scale = BPF_CORE_READ_BITFIELD(rx_opt, snd_wscale);
+		if ((u32)bpf_ntohs(window) << (scale & 15) == tp->snd_wnd) {
+			flow->marks |= MARK_DUP_ACK;
+			if (flow->dup_acks != 0xffff)
+				flow->dup_acks++;
+		}
+	}
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
+{
+	u32 cpu = bpf_get_smp_processor_id(), seq;
+	struct flow *flow = chosen_flow(sk, cpu, HOOK_ACK);
+	struct event_record *record;
+	struct ring_control *ring;
+	struct tcp_sock *tp;
+	u8 kind = RECORD_ACK, ca_state, ca_before;
+	u16 marks;
+	u64 now;
+
+	if (!flow)
+		return 0;
+	ring = ring_control(cpu);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!ring || !tp)
+		return 0;
+	ring->hooks[HOOK_ACK].chosen++;
+	look_at_segment(tp, skb, flow);
+	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	ca_before = flow->last_ns ? flow->ca_state : ca_state;
+	if (!state_hook && ca_state != ca_before)
+		kind = RECORD_STATE;
+	marks = changes(tp, flow, ca_state);
+	now = bpf_ktime_get_ns();
+	if (likely(!marks && kind == RECORD_ACK && now - flow->last_ns < config.interval_ns)) {
+		ring->hooks[HOOK_ACK].thinned++;
+		return 0;
+	}
+	flow->marks |= marks;
+	if (unlikely(!flow->announced))
+		announce(sk, flow, cpu);
+	record = reserve(ring, cpu, HOOK_ACK, &seq);
+	if (record)
+		write_record(record, sk, tp, flow, now, kind, ca_state,
+			     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
+	return 0;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------- */
+
+SEC("tp_btf/tcp_cong_state_set")
+int BPF_PROG(on_state, struct sock *sk, u8 ca_state)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	/* Open is set to Open now and then; Loss is set again by each further timeout. */
+	if (tp &&
+	    (ca_state == TCP_CA_Loss || BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) != ca_state))
+		emit(ctx, sk, RECORD_STATE, ca_state);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
+{
+	emit(ctx, sk, RECORD_RETRANSMIT, 0);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_socket, struct sock *sk, int before, int after)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct flow *flow;
+
+	if (!bpf_skc_to_tcp_sock(sk))
+		return 0;
+	if (after == TCP_SYN_SENT || (before == TCP_ESTABLISHED && after == TCP_FIN_WAIT1)) {
+		/* connect() and close(): the current process is the owner. Packets cause every other change. */
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (!flow)
+			flow = new_flow(sk, cpu, HOOK_SOCKET);
+		if (!flow)
+			return 0;
+		if (after == TCP_SYN_SENT)
+			flow->role = ROLE_OPENED;
+		if (!flow->pid) {
+			flow->pid = bpf_get_current_pid_tgid() >> 32;
+			bpf_get_current_comm(flow->name, sizeof(flow->name));
+			flow->announced = false;
+		}
+		return 0;
+	}
+	if (after == TCP_ESTABLISHED && (before == TCP_SYN_SENT || before == TCP_SYN_RECV)) {
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (!flow)
+			flow = new_flow(sk, cpu, HOOK_SOCKET);
+		if (!flow)
+			return 0;
+		if (before == TCP_SYN_RECV && !flow->role)
+			flow->role = ROLE_ACCEPTED;
+		emit(ctx, sk, RECORD_OPEN, 0);
+	} else if (after == TCP_CLOSE && before != TCP_SYN_SENT && before != TCP_CLOSE) {
+		/* A listener or a socket that we never met has no state: then there is nothing to close. */
+		if (bpf_sk_storage_get(&flows, sk, 0, 0))
+			emit(ctx, sk, RECORD_CLOSE, sk->sk_err);
+	}
+	return 0;
+}

@@ -1,0 +1,400 @@
+//! The monitor: loads the BPF programs, attaches them, and turns what they write into items.
+
+use crate::abi::{self, Record};
+use crate::places::Symbols;
+use crate::reader::Reader;
+use crate::ring::Rings;
+use crate::settings;
+use crate::skel::{MonitorSkel, MonitorSkelBuilder};
+use crate::{clock, features, session};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use yuzuri_trace::{
+    Account, CpuAccount, Density, Filter, Hook, HookState, Item, LossReason, Session, Setting, Source,
+};
+
+/// What to watch and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Which flows.
+    pub filter: Filter,
+    /// How many samples of each.
+    pub density: Density,
+    /// Bytes of each CPU's ring; rounded up to a power of two records of 128 bytes. `None`: 4 MiB for up to 4 CPUs,
+    /// 16 MiB shared among more, at least 512 KiB each.
+    pub ring_bytes: Option<usize>,
+}
+
+/// Why watching could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    /// The kernel refuses BPF to us.
+    #[error(
+        "loading the kernel monitor: not permitted ({0}); run as root, or with CAP_BPF and CAP_PERFMON, or use --poll"
+    )]
+    NotPermitted(String),
+    /// The kernel has no type information.
+    #[error(
+        "loading the kernel monitor: this kernel has no BTF (/sys/kernel/btf/vmlinux is missing); \
+         it needs CONFIG_DEBUG_INFO_BTF=y, as every current distribution's kernel has; or use --poll"
+    )]
+    NoBtf,
+    /// A tracepoint without which there is nothing to see is missing.
+    #[error(
+        "loading the kernel monitor: this kernel has no typed tracepoint {0} (it needs Linux 5.8 or later); use --poll"
+    )]
+    NoTracepoint(&'static str),
+    /// The kernel refuses a program.
+    #[error(
+        "loading the kernel monitor: {0}; `yuzuri doctor` shows what this kernel offers, --poll does without"
+    )]
+    Load(String),
+    /// A filter names something that does not exist.
+    #[error("filter: {0}")]
+    Filter(String),
+}
+
+/// Messages of libbpf, kept for the error that follows them.
+static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
+
+fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
+    let mut log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
+    if log.len() < 64 * 1024 {
+        log.push_str(&message);
+    }
+}
+
+/// Runs a step of libbpf with its messages kept; on failure the most telling line goes into the error.
+fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, MonitorError> {
+    // One at a time in a process: the log is global, as is libbpf's printer.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
+    step().map_err(|error| {
+        let log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+            return MonitorError::NotPermitted(format!("{what}: {error}"));
+        }
+        let line = log.lines().rev().find(|l| !l.trim().is_empty() && !l.contains("END PROG LOAD LOG"));
+        MonitorError::Load(format!("{what}: {error} ({})", line.unwrap_or("no message").trim()))
+    })
+}
+
+/// The kernel monitor at work. Dropping it detaches and removes all that it brought into the kernel.
+pub struct Monitor {
+    // Before `skel`: the links must go first.
+    links: Vec<libbpf_rs::Link>,
+    rings: Rings,
+    skel: MonitorSkel<'static>,
+    session: Arc<Session>,
+    filter: Filter,
+    density: Density,
+    generation: u32,
+    reader: Reader,
+    account_due_ns: u64,
+    pending: Vec<Item>,
+}
+
+const ACCOUNT_NS: u64 = 1_000_000_000;
+/// An event is written at once after its time was read; only a preempted CPU takes longer.
+const SETTLE_NS: u64 = 200_000;
+
+impl Monitor {
+    /// Loads and attaches.
+    ///
+    /// # Errors
+    /// Without privilege, without BTF, or where the kernel refuses a program; see [`MonitorError`].
+    pub fn start(options: &Options) -> Result<Monitor, MonitorError> {
+        let config = settings::config(&options.filter, options.density, 1).map_err(MonitorError::Filter)?;
+        let features = features::Tracepoints::read().ok_or(MonitorError::NoBtf)?;
+        if !features.tcp_probe {
+            return Err(MonitorError::NoTracepoint("tcp:tcp_probe"));
+        }
+        let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+        let slots_per_cpu = slots(options.ring_bytes, cpus);
+
+        // The object lives as long as the process would let it: libbpf frees what is in it when `skel` is dropped,
+        // these few bytes stay.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = with_log("opening the BPF object", || MonitorSkelBuilder::default().open(object))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.slots_per_cpu = slots_per_cpu;
+            rodata.state_hook = features.tcp_cong_state_set;
+        }
+        if let Some(data) = open.maps.data_data.as_deref_mut() {
+            data.config = config;
+        }
+        open.progs.on_state.set_autoload(features.tcp_cong_state_set);
+        with_log("sizing the rings", || {
+            open.maps.slots.set_max_entries(slots_per_cpu * cpus as u32)?;
+            open.maps.controls.set_max_entries(cpus as u32)
+        })?;
+        let skel = with_log("loading the BPF programs", || open.load())?;
+        let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.controls.as_fd(), cpus, slots_per_cpu)
+            .map_err(|e| MonitorError::Load(format!("mapping the rings: {e}")))?;
+
+        let mut links = Vec::new();
+        let mut hooks = Vec::new();
+        let programs = [
+            (&skel.progs.on_ack, "tp_btf/tcp_probe", "state at each ACK, before it is processed", true, ""),
+            (
+                &skel.progs.on_state,
+                "tp_btf/tcp_cong_state_set",
+                "changes of ca_state, with place and reason",
+                features.tcp_cong_state_set,
+                "the next ACK shows the change, without its place",
+            ),
+            (&skel.progs.on_retransmit, "tp_btf/tcp_retransmit_skb", "retransmissions", true, ""),
+            (&skel.progs.on_socket, "tp_btf/inet_sock_set_state", "open, close, owner", true, ""),
+        ];
+        for (program, name, tells, there, instead) in programs {
+            let state = if there {
+                links.push(with_log(name, || program.attach())?);
+                HookState::Used
+            } else {
+                let why = "this kernel has no such tracepoint (Linux 5.19 or later has)".to_owned();
+                HookState::Missing { why, instead: instead.to_owned() }
+            };
+            hooks.push(Hook { name: name.to_owned(), tells: tells.to_owned(), state });
+        }
+        let (sender, symbols_coming) = mpsc::channel();
+        // 120,000 lines to read: not before the first event.
+        std::thread::spawn(move || sender.send(Symbols::load()));
+        hooks.push(features::stacks_hook());
+        let now = clock::mono_ns();
+        let session = session::describe(Source::Events, options.density, &options.filter, hooks);
+        Ok(Monitor {
+            links,
+            rings,
+            skel,
+            session: Arc::new(session),
+            filter: options.filter.clone(),
+            density: options.density,
+            generation: 1,
+            reader: Reader::new(symbols_coming),
+            account_due_ns: now + ACCOUNT_NS,
+            pending: Vec::new(),
+        })
+    }
+
+    /// Where and how the stream is taken.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The filter in force.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// The density in force.
+    pub fn density(&self) -> Density {
+        self.density
+    }
+
+    /// Takes over another filter and density, at once and without a gap.
+    ///
+    /// # Errors
+    /// Where the filter names a namespace or control group that does not exist; then nothing changes.
+    pub fn set(&mut self, filter: &Filter, density: Density) -> Result<(), MonitorError> {
+        let generation = self.generation.wrapping_add(1).max(1);
+        let config = settings::config(filter, density, generation).map_err(MonitorError::Filter)?;
+        let target = self.skel.maps.data_data.as_deref_mut().map(|data| &raw mut data.config);
+        let Some(target) = target else { return Err(MonitorError::Load("the config is not mapped".into())) };
+        // SAFETY: the pointer is to our mapping of the program's data section, aligned for the type. The programs read
+        // it at any time; a flow decided on half-written terms still carries the former generation and is decided
+        // again, so the generation must become visible last.
+        unsafe {
+            let before = (*target).generation;
+            target.write_volatile(abi::config { generation: before, ..config });
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            (&raw mut (*target).generation).write_volatile(generation);
+        }
+        self.generation = generation;
+        self.filter = filter.clone();
+        self.density = density;
+        self.reader.forget_undecided();
+        let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
+        self.pending.push(Item::Setting(Arc::new(setting)));
+        Ok(())
+    }
+
+    /// Takes what the kernel wrote, in order of time, and now and then an account.
+    ///
+    /// To be called every 10 ms or so; sooner where [`Monitor::fullest`] says that a ring fills up.
+    pub fn read(&mut self, out: &mut Vec<Item>) {
+        let now = clock::mono_ns();
+        self.drain(now.saturating_sub(SETTLE_NS), out);
+        self.tend(now, out);
+        if now >= self.account_due_ns {
+            self.account_due_ns = now + ACCOUNT_NS;
+            out.push(Item::Account(Arc::new(self.account())));
+        }
+    }
+
+    /// Detaches the programs and takes the rest, down to the last record, and the closing account.
+    pub fn finish(mut self, out: &mut Vec<Item>) -> Account {
+        self.links.clear();
+        // A program that runs on another CPU right now ends within microseconds; RCU waits for it when a map goes, but
+        // we want its record.
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(20);
+        loop {
+            self.drain(u64::MAX, out);
+            let account = self.account();
+            if account.seen() == account.kept() + account.lost() || std::time::Instant::now() > until {
+                self.tend(u64::MAX, out);
+                out.push(Item::Account(Arc::new(account.clone())));
+                return account;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// How full the fullest ring is, 0 to 1.
+    pub fn fullest(&self) -> f64 {
+        self.rings.fullest()
+    }
+
+    /// What was seen, kept and lost so far.
+    pub fn account(&self) -> Account {
+        let mut cpus = Vec::with_capacity(self.rings.cpus() + 1);
+        for cpu in 0..self.rings.cpus() {
+            let counters = self.rings.counters(cpu);
+            let kept = self.rings.kept(cpu);
+            if counters == Default::default() && kept == 0 {
+                continue;
+            }
+            let mut lost = vec![(LossReason::RingFull, counters.lost_ring)];
+            if counters.lost_memory > 0 {
+                lost.push((LossReason::NoMemory, counters.lost_memory));
+            }
+            cpus.push(CpuAccount {
+                cpu: Some(cpu as u16),
+                seen: counters.chosen.saturating_sub(counters.thinned),
+                kept,
+                lost,
+                thinned: counters.thinned,
+            });
+        }
+        let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
+        if nested > 0 {
+            let lost = vec![(LossReason::Nested, nested)];
+            cpus.push(CpuAccount { cpu: None, seen: nested, kept: 0, lost, thinned: 0 });
+        }
+        Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }
+    }
+
+    /// What the kernel says of our programs.
+    pub fn programs(&self) -> Vec<ProgramStats> {
+        let progs = &self.skel.progs;
+        let all = [&progs.on_ack, &progs.on_state, &progs.on_retransmit, &progs.on_socket];
+        all.into_iter()
+            .filter_map(|p| ProgramStats::read(p.name().to_string_lossy().into_owned(), p))
+            .collect()
+    }
+
+    fn drain(&mut self, until_ns: u64, out: &mut Vec<Item>) {
+        out.append(&mut self.pending);
+        let Monitor { rings, reader, skel, .. } = self;
+        let read_stack = |id: u32| {
+            let bytes =
+                skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            bytes.chunks_exact(8).filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?))).collect()
+        };
+        rings.drain(until_ns, |cpu, record| reader.take(cpu, record, read_stack, out));
+    }
+
+    fn tend(&mut self, now_ns: u64, out: &mut Vec<Item>) {
+        let Monitor { reader, skel, .. } = self;
+        reader.tend(now_ns, out, |id, owner| {
+            let mut name = [0i8; 16];
+            for (to, from) in name.iter_mut().zip(owner.name.bytes().take(15)) {
+                *to = from as i8;
+            }
+            // SAFETY: `owner` is 20 bytes of integers without padding.
+            let bytes: [u8; size_of::<abi::owner>()] =
+                unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
+            // Where this fails (no memory) the flow stays undecided: not chosen, as the filter says of unknown owners.
+            let _ = skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY);
+        });
+    }
+}
+
+fn slots(ring_bytes: Option<usize>, cpus: usize) -> u32 {
+    const RECORD: usize = size_of::<Record>();
+    let bytes = ring_bytes.unwrap_or_else(|| (16 << 20) / cpus.max(4)).max(if ring_bytes.is_some() {
+        0
+    } else {
+        512 << 10
+    });
+    // 16 is twice what may be on its way at once on one CPU; 1 GiB per CPU is more than anybody means.
+    (bytes / RECORD).clamp(16, (1 << 30) / RECORD).next_power_of_two() as u32
+}
+
+/// What the kernel counts of one of our programs (`struct bpf_prog_info`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramStats {
+    /// The program's name.
+    pub name: String,
+    /// Runs; counted only while `kernel.bpf_stats_enabled` is 1.
+    pub runs: u64,
+    /// Time spent in them, nanoseconds, with the kernel's own time-keeping around each run; counted only then.
+    pub run_time_ns: u64,
+    /// Runs that the kernel skipped because the program was already running on that CPU.
+    pub recursion_misses: u64,
+}
+
+impl ProgramStats {
+    fn read(
+        name: String,
+        program: &impl AsRawLibbpf<LibbpfType = libbpf_rs::libbpf_sys::bpf_program>,
+    ) -> Option<ProgramStats> {
+        use libbpf_rs::libbpf_sys;
+        // SAFETY: the pointer is to a program of a live object.
+        let fd = unsafe { libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut size = size_of_val(&info) as u32;
+        // SAFETY: the kernel writes at most `size` bytes into `info`, a plain structure for which any content is valid.
+        let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut size) };
+        (fd >= 0 && result == 0).then_some(ProgramStats {
+            name,
+            runs: info.run_cnt,
+            run_time_ns: info.run_time_ns,
+            recursion_misses: info.recursion_misses,
+        })
+    }
+}
+
+/// Makes the kernel keep the time of BPF programs (`BPF_STATS_RUN_TIME`) while the returned guard lives.
+///
+/// # Errors
+/// Without CAP_SYS_ADMIN, or before Linux 5.8.
+pub fn time_programs() -> std::io::Result<impl Send> {
+    // SAFETY: the call takes a number and returns a descriptor or an error.
+    let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(std::io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor is new and ours.
+    Ok(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_powers_of_two_and_bounded() {
+        assert_eq!(slots(None, 2), 32768);
+        assert_eq!(slots(None, 8), 16384);
+        assert_eq!(slots(None, 256), 4096);
+        assert_eq!(slots(Some(1), 2), 16);
+        assert_eq!(slots(Some(3000), 2), 32);
+        assert_eq!(slots(Some(usize::MAX), 2), 1 << 23);
+    }
+}

@@ -1,0 +1,195 @@
+//! The reader's side of the per-CPU rings.
+
+use crate::abi::{HOOKS, Record, ring_control};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Memory of a BPF map, shared with the kernel.
+struct Mapping {
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+impl Mapping {
+    fn new(map: impl AsFd, bytes: usize, prot: ProtFlags) -> nix::Result<Mapping> {
+        let bytes = bytes.next_multiple_of(page_size());
+        let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, map, 0)? };
+        Ok(Mapping { start, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, whole, and nobody holds a reference into it after us.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// What one CPU's hooks counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) chosen: u64,
+    pub(crate) thinned: u64,
+    pub(crate) lost_ring: u64,
+    pub(crate) lost_memory: u64,
+}
+
+struct Ring {
+    tail: u64,
+    /// The record at `tail`, copied, once it is complete.
+    next: Option<Record>,
+}
+
+/// All CPUs' rings, read as one stream in order of time.
+pub(crate) struct Rings {
+    slots: Mapping,
+    controls: Mapping,
+    slots_per_cpu: u32,
+    rings: Vec<Ring>,
+}
+
+// SAFETY: the mappings are plain shared memory, valid from any thread; `Rings` is their only user in this process.
+unsafe impl Send for Rings {}
+
+/// The reader hands room back after this many records, so that a long drain does not hold the ring full.
+const HAND_BACK: u64 = 256;
+
+impl Rings {
+    /// Maps the rings of `cpus` CPUs, `slots_per_cpu` (a power of two) records each.
+    pub(crate) fn new(
+        slots: impl AsFd,
+        controls: impl AsFd,
+        cpus: usize,
+        slots_per_cpu: u32,
+    ) -> nix::Result<Rings> {
+        let bytes = cpus * slots_per_cpu as usize * size_of::<Record>();
+        Ok(Rings {
+            slots: Mapping::new(slots, bytes, ProtFlags::PROT_READ)?,
+            controls: Mapping::new(
+                controls,
+                cpus * size_of::<ring_control>(),
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+            )?,
+            slots_per_cpu,
+            rings: (0..cpus).map(|_| Ring { tail: 0, next: None }).collect(),
+        })
+    }
+
+    fn control(&self, cpu: usize) -> NonNull<ring_control> {
+        assert!(cpu < self.rings.len());
+        // SAFETY: the mapping holds a ring_control for each CPU.
+        unsafe { self.controls.start.cast::<ring_control>().add(cpu) }
+    }
+
+    /// The record at the ring's tail, if the kernel has published it.
+    fn peek(&mut self, cpu: usize) -> Option<u64> {
+        let ring = &self.rings[cpu];
+        if let Some(next) = &ring.next {
+            return Some(next.event().mono_ns);
+        }
+        let slot =
+            cpu * self.slots_per_cpu as usize + (ring.tail as usize & (self.slots_per_cpu as usize - 1));
+        // SAFETY: cpu < cpus and the masked tail < slots_per_cpu: the slot lies in the mapping, aligned to 8.
+        let record = unsafe { self.slots.start.cast::<Record>().add(slot) }.as_ptr();
+        // SAFETY: `seq` is an aligned u32 inside the slot, written by the kernel's program only.
+        let seq = unsafe { AtomicU32::from_ptr(&raw mut (*record).event.seq) };
+        if seq.load(Ordering::Acquire) != (ring.tail as u32).wrapping_add(1) {
+            return None;
+        }
+        // SAFETY: the acquire above pairs with the program's publish: the record is whole, and the program does not
+        // touch the slot again before the tail moves past it.
+        let copy = unsafe { std::ptr::read_volatile(record) };
+        self.rings[cpu].next = Some(copy);
+        Some(copy.event().mono_ns)
+    }
+
+    fn hand_back(&self, cpu: usize) {
+        // SAFETY: `tail` is an aligned u64 that only we write.
+        let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control(cpu).as_ptr()).tail) };
+        tail.store(self.rings[cpu].tail, Ordering::Release);
+    }
+
+    /// Takes every record up to a time, in order of time over all CPUs.
+    pub(crate) fn drain(&mut self, until_ns: u64, mut take: impl FnMut(u16, &Record)) {
+        let mut heap = BinaryHeap::with_capacity(self.rings.len());
+        for cpu in 0..self.rings.len() {
+            if let Some(at) = self.peek(cpu).filter(|at| *at <= until_ns) {
+                heap.push(Reverse((at, cpu)));
+            }
+        }
+        while let Some(Reverse((_, cpu))) = heap.pop() {
+            // Runs of one CPU are common: stay with it while it is the earliest.
+            let bound = heap.peek().map_or(until_ns, |Reverse((at, _))| *at);
+            loop {
+                if let Some(record) = self.rings[cpu].next.take() {
+                    self.rings[cpu].tail += 1;
+                    take(cpu as u16, &record);
+                    if self.rings[cpu].tail.is_multiple_of(HAND_BACK) {
+                        self.hand_back(cpu);
+                    }
+                }
+                match self.peek(cpu) {
+                    Some(at) if at <= bound => {}
+                    Some(at) if at <= until_ns => {
+                        heap.push(Reverse((at, cpu)));
+                        break;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        for cpu in 0..self.rings.len() {
+            self.hand_back(cpu);
+        }
+    }
+
+    /// How full the fullest ring is, 0 to 1.
+    pub(crate) fn fullest(&self) -> f64 {
+        let waiting =
+            (0..self.rings.len()).map(|cpu| self.head(cpu).wrapping_sub(self.rings[cpu].tail)).max();
+        waiting.unwrap_or(0) as f64 / f64::from(self.slots_per_cpu)
+    }
+
+    fn head(&self, cpu: usize) -> u64 {
+        // SAFETY: `head` is an aligned u64, written atomically by the kernel's programs.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.control(cpu).as_ptr()).head) }.load(Ordering::Acquire)
+    }
+
+    /// Records taken from a CPU's ring so far.
+    pub(crate) fn kept(&self, cpu: usize) -> u64 {
+        self.rings[cpu].tail
+    }
+
+    /// Number of CPUs.
+    pub(crate) fn cpus(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// What a CPU's hooks counted.
+    pub(crate) fn counters(&self, cpu: usize) -> Counters {
+        let mut sum = Counters::default();
+        for hook in 0..HOOKS {
+            // SAFETY: the counters lie inside the mapping; each is written by one program on one CPU at a time, and a
+            // volatile read of an aligned u64 is whole.
+            let c = unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).hooks[hook]) };
+            sum.chosen += c.chosen;
+            sum.thinned += c.thinned;
+            sum.lost_ring += c.lost_ring;
+            sum.lost_memory += c.lost_memory;
+        }
+        sum
+    }
+}

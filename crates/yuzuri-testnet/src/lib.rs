@@ -1,0 +1,159 @@
+//! For tests and benchmarks: two network namespaces with a path between them, removed when dropped. Every test has
+//! its own, so that tests run side by side.
+
+use nix::sched::{CloneFlags, setns};
+use std::fs::File;
+use std::net::IpAddr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An end of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// 10.77.0.1, fd77::1
+    A,
+    /// 10.77.0.2, fd77::2
+    B,
+}
+
+/// Two namespaces joined by a veth pair, with loopback, IPv4 and IPv6 up and segmentation offloads off (so that
+/// packets are what they would be on a wire).
+#[derive(Debug)]
+pub struct Net {
+    names: [String; 2],
+}
+
+fn run(program: &str, args: &str) -> Result<(), String> {
+    let output = Command::new(program)
+        .args(args.split_whitespace())
+        .output()
+        .map_err(|e| format!("{program} cannot be run: {e} (make setup installs it)"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program} {args}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+impl Net {
+    /// Builds the path. Without root there is none: the caller says *skipped* and why.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn new() -> Result<Net, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        if !nix::unistd::geteuid().is_root() {
+            return Err("network namespaces need root".into());
+        }
+        let base = format!("yz{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let net = Net { names: [format!("{base}a"), format!("{base}b")] };
+        for name in &net.names {
+            run("ip", &format!("netns add {name}"))?;
+        }
+        let [a, b] = &net.names;
+        run("ip", &format!("link add va netns {a} type veth peer name vb netns {b}"))?;
+        for (name, link, host) in [(a, "va", 1), (b, "vb", 2)] {
+            run("ip", &format!("-n {name} addr add 10.77.0.{host}/24 dev {link}"))?;
+            run("ip", &format!("-n {name} addr add fd77::{host}/64 dev {link} nodad"))?;
+            run("ip", &format!("-n {name} link set {link} up"))?;
+            run("ip", &format!("-n {name} link set lo up"))?;
+            run("ip", &format!("netns exec {name} ethtool -K {link} tso off gso off gro off"))?;
+        }
+        Ok(net)
+    }
+
+    /// As [`Net::new`]; without one prints that the test is skipped and why.
+    pub fn or_skip(test: &str) -> Option<Net> {
+        Net::new().map_err(|why| println!("{test}: skipped: {why}")).ok()
+    }
+
+    /// Limits what leaves a side: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
+    ///
+    /// # Errors
+    /// What `tc` says.
+    pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
+        let (name, link) = (self.name(side), self.link(side));
+        run("tc", &format!("-n {name} qdisc replace dev {link} root tbf rate {rate_mbit}mbit burst 10kb limit {limit_bytes}"))
+    }
+
+    /// Drops one in `every` packets that arrive at a side, after `first` have passed, without regard to what they are.
+    ///
+    /// # Errors
+    /// What `nft` says.
+    pub fn drop_every(&self, side: Side, every: u32) -> Result<(), String> {
+        let name = self.name(side);
+        run("ip", &format!("netns exec {name} nft add table inet lossy"))?;
+        run("ip", &format!("netns exec {name} nft add chain inet lossy in {{ type filter hook input priority 0 ; }}"))?;
+        run("ip", &format!("netns exec {name} nft add rule inet lossy in tcp dport 1-65535 numgen inc mod {every} 0 drop"))
+    }
+
+    /// The namespace's name.
+    pub fn name(&self, side: Side) -> &str {
+        &self.names[side as usize]
+    }
+
+    fn link(&self, side: Side) -> &'static str {
+        ["va", "vb"][side as usize]
+    }
+
+    /// A side's IPv4 address.
+    pub fn v4(&self, side: Side) -> IpAddr {
+        IpAddr::from([10, 77, 0, 1 + side as u8])
+    }
+
+    /// A side's IPv6 address.
+    pub fn v6(&self, side: Side) -> IpAddr {
+        IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, 1 + side as u16])
+    }
+
+    /// Inode number of a side's namespace.
+    pub fn inode(&self, side: Side) -> u32 {
+        use std::os::unix::fs::MetadataExt;
+        let path = format!("/run/netns/{}", self.name(side));
+        std::fs::metadata(path).map(|m| m.ino() as u32).unwrap_or_default()
+    }
+
+    /// Runs a closure inside a side's namespace, on a thread of its own: sockets it makes stay there.
+    ///
+    /// # Panics
+    /// Where the closure does, or the namespace is gone.
+    pub fn inside<T: Send>(&self, side: Side, f: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.name(side));
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                let file = File::open(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+                setns(file, CloneFlags::CLONE_NEWNET).unwrap_or_else(|e| panic!("setns {path}: {e}"));
+                f()
+            });
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// A command that will run inside a side's namespace.
+    pub fn command(&self, side: Side, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.name(side), program]);
+        command
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = run("ip", &format!("netns del {name}"));
+        }
+    }
+}
+
+/// Waits until a condition holds, at most 10 s; false where it did not.
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        if holds() {
+            return true;
+        }
+        if std::time::Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
