@@ -69,7 +69,7 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
             let own: Vec<_> = events.iter().filter(|e| e.flow == flow.id).collect();
             assert_eq!(own.first().map(|e| e.kind), Some(Kind::Open));
             let last = own.last().unwrap();
-            assert_eq!((last.kind, last.reason), (Kind::Close, Reason::Closed));
+            assert_eq!((last.kind, last.reason), (Kind::Close, Reason::Closed), "{own:#?}");
             assert!(own.is_sorted_by_key(|e| e.mono_ns), "in order of time");
             let bytes = if flow.id == sender.id { last.snapshot.bytes_acked } else { last.snapshot.bytes_received };
             // SYN and FIN may be counted by the kernel with the bytes.

@@ -3,9 +3,10 @@
 
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// An end of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,17 @@ impl Net {
             run("ip", &format!("-n {name} link set {link} up"))?;
             run("ip", &format!("-n {name} link set lo up"))?;
             run("ip", &format!("netns exec {name} ethtool -K {link} tso off gso off gro off"))?;
+        }
+        // The first packets of a new link are lost while neighbours are found: a refused connection shows that both
+        // directions work.
+        for to in [net.v4(Side::B), net.v6(Side::B)] {
+            let refused = || {
+                let tried = TcpStream::connect_timeout(&SocketAddr::new(to, 1), Duration::from_millis(50));
+                tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
+            };
+            if !net.inside(Side::A, || eventually(refused)) {
+                return Err(format!("{to} cannot be reached through the new link"));
+            }
         }
         Ok(net)
     }
