@@ -1,4 +1,4 @@
-//! Compiles the BPF programs and derives their Rust skeleton.
+//! Compiles the BPF programs and derives their Rust skeletons.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::path::PathBuf;
@@ -6,12 +6,14 @@ use std::path::PathBuf;
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=bpf");
-    // -mcpu=v3: the first instruction set with atomics that fetch.
-    let built = SkeletonBuilder::new()
-        .source("bpf/monitor.bpf.c")
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-Ibpf"])
-        .build_and_generate(out.join("monitor.skel.rs"));
-    if let Err(error) = built {
-        panic!("compiling bpf/monitor.bpf.c: {error:?}\nIt needs clang: `make setup` installs it.");
+    for name in ["monitor", "probe"] {
+        // -mcpu=v3: the first instruction set with atomics that fetch.
+        let built = SkeletonBuilder::new()
+            .source(format!("bpf/{name}.bpf.c"))
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-Ibpf"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")));
+        if let Err(error) = built {
+            panic!("compiling bpf/{name}.bpf.c: {error:?}\nIt needs clang: `make setup` installs it.");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The records as the kernel writes them: `bpf/event.h` is their one definition, the build derives the types.
 
-pub(crate) use crate::skel::types::{config, event_record, flow_record, owner, ring_control};
+pub(crate) use crate::skel::monitor::types::{config, event_record, flow_record, owner, ring_control};
 
 /// A slot of a ring.
 #[derive(Clone, Copy)]
@@ -17,7 +17,8 @@ const _: () = assert!(std::mem::offset_of!(event_record, kind) == std::mem::offs
 const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offset_of!(flow_record, seq));
 
 impl Record {
-    /// The record's bytes as they would lie in a ring.
+    /// A record of these bytes, as they might lie in a ring.
+    #[cfg(test)]
     pub(crate) fn from_bytes(bytes: [u8; 128]) -> Record {
         // SAFETY: both variants are 128 bytes of integers without padding: every bit pattern is valid.
         unsafe { std::mem::transmute(bytes) }
@@ -35,6 +36,7 @@ impl Record {
 }
 
 // `enum`s of the header; the test below reads them there.
+#[cfg(test)]
 pub(crate) const RECORD_ACK: u8 = 1;
 pub(crate) const RECORD_STATE: u8 = 2;
 pub(crate) const RECORD_RETRANSMIT: u8 = 3;

@@ -1,6 +1,8 @@
 //! What this kernel offers.
 
+use crate::MonitorError;
 use libbpf_rs::btf::{Btf, types};
+use std::sync::Mutex;
 use yuzuri_trace::{Hook, HookState};
 
 /// Which typed tracepoints of TCP the kernel has.
@@ -37,4 +39,47 @@ pub(crate) fn stacks_hook() -> Hook {
         tells: "the kernel function of state changes and retransmissions".into(),
         state,
     }
+}
+
+/// The first line of a file.
+pub(crate) fn first_line(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Messages of libbpf, kept for the error that follows them.
+static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
+
+fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
+    let mut log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
+    if log.len() < 64 * 1024 {
+        log.push_str(&message);
+    }
+}
+
+/// Runs a step of libbpf with its messages kept; on failure the most telling line goes into the error.
+pub(crate) fn with_log<T>(
+    what: &str,
+    step: impl FnOnce() -> libbpf_rs::Result<T>,
+) -> Result<T, MonitorError> {
+    // One at a time in a process: the log is global, as is libbpf's printer.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
+    step().map_err(|error| {
+        let log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+            return MonitorError::NotPermitted(format!("{what}: {error}"));
+        }
+        // libbpf ends with what failed; the verifier's own last word stands before its summary.
+        let telling = |l: &&str| {
+            !l.trim().is_empty()
+                && !l.starts_with("libbpf:")
+                && !l.starts_with("--")
+                && !l.starts_with("processed")
+        };
+        let line = log.lines().rev().find(telling).or(log.lines().next());
+        MonitorError::Load(format!("{what}: {error} ({})", line.unwrap_or("no message").trim()))
+    })
 }

@@ -1,18 +1,20 @@
 //! The monitor: loads the BPF programs, attaches them, and turns what they write into items.
 
 use crate::abi::{self, Record};
+use crate::features::with_log;
 use crate::places::Symbols;
 use crate::reader::Reader;
 use crate::ring::Rings;
 use crate::settings;
-use crate::skel::{MonitorSkel, MonitorSkelBuilder};
-use crate::{clock, features, session};
+use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
+use crate::{Watch, clock, features, session};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use yuzuri_trace::{
     Account, CpuAccount, Density, Filter, Hook, HookState, Item, LossReason, Session, Setting, Source,
 };
@@ -56,33 +58,6 @@ pub enum MonitorError {
     /// A filter names something that does not exist.
     #[error("filter: {0}")]
     Filter(String),
-}
-
-/// Messages of libbpf, kept for the error that follows them.
-static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
-
-fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
-    let mut log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
-    if log.len() < 64 * 1024 {
-        log.push_str(&message);
-    }
-}
-
-/// Runs a step of libbpf with its messages kept; on failure the most telling line goes into the error.
-fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, MonitorError> {
-    // One at a time in a process: the log is global, as is libbpf's printer.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
-    LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
-    step().map_err(|error| {
-        let log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-            return MonitorError::NotPermitted(format!("{what}: {error}"));
-        }
-        let line = log.lines().rev().find(|l| !l.trim().is_empty() && !l.contains("END PROG LOAD LOG"));
-        MonitorError::Load(format!("{what}: {error} ({})", line.unwrap_or("no message").trim()))
-    })
 }
 
 /// The kernel monitor at work. Dropping it detaches and removes all that it brought into the kernel.
@@ -182,111 +157,9 @@ impl Monitor {
         })
     }
 
-    /// Where and how the stream is taken.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// The filter in force.
-    pub fn filter(&self) -> &Filter {
-        &self.filter
-    }
-
-    /// The density in force.
-    pub fn density(&self) -> Density {
-        self.density
-    }
-
-    /// Takes over another filter and density, at once and without a gap.
-    ///
-    /// # Errors
-    /// Where the filter names a namespace or control group that does not exist; then nothing changes.
-    pub fn set(&mut self, filter: &Filter, density: Density) -> Result<(), MonitorError> {
-        let generation = self.generation.wrapping_add(1).max(1);
-        let config = settings::config(filter, density, generation).map_err(MonitorError::Filter)?;
-        let target = self.skel.maps.data_data.as_deref_mut().map(|data| &raw mut data.config);
-        let Some(target) = target else { return Err(MonitorError::Load("the config is not mapped".into())) };
-        // SAFETY: the pointer is to our mapping of the program's data section, aligned for the type. The programs read
-        // it at any time; a flow decided on half-written terms still carries the former generation and is decided
-        // again, so the generation must become visible last.
-        unsafe {
-            let before = (*target).generation;
-            target.write_volatile(abi::config { generation: before, ..config });
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            (&raw mut (*target).generation).write_volatile(generation);
-        }
-        self.generation = generation;
-        self.filter = filter.clone();
-        self.density = density;
-        self.reader.forget_undecided();
-        let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
-        self.pending.push(Item::Setting(Arc::new(setting)));
-        Ok(())
-    }
-
-    /// Takes what the kernel wrote, in order of time, and now and then an account.
-    ///
-    /// To be called every 10 ms or so; sooner where [`Monitor::fullest`] says that a ring fills up.
-    pub fn read(&mut self, out: &mut Vec<Item>) {
-        let now = clock::mono_ns();
-        self.drain(now.saturating_sub(SETTLE_NS), out);
-        self.tend(now, out);
-        if now >= self.account_due_ns {
-            self.account_due_ns = now + ACCOUNT_NS;
-            out.push(Item::Account(Arc::new(self.account())));
-        }
-    }
-
-    /// Detaches the programs and takes the rest, down to the last record, and the closing account.
-    pub fn finish(mut self, out: &mut Vec<Item>) -> Account {
-        self.links.clear();
-        // A program that runs on another CPU right now ends within microseconds; RCU waits for it when a map goes, but
-        // we want its record.
-        let until = std::time::Instant::now() + std::time::Duration::from_millis(20);
-        loop {
-            self.drain(u64::MAX, out);
-            let account = self.account();
-            if account.seen() == account.kept() + account.lost() || std::time::Instant::now() > until {
-                self.tend(u64::MAX, out);
-                out.push(Item::Account(Arc::new(account.clone())));
-                return account;
-            }
-            std::thread::yield_now();
-        }
-    }
-
     /// How full the fullest ring is, 0 to 1.
     pub fn fullest(&self) -> f64 {
         self.rings.fullest()
-    }
-
-    /// What was seen, kept and lost so far.
-    pub fn account(&self) -> Account {
-        let mut cpus = Vec::with_capacity(self.rings.cpus() + 1);
-        for cpu in 0..self.rings.cpus() {
-            let counters = self.rings.counters(cpu);
-            let kept = self.rings.kept(cpu);
-            if counters == Default::default() && kept == 0 {
-                continue;
-            }
-            let mut lost = vec![(LossReason::RingFull, counters.lost_ring)];
-            if counters.lost_memory > 0 {
-                lost.push((LossReason::NoMemory, counters.lost_memory));
-            }
-            cpus.push(CpuAccount {
-                cpu: Some(cpu as u16),
-                seen: counters.chosen.saturating_sub(counters.thinned),
-                kept,
-                lost,
-                thinned: counters.thinned,
-            });
-        }
-        let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
-        if nested > 0 {
-            let lost = vec![(LossReason::Nested, nested)];
-            cpus.push(CpuAccount { cpu: None, seen: nested, kept: 0, lost, thinned: 0 });
-        }
-        Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }
     }
 
     /// What the kernel says of our programs.
@@ -322,6 +195,103 @@ impl Monitor {
             // Where this fails (no memory) the flow stays undecided: not chosen, as the filter says of unknown owners.
             let _ = skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY);
         });
+    }
+}
+
+impl Watch for Monitor {
+    fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    fn density(&self) -> Density {
+        self.density
+    }
+
+    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), String> {
+        let generation = self.generation.wrapping_add(1).max(1);
+        let config = settings::config(filter, density, generation)?;
+        let target = self.skel.maps.data_data.as_deref_mut().map(|data| &raw mut data.config);
+        let Some(target) = target else { return Err("the config is not mapped".into()) };
+        // SAFETY: the pointer is to our mapping of the program's data section, aligned for the type. The programs read
+        // it at any time; a flow decided on half-written terms still carries the former generation and is decided
+        // again, so the generation must become visible last.
+        unsafe {
+            let before = (*target).generation;
+            target.write_volatile(abi::config { generation: before, ..config });
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            (&raw mut (*target).generation).write_volatile(generation);
+        }
+        self.generation = generation;
+        self.filter = filter.clone();
+        self.density = density;
+        self.reader.forget_undecided();
+        let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
+        self.pending.push(Item::Setting(Arc::new(setting)));
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut Vec<Item>) {
+        let now = clock::mono_ns();
+        self.drain(now.saturating_sub(SETTLE_NS), out);
+        self.tend(now, out);
+        if now >= self.account_due_ns {
+            self.account_due_ns = now + ACCOUNT_NS;
+            out.push(Item::Account(Arc::new(self.account())));
+        }
+    }
+
+    fn finish(mut self: Box<Self>, out: &mut Vec<Item>) -> Account {
+        self.links.clear();
+        // A program that runs on another CPU right now ends within microseconds; RCU waits for it when a map goes, but
+        // we want its record.
+        let until = std::time::Instant::now() + Duration::from_millis(20);
+        loop {
+            self.drain(u64::MAX, out);
+            let account = self.account();
+            if account.seen() == account.kept() + account.lost() || std::time::Instant::now() > until {
+                self.tend(u64::MAX, out);
+                out.push(Item::Account(Arc::new(account.clone())));
+                return account;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn rest(&self) -> Duration {
+        // A ring that fills up is read sooner; an empty one may rest.
+        if self.rings.fullest() > 0.1 { Duration::from_millis(1) } else { Duration::from_millis(10) }
+    }
+
+    fn account(&self) -> Account {
+        let mut cpus = Vec::with_capacity(self.rings.cpus() + 1);
+        for cpu in 0..self.rings.cpus() {
+            let counters = self.rings.counters(cpu);
+            let kept = self.rings.kept(cpu);
+            if counters == Default::default() && kept == 0 {
+                continue;
+            }
+            let mut lost = vec![(LossReason::RingFull, counters.lost_ring)];
+            if counters.lost_memory > 0 {
+                lost.push((LossReason::NoMemory, counters.lost_memory));
+            }
+            cpus.push(CpuAccount {
+                cpu: Some(cpu as u16),
+                seen: counters.chosen.saturating_sub(counters.thinned),
+                kept,
+                lost,
+                thinned: counters.thinned,
+            });
+        }
+        let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
+        if nested > 0 {
+            let lost = vec![(LossReason::Nested, nested)];
+            cpus.push(CpuAccount { cpu: None, seen: nested, kept: 0, lost, thinned: 0 });
+        }
+        Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }
     }
 }
 

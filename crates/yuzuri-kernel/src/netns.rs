@@ -35,17 +35,54 @@ pub(crate) fn names() -> HashMap<u32, String> {
         .collect()
 }
 
-/// Id of the control group (version 2) at a path below the mount point.
+/// Runs a closure inside a namespace, on a thread of its own.
+///
+/// # Errors
+/// Where the namespace cannot be entered (it needs CAP_SYS_ADMIN) or found.
+pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, String> {
+    if name == "self" {
+        return Ok(f());
+    }
+    let path = match name.parse::<u32>() {
+        Ok(number) => {
+            let names = names();
+            let name = names
+                .get(&number)
+                .ok_or(format!("namespace {number} has no name in {NAMED} to enter it by"))?;
+            format!("{NAMED}/{name}")
+        }
+        Err(_) => format!("{NAMED}/{name}"),
+    };
+    let file = std::fs::File::open(&path).map_err(|e| format!("opening {path}: {e}"))?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
+                .map_err(|e| format!("entering network namespace {path}: {e} (it needs root)"))?;
+            Ok(f())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Folder of the control group (version 2) at a path below the mount point.
 ///
 /// # Errors
 /// Where there is no such group.
-pub(crate) fn cgroup_id(path: &str) -> Result<u64, String> {
+pub(crate) fn cgroup_folder(path: &str) -> Result<std::path::PathBuf, String> {
     let mount = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
         .find(|mount| std::path::Path::new(mount).join("cgroup.controllers").exists())
         .ok_or("no version 2 control groups are mounted at /sys/fs/cgroup")?;
-    let full = format!("{mount}/{}", path.trim_start_matches('/'));
-    let meta =
-        std::fs::metadata(&full).map_err(|e| format!("there is no control group '{path}' ({full}: {e})"))?;
-    if meta.is_dir() { Ok(meta.ino()) } else { Err(format!("'{full}' is no control group")) }
+    let full = std::path::PathBuf::from(format!("{mount}/{}", path.trim_start_matches('/')));
+    match std::fs::metadata(&full) {
+        Ok(meta) if meta.is_dir() => Ok(full),
+        Ok(_) => Err(format!("'{}' is no control group", full.display())),
+        Err(e) => Err(format!("there is no control group '{path}' ({}: {e})", full.display())),
+    }
+}
+
+/// Id of a control group: its folder's inode number.
+pub(crate) fn cgroup_id(path: &str) -> Result<u64, String> {
+    let folder = cgroup_folder(path)?;
+    std::fs::metadata(&folder).map(|m| m.ino()).map_err(|e| format!("{}: {e}", folder.display()))
 }

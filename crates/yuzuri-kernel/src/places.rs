@@ -26,6 +26,12 @@ impl Symbols {
         Ok(symbols)
     }
 
+    /// How many functions.
+    #[allow(clippy::len_without_is_empty)] // an empty one is an error of load()
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
     fn parse(text: &str) -> Symbols {
         let mut text_symbols: Vec<(u64, &str)> = Vec::new();
         for line in text.lines() {
@@ -167,7 +173,14 @@ ffffffff8202c600 T last
     #[test]
     fn addresses_become_functions() {
         let symbols = Symbols::parse(KALLSYMS);
-        let stack = [0xffffffff820178d0, 0xffffffff82017910, 0xffffffff8202a1d4, 0xffffffff8202c510, 0, 0xffffffff8202c400];
+        let stack = [
+            0xffffffff820178d0,
+            0xffffffff82017910,
+            0xffffffff8202a1d4,
+            0xffffffff8202c510,
+            0,
+            0xffffffff8202c400,
+        ];
         assert_eq!(symbols.frames(&stack), ["tcp_enter_cwr", "tcp_xmit_retransmit_queue"]);
     }
 

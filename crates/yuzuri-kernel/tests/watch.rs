@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use yuzuri_kernel::{Monitor, Options};
+use yuzuri_kernel::{Monitor, Options, Watch};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Event, Flow, Item, Kind, Reason, Role};
 
@@ -25,10 +25,10 @@ fn transfer(net: &Net, to: SocketAddr, bytes: usize) {
     });
 }
 
-fn start(options: &str, density: Density, ring_bytes: Option<usize>) -> Option<Monitor> {
+fn start(options: &str, density: Density, ring_bytes: Option<usize>) -> Option<Box<Monitor>> {
     let options = Options { filter: options.parse().unwrap(), density, ring_bytes };
     match Monitor::start(&options) {
-        Ok(monitor) => Some(monitor),
+        Ok(monitor) => Some(Box::new(monitor)),
         Err(error) if !nix::unistd::geteuid().is_root() => {
             println!("skipped: {error}");
             None
@@ -71,7 +71,8 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
             let last = own.last().unwrap();
             assert_eq!((last.kind, last.reason), (Kind::Close, Reason::Closed), "{own:#?}");
             assert!(own.is_sorted_by_key(|e| e.mono_ns), "in order of time");
-            let bytes = if flow.id == sender.id { last.snapshot.bytes_acked } else { last.snapshot.bytes_received };
+            let bytes =
+                if flow.id == sender.id { last.snapshot.bytes_acked } else { last.snapshot.bytes_received };
             // SYN and FIN may be counted by the kernel with the bytes.
             assert!((3_000_000..=3_000_002).contains(&bytes), "{bytes}");
         }
@@ -82,7 +83,10 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
         assert_eq!(account.seen(), account.kept() + account.lost(), "{account}");
         let records = events.len() + flows.len();
         // Owners found later give a flow item without a record.
-        assert!(account.kept() <= records as u64 && account.kept() + 4 >= records as u64, "{account} {records}");
+        assert!(
+            account.kept() <= records as u64 && account.kept() + 4 >= records as u64,
+            "{account} {records}"
+        );
     }
 }
 
@@ -98,8 +102,10 @@ fn a_shaped_path_shows_states_retransmissions_and_their_places() {
     let account = monitor.finish(&mut items);
     let events = events(&items);
     assert!(account.thinned() > 0, "{account}");
-    let recoveries: Vec<_> =
-        events.iter().filter(|e| e.ca_state == CaState::Recovery && e.ca_before != CaState::Recovery).collect();
+    let recoveries: Vec<_> = events
+        .iter()
+        .filter(|e| e.ca_state == CaState::Recovery && e.ca_before != CaState::Recovery)
+        .collect();
     assert!(!recoveries.is_empty());
     assert!(recoveries.iter().all(|e| e.reason == Reason::FastRetransmit));
     let places: HashSet<&str> = recoveries.iter().map(|e| e.place.name()).collect();

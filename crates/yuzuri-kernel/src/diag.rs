@@ -1,0 +1,275 @@
+//! `sock_diag`: asks the kernel for every TCP socket of a network namespace, with `TCP_INFO`. No privilege needed.
+//! (linux/inet_diag.h, linux/tcp.h)
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
+    sockopt,
+};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use yuzuri_trace::{CaState, Snapshot};
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_CONG: u16 = 4;
+const INET_DIAG_SKMEMINFO: u16 = 7;
+const INET_DIAG_CGROUP_ID: u16 = 21;
+const HEADER: usize = 16;
+const INET_DIAG_MSG: usize = 72;
+
+/// States worth a look: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE (7).
+const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+
+/// A TCP socket as `sock_diag` describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Socket {
+    pub(crate) cookie: u64,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) inode: u64,
+    pub(crate) cgroup: u64,
+    pub(crate) control: String,
+    pub(crate) ca_state: CaState,
+    pub(crate) app_limited: bool,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// A netlink socket in one network namespace.
+pub(crate) struct Diag {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Diag {
+    /// Opens a socket in the calling thread's namespace.
+    pub(crate) fn open() -> std::io::Result<Diag> {
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkSockDiag,
+        )?;
+        // A dump that nobody answers would hang the watcher: the kernel answers at once or not at all.
+        setsockopt(&socket, sockopt::ReceiveTimeout, &nix::sys::time::TimeVal::new(2, 0))?;
+        Ok(Diag { socket, sequence: 0, buffer: vec![0; 64 * 1024] })
+    }
+
+    /// Every TCP socket of the namespace. The flag says whether the list changed while it was read, so that a socket
+    /// may be missing or twice in it.
+    pub(crate) fn dump(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
+        let mut interrupted = false;
+        for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+            self.sequence = self.sequence.wrapping_add(1);
+            let request = request(family, self.sequence);
+            sendto(self.socket.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+            loop {
+                let length = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
+                match parse(&self.buffer[..length], self.sequence, out)? {
+                    Part::More(changed) => interrupted |= changed,
+                    Part::Done => break,
+                }
+            }
+        }
+        Ok(interrupted)
+    }
+}
+
+fn request(family: u8, sequence: u32) -> [u8; HEADER + 56] {
+    const LENGTH: usize = HEADER + 56;
+    let mut bytes = [0u8; LENGTH];
+    bytes[0..4].copy_from_slice(&(LENGTH as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 asks for attribute n), padding, states, id.
+    bytes[16] = family;
+    bytes[17] = libc::IPPROTO_TCP as u8;
+    bytes[18] = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
+    bytes[20..24].copy_from_slice(&STATES.to_ne_bytes());
+    bytes
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    /// More will come; whether the dump was interrupted.
+    More(bool),
+    Done,
+}
+
+/// Reads the messages of one datagram.
+fn parse(mut bytes: &[u8], sequence: u32, out: &mut Vec<Socket>) -> std::io::Result<Part> {
+    let broken =
+        || std::io::Error::new(std::io::ErrorKind::InvalidData, "sock_diag answered with a broken message");
+    let mut interrupted = false;
+    while bytes.len() >= HEADER {
+        let length = u32_at(bytes, 0).ok_or_else(broken)? as usize;
+        let kind = u16_at(bytes, 4).ok_or_else(broken)?;
+        let message = bytes.get(HEADER..length).ok_or_else(broken)?;
+        // An answer to an earlier dump that was given up on.
+        if u32_at(bytes, 8) == Some(sequence) {
+            interrupted |= u16_at(bytes, 6).unwrap_or(0) & NLM_F_DUMP_INTR != 0;
+            match kind {
+                NLMSG_DONE => return Ok(Part::Done),
+                NLMSG_ERROR => {
+                    let errno = u32_at(message, 0).ok_or_else(broken)? as i32;
+                    return Err(std::io::Error::from_raw_os_error(errno.saturating_neg()));
+                }
+                SOCK_DIAG_BY_FAMILY => out.extend(self::socket_of(message)),
+                _ => {}
+            }
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+    }
+    Ok(Part::More(interrupted))
+}
+
+fn socket_of(message: &[u8]) -> Option<Socket> {
+    let id = message.get(..INET_DIAG_MSG)?;
+    // struct inet_diag_msg: family, state, timer, retrans; sport, dport, src, dst, if, cookie; expires, rqueue, wqueue,
+    // uid, inode.
+    let address = |at: usize, port: usize| {
+        let port = u16::from_be_bytes([id[port], id[port + 1]]);
+        let bytes: [u8; 16] = id[at..at + 16].try_into().ok()?;
+        let ip = if i32::from(id[0]) == libc::AF_INET {
+            IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]])
+        } else {
+            IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+        };
+        Some(SocketAddr::new(ip, port))
+    };
+    let mut socket = Socket {
+        cookie: u64::from(u32_at(id, 44)?) | u64::from(u32_at(id, 48)?) << 32,
+        local: address(8, 4)?,
+        remote: address(24, 6)?,
+        inode: u32_at(id, 68)?.into(),
+        cgroup: 0,
+        control: String::new(),
+        ca_state: CaState::Open,
+        app_limited: false,
+        snapshot: Snapshot::default(),
+    };
+    let mut has_info = false;
+    let mut attributes = &message[INET_DIAG_MSG..];
+    while attributes.len() >= 4 {
+        let length = u16_at(attributes, 0)? as usize;
+        let value = attributes.get(4..length)?;
+        match u16_at(attributes, 2)? {
+            INET_DIAG_INFO => has_info = tcp_info(value, &mut socket).is_some(),
+            INET_DIAG_CONG => {
+                socket.control = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
+            }
+            INET_DIAG_SKMEMINFO => socket.snapshot.wmem_queued = u32_at(value, 20).unwrap_or(0),
+            INET_DIAG_CGROUP_ID => socket.cgroup = u64_at(value, 0).unwrap_or(0),
+            _ => {}
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+    }
+    has_info.then_some(socket)
+}
+
+/// `struct tcp_info`, which grows at its end: what an older kernel does not have stays 0. `None` where even the first
+/// release's fields are missing.
+fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
+    let word = |at| u32_at(info, at).unwrap_or(0);
+    let long = |at| u64_at(info, at).unwrap_or(0);
+    u32_at(info, 100)?;
+    socket.ca_state = CaState::from_kernel(info[1]).unwrap_or_default();
+    socket.app_limited = info[7] & 1 != 0;
+    let bits =
+        |bytes_per_s: u64| if bytes_per_s == u64::MAX { u64::MAX } else { bytes_per_s.saturating_mul(8) };
+    let s = &mut socket.snapshot;
+    s.mss = word(16);
+    s.packets_out = word(24);
+    s.sacked_out = word(28);
+    s.lost_out = word(32);
+    s.retrans_out = word(36);
+    s.srtt_us = word(68);
+    s.rttvar_us = word(72);
+    s.ssthresh = word(76);
+    s.cwnd = word(80);
+    s.reordering = word(88);
+    s.total_retrans = word(100);
+    s.pacing_rate_bps = bits(long(104));
+    s.bytes_acked = long(120);
+    s.bytes_received = long(128);
+    s.notsent = word(144);
+    s.min_rtt_us = u32_at(info, 148).unwrap_or(u32::MAX);
+    s.delivery_rate_bps = bits(long(160));
+    s.snd_wnd = word(228);
+    s.rcv_wnd = word(232);
+    Some(())
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// For the fuzzer: reads a datagram as an answer of the kernel.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    let _ = parse(bytes, 1, &mut Vec::new());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_of_ours_is_found_with_its_window() {
+        let listener = TcpListener::bind("[::]:0").unwrap();
+        for host in ["127.0.0.1", "[::1]"] {
+            let to: SocketAddr = format!("{host}:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+            let stream = TcpStream::connect(to).unwrap();
+            let _accepted = listener.accept().unwrap();
+            let mut sockets = Vec::new();
+            Diag::open().unwrap().dump(&mut sockets).unwrap();
+            let ours =
+                sockets.iter().find(|s| s.local == stream.local_addr().unwrap() && s.remote == to).unwrap();
+            assert!(ours.cookie != 0 && ours.inode != 0);
+            assert_eq!(ours.snapshot.cwnd, 10);
+            assert!(ours.snapshot.mss > 500);
+            assert!(!ours.control.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_kernel_comes_through() {
+        let mut bytes = vec![0u8; 20];
+        bytes[0] = 20;
+        bytes[4] = NLMSG_ERROR as u8;
+        bytes[8] = 1;
+        bytes[16..20].copy_from_slice(&(-libc::EPERM).to_ne_bytes());
+        let error = parse(&bytes, 1, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), valid_header: bool) {
+            if valid_header && bytes.len() >= HEADER {
+                let length = bytes.len() as u32;
+                bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+                bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+                bytes[8..12].copy_from_slice(&1u32.to_ne_bytes());
+            }
+            fuzz(&bytes);
+        }
+    }
+}

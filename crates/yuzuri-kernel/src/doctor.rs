@@ -1,0 +1,170 @@
+//! What this kernel and this user's privileges offer, found out by trying.
+
+use crate::features::{Tracepoints, first_line, with_log};
+use crate::skel::probe::ProbeSkelBuilder;
+use crate::{Monitor, MonitorError, Options, Poller, Symbols, Watch};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use serde::Serialize;
+use std::mem::MaybeUninit;
+use yuzuri_trace::{Density, Filter};
+
+/// How a thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// There.
+    Ok,
+    /// Missing; something else serves, or it is not needed.
+    Fallback,
+    /// Missing, and something cannot be done.
+    Missing,
+}
+
+impl Standing {
+    /// The word in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Ok => "ok",
+            Standing::Fallback => "fallback",
+            Standing::Missing => "missing",
+        }
+    }
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: String,
+    /// How it stands.
+    pub standing: Standing,
+    /// What was found, in the kernel's words where it gave any.
+    pub found: String,
+    /// What it is for.
+    pub gives: String,
+    /// What to do where it is missing: a package, a capability, a kernel version, or what serves instead.
+    pub advice: String,
+}
+
+fn finding(what: &str, gives: &str, found: Result<String, (Standing, String, &str)>) -> Finding {
+    let (standing, found, advice) = match found {
+        Ok(found) => (Standing::Ok, found, String::new()),
+        Err((standing, found, advice)) => (standing, found, advice.to_owned()),
+    };
+    Finding { what: what.into(), standing, found, gives: gives.into(), advice }
+}
+
+/// Examines this machine. Loads the monitor for a moment and removes it again.
+pub fn examine() -> Vec<Finding> {
+    use Standing::{Fallback, Missing};
+    let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e);
+    let mut findings = vec![finding("kernel", "", Ok(kernel))];
+
+    let mut watch = Monitor::start(&Options { filter: never(), ..Options::default() });
+    let monitor = match &mut watch {
+        Ok(_) => Ok("loads and attaches".to_owned()),
+        Err(error) => {
+            let advice = match error {
+                MonitorError::NotPermitted(_) => "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYSLOG",
+                MonitorError::NoBtf => {
+                    "a kernel with CONFIG_DEBUG_INFO_BTF=y: Debian 11, Ubuntu 20.10 or later"
+                }
+                _ => "Linux 5.19 or later; `watch --poll` does without",
+            };
+            Err((Missing, error.to_string(), advice))
+        }
+    };
+    findings.push(finding("kernel monitor", "watch, top: every ACK and event", monitor));
+
+    let btf = std::fs::metadata("/sys/kernel/btf/vmlinux").map(|m| format!("{} kB", m.len() / 1000));
+    let btf = btf.map_err(|e| (Missing, e.to_string(), "a kernel with CONFIG_DEBUG_INFO_BTF=y"));
+    findings.push(finding("BTF", "typed access to the kernel's structures", btf));
+
+    let tracepoints = Tracepoints::read();
+    for (name, gives, there, advice) in [
+        (
+            "tcp:tcp_probe",
+            "state at each ACK",
+            tracepoints.as_ref().map(|t| t.tcp_probe),
+            "Linux 5.8 or later",
+        ),
+        (
+            "tcp:tcp_cong_state_set",
+            "state changes with their place",
+            tracepoints.as_ref().map(|t| t.tcp_cong_state_set),
+            "Linux 5.19 or later; without it the next ACK shows the change",
+        ),
+    ] {
+        let found = match there {
+            Some(true) => Ok("typed tracepoint".to_owned()),
+            Some(false) => Err((Fallback, "not in this kernel".to_owned(), advice)),
+            None => Err((Missing, "BTF cannot be read".to_owned(), advice)),
+        };
+        findings.push(finding(name, gives, found));
+    }
+
+    let symbols = Symbols::load().map(|s| format!("{} functions of TCP", s.len()));
+    let symbols = symbols.map_err(|e| {
+        (Fallback, e, "run as root with kernel.kptr_restrict 0 or 1; else places are tracepoints")
+    });
+    findings.push(finding("kernel symbols", "the function where an event happened", symbols));
+
+    let functions = with_log("fentry/tcp_enter_loss", || {
+        let mut object = MaybeUninit::uninit();
+        let skel = ProbeSkelBuilder::default().open(&mut object)?.load()?;
+        skel.progs.on_function.attach().map(drop)
+    });
+    let functions = functions.map(|()| "attaches".to_owned());
+    let advice = "nothing: the stacks of the tracepoints tell the function";
+    findings.push(finding("fentry", "not needed", functions.map_err(|e| (Fallback, e.to_string(), advice))));
+
+    let polled = Poller::start(&Filter::default(), Density::default(), "doctor").map(|mut poller| {
+        let mut items = Vec::new();
+        poller.read(&mut items);
+        "answers".to_owned()
+    });
+    let polled = polled.map_err(|e| (Missing, e, "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG"));
+    findings.push(finding("sock_diag", "watch --poll: without privilege", polled));
+
+    let jit = first_line("/proc/sys/net/core/bpf_jit_enable");
+    let jit = match jit.as_deref() {
+        Ok("0") => Err((
+            Fallback,
+            "off".to_owned(),
+            "sysctl net.core.bpf_jit_enable=1 makes the monitor several times cheaper",
+        )),
+        Ok(_) => Ok("on".to_owned()),
+        // Readable by root only; kernels with CONFIG_BPF_JIT_ALWAYS_ON are always on.
+        Err(e) => Err((Fallback, e.clone(), "run as root to see it")),
+    };
+    findings.push(finding("BPF JIT", "speed", jit));
+
+    let controls = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let controls = controls.map_err(|e| (Missing, e, "a kernel with TCP"));
+    findings.push(finding("congestion controls", "send --control", controls));
+    if let Ok(monitor) = watch {
+        drop(monitor);
+    }
+    findings
+}
+
+/// A filter that chooses no flow at all.
+fn never() -> Filter {
+    Filter { pids: vec![u32::MAX], ..Filter::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_missing_thing_comes_with_advice() {
+        let findings = examine();
+        for finding in &findings {
+            assert!(finding.standing == Standing::Ok || !finding.advice.is_empty(), "{finding:?}");
+        }
+        let polled = findings.iter().find(|f| f.what == "sock_diag").unwrap();
+        assert_eq!(polled.standing, Standing::Ok, "every Linux answers sock_diag");
+    }
+}
