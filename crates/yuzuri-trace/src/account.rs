@@ -100,6 +100,19 @@ impl Account {
         self.cpus.iter().map(|c| c.thinned).sum()
     }
 
+    /// Takes records from what was kept, because somebody behind the reader could not keep them.
+    pub fn lose(&mut self, reason: LossReason, records: u64) {
+        let mut left = records;
+        for cpu in &mut self.cpus {
+            let part = left.min(cpu.kept);
+            if part > 0 {
+                cpu.kept -= part;
+                cpu.lost.push((reason, part));
+                left -= part;
+            }
+        }
+    }
+
     /// Losses by reason over all CPUs, without zeros.
     pub fn lost_by_reason(&self) -> Vec<(LossReason, u64)> {
         LossReason::ALL

@@ -1,2 +1,42 @@
-//! The command.
-fn main() {}
+//! The command: parses words, wires the rooms together, prints.
+
+mod cli;
+mod convert;
+mod doctor;
+mod replay;
+mod signals;
+mod transfer;
+mod units;
+mod watch;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Watch(args) => watch::run(args),
+        Command::Top(args) => watch::top(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Send(args) => transfer::send(args),
+        Command::Receive(args) => transfer::receive(args),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("yuzuri: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever read our output has had enough (`yuzuri watch --json | head`): no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,127 @@
+//! The terminal screen on generated flows: `cargo run -p yuzuri-top --example screen -- [FLOWS] [OPTION]...`
+//!
+//! Options: `sampled`, `lossy`, `panic` (the screen's own thread panics on the key d), `panic-elsewhere` (the
+//! feeding thread panics after a second), `report=FILE` (how the screen ended and what it cost is written there).
+
+mod sim;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use yuzuri_top::Control;
+use yuzuri_trace::{Density, Filter, Item, Setting, Source};
+use yuzuri_view::{Book, Limits};
+
+struct Settings {
+    book: Arc<Mutex<Book>>,
+    panics: bool,
+}
+
+impl Settings {
+    fn change(&self, filter: Option<&str>, density: Option<Density>) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let setting = Setting {
+            mono_ns: book.now_ns(),
+            filter: filter.unwrap_or(book.filter()).to_owned(),
+            density: density.unwrap_or(book.density()),
+        };
+        book.apply(&Item::Setting(Arc::new(setting)));
+    }
+}
+
+impl Control for Settings {
+    fn set_filter(&self, filter: &str) -> Result<(), String> {
+        let filter: Filter = filter.parse().map_err(|error: yuzuri_trace::FilterError| error.to_string())?;
+        self.change(Some(&filter.to_string()), None);
+        Ok(())
+    }
+
+    fn set_density(&self, density: Density) -> Result<(), String> {
+        assert!(!self.panics, "asked to panic on the screen's thread");
+        self.change(None, Some(density));
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |word: &str| arguments.iter().any(|a| a == word);
+    let flows = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(12);
+    let report = arguments.iter().find_map(|a| a.strip_prefix("report="));
+    let source = if has("sampled") { Source::Sampled } else { Source::Events };
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        if let Err(error) = signal_hook::flag::register(signal, stop.clone()) {
+            eprintln!("cannot listen for signal {signal}: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let book = Arc::new(Mutex::new(Book::new(Arc::new(sim::session(source)), Limits::default())));
+    let mut world = sim::World::new(flows, 7);
+    world.lossy = has("lossy");
+    // A while is already past, so that charts have something to show at once.
+    let past_ns = 12_000_000_000;
+    feed(&book, &mut world, sim::START_NS + past_ns);
+
+    let feeding = {
+        let (book, stop, panics) = (book.clone(), stop.clone(), has("panic-elsewhere"));
+        std::thread::spawn(move || {
+            let start = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                assert!(!(panics && start.elapsed() > Duration::from_secs(1)), "asked to panic elsewhere");
+                feed(&book, &mut world, sim::START_NS + past_ns + start.elapsed().as_nanos() as u64);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
+    };
+    let start = Instant::now();
+    let control = Settings { book: book.clone(), panics: has("panic") };
+    let result = yuzuri_top::run(book, &control, &stop);
+    let cost =
+        format!("{:.2} % of a core for the screen", 100.0 * thread_cpu_s() / start.elapsed().as_secs_f64());
+    stop.store(true, Ordering::Relaxed);
+    let feeding = feeding.join();
+    let ended = match &result {
+        Ok(()) => "ended by the user or a signal".to_owned(),
+        Err(error) => format!("error: {error}"),
+    };
+    if let Some(report) = report
+        && let Err(error) = std::fs::write(report, format!("{ended}\n{cost}\n"))
+    {
+        eprintln!("cannot write {report}: {error}");
+    }
+    match result {
+        Ok(()) if feeding.is_ok() => {
+            println!("{ended}; {cost}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            // Nobody may be there to read it: `eprintln!` would panic where the terminal is gone.
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{ended}\n").as_bytes());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn feed(book: &Mutex<Book>, world: &mut sim::World, to_ns: u64) {
+    let mut items = Vec::new();
+    world.advance(to_ns, &mut |item| items.push(item));
+    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    for item in &items {
+        book.apply(item);
+        if let Item::Event(event) = item {
+            book.advance(event.mono_ns);
+        }
+    }
+    book.advance(to_ns);
+}
+
+/// CPU time of this thread, seconds.
+fn thread_cpu_s() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the call to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

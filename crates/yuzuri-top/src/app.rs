@@ -1,0 +1,602 @@
+//! The state of the screen, and what each key does to it. No terminal, no drawing.
+
+use crate::chart_view::ChartView;
+use crate::clock::{self, Clock};
+use crate::edit::Edit;
+use crate::look::{self, Entry, Line, Look};
+use crate::theme::Theme;
+use crate::{Control, Replay};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use yuzuri_trace::{Density, FlowId};
+use yuzuri_view::{Book, SortKey};
+
+/// What a key asks of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    None,
+    Quit,
+    Suspend,
+    Clear,
+}
+
+/// What fills the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    Table,
+    Chart,
+}
+
+/// Where events are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Events {
+    Off,
+    /// Below the table or chart, the newest last.
+    Panel,
+    /// On the whole screen, to scroll through.
+    Full,
+}
+
+/// What is being typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Which rows and events are shown; takes effect while it is typed.
+    Find,
+    /// Which flows the source watches; takes effect on Enter.
+    Filter,
+}
+
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) purpose: Purpose,
+    pub(crate) edit: Edit,
+    pub(crate) error: Option<String>,
+    /// What Esc brings back.
+    before: String,
+}
+
+/// A line of text above the keys, for a few seconds.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+    until: Duration,
+}
+
+/// The whole state.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) theme: Theme,
+    pub(crate) clock: Clock,
+    pub(crate) view: View,
+    pub(crate) events: Events,
+    /// How far the help is scrolled, where it is shown.
+    pub(crate) help: Option<usize>,
+    pub(crate) input: Option<Input>,
+    pub(crate) message: Option<Message>,
+    pub(crate) sort: SortKey,
+    pub(crate) reverse: bool,
+    pub(crate) find: String,
+    /// A live screen stands still; watching goes on.
+    pub(crate) frozen: bool,
+    pub(crate) replay: Option<Replay>,
+    pub(crate) look: Option<Look>,
+    /// Indices into the look's lines: those shown, in order.
+    pub(crate) shown: Vec<usize>,
+    /// The flow the user went to; `None` while the marked row is simply the first.
+    pub(crate) chosen: Option<FlowId>,
+    /// Where the chosen flow was last, for when it goes away.
+    chosen_at: usize,
+    /// First row and number of rows when the table was last drawn.
+    pub(crate) table_top: usize,
+    pub(crate) table_rows: usize,
+    pub(crate) chart: ChartView,
+    /// How many events back from the newest the events view ends; rows when it was last drawn, and its most.
+    pub(crate) events_back: usize,
+    pub(crate) events_rows: usize,
+    pub(crate) help_most: usize,
+    /// An IPv6 address was seen: columns stay wide from then on.
+    pub(crate) long_addresses: bool,
+    sorted_at: Option<Duration>,
+}
+
+const SORT_KEYS: [SortKey; 8] = [
+    SortKey::Rate,
+    SortKey::Cwnd,
+    SortKey::Srtt,
+    SortKey::Retransmits,
+    SortKey::Address,
+    SortKey::Process,
+    SortKey::Control,
+    SortKey::Age,
+];
+
+/// The name of a sort key on the screen.
+pub(crate) fn sort_name(key: SortKey) -> &'static str {
+    match key {
+        SortKey::Rate => "rate",
+        SortKey::Cwnd => "cwnd",
+        SortKey::Srtt => "srtt",
+        SortKey::Retransmits => "retransmissions",
+        SortKey::Address => "address",
+        SortKey::Process => "process",
+        SortKey::Control => "congestion control",
+        SortKey::Age => "age",
+    }
+}
+
+const DENSITIES: [Density; 4] = [
+    Density::Interval { ns: 1_000_000 },
+    Density::Interval { ns: 10_000_000 },
+    Density::Interval { ns: 100_000_000 },
+    Density::EveryAck,
+];
+
+/// How often rows change places. Values change with each frame.
+const SORT_EVERY: Duration = Duration::from_secs(1);
+const SEEK_NS: i64 = 10_000_000_000;
+
+impl App {
+    pub(crate) fn new(theme: Theme, clock: Clock) -> App {
+        App {
+            theme,
+            clock,
+            view: View::Table,
+            events: Events::Off,
+            help: None,
+            input: None,
+            message: None,
+            sort: SortKey::default(),
+            reverse: false,
+            find: String::new(),
+            frozen: false,
+            replay: None,
+            look: None,
+            shown: Vec::new(),
+            chosen: None,
+            chosen_at: 0,
+            table_top: 0,
+            table_rows: 1,
+            chart: ChartView::new(),
+            events_back: 0,
+            events_rows: 1,
+            help_most: 0,
+            long_addresses: false,
+            sorted_at: None,
+        }
+    }
+
+    /// Takes over from the book what the next frame shows. `elapsed` is any clock that does not go back.
+    pub(crate) fn refresh(&mut self, book: &Mutex<Book>, control: &dyn Control, elapsed: Duration) {
+        self.replay = control.replay();
+        if self.message.as_ref().is_some_and(|m| m.until <= elapsed) {
+            self.message = None;
+        }
+        let newest = self.look.as_ref().and_then(|l| l.log.entries.back()).map(|e| e.number);
+        let due = self.sorted_at.is_none_or(|at| elapsed.saturating_sub(at) >= SORT_EVERY);
+        let ranks = if due { HashMap::new() } else { self.ranks() };
+        {
+            let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.frozen || self.look.is_none() {
+                let log = self.look.take().map(|look| look.log).unwrap_or_default();
+                self.look = Some(Look::at(&book, log));
+            }
+            self.copy_chart(&book);
+        }
+        self.hold_events(newest);
+        if due {
+            self.sorted_at = Some(elapsed);
+        }
+        self.arrange(&ranks);
+    }
+
+    /// While the events view is scrolled back it stays on the same events as new ones come.
+    fn hold_events(&mut self, newest: Option<u64>) {
+        if self.events_back == 0 {
+            return;
+        }
+        let come = self.events_shown().filter(|e| newest.is_none_or(|n| e.number > n)).count();
+        self.events_back += come;
+        self.limit_events_back();
+    }
+
+    fn limit_events_back(&mut self) {
+        let most = self.events_shown().count().saturating_sub(self.events_rows);
+        self.events_back = self.events_back.min(most);
+    }
+
+    fn copy_chart(&mut self, book: &Book) {
+        self.chart.buckets.clear();
+        let Some(look) = &self.look else { return };
+        if self.view != View::Chart {
+            return;
+        }
+        let Some(row) = self.chosen.and_then(|id| book.row(id)) else { return };
+        let from = self.chart.left_ns(look.now_ns);
+        let to = from + self.chart.column_ns() * self.chart.columns as u64;
+        // From before the left edge: what is held into it, and the counter for the first throughput.
+        let early = self.chart.span_ns() / 4 + 2_000_000_000;
+        self.chart.first_ns = row.first_ns;
+        self.chart.buckets = row.history.window(from.saturating_sub(early), to.min(look.now_ns), 4096);
+    }
+
+    /// Sorts and selects anew; lines in `ranks` keep their order.
+    fn arrange(&mut self, ranks: &HashMap<FlowId, usize>) {
+        let Some(look) = &mut self.look else { return };
+        look::sort(&mut look.lines, self.sort, self.reverse);
+        if !ranks.is_empty() {
+            look::keep_order(&mut look.lines, ranks);
+        }
+        self.long_addresses |= look.lines.iter().any(|l| l.flow.local.is_ipv6() || l.flow.remote.is_ipv6());
+        let find = self.find.to_lowercase();
+        self.shown = (0..look.lines.len()).filter(|n| look.lines[*n].is_found_by(&find)).collect();
+        if let Some(chosen) = self.chosen {
+            let at = self.ids().position(|id| id == chosen);
+            match at {
+                Some(at) => self.chosen_at = at,
+                // Gone from the table: the row that took its place. A chart stays with its flow to the end.
+                None if self.view == View::Table => self.choose_at(self.chosen_at),
+                None => {}
+            }
+        }
+    }
+
+    /// The order of all lines as it is.
+    fn ranks(&self) -> HashMap<FlowId, usize> {
+        self.look.iter().flat_map(|l| &l.lines).enumerate().map(|(n, line)| (line.id(), n)).collect()
+    }
+
+    fn arrange_now(&mut self) {
+        self.arrange(&HashMap::new());
+    }
+
+    fn ids(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.lines().map(Line::id)
+    }
+
+    /// The lines shown, in order.
+    pub(crate) fn lines(&self) -> impl ExactSizeIterator<Item = &Line> + '_ {
+        let lines = self.look.as_ref().map_or(&[][..], |look| &look.lines);
+        self.shown.iter().map(|n| &lines[*n])
+    }
+
+    /// How many flows the book holds.
+    pub(crate) fn total(&self) -> usize {
+        self.look.as_ref().map_or(0, |look| look.lines.len())
+    }
+
+    /// Position of the marked row among the shown ones.
+    pub(crate) fn marked(&self) -> Option<usize> {
+        if self.shown.is_empty() {
+            return None;
+        }
+        let at = self.chosen.and_then(|chosen| self.ids().position(|id| id == chosen));
+        Some(at.unwrap_or(self.chosen_at.min(self.shown.len() - 1)))
+    }
+
+    /// The line of the chosen flow, also where it is not among the shown ones.
+    pub(crate) fn chosen_line(&self) -> Option<&Line> {
+        let chosen = self.chosen?;
+        self.look.as_ref()?.lines.iter().find(|line| line.id() == chosen)
+    }
+
+    /// The events shown, oldest first: of the charted flow, or of all; with the words looked for.
+    pub(crate) fn events_shown(&self) -> impl DoubleEndedIterator<Item = &Entry> + '_ {
+        let find = self.find.to_lowercase();
+        let only = if self.view == View::Chart { self.chosen } else { None };
+        let entries = self.look.iter().flat_map(|look| &look.log.entries);
+        entries.filter(move |entry| {
+            only.is_none_or(|id| entry.event.flow == id) && (only.is_some() || is_found(entry, &find))
+        })
+    }
+
+    fn choose_at(&mut self, at: usize) {
+        let at = at.min(self.shown.len().saturating_sub(1));
+        self.chosen_at = at;
+        let chosen = self.ids().nth(at);
+        self.chosen = chosen;
+    }
+
+    fn move_by(&mut self, by: isize) {
+        let at = self.marked().unwrap_or(0).saturating_add_signed(by);
+        self.choose_at(at);
+    }
+
+    /// Keeps the marked row on the screen. To be called when the table's height is known.
+    pub(crate) fn scroll_to_marked(&mut self, rows: usize) {
+        self.table_rows = rows.max(1);
+        let marked = self.marked().unwrap_or(0);
+        let most = self.shown.len().saturating_sub(self.table_rows);
+        self.table_top =
+            self.table_top.min(marked).max((marked + 1).saturating_sub(self.table_rows)).min(most);
+    }
+
+    fn say(&mut self, is_error: bool, text: String, elapsed: Duration) {
+        // Errors take longer to read.
+        let stay = Duration::from_secs(if is_error { 8 } else { 4 });
+        self.message = Some(Message { text, is_error, until: elapsed + stay });
+    }
+
+    fn say_result(&mut self, done: String, result: Result<(), String>, elapsed: Duration) {
+        match result {
+            Ok(()) => self.say(false, done, elapsed),
+            Err(why) => self.say(true, why, elapsed),
+        }
+    }
+
+    /// Takes a key.
+    pub(crate) fn key(&mut self, key: KeyEvent, control: &dyn Control, elapsed: Duration) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            match key.code {
+                KeyCode::Char('c') => return Action::Quit,
+                KeyCode::Char('z') => return Action::Suspend,
+                KeyCode::Char('l') => return Action::Clear,
+                _ => {}
+            }
+        }
+        if self.input.is_some() {
+            self.input_key(key, control, elapsed);
+            return Action::None;
+        }
+        if let Some(scrolled) = self.help {
+            return self.help_key(key, scrolled);
+        }
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return Action::None;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(0),
+            KeyCode::Char('/') => self.ask(Purpose::Find, self.find.clone()),
+            KeyCode::Char('f') => {
+                let filter = self.look.as_ref().map(|l| l.filter.clone()).unwrap_or_default();
+                self.ask(Purpose::Filter, filter);
+            }
+            KeyCode::Char('d') => self.next_density(control, elapsed),
+            KeyCode::Char('p' | ' ') => self.pause(control, elapsed),
+            KeyCode::Char('[') => self.change_speed(0.5, control, elapsed),
+            KeyCode::Char(']') => self.change_speed(2.0, control, elapsed),
+            KeyCode::Char(',') => self.seek(-SEEK_NS, control, elapsed),
+            KeyCode::Char('.') => self.seek(SEEK_NS, control, elapsed),
+            KeyCode::Char('e') => {
+                self.events_back = 0;
+                self.events = match self.events {
+                    Events::Off => Events::Panel,
+                    Events::Panel => Events::Full,
+                    Events::Full => Events::Off,
+                };
+            }
+            KeyCode::Esc => self.back(),
+            _ if self.events == Events::Full => self.events_key(key.code),
+            _ if self.view == View::Table => self.table_key(key.code, elapsed),
+            _ => self.chart_key(key.code),
+        }
+        Action::None
+    }
+
+    fn back(&mut self) {
+        if self.message.take().is_some_and(|m| m.is_error) {
+            // Esc has done its work: the error is gone.
+        } else if self.events == Events::Full {
+            self.events = Events::Off;
+        } else if self.view == View::Chart {
+            self.view = View::Table;
+            self.chart.cursor_ns = None;
+            self.chart.to_ns = None;
+            self.arrange_now();
+        } else if !self.find.is_empty() {
+            self.find.clear();
+            self.arrange_now();
+        } else {
+            self.events = Events::Off;
+        }
+    }
+
+    fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
+        let page = self.table_rows as isize;
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::PageUp => self.move_by(-page),
+            KeyCode::PageDown => self.move_by(page),
+            KeyCode::Home | KeyCode::Char('g') => {
+                self.chosen = None;
+                self.chosen_at = 0;
+            }
+            KeyCode::End | KeyCode::Char('G') => self.choose_at(usize::MAX),
+            KeyCode::Char('s' | '>') => self.sort_by(1, elapsed),
+            KeyCode::Char('<') => self.sort_by(SORT_KEYS.len() - 1, elapsed),
+            KeyCode::Char('S') => {
+                self.reverse = !self.reverse;
+                self.sort_by(0, elapsed);
+            }
+            KeyCode::Enter => {
+                if let Some(at) = self.marked() {
+                    self.choose_at(at);
+                    self.view = View::Chart;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sort_by(&mut self, step: usize, elapsed: Duration) {
+        let at = SORT_KEYS.iter().position(|key| *key == self.sort).unwrap_or(0);
+        self.sort = SORT_KEYS[(at + step) % SORT_KEYS.len()];
+        self.sorted_at = Some(elapsed);
+        self.arrange_now();
+        let reversed = if self.reverse { ", reversed" } else { "" };
+        self.say(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
+    }
+
+    fn chart_key(&mut self, code: KeyCode) {
+        let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
+        let column = self.chart.column_ns() as i64;
+        let quarter = self.chart.span_ns() as i64 / 4;
+        match code {
+            KeyCode::Char('+' | '=') => self.chart.zoom_in(now),
+            KeyCode::Char('-') => self.chart.zoom_out(now),
+            KeyCode::Left => self.chart.pan(-quarter, now),
+            KeyCode::Right => self.chart.pan(quarter, now),
+            KeyCode::End | KeyCode::Char('0') => {
+                self.chart.to_ns = None;
+                self.chart.cursor_ns = None;
+            }
+            KeyCode::Char('h') => self.chart.move_cursor(-column, now),
+            KeyCode::Char('l') => self.chart.move_cursor(column, now),
+            KeyCode::Char('H') => self.chart.move_cursor(-10 * column, now),
+            KeyCode::Char('L') => self.chart.move_cursor(10 * column, now),
+            KeyCode::Char('c') => match self.chart.cursor_ns {
+                Some(_) => self.chart.cursor_ns = None,
+                None => self.chart.move_cursor(0, now),
+            },
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            _ => {}
+        }
+    }
+
+    fn events_key(&mut self, code: KeyCode) {
+        let page = self.events_rows;
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.events_back += 1,
+            KeyCode::Down | KeyCode::Char('j') => self.events_back = self.events_back.saturating_sub(1),
+            KeyCode::PageUp => self.events_back += page,
+            KeyCode::PageDown => self.events_back = self.events_back.saturating_sub(page),
+            KeyCode::Home | KeyCode::Char('g') => self.events_back = usize::MAX,
+            KeyCode::End | KeyCode::Char('G') => self.events_back = 0,
+            _ => {}
+        }
+        self.limit_events_back();
+    }
+
+    fn help_key(&mut self, key: KeyEvent, scrolled: usize) -> Action {
+        self.help = match key.code {
+            KeyCode::Down | KeyCode::Char('j') => Some((scrolled + 1).min(self.help_most)),
+            KeyCode::Up | KeyCode::Char('k') => Some(scrolled.saturating_sub(1)),
+            KeyCode::PageDown => Some((scrolled + 10).min(self.help_most)),
+            KeyCode::PageUp => Some(scrolled.saturating_sub(10)),
+            KeyCode::Char('q') => return Action::Quit,
+            _ => None,
+        };
+        Action::None
+    }
+
+    fn ask(&mut self, purpose: Purpose, text: String) {
+        self.message = None;
+        self.input = Some(Input { purpose, edit: Edit::new(&text), error: None, before: text });
+    }
+
+    fn input_key(&mut self, key: KeyEvent, control: &dyn Control, elapsed: Duration) {
+        let Some(mut input) = self.input.take() else { return };
+        match (key.code, input.purpose) {
+            (KeyCode::Esc, Purpose::Find) => self.find_rows(input.before),
+            (KeyCode::Esc, Purpose::Filter) => {}
+            (KeyCode::Enter, Purpose::Find) => {}
+            (KeyCode::Enter, Purpose::Filter) => {
+                let text = input.edit.text().trim().to_owned();
+                match control.set_filter(&text) {
+                    Ok(()) if text.is_empty() => self.say(false, "all flows are watched".into(), elapsed),
+                    Ok(()) => self.say(false, format!("watching {text}"), elapsed),
+                    Err(why) => {
+                        input.error = Some(why);
+                        self.input = Some(input);
+                    }
+                }
+            }
+            (_, purpose) => {
+                if input.edit.key(key) {
+                    input.error = None;
+                    if purpose == Purpose::Find {
+                        self.find_rows(input.edit.text());
+                    }
+                }
+                self.input = Some(input);
+            }
+        }
+    }
+
+    fn find_rows(&mut self, find: String) {
+        self.find = find;
+        self.events_back = 0;
+        self.arrange(&self.ranks());
+    }
+
+    fn next_density(&mut self, control: &dyn Control, elapsed: Duration) {
+        let Some(now) = self.look.as_ref().map(|look| look.density) else { return };
+        let at = DENSITIES.iter().position(|d| *d == now);
+        let next = DENSITIES[at.map_or(0, |at| (at + 1) % DENSITIES.len())];
+        let done = format!("samples per flow: {}", density_words(next));
+        self.say_result(done, control.set_density(next), elapsed);
+    }
+
+    fn pause(&mut self, control: &dyn Control, elapsed: Duration) {
+        match self.replay {
+            Some(replay) => {
+                let done = if replay.paused { "the replay goes on" } else { "the replay is halted" };
+                self.say_result(done.into(), control.set_paused(!replay.paused), elapsed);
+            }
+            None => {
+                self.frozen = !self.frozen;
+                let done =
+                    if self.frozen { "the screen stands still; watching goes on" } else { "live again" };
+                self.say(false, done.into(), elapsed);
+            }
+        }
+    }
+
+    fn change_speed(&mut self, factor: f64, control: &dyn Control, elapsed: Duration) {
+        let speed = (self.replay.map_or(1.0, |r| r.speed) * factor).clamp(1.0 / 64.0, 1024.0);
+        self.say_result(format!("speed {}", speed_words(speed)), control.set_speed(speed), elapsed);
+    }
+
+    fn seek(&mut self, by_ns: i64, control: &dyn Control, elapsed: Duration) {
+        let (at, length) = self.replay.map_or((0, 0), |r| (r.position_ns, r.length_ns));
+        let to = at.saturating_add_signed(by_ns).min(length);
+        let result = control.seek(to);
+        if result.is_ok() {
+            // What was panned to may lie in a future that has not been replayed yet.
+            self.chart.to_ns = None;
+            self.chart.cursor_ns = None;
+        }
+        self.say_result(format!("at {}", clock::position(to)), result, elapsed);
+    }
+}
+
+/// A density as the screen writes it.
+pub(crate) fn density_words(density: Density) -> String {
+    match density {
+        Density::EveryAck => "every ACK".into(),
+        Density::Interval { ns } if ns % 1_000_000 == 0 => format!("one per {} ms", ns / 1_000_000),
+        other => format!("one per {other}"),
+    }
+}
+
+/// A replay's speed: `2×`, `0.25×`.
+pub(crate) fn speed_words(speed: f64) -> String {
+    format!("{}×", (speed * 1000.0).round() / 1000.0)
+}
+
+fn is_found(entry: &Entry, find: &str) -> bool {
+    if find.is_empty() {
+        return true;
+    }
+    let event = &entry.event;
+    let flow = entry.flow.as_ref().map(|f| {
+        let owner = f.owner.as_ref().map(|o| o.name.as_str()).unwrap_or_default();
+        format!("{f} {owner}")
+    });
+    let all = format!(
+        "{} {} {} {} {} {}",
+        flow.unwrap_or_default(),
+        event.kind.name(),
+        event.reason.name(),
+        event.place,
+        event.ca_before.name(),
+        event.ca_state.name()
+    );
+    let all = all.to_lowercase();
+    find.split_whitespace().all(|word| all.contains(word))
+}

@@ -1,0 +1,403 @@
+//! One flow over time: cwnd on the left axis, throughput on the right, ssthresh dashed; below it the states and
+//! marks as letters, the RTT in a lane of its own, the time, and what the cursor reads.
+
+use super::plot::{self, Plot, Stroke};
+use super::{Pen, fit};
+use crate::app::App;
+use crate::clock;
+use crate::look::{Line, Look};
+use crate::series::{Range, Series};
+use crate::theme::letter;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use yuzuri_trace::{CaState, Snapshot};
+use yuzuri_view::text;
+
+/// Cells of an axis: five for its figures, one for its line.
+const AXIS: u16 = 6;
+
+/// Where everything goes.
+struct Parts {
+    details: Option<u16>,
+    legend: u16,
+    main: Rect,
+    states: u16,
+    marks: Option<u16>,
+    rtt: Rect,
+    times: u16,
+    reading: u16,
+}
+
+fn parts(area: Rect) -> Parts {
+    let mut y = area.y + 1;
+    let mut row = || {
+        y += 1;
+        y - 1
+    };
+    let details = (area.height >= 14).then(&mut row);
+    let legend = row();
+    let top = row();
+    let with_marks = area.height >= 12;
+    // What is left after states, marks, times and reading, is for the two plots.
+    let below = 3 + u16::from(with_marks);
+    let plots = area.bottom().saturating_sub(top + below).max(3);
+    let rtt_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
+    // So many rows that the figures of the axis stand exactly at halves or quarters; the RTT gets what is over.
+    let step = if plots - rtt_rows > 8 { 4 } else { 2 };
+    let main_rows = (plots - rtt_rows).saturating_sub(1) / step * step + 1;
+    let rtt_rows = plots - main_rows;
+    let inner = Rect { x: area.x + AXIS, width: area.width - 2 * AXIS, ..area };
+    let states = top + main_rows;
+    let marks = with_marks.then_some(states + 1);
+    let rtt_top = states + 1 + u16::from(with_marks);
+    Parts {
+        details,
+        legend,
+        main: Rect { y: top, height: main_rows, ..inner },
+        states,
+        marks,
+        rtt: Rect { y: rtt_top, height: rtt_rows, ..inner },
+        times: rtt_top + rtt_rows,
+        reading: rtt_top + rtt_rows + 1,
+    }
+}
+
+/// Draws the chart of the chosen flow.
+pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
+    let parts = parts(area);
+    app.chart.columns = parts.main.width.into();
+    let app = &*app;
+    let (Some(look), Some(line)) = (&app.look, app.chosen_line()) else {
+        Pen::new(buffer, area, area.y + 1)
+            .skip(2)
+            .put("This flow is gone from the table (Esc back).", app.theme.dim());
+        return;
+    };
+    title(Pen::new(buffer, area, area.y), app, look, line);
+    if let Some(y) = parts.details {
+        details(Pen::new(buffer, area, y), app, line);
+    }
+    let end_ns = line.closed_ns.unwrap_or(look.now_ns);
+    let from_ns = app.chart.left_ns(look.now_ns);
+    let series = Series::new(&app.chart.buckets, from_ns, app.chart.column_ns(), app.chart.columns, end_ns);
+    main_plot(parts.main, parts.legend, area, buffer, app, &series);
+    states(&parts, area, buffer, app, &series);
+    rtt_plot(parts.rtt, area, buffer, app, &series, line);
+    times(parts.times, parts.rtt, buffer, app, look, &series);
+    let cursor = app.chart.cursor_ns.and_then(|at| series.column_of(at));
+    if let Some(column) = cursor {
+        for y in [parts.main, Rect { y: parts.states, height: 1, ..parts.main }, parts.rtt] {
+            plot::cursor(y, buffer, column);
+        }
+    }
+    reading(Pen::new(buffer, area, parts.reading), app, look, &series, cursor);
+}
+
+fn title(mut pen: Pen, app: &App, look: &Look, line: &Line) {
+    let theme = app.theme;
+    let flow = &line.flow;
+    match line.live_state() {
+        Some(state) => pen.put_right(&format!("{:>8}", state.name()), theme.state(state)),
+        None => pen.put_right(" CLOSED ", theme.badge()),
+    }
+    pen.put(&flow.local.to_string(), theme.strong()).put(" → ", Style::new());
+    pen.put(&flow.remote.to_string(), theme.strong()).skip(2);
+    if !flow.congestion_control.is_empty() {
+        pen.put(&flow.congestion_control, Style::new()).skip(2);
+    }
+    pen.put_whole(&line.process(), Style::new());
+    pen.skip(2);
+    let until = line.closed_ns.unwrap_or(look.now_ns);
+    pen.put_whole(&format!("seen for {}", whole_seconds(until.saturating_sub(line.first_ns))), theme.dim());
+    if let Some(name) = &flow.netns_name {
+        pen.skip(2).put_whole(&format!("netns {name}"), theme.dim());
+    }
+}
+
+fn whole_seconds(ns: u64) -> String {
+    clock::span(ns / 1_000_000_000 * 1_000_000_000)
+}
+
+/// The figures of now. Each has its width whatever its value, so that nothing moves.
+fn details(mut pen: Pen, app: &App, line: &Line) {
+    let s = &line.last.snapshot;
+    let rtt = |us: Option<u32>| us.map_or("-".into(), |us| text::time_us(us.into()));
+    let bits = |bps: u64| match bps {
+        0 => "-".into(),
+        u64::MAX => "none".into(),
+        bps => text::rate(bps as f64),
+    };
+    let figures = [
+        ("min rtt", format!("{:>7}", rtt(s.measured_min_rtt_us()))),
+        ("in flight", format!("{:>5}", text::count(s.in_flight().into()))),
+        ("lost", format!("{:>4}", text::count(s.lost_out.into()))),
+        ("retr", format!("{:>5}", text::count(s.total_retrans.into()))),
+        ("delivery", format!("{:>9}", bits(s.delivery_rate_bps))),
+        ("mss", format!("{:>5}", s.mss)),
+        ("pacing", format!("{:>9}", bits(s.pacing_rate_bps))),
+        ("peer window", format!("{:>7}", text::bytes(s.snd_wnd.into()))),
+        ("unsent", format!("{:>7}", text::bytes(s.notsent.into()))),
+        ("rttvar", format!("{:>7}", text::time_us(s.rttvar_us.into()))),
+        ("sacked", format!("{:>4}", text::count(s.sacked_out.into()))),
+        ("reordering", format!("{:>3}", s.reordering)),
+    ];
+    for (name, value) in figures {
+        if name.len() + 1 + value.len() > pen.room() {
+            break;
+        }
+        pen.put(name, app.theme.dim()).skip(1).put(&value, Style::new()).skip(2);
+    }
+}
+
+/// Largest value of ranges.
+fn most(ranges: &[Option<Range>]) -> f64 {
+    f64::from(ranges.iter().flatten().map(|r| r.max).max().unwrap_or(0))
+}
+
+/// Draws a line through ranges; each column reaches to where the one before ended.
+fn thin_line(plot: &mut Plot, ranges: &[Option<Range>], top: f64) {
+    let mut before: Option<u32> = None;
+    for (dot, range) in ranges.iter().enumerate() {
+        if let Some(range) = range {
+            let from = before.unwrap_or(range.last);
+            let (low, high) = (range.min.min(from), range.max.max(from));
+            // Not all the way: the column before has a dot there already.
+            let (low, high) = match from {
+                from if from < range.min => (range.min.min(from + 1), high),
+                from if from > range.max => (low, range.max.max(from - 1)),
+                _ => (low, high),
+            };
+            plot.dots(dot, f64::from(low) / top, f64::from(high) / top, Stroke::Thin);
+        }
+        before = range.map(|r| r.last);
+    }
+}
+
+fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
+    let theme = app.theme;
+    let cwnd_most = most(&series.cwnd);
+    let ssthresh_most = f64::from(series.ssthresh.iter().flatten().copied().max().unwrap_or(0));
+    // An ssthresh far above the window would press the window flat: it is named in the legend instead.
+    let shows_ssthresh = ssthresh_most > 0.0 && ssthresh_most <= 2.0 * cwnd_most.max(5.0);
+    let top = plot::round_up(if shows_ssthresh { cwnd_most.max(ssthresh_most) } else { cwnd_most }.max(4.0));
+    let rate_most = series.rate_bps.iter().flatten().copied().fold(0.0, f64::max) / 1e6;
+    let rate_top = plot::round_up(rate_most.max(0.001));
+
+    let mut plot = Plot::new(main.width.into(), main.height.into());
+    // By the number of the dot since the clock's zero, so that the dashes move along with the picture.
+    let first = series.from_ns / (series.column_ns / 2).max(1);
+    for (dot, value) in series.ssthresh.iter().enumerate() {
+        if let Some(value) = value
+            && shows_ssthresh
+            && (first + dot as u64).is_multiple_of(2)
+        {
+            let share = f64::from(*value) / top;
+            plot.dots(dot, share, share, Stroke::Dashed);
+        }
+    }
+    let shares: Vec<Option<f64>> =
+        series.rate_bps.iter().map(|r| r.map(|bps| bps / 1e6 / rate_top)).collect();
+    plot.thick_line(&shares);
+    thin_line(&mut plot, &series.cwnd, top);
+    plot.draw(main, buffer, theme.cwnd(), theme.ssthresh(), theme.rate());
+    axis(main, area, buffer, top, theme.cwnd(), false);
+    axis(main, area, buffer, rate_top, theme.rate(), true);
+
+    let mut pen = Pen::new(buffer, area, legend_y);
+    let span = format!("{} in view", clock::span(app.chart.span_ns()));
+    pen.put_right(&format!("{:>6}", "Mbps"), theme.rate());
+    pen.put(&format!("{:>5} ", "segm."), theme.cwnd());
+    pen.put("⠤⠤ cwnd", theme.cwnd()).skip(2).put("▄▄ throughput", theme.rate()).skip(2);
+    if shows_ssthresh {
+        pen.put_whole("⠄⠄ ssthresh", theme.ssthresh());
+    } else if ssthresh_most > 0.0 {
+        pen.put_whole(&format!("ssthresh {}↑", text::count(ssthresh_most as u64)), theme.ssthresh());
+    } else {
+        pen.put_whole("no ssthresh", theme.dim());
+    }
+    let state = if app.chart.to_ns.is_some() { "past: 0 for now" } else { "" };
+    let room = pen.room();
+    if room >= span.len() + 2 {
+        pen.put_right(&span, theme.dim());
+        if !state.is_empty() && pen.room() >= state.len() + 2 {
+            pen.put_right(state, theme.strong());
+        }
+    }
+}
+
+/// An axis with figures at the top, bottom and where there is room between.
+fn axis(plot: Rect, area: Rect, buffer: &mut Buffer, top: f64, style: Style, right: bool) {
+    let x = if right { plot.right() } else { plot.x - 1 };
+    let rows = plot.height;
+    let parts =
+        [4, 2].into_iter().find(|parts| (rows - 1).is_multiple_of(*parts) && rows > *parts).unwrap_or(1);
+    for row in 0..rows {
+        buffer[(x, plot.y + row)].set_char('│').set_style(style);
+    }
+    for part in 0..=parts {
+        if rows == 1 && part == 0 {
+            continue;
+        }
+        let share = f64::from(part) / f64::from(parts);
+        let y = plot.y + ((1.0 - share) * f64::from(rows - 1)).round() as u16;
+        let value = top * share;
+        let figure = fit(&plot::tick(value), 5);
+        if right {
+            buffer[(x, y)].set_char('├').set_style(style);
+            buffer.set_stringn(x + 1, y, &figure, usize::from(area.right() - x - 1), style);
+        } else {
+            buffer[(x, y)].set_char('┤').set_style(style);
+            buffer.set_stringn(x - 5, y, format!("{figure:>5}"), 5, style);
+        }
+    }
+}
+
+fn label(buffer: &mut Buffer, area: Rect, y: u16, name: &str, style: Style) {
+    buffer.set_stringn(area.x, y, format!("{name:>5}"), 5, style);
+}
+
+fn states(parts: &Parts, area: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
+    let theme = app.theme;
+    label(buffer, area, parts.states, "state", theme.dim());
+    for (column, state) in series.state.iter().enumerate() {
+        if let Some(state) = state {
+            let style = if *state == CaState::Open { theme.dim() } else { theme.state(*state) };
+            buffer[(parts.main.x + column as u16, parts.states)].set_char(letter(*state)).set_style(style);
+        }
+    }
+    let Some(y) = parts.marks else { return };
+    label(buffer, area, y, "marks", theme.dim());
+    for (column, mark) in series.mark.iter().enumerate() {
+        if let Some(mark) = mark {
+            let style = match mark {
+                'T' => theme.warning(),
+                'r' => theme.rate(),
+                _ => Style::new(),
+            };
+            buffer[(parts.main.x + column as u16, y)].set_char(*mark).set_style(style);
+        }
+    }
+}
+
+fn rtt_plot(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Series, line: &Line) {
+    let theme = app.theme;
+    let top_ms = plot::round_up((most(&series.srtt_us) / 1000.0).max(0.01));
+    let top_us = top_ms * 1000.0;
+    let mut plot = Plot::new(lane.width.into(), lane.height.into());
+    if let Some(min) = line.last.snapshot.measured_min_rtt_us() {
+        let first = series.from_ns / (series.column_ns / 2).max(1);
+        for dot in 0..series.srtt_us.len() {
+            if series.srtt_us[dot].is_some() && (first + dot as u64).is_multiple_of(2) {
+                let share = f64::from(min) / top_us;
+                plot.dots(dot, share, share, Stroke::Dashed);
+            }
+        }
+    }
+    thin_line(&mut plot, &series.srtt_us, top_us);
+    plot.draw(lane, buffer, theme.rtt(), theme.dim(), Style::new());
+    axis(lane, area, buffer, top_ms, theme.rtt(), false);
+    for row in 0..lane.height {
+        buffer[(lane.right(), lane.y + row)].set_char('│').set_style(theme.rtt());
+    }
+    for (row, word) in (0..lane.height).zip(["srtt", "ms"]) {
+        buffer.set_stringn(lane.right() + 1, lane.y + row, word, 5, theme.rtt());
+    }
+}
+
+/// Wall time below; its figures stand at round times and move along with the picture.
+fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &Look, series: &Series) {
+    const STEPS_MS: [u64; 14] = [
+        100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
+    ];
+    let room_ns = series.column_ns * 15;
+    let step_ms = STEPS_MS.into_iter().find(|ms| ms * 1_000_000 >= room_ns).unwrap_or(3_600_000);
+    let step_ns = (step_ms * 1_000_000) as i64;
+    let first = look.unix_ns(series.from_ns);
+    let mut at = first.div_euclid(step_ns) * step_ns;
+    let last = first + (series.column_ns * u64::from(inner.width)) as i64;
+    while at < last {
+        let column = (at - first).div_euclid(series.column_ns as i64);
+        if column >= 0 {
+            let x = inner.x + column as u16;
+            let mut label = format!("│{}", app.clock.seconds(at));
+            if step_ms < 1000 {
+                label = format!("{label}.{}", at.rem_euclid(1_000_000_000) / 100_000_000);
+            }
+            if x as usize + super::width(&label) <= inner.right() as usize {
+                buffer.set_stringn(x, y, label, usize::from(inner.right() - x), app.theme.dim());
+            }
+        }
+        at += step_ns;
+    }
+}
+
+/// What is under the cursor; without one, the newest column.
+fn reading(mut pen: Pen, app: &App, look: &Look, series: &Series, cursor: Option<usize>) {
+    let theme = app.theme;
+    let newest = || series.bucket.iter().rposition(Option::is_some);
+    let Some(column) = cursor.or_else(newest) else {
+        pen.put("nothing happened in this stretch of time", theme.dim());
+        return;
+    };
+    let at_ns = series.from_ns + column as u64 * series.column_ns;
+    match cursor {
+        Some(_) => pen.put("▸ ", theme.strong()).put(&app.clock.millis(look.unix_ns(at_ns)), theme.strong()),
+        None => pen.put("  newest", theme.dim()),
+    };
+    pen.skip(2);
+    let Some(bucket) = series.bucket[column] else {
+        pen.put("the flow was not there", theme.dim());
+        return;
+    };
+    let join = |dots: &[Option<Range>]| {
+        dots.iter().flatten().copied().reduce(|a, b| Range {
+            min: a.min.min(b.min),
+            max: a.max.max(b.max),
+            last: b.last,
+        })
+    };
+    let dots = column * 2..column * 2 + 2;
+    let cwnd = join(&series.cwnd[dots.clone()]);
+    let srtt = join(&series.srtt_us[dots]);
+    let state = series.state[column].unwrap_or_default();
+    let ssthresh = match bucket.ssthresh {
+        Snapshot::SSTHRESH_INFINITE.. => "-".into(),
+        n => text::count(n.into()),
+    };
+    let extent = |range: Range, unit: &dyn Fn(u32) -> String| {
+        if range.min == range.max {
+            String::new()
+        } else {
+            format!(" ({}–{})", unit(range.min), unit(range.max))
+        }
+    };
+    let segments = |n: u32| text::count(n.into());
+    let time = |us: u32| text::time_us(us.into());
+    let cwnd = cwnd.map_or("-".into(), |r| format!("{}{}", segments(r.last), extent(r, &segments)));
+    let srtt = srtt.map_or("-".into(), |r| time(r.last));
+    let rate = series.rate_bps[column].map_or("-".into(), text::rate);
+    let mut figures = vec![
+        ("cwnd", format!("{cwnd:<4}"), theme.cwnd()),
+        ("", format!("{rate:>9}"), theme.rate()),
+        ("srtt", format!("{srtt:>7}"), theme.rtt()),
+        ("ssthresh", format!("{ssthresh:<4}"), theme.ssthresh()),
+        ("", state.name().to_owned(), theme.state(state)),
+        ("in flight", segments(bucket.in_flight), Style::new()),
+    ];
+    if bucket.retransmits > 0 {
+        figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
+    }
+    let marks: Vec<&str> =
+        bucket.marks.words().filter(|word| *word != "sampled" && *word != "ssthresh").collect();
+    if !marks.is_empty() {
+        figures.push(("", marks.join(" "), theme.dim()));
+    }
+    for (name, value, style) in figures {
+        let gap = usize::from(!name.is_empty());
+        if super::width(name) + gap + super::width(&value) > pen.room() {
+            break;
+        }
+        pen.put(name, theme.dim()).skip(gap as u16).put(&value, style).skip(2);
+    }
+}

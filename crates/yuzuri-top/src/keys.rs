@@ -1,0 +1,214 @@
+//! Bytes from the terminal as keys.
+//!
+//! crossterm's own reader is not used: it registers the terminal edge-triggered and drops that edge when a change
+//! of size arrives together with a key, so that the key is only seen at the next one; and when the terminal is
+//! gone it reads again and again for ever. Its types for keys are used.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// The longest escape sequence that is waited for to end.
+const LONGEST: usize = 32;
+
+/// Takes bytes, gives keys.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    bytes: Vec<u8>,
+}
+
+enum Parsed {
+    /// A key (or nothing that has a meaning here) and how many bytes it took.
+    Done(Option<KeyEvent>, usize),
+    /// More bytes are needed.
+    Partial,
+}
+
+impl Parser {
+    /// Takes bytes; hands out the keys that are whole.
+    pub(crate) fn feed(&mut self, bytes: &[u8], keys: &mut Vec<KeyEvent>) {
+        self.bytes.extend_from_slice(bytes);
+        self.run(keys);
+    }
+
+    /// Whether the bytes so far may be the beginning of a longer sequence.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Nothing more came: what was held for the beginning of a sequence is what it is (the Esc key, mostly).
+    pub(crate) fn give_up(&mut self, keys: &mut Vec<KeyEvent>) {
+        if self.bytes.first() == Some(&0x1b) {
+            keys.push(key(KeyCode::Esc));
+        }
+        // The rest of a sequence or character that never ended has no meaning.
+        self.bytes.clear();
+    }
+
+    fn run(&mut self, keys: &mut Vec<KeyEvent>) {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            match parse(&self.bytes[at..]) {
+                Parsed::Done(key, taken) => {
+                    keys.extend(key);
+                    at += taken.max(1);
+                }
+                Parsed::Partial if self.bytes.len() - at > LONGEST => at += 1,
+                Parsed::Partial => break,
+            }
+        }
+        self.bytes.drain(..at);
+    }
+}
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+fn parse(bytes: &[u8]) -> Parsed {
+    match bytes {
+        [] | [0x1b] => Parsed::Partial,
+        // Esc pressed twice, or before another sequence.
+        [0x1b, 0x1b, ..] => Parsed::Done(Some(key(KeyCode::Esc)), 1),
+        [0x1b, b'[', rest @ ..] => sequence(rest),
+        [0x1b, b'O', rest @ ..] => match rest.first() {
+            Some(last) => Parsed::Done(named(*last, "").map(key), 3),
+            None => Parsed::Partial,
+        },
+        [0x1b, rest @ ..] => match parse(rest) {
+            Parsed::Done(Some(mut event), taken) => {
+                event.modifiers.insert(KeyModifiers::ALT);
+                Parsed::Done(Some(event), taken + 1)
+            }
+            Parsed::Done(None, taken) => Parsed::Done(None, taken + 1),
+            Parsed::Partial => Parsed::Partial,
+        },
+        [b'\r' | b'\n', ..] => Parsed::Done(Some(key(KeyCode::Enter)), 1),
+        [b'\t', ..] => Parsed::Done(Some(key(KeyCode::Tab)), 1),
+        [0x7f | 0x08, ..] => Parsed::Done(Some(key(KeyCode::Backspace)), 1),
+        [control @ 0x01..=0x1a, ..] => {
+            let code = KeyCode::Char((control - 1 + b'a').into());
+            Parsed::Done(Some(KeyEvent::new(code, KeyModifiers::CONTROL)), 1)
+        }
+        [0x00 | 0x1c..=0x1f, ..] => Parsed::Done(None, 1),
+        [first, ..] => character(*first, bytes),
+    }
+}
+
+fn character(first: u8, bytes: &[u8]) -> Parsed {
+    let length = match first {
+        0x20..=0x7e => 1,
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return Parsed::Done(None, 1),
+    };
+    let there = &bytes[..length.min(bytes.len())];
+    match std::str::from_utf8(there) {
+        Ok(text) => {
+            let code = text.chars().next().filter(|c| !c.is_control()).map(|c| key(KeyCode::Char(c)));
+            Parsed::Done(code, length)
+        }
+        // Cut off, but right so far.
+        Err(error) if error.error_len().is_none() => Parsed::Partial,
+        Err(_) => Parsed::Done(None, 1),
+    }
+}
+
+/// What follows `ESC [`: parameters, then a final byte.
+fn sequence(rest: &[u8]) -> Parsed {
+    // The Linux console's function keys: `ESC [ [ A`.
+    if rest.first() == Some(&b'[') {
+        return match rest.get(1) {
+            Some(last) => Parsed::Done((*last == b'A').then(|| key(KeyCode::F(1))), 4),
+            None => Parsed::Partial,
+        };
+    }
+    let Some(end) = rest.iter().position(|byte| !(0x20..0x40).contains(byte)) else { return Parsed::Partial };
+    let taken = end + 3;
+    let Ok(parameters) = std::str::from_utf8(&rest[..end]) else { return Parsed::Done(None, taken) };
+    let mut numbers = parameters.split(';');
+    let first = numbers.next().unwrap_or_default();
+    // xterm: 1 plus a bit for each of Shift, Alt, Ctrl.
+    let held = numbers.next().and_then(|n| n.parse::<u8>().ok()).unwrap_or(1).wrapping_sub(1);
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
+        if held & bit != 0 {
+            modifiers.insert(modifier);
+        }
+    }
+    Parsed::Done(named(rest[end], first).map(|code| KeyEvent::new(code, modifiers)), taken)
+}
+
+fn named(last: u8, first: &str) -> Option<KeyCode> {
+    Some(match (last, first) {
+        (b'A', _) => KeyCode::Up,
+        (b'B', _) => KeyCode::Down,
+        (b'C', _) => KeyCode::Right,
+        (b'D', _) => KeyCode::Left,
+        (b'H', _) | (b'~', "1" | "7") => KeyCode::Home,
+        (b'F', _) | (b'~', "4" | "8") => KeyCode::End,
+        (b'M', "") => KeyCode::Enter,
+        (b'P', _) | (b'~', "11") => KeyCode::F(1),
+        (b'~', "3") => KeyCode::Delete,
+        (b'~', "5") => KeyCode::PageUp,
+        (b'~', "6") => KeyCode::PageDown,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys(bytes: &[u8]) -> Vec<KeyEvent> {
+        let mut parser = Parser::default();
+        let mut keys = Vec::new();
+        parser.feed(bytes, &mut keys);
+        if parser.is_waiting() {
+            parser.give_up(&mut keys);
+        }
+        keys
+    }
+
+    #[test]
+    fn keys_as_terminals_send_them() {
+        let codes = |bytes: &[u8]| keys(bytes).iter().map(|key| key.code).collect::<Vec<_>>();
+        use KeyCode::{Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up};
+        assert_eq!(codes(b"\x1b[A\x1b[B\x1b[C\x1b[D"), [Up, Down, Right, Left]);
+        assert_eq!(codes(b"\x1bOA\x1bOH\x1bOF\x1bOP\x1b[[A\x1b[11~"), [Up, Home, End, F(1), F(1), F(1)]);
+        assert_eq!(codes(b"\x1b[5~\x1b[6~\x1b[1~\x1b[4~\x1b[3~"), [PageUp, PageDown, Home, End, Delete]);
+        assert_eq!(
+            codes("q\r/é漢\x7f".as_bytes()),
+            [Char('q'), Enter, Char('/'), Char('é'), Char('漢'), KeyCode::Backspace]
+        );
+        assert_eq!(codes(b"\x1b"), [Esc]);
+        assert_eq!(codes(b"\x1b\x1b[A"), [Esc, Up]);
+        assert_eq!(codes(b"\x1b[200~\x1b[?1;2cx\xff\xc3("), [Char('x'), Char('(')]);
+        assert_eq!(keys(b"\x03")[0], KeyEvent::new(Char('c'), KeyModifiers::CONTROL));
+        assert_eq!(keys(b"\x1b[1;5C")[0], KeyEvent::new(Right, KeyModifiers::CONTROL));
+        assert_eq!(keys(b"\x1bx")[0], KeyEvent::new(Char('x'), KeyModifiers::ALT));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_in_any_pieces_give_the_same_keys(
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), prop::sample::select(b"\x1b[O;15~ABq\xe6".to_vec())], 0..200),
+            piece in 1usize..9,
+        ) {
+            let mut parser = Parser::default();
+            let mut in_pieces = Vec::new();
+            for piece in bytes.chunks(piece) {
+                parser.feed(piece, &mut in_pieces);
+                prop_assert!(parser.bytes.len() <= LONGEST + 8);
+            }
+            let mut whole = Vec::new();
+            Parser::default().feed(&bytes, &mut whole);
+            // What exceeds the longest sequence is cut where it is noticed, which depends on the pieces.
+            if !bytes.windows(LONGEST).any(|w| w.iter().all(|b| (0x20..0x40).contains(b))) {
+                prop_assert_eq!(in_pieces, whole);
+            }
+        }
+    }
+}

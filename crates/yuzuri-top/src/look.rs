@@ -1,0 +1,188 @@
+//! What is copied from the book for a frame, and its order.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
+use yuzuri_view::{Book, Row, SortKey};
+
+/// Points of a sparkline at most: 15 s.
+pub(crate) const SPARK: usize = 30;
+
+/// A flow as a line of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) flow: Arc<Flow>,
+    pub(crate) last: Event,
+    pub(crate) first_ns: u64,
+    pub(crate) closed_ns: Option<u64>,
+    /// Sending plus receiving rate over the last second, bits per second.
+    pub(crate) rate_bps: f64,
+    /// The newest last.
+    pub(crate) spark_bps: Vec<f32>,
+}
+
+impl Line {
+    fn of(row: &Row, now_ns: u64) -> Line {
+        let skip = row.spark_rate_bps.len().saturating_sub(SPARK);
+        Line {
+            flow: row.flow.clone(),
+            last: row.last,
+            first_ns: row.first_ns,
+            closed_ns: row.closed_ns,
+            rate_bps: row.sent_bps(now_ns) + row.received_bps(now_ns),
+            spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> FlowId {
+        self.flow.id
+    }
+
+    /// The state in a word.
+    pub(crate) fn state_word(&self) -> &'static str {
+        if self.closed_ns.is_some() { "closed" } else { self.last.ca_state.name() }
+    }
+
+    /// The state in a letter, for narrow columns.
+    pub(crate) fn state_letter(&self) -> char {
+        if self.closed_ns.is_some() { '×' } else { crate::theme::letter(self.last.ca_state) }
+    }
+
+    /// The state, where the flow is alive.
+    pub(crate) fn live_state(&self) -> Option<CaState> {
+        self.closed_ns.is_none().then_some(self.last.ca_state)
+    }
+
+    /// Process name and id; empty where unknown.
+    pub(crate) fn process(&self) -> String {
+        self.flow.owner.as_ref().map(|o| format!("{}/{}", o.name, o.pid)).unwrap_or_default()
+    }
+
+    /// Whether each word of `find` (in small letters) occurs in what the flow is called.
+    pub(crate) fn is_found_by(&self, find: &str) -> bool {
+        if find.is_empty() {
+            return true;
+        }
+        let flow = &self.flow;
+        let netns = flow.netns_name.as_deref().unwrap_or_default();
+        let all = format!(
+            "{flow} {} {} {} {netns} {}",
+            self.process(),
+            flow.congestion_control,
+            self.state_word(),
+            flow.netns
+        );
+        let all = all.to_lowercase();
+        find.split_whitespace().all(|word| all.contains(word))
+    }
+}
+
+/// Sorts lines as [`Book::sorted`] sorts rows. Done here and not by the book, so that the book is not locked
+/// meanwhile and a frozen screen can still be sorted.
+pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
+    use std::cmp::Reverse;
+    match key {
+        SortKey::Rate => {
+            lines.sort_by(|a, b| b.rate_bps.total_cmp(&a.rate_bps).then(a.id().cmp(&b.id())));
+        }
+        SortKey::Cwnd => lines.sort_by_key(|l| (Reverse(l.last.snapshot.cwnd), l.id())),
+        SortKey::Srtt => lines.sort_by_key(|l| (Reverse(l.last.snapshot.srtt_us), l.id())),
+        SortKey::Retransmits => lines.sort_by_key(|l| (Reverse(l.last.snapshot.total_retrans), l.id())),
+        SortKey::Address => lines.sort_by_key(|l| (l.flow.local, l.flow.remote, l.id())),
+        SortKey::Process => {
+            let owner = |l: &Line| l.flow.owner.as_ref().map(|o| (o.name.clone(), o.pid));
+            lines.sort_by_cached_key(|l| (owner(l).is_none(), owner(l), l.id()));
+        }
+        SortKey::Control => lines.sort_by(|a, b| {
+            a.flow.congestion_control.cmp(&b.flow.congestion_control).then(a.id().cmp(&b.id()))
+        }),
+        SortKey::Age => lines.sort_by_key(|l| (Reverse(l.first_ns), l.id())),
+    }
+    if reverse {
+        lines.reverse();
+    }
+}
+
+/// Puts lines in the order they had, new ones behind in their own order: between two sortings rows must not jump
+/// about under the reader's eyes.
+pub(crate) fn keep_order(lines: &mut [Line], ranks: &HashMap<FlowId, usize>) {
+    lines.sort_by_key(|line| ranks.get(&line.id()).copied().unwrap_or(usize::MAX));
+}
+
+/// A notable event with who it happened to.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) event: Event,
+    /// `None` where the book has forgotten the flow.
+    pub(crate) flow: Option<Arc<Flow>>,
+}
+
+/// The notable events, taken over from the book as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) entries: VecDeque<Entry>,
+}
+
+impl Log {
+    const MOST: usize = 2000;
+
+    fn update(&mut self, book: &Book) {
+        let last = self.entries.back().map_or(0, |entry| entry.number);
+        if let Some(mine) = self.entries.back() {
+            let same =
+                book.log_after(last - 1).next().is_some_and(|l| l.number == last && l.event == mine.event);
+            if !same {
+                // A replay was moved (its book begins anew), or so much happened that nothing joins on.
+                self.entries.clear();
+            }
+        }
+        let after = self.entries.back().map_or(0, |entry| entry.number);
+        for logged in book.log_after(after) {
+            if self.entries.len() == Self::MOST {
+                self.entries.pop_front();
+            }
+            let flow = book.row(logged.event.flow).map(|row| row.flow.clone());
+            self.entries.push_back(Entry { number: logged.number, event: logged.event, flow });
+        }
+    }
+}
+
+/// All that a frame shows of the book, but for the chart.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) session: Arc<Session>,
+    pub(crate) filter: String,
+    pub(crate) density: Density,
+    pub(crate) account: Option<Arc<Account>>,
+    pub(crate) now_ns: u64,
+    pub(crate) wall_offset_ns: i64,
+    pub(crate) forgotten: u64,
+    /// Every flow of the book.
+    pub(crate) lines: Vec<Line>,
+    pub(crate) log: Log,
+}
+
+impl Look {
+    /// Copies what the book holds; `log` is the former look's, which is carried on.
+    pub(crate) fn at(book: &Book, mut log: Log) -> Look {
+        log.update(book);
+        let now_ns = book.now_ns();
+        Look {
+            session: book.session().clone(),
+            filter: book.filter().to_owned(),
+            density: book.density(),
+            account: book.account().cloned(),
+            now_ns,
+            wall_offset_ns: book.wall_offset_ns(),
+            forgotten: book.forgotten(),
+            lines: book.rows().map(|row| Line::of(row, now_ns)).collect(),
+            log,
+        }
+    }
+
+    /// A time of the book as nanoseconds since the Unix epoch.
+    pub(crate) fn unix_ns(&self, mono_ns: u64) -> i64 {
+        (mono_ns as i64).saturating_add(self.wall_offset_ns)
+    }
+}

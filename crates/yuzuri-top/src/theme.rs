@@ -1,0 +1,179 @@
+//! Colours, and doing without them.
+//!
+//! Only the terminal's own 16 colours are used, and its own background: people have set those up so that they can
+//! read them. Whatever a colour says is also said by a letter, a shape or a word.
+
+use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Modifier, Style};
+use yuzuri_trace::CaState;
+
+/// How things look on this terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Theme {
+    colour: bool,
+    light: bool,
+    ascii: bool,
+}
+
+impl Theme {
+    #[cfg(test)]
+    pub(crate) const DARK: Theme = Theme { colour: true, light: false, ascii: false };
+    #[cfg(test)]
+    pub(crate) const LIGHT: Theme = Theme { colour: true, light: true, ascii: false };
+    #[cfg(test)]
+    pub(crate) const PLAIN_ASCII: Theme = Theme { colour: false, light: false, ascii: true };
+
+    /// As the environment asks: `NO_COLOR` (<https://no-color.org>), `COLORFGBG` for a light background, ASCII
+    /// where the locale is not UTF-8 or the terminal is the Linux console, whose font has no Braille.
+    pub(crate) fn from_env() -> Theme {
+        Theme::from_vars(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Theme {
+        let background = var("COLORFGBG").and_then(|v| v.rsplit(';').next().map(str::to_owned));
+        let locale = var("LC_ALL").or_else(|| var("LC_CTYPE")).or_else(|| var("LANG"));
+        // No locale at all is common in containers, whose terminal is a modern one all the same.
+        let utf8 = locale.is_none_or(|locale| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        });
+        Theme {
+            colour: var("NO_COLOR").is_none(),
+            light: matches!(background.as_deref(), Some("7" | "15")),
+            ascii: !utf8 || var("TERM").as_deref() == Some("linux"),
+        }
+    }
+
+    fn pick(self, dark: Color, light: Color) -> Style {
+        match (self.colour, self.light) {
+            (false, _) => Style::new(),
+            (true, false) => Style::new().fg(dark),
+            (true, true) => Style::new().fg(light),
+        }
+    }
+
+    /// cwnd and its axis: light blue, as in the paper's visualizer.
+    pub(crate) fn cwnd(self) -> Style {
+        self.pick(Color::LightBlue, Color::Blue)
+    }
+
+    /// Throughput and its axis: pink.
+    pub(crate) fn rate(self) -> Style {
+        self.pick(Color::LightMagenta, Color::Magenta)
+    }
+
+    /// ssthresh.
+    pub(crate) fn ssthresh(self) -> Style {
+        self.pick(Color::Yellow, Color::Red)
+    }
+
+    /// RTT.
+    pub(crate) fn rtt(self) -> Style {
+        self.pick(Color::Green, Color::Green)
+    }
+
+    /// A state of the congestion machine. Its letter or word is always beside it.
+    pub(crate) fn state(self, state: CaState) -> Style {
+        match state {
+            CaState::Open => Style::new(),
+            CaState::Disorder => self.pick(Color::Cyan, Color::Blue),
+            CaState::Cwr => self.pick(Color::Yellow, Color::Magenta),
+            CaState::Recovery => self.pick(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
+            CaState::Loss => self.warning(),
+        }
+    }
+
+    /// Something is wrong.
+    pub(crate) fn warning(self) -> Style {
+        self.pick(Color::LightRed, Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    /// A badge such as SAMPLED.
+    pub(crate) fn badge(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
+    }
+
+    /// The row or column that is chosen.
+    pub(crate) fn chosen(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// Names of things, beside their values; what is over.
+    pub(crate) fn dim(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// Titles and keys.
+    pub(crate) fn strong(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// The last step of drawing: replaces what the terminal cannot show.
+    pub(crate) fn finish(self, buffer: &mut Buffer) {
+        if !self.ascii {
+            return;
+        }
+        for cell in &mut buffer.content {
+            let Some(c) = cell.symbol().chars().next().filter(|c| !c.is_ascii()) else { continue };
+            let plain = match c {
+                '\u{2800}' => ' ',
+                // One dot alone belongs to a dashed line.
+                '\u{2801}'..='\u{28ff}' if (c as u32 & 0xff).count_ones() == 1 => '.',
+                '\u{2801}'..='\u{28ff}' => '*',
+                '▁' | '▂' => '_',
+                '▃' | '▄' | '▅' => '=',
+                '▆' | '▇' | '█' => '#',
+                '▀' => '"',
+                '▌' | '┃' => '#',
+                '│' | '┤' | '├' | '┊' => '|',
+                '─' | '━' | '╌' | '–' | '−' => '-',
+                '┼' | '└' | '┘' | '┴' | '┬' => '+',
+                '▸' | '→' | '▶' => '>',
+                '◂' | '←' => '<',
+                '▲' | '↑' => '^',
+                '▼' | '↓' => 'v',
+                '…' => '~',
+                '·' | '•' => '.',
+                '×' => 'x',
+                _ => '?',
+            };
+            cell.set_char(plain);
+        }
+    }
+}
+
+/// The letter of a state, as the papers' monitor wrote it: D C R L; `·` for Open.
+pub(crate) fn letter(state: CaState) -> char {
+    match state {
+        CaState::Open => '·',
+        CaState::Disorder => 'D',
+        CaState::Cwr => 'C',
+        CaState::Recovery => 'R',
+        CaState::Loss => 'L',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn theme(vars: &[(&str, &str)]) -> Theme {
+        Theme::from_vars(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn the_environment_is_honoured() {
+        assert_eq!(theme(&[]), Theme::DARK);
+        assert_eq!(theme(&[("COLORFGBG", "0;default;15"), ("LANG", "ja_JP.UTF-8")]), Theme::LIGHT);
+        assert_eq!(theme(&[("NO_COLOR", "1"), ("TERM", "linux")]), Theme::PLAIN_ASCII);
+        assert_eq!(theme(&[("NO_COLOR", "1"), ("LC_ALL", "C"), ("LANG", "C.UTF-8")]), Theme::PLAIN_ASCII);
+    }
+
+    #[test]
+    fn no_colour_means_no_colour() {
+        let plain = Theme::PLAIN_ASCII;
+        let mut styles = vec![plain.cwnd(), plain.rate(), plain.ssthresh(), plain.rtt(), plain.warning()];
+        styles.extend(CaState::ALL.map(|state| plain.state(state)));
+        assert!(styles.iter().all(|style| style.fg.is_none() && style.bg.is_none()));
+    }
+}

@@ -1,0 +1,71 @@
+//! Tries the transfer without the rest of the program. Words after the address are options:
+//!
+//! ```text
+//! transfer receive [PORT] [once] [json]
+//! transfer send HOST:PORT [SECONDS] [xCONNECTIONS] [wait] [poll] [json] [cc=NAME] [buffers=N] [size=BYTES]
+//! ```
+
+use std::io::stdout;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use yuzuri_transfer::{
+    JsonLines, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions, SendText, receive, send,
+};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn sender(words: &[String]) -> Outcome {
+    let (target, words) = words.split_first().ok_or("where to?")?;
+    let mut options = SendOptions::new(target.parse()?);
+    let mut json = false;
+    for word in words {
+        if let Some(count) = word.strip_prefix('x') {
+            options.connections = count.parse()?;
+        } else if let Some(name) = word.strip_prefix("cc=") {
+            options.congestion_control = Some(name.to_owned());
+        } else if let Some(count) = word.strip_prefix("buffers=") {
+            options.limits.buffers = Some(count.parse()?);
+        } else if let Some(bytes) = word.strip_prefix("size=") {
+            options.buffer_bytes = bytes.parse()?;
+        } else {
+            match word.as_str() {
+                "wait" => options.wait_ack = true,
+                "poll" => options.stamps = false,
+                "json" => json = true,
+                seconds => options.limits.time = Some(Duration::from_secs_f64(seconds.parse()?)),
+            }
+        }
+    }
+    let report: &mut dyn Report<SendEvent> =
+        if json { &mut JsonLines(stdout()) } else { &mut SendText::standard() };
+    send(&options, report, &AtomicBool::new(false))?;
+    Ok(())
+}
+
+fn receiver(words: &[String]) -> Outcome {
+    let mut options = ReceiveOptions::default();
+    let mut json = false;
+    for word in words {
+        match word.as_str() {
+            "once" => options.once = true,
+            "json" => json = true,
+            port => options.port = port.parse()?,
+        }
+    }
+    let stop = AtomicBool::new(false);
+    if json {
+        receive(&options, &mut JsonLines(stdout()), &stop)?;
+    } else {
+        receive(&options, &mut ReceiveText::standard(), &stop)?;
+    }
+    Ok(())
+}
+
+fn main() -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.split_first() {
+        Some((word, rest)) if word == "send" => sender(rest),
+        Some((word, rest)) if word == "receive" => receiver(rest),
+        _ => Err("say send or receive".into()),
+    }
+}

@@ -1,0 +1,109 @@
+//! Opening a connection: every address of the target in turn, with the congestion control chosen before the SYN.
+
+use crate::error::{SendError, available_congestion_control};
+use crate::sys::{ask, poll};
+use crate::{SendOptions, Target};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the stop flag is looked at while waiting.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The target's addresses of the wanted family.
+pub(crate) fn resolve(target: &Target, options: &SendOptions) -> Result<Vec<SocketAddr>, SendError> {
+    let failed = |reason: String| SendError::Resolve { host: target.host.clone(), reason };
+    let addresses = target.resolve(options.family).map_err(|error| failed(error.to_string()))?;
+    if addresses.is_empty() {
+        return Err(failed("it has none of the family asked for".to_owned()));
+    }
+    Ok(addresses)
+}
+
+/// Connects to the first address that answers.
+pub(crate) fn connect(
+    addresses: &[SocketAddr],
+    options: &SendOptions,
+    stop: &AtomicBool,
+) -> Result<(Socket, SocketAddr), SendError> {
+    let mut attempts = Vec::new();
+    for &address in addresses {
+        let socket = prepare(address, options)?;
+        match wait_connected(&socket, address, options.connect_timeout, stop) {
+            Ok(true) => return Ok((socket, address)),
+            Ok(false) => return Err(SendError::Stopped),
+            Err(error) => attempts.push((address, error)),
+        }
+    }
+    Err(SendError::Connect { target: options.target.clone(), attempts })
+}
+
+fn prepare(address: SocketAddr, options: &SendOptions) -> Result<Socket, SendError> {
+    let failed = |doing: &str| {
+        let doing = doing.to_owned();
+        move |source| SendError::Socket { doing, source }
+    };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .map_err(failed("open a socket"))?;
+    if let Some(interface) = &options.interface {
+        socket
+            .bind_device(Some(interface.as_bytes()))
+            .map_err(failed(&format!("send through interface {interface}")))?;
+    }
+    if let Some(from) = options.bind {
+        let from = SocketAddr::new(from, 0);
+        socket.bind(&from.into()).map_err(failed(&format!("send from {}", from.ip())))?;
+    }
+    if let Some(name) = &options.congestion_control {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|source| SendError::CongestionControl {
+            name: name.clone(),
+            available: available_congestion_control(),
+            source,
+        })?;
+    }
+    // The packet that ends a buffer is short; it must not wait for the acknowledgement of another short one.
+    socket.set_tcp_nodelay(true).map_err(failed("set TCP_NODELAY"))?;
+    // Our own look at progress gives up first; this is for data left behind in the kernel.
+    socket
+        .set_tcp_user_timeout(Some(options.stall_timeout.saturating_add(Duration::from_secs(2))))
+        .map_err(failed("set TCP_USER_TIMEOUT"))?;
+    socket.set_nonblocking(true).map_err(failed("make the socket non-blocking"))?;
+    Ok(socket)
+}
+
+/// Whether the connection was established (`false`: the stop flag was set).
+fn wait_connected(
+    socket: &Socket,
+    address: SocketAddr,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> io::Result<bool> {
+    match socket.connect(&SockAddr::from(address)) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    let started = Instant::now();
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let left = timeout.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {} s", timeout.as_secs_f64()),
+            ));
+        }
+        let mut fds = [ask(socket.as_raw_fd(), libc::POLLOUT)];
+        if poll(&mut fds, left.min(LOOK))? > 0 {
+            return match socket.take_error()? {
+                None => Ok(true),
+                Some(error) => Err(error),
+            };
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! One connection of the sender: writes buffers, reads stamps, watches progress.
+
+use crate::clock::{Clock, Reading, mono_ns};
+use crate::events::{Buffer, BufferSource, Connected, ConnectionSummary, ThroughputSpread, rate_bps};
+use crate::ledger::{Ledger, Polled, UnderWay};
+use crate::options::{Budget, SendOptions};
+use crate::payload::piece;
+use crate::spread::Spread;
+use crate::stamps::{Stats, decode};
+use crate::sys::{self, PollFd, StampKind, ask};
+use crate::tcp_info::TcpInfo;
+use socket2::Socket;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often `TCP_INFO` is looked at for progress where stamps tell about the buffers.
+const CHECK: Duration = Duration::from_millis(50);
+/// How often `TCP_INFO` is polled where it has to tell about the buffers.
+const POLL: Duration = Duration::from_millis(2);
+/// Buffers without a stamp after which a kernel that took our wish for stamps is held to ignore it.
+const PATIENCE: u32 = 3;
+/// Writes in a row before stamps are read and the flags are looked at.
+const WRITES_IN_A_ROW: u32 = 16;
+/// Most buffers of a connection that may await stamps at once, and the room asked for their error queue, bytes: each buffer
+/// leaves three stamps of about 1.3 kB, and those that find no room are lost. Only buffers much smaller than
+/// the window come that far; the others of them go unstamped, so that the path need not wait.
+const MOST_STAMPED: usize = 64;
+const ERROR_QUEUE_BYTES: usize = 1 << 20;
+/// Most text of the other end that is kept to be shown in an error, bytes.
+const SAID_BYTES: usize = 200;
+
+/// What unsent data a socket holds before it stops to be writable: little, so that a buffer's first write comes
+/// shortly before its first packet, and enough for the time until this process runs again.
+mod lowat {
+    /// Before the rate is known.
+    pub(super) const START: u32 = 128 << 10;
+    const LEAST: u64 = 32 << 10;
+    const MOST: u64 = 2 << 20;
+
+    /// 20 ms of work.
+    pub(super) fn for_rate(bytes_per_s: u64) -> u32 {
+        (bytes_per_s / 50).clamp(LEAST, MOST) as u32
+    }
+}
+
+/// What all connections of a transfer share.
+pub(crate) struct Shared<'a> {
+    pub options: &'a SendOptions,
+    pub budget: Mutex<Budget>,
+    /// The caller's flag.
+    pub stop: &'a AtomicBool,
+    /// Set when a connection failed or the report cannot be written: all end.
+    pub halt: AtomicBool,
+    pub deadline: Option<Instant>,
+    /// Bytes acknowledged on all connections.
+    pub acked: AtomicU64,
+}
+
+impl Shared<'_> {
+    fn over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+            || self.halt.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// What a connection tells the thread that reports.
+pub(crate) enum Told {
+    Buffer(Box<Buffer>),
+    Note(u32, String),
+    Over(Box<Outcome>),
+}
+
+/// How a connection ended.
+pub(crate) struct Outcome {
+    pub summary: ConnectionSummary,
+    pub first_write_mono_ns: Option<u64>,
+    pub last_ack_mono_ns: Option<u64>,
+    pub failure: Option<Failure>,
+}
+
+/// Why it ended early.
+pub(crate) enum Failure {
+    Closed { source: io::Error, said: Option<String> },
+    Stalled { silent_for: Duration, window_closed: bool },
+    Network(io::Error),
+}
+
+/// The buffer that is being written.
+struct Writing {
+    buffer: UnderWay,
+    written: u64,
+}
+
+impl Writing {
+    fn remaining(&self) -> u64 {
+        self.buffer.end - self.buffer.start - self.written
+    }
+}
+
+pub(crate) struct Connection<'a> {
+    number: u32,
+    socket: Socket,
+    connected: Connected,
+    shared: &'a Shared<'a>,
+    tell: &'a dyn Fn(Told),
+    /// `None`: the kernel gives no stamps, `TCP_INFO` is polled.
+    stamps: Option<StampKind>,
+    clock: Clock,
+    ledger: Ledger,
+    writing: Option<Writing>,
+    next_index: u64,
+    /// Bytes given to the kernel.
+    written: u64,
+    /// What `tcpi_bytes_acked` was before the first write (the SYN counts).
+    acked_before: u64,
+    first_write_mono_ns: Option<u64>,
+    budget_spent: bool,
+    lowat: u32,
+    missed_stamps: u32,
+    last_progress: Instant,
+    reported_acked: u64,
+    input_open: bool,
+    said: Vec<u8>,
+    spread: Spread,
+    buffers: u64,
+    buffers_by_tcp_info: u64,
+}
+
+/// A connected socket made ready: stamps on, numbering of bytes begun.
+pub(crate) struct Opened {
+    pub socket: Socket,
+    pub connected: Connected,
+    stamps: Option<StampKind>,
+    acked_before: u64,
+}
+
+impl Opened {
+    /// Nothing may have been written before.
+    pub(crate) fn new(
+        number: u32,
+        socket: Socket,
+        peer: SocketAddr,
+        options: &SendOptions,
+    ) -> io::Result<Opened> {
+        let local = socket.local_addr()?.as_socket().unwrap_or(peer);
+        // Nothing is received but stamps: the other end's bytes do not need this room. As much as is allowed will do.
+        let _ = socket.set_recv_buffer_size(ERROR_QUEUE_BYTES);
+        let stamps = if options.stamps { sys::enable_stamps(&socket).ok() } else { None };
+        // Old kernels lack it: then first writes come earlier, nothing else changes.
+        let _ = sys::set_notsent_lowat(&socket, lowat::START);
+        let connected = Connected {
+            connection: number,
+            cookie: sys::cookie(&socket).unwrap_or(0),
+            local,
+            peer,
+            congestion_control: sys::congestion_control(&socket).unwrap_or_default(),
+            source: if stamps.is_some() { BufferSource::Timestamps } else { BufferSource::TcpInfo },
+        };
+        let acked_before = sys::tcp_info(&socket)?.bytes_acked;
+        Ok(Opened { socket, connected, stamps, acked_before })
+    }
+}
+
+impl<'a> Connection<'a> {
+    pub(crate) fn new(opened: Opened, shared: &'a Shared<'a>, tell: &'a dyn Fn(Told)) -> Connection<'a> {
+        let number = opened.connected.connection;
+        Connection {
+            number,
+            socket: opened.socket,
+            connected: opened.connected,
+            shared,
+            tell,
+            stamps: opened.stamps,
+            clock: Clock::new(Reading::now()),
+            ledger: Ledger::new(number),
+            writing: None,
+            next_index: 0,
+            written: 0,
+            acked_before: opened.acked_before,
+            first_write_mono_ns: None,
+            budget_spent: false,
+            lowat: lowat::START,
+            missed_stamps: 0,
+            last_progress: Instant::now(),
+            reported_acked: 0,
+            input_open: true,
+            said: Vec::new(),
+            spread: Spread::default(),
+            buffers: 0,
+            buffers_by_tcp_info: 0,
+        }
+    }
+
+    /// Sends until a limit is reached, the stop flag is set or the connection fails.
+    pub(crate) fn run(mut self) -> Outcome {
+        let failure = self.transfer().err();
+        if failure.is_some() {
+            self.shared.halt.store(true, Ordering::Relaxed);
+        }
+        self.close(failure)
+    }
+
+    fn transfer(&mut self) -> Result<(), Failure> {
+        let mut next_check = Instant::now();
+        let mut over_since: Option<Instant> = None;
+        loop {
+            if over_since.is_none() && self.shared.over() {
+                over_since = Some(Instant::now());
+                self.cut_short();
+            }
+            if over_since.is_some_and(|since| since.elapsed() >= self.shared.options.linger) {
+                return Ok(());
+            }
+            if over_since.is_none() {
+                self.take_next();
+            }
+            if self.writing.is_none() && self.ledger.is_empty() && (over_since.is_some() || self.budget_spent)
+            {
+                return Ok(());
+            }
+            let mut fds = [self.question()];
+            sys::poll(&mut fds, self.wait_time(next_check, over_since)).map_err(Failure::Network)?;
+            let answer = fds[0].revents;
+            if answer & (libc::POLLERR | libc::POLLHUP) != 0 {
+                self.read_stamps()?;
+                self.look_for_end(answer)?;
+            }
+            if answer & libc::POLLIN != 0 {
+                self.read_input()?;
+            }
+            if answer & libc::POLLOUT != 0 {
+                self.write()?;
+            }
+            if Instant::now() >= next_check {
+                self.check_progress()?;
+                next_check = Instant::now() + if self.stamps.is_some() { CHECK } else { POLL };
+            }
+        }
+    }
+
+    fn question(&self) -> PollFd {
+        let output = if self.writing.is_some() { libc::POLLOUT } else { 0 };
+        let input = if self.input_open { libc::POLLIN } else { 0 };
+        ask(self.socket.as_raw_fd(), output | input)
+    }
+
+    fn wait_time(&self, next_check: Instant, over_since: Option<Instant>) -> Duration {
+        let now = Instant::now();
+        let mut wait = next_check.saturating_duration_since(now);
+        if let (None, Some(deadline)) = (over_since, self.shared.deadline) {
+            wait = wait.min(deadline.saturating_duration_since(now));
+        }
+        wait
+    }
+
+    /// Begins the next buffer if one is due.
+    fn take_next(&mut self) {
+        let waiting = self.shared.options.wait_ack && !self.ledger.is_empty();
+        if self.writing.is_some() || self.budget_spent || waiting {
+            return;
+        }
+        let taken = self.shared.budget.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let Some(bytes) = taken else {
+            self.budget_spent = true;
+            return;
+        };
+        let buffer = UnderWay {
+            index: self.next_index,
+            start: self.written,
+            end: self.written + bytes,
+            complete: true,
+            stamped: false,
+            first_write: Reading::now(),
+            acked_at_first_write: self.ledger.acked(),
+        };
+        self.next_index += 1;
+        self.writing = Some(Writing { buffer, written: 0 });
+    }
+
+    /// Ends the buffer being written as soon as may be: with one more byte, which carries the wish for stamps.
+    fn cut_short(&mut self) {
+        match &mut self.writing {
+            Some(writing) if writing.written > 0 => {
+                writing.buffer.complete = writing.remaining() == 1;
+                writing.buffer.end = writing.buffer.start + writing.written + 1;
+            }
+            _ => self.writing = None,
+        }
+    }
+
+    fn info(&self) -> Result<TcpInfo, Failure> {
+        sys::tcp_info(&self.socket).map_err(Failure::Network)
+    }
+
+    /// Bytes of the stream acknowledged, of those written.
+    fn acked_in(&self, info: &TcpInfo) -> u64 {
+        info.bytes_acked.saturating_sub(self.acked_before).min(self.written)
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        for _ in 0..WRITES_IN_A_ROW {
+            let Some(writing) = &self.writing else { return Ok(()) };
+            if writing.written == 0 {
+                let info = self.info()?;
+                let acked = self.acked_in(&info);
+                self.follow_rate(info.delivery_rate_bytes_per_s);
+                if let Some(writing) = &mut self.writing {
+                    writing.buffer.acked_at_first_write = acked.max(self.ledger.acked());
+                    writing.buffer.first_write = Reading::now();
+                }
+            }
+            let Some(writing) = &mut self.writing else { return Ok(()) };
+            let data = piece(writing.written, writing.remaining());
+            let last = data.len() as u64 == writing.remaining();
+            writing.buffer.stamped =
+                last && self.stamps.is_some() && self.ledger.stamped_entries() < MOST_STAMPED;
+            let stamp = self.stamps.filter(|_| writing.buffer.stamped);
+            let taken = match sys::write(&self.socket, data, stamp) {
+                Ok(taken) => taken as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+                Err(error) => return Err(self.failure(error)),
+            };
+            if writing.written == 0 && self.written == self.ledger.acked() {
+                // Nothing was outstanding: silence counts from now.
+                self.last_progress = Instant::now();
+            }
+            if self.first_write_mono_ns.is_none() {
+                self.first_write_mono_ns = Some(writing.buffer.first_write.mono_ns);
+            }
+            writing.written += taken;
+            self.written += taken;
+            if writing.remaining() == 0
+                && let Some(writing) = self.writing.take()
+            {
+                self.ledger.add(writing.buffer);
+                if self.shared.over() {
+                    return Ok(());
+                }
+                self.take_next();
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the unsent data at 20 ms of work, changing it only when it is off by a quarter.
+    fn follow_rate(&mut self, bytes_per_s: u64) {
+        if bytes_per_s == 0 {
+            return;
+        }
+        let wanted = lowat::for_rate(bytes_per_s);
+        if wanted.abs_diff(self.lowat) > self.lowat / 4
+            && sys::set_notsent_lowat(&self.socket, wanted).is_ok()
+        {
+            self.lowat = wanted;
+        }
+    }
+
+    /// Empties the error queue.
+    fn read_stamps(&mut self) -> Result<(), Failure> {
+        loop {
+            let stamp = match sys::read_error_queue(&self.socket, decode) {
+                Ok(Some(stamp)) => stamp,
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.failure(error)),
+            };
+            let Some(stamp) = stamp else { continue };
+            self.clock.update(Reading::now());
+            let socket = &self.socket;
+            let now = || sys::tcp_info(socket).map(|info| Stats::from(&info)).unwrap_or_default();
+            let finished = self.ledger.stamp(&stamp, &self.clock, now);
+            self.finish(finished);
+        }
+    }
+
+    fn finish(&mut self, buffers: Vec<Buffer>) {
+        for buffer in buffers {
+            self.buffers += 1;
+            self.buffers_by_tcp_info += u64::from(buffer.source == BufferSource::TcpInfo);
+            if buffer.complete {
+                self.spread.add(buffer.throughput_bps);
+            }
+            (self.tell)(Told::Buffer(Box::new(buffer)));
+        }
+        self.note_progress();
+    }
+
+    /// Tells the others how far this connection is, and remembers when it last moved.
+    fn note_progress(&mut self) {
+        let acked = self.ledger.acked();
+        if acked > self.reported_acked {
+            self.shared.acked.fetch_add(acked - self.reported_acked, Ordering::Relaxed);
+            self.reported_acked = acked;
+            self.last_progress = Instant::now();
+        }
+    }
+
+    fn check_progress(&mut self) -> Result<(), Failure> {
+        let info = self.info()?;
+        let unsent = u64::from(info.notsent_bytes);
+        let polled = Polled {
+            mono_ns: mono_ns(),
+            sent: self.stamps.is_none().then(|| self.written.saturating_sub(unsent)),
+            acked: self.acked_in(&info),
+            info,
+        };
+        // The kernel queues the stamp of an ACK before anyone can see the ACK in TCP_INFO.
+        if self.stamps.is_some() {
+            self.read_stamps()?;
+        }
+        let finished = self.ledger.poll(&polled, &self.clock);
+        if self.stamps.is_some() {
+            self.mind_missing_stamps(finished.len());
+        }
+        self.finish(finished);
+        let outstanding = self.written > self.ledger.acked();
+        if !outstanding {
+            self.last_progress = Instant::now();
+        }
+        let silent_for = self.last_progress.elapsed();
+        if outstanding && silent_for >= self.shared.options.stall_timeout {
+            let window_closed = info.snd_wnd.map_or(info.probes > 0, |window| window < info.mss.max(1));
+            return Err(Failure::Stalled { silent_for, window_closed });
+        }
+        Ok(())
+    }
+
+    fn mind_missing_stamps(&mut self, missing: usize) {
+        if missing == 0 || self.ledger.stamped() {
+            return;
+        }
+        self.missed_stamps += missing as u32;
+        if self.missed_stamps >= PATIENCE {
+            self.stamps = None;
+            let text = "the kernel takes the wish for time stamps and gives none: polling TCP_INFO instead";
+            (self.tell)(Told::Note(self.number, text.to_owned()));
+        }
+    }
+
+    /// Input is no part of a transfer: it is read so that it cannot pile up, and its beginning is kept for the
+    /// error message, because a receiver that refuses says why.
+    fn read_input(&mut self) -> Result<(), Failure> {
+        let result = if self.said.len() < SAID_BYTES {
+            let mut text = [0u8; SAID_BYTES];
+            let room = SAID_BYTES - self.said.len();
+            let read = (&self.socket).read(&mut text[..room]);
+            if let Ok(count) = read {
+                self.said.extend_from_slice(&text[..count]);
+            }
+            read
+        } else {
+            sys::discard(&self.socket, 1 << 20)
+        };
+        match result {
+            // A half-closed connection still takes data: `nc -l </dev/null` works like that.
+            Ok(0) => self.input_open = false,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(self.failure(error)),
+        }
+        Ok(())
+    }
+
+    fn look_for_end(&mut self, answer: libc::c_short) -> Result<(), Failure> {
+        if let Some(error) = self.socket.take_error().map_err(Failure::Network)? {
+            return Err(self.failure(error));
+        }
+        if answer & libc::POLLHUP != 0 {
+            return Err(self.failure(io::ErrorKind::ConnectionReset.into()));
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, source: io::Error) -> Failure {
+        match source.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET) => {}
+            _ if source.kind() == io::ErrorKind::ConnectionReset => {}
+            Some(libc::ETIMEDOUT) => {
+                let silent_for = self.last_progress.elapsed();
+                return Failure::Stalled { silent_for, window_closed: false };
+            }
+            _ => return Failure::Network(source),
+        }
+        // What the other end said before lies in front of the reset.
+        while self.said.len() < SAID_BYTES {
+            let mut text = [0u8; SAID_BYTES];
+            match (&self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
+                Ok(count) if count > 0 => self.said.extend_from_slice(&text[..count]),
+                _ => break,
+            }
+        }
+        Failure::Closed { source, said: readable(&self.said) }
+    }
+
+    fn close(mut self, failure: Option<Failure>) -> Outcome {
+        // The last word of the kernel: it keeps its counts and the stamps after a reset, too.
+        let info = sys::tcp_info(&self.socket).unwrap_or_default();
+        let polled = Polled { info, mono_ns: mono_ns(), sent: None, acked: self.acked_in(&info) };
+        let _ = self.read_stamps();
+        let finished = self.ledger.poll(&polled, &self.clock);
+        self.finish(finished);
+        let acked = self.ledger.acked();
+        let congestion_control = sys::congestion_control(&self.socket)
+            .ok()
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| self.connected.congestion_control.clone());
+        if acked < self.written {
+            // Abandoned: closing with a reset leaves no data behind that the kernel would go on sending.
+            let _ = self.socket.set_linger(Some(Duration::ZERO));
+        } else {
+            // Unread input would turn the close into a reset.
+            while self.input_open && sys::discard(&self.socket, 1 << 20).is_ok_and(|count| count > 0) {}
+            let _ = self.socket.shutdown(std::net::Shutdown::Write);
+        }
+        let duration_ns = match (self.first_write_mono_ns, self.ledger.last_ack_mono_ns()) {
+            (Some(first), Some(last)) => last.saturating_sub(first),
+            _ => 0,
+        };
+        let summary = ConnectionSummary {
+            connection: self.number,
+            cookie: self.connected.cookie,
+            local: self.connected.local,
+            peer: self.connected.peer,
+            congestion_control,
+            bytes_acked: acked,
+            bytes_unacknowledged: self.written - acked,
+            buffers: self.buffers,
+            buffers_by_tcp_info: self.buffers_by_tcp_info,
+            duration_ns,
+            throughput_bps: rate_bps(acked, duration_ns),
+            per_buffer: throughput_spread(&self.spread),
+            total_retrans: info.total_retrans.into(),
+            bytes_retrans: info.bytes_retrans,
+            srtt_us: Some(info.srtt_us).filter(|&us| us > 0),
+            min_rtt_us: Some(info.min_rtt_us).filter(|&us| us > 0 && us < u32::MAX),
+            mss: info.mss,
+            busy_us: info.busy_us,
+            rwnd_limited_us: info.rwnd_limited_us,
+            sndbuf_limited_us: info.sndbuf_limited_us,
+        };
+        Outcome {
+            summary,
+            first_write_mono_ns: self.first_write_mono_ns,
+            last_ack_mono_ns: self.ledger.last_ack_mono_ns(),
+            failure,
+        }
+    }
+}
+
+/// The spread in the words of the report.
+pub(crate) fn throughput_spread(spread: &Spread) -> Option<ThroughputSpread> {
+    let (min_bps, median_bps, max_bps) = spread.min_median_max()?;
+    Some(ThroughputSpread { min_bps, median_bps, max_bps })
+}
+
+/// The first line as far as it is text that can be shown; `None` where there is none.
+fn readable(said: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().next().unwrap_or_default().trim();
+    let clean: String =
+        line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();
+    (!clean.is_empty()).then_some(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unsent_data_is_twenty_milliseconds_of_work() {
+        assert_eq!(lowat::for_rate(12_500_000), 250_000);
+        assert_eq!(lowat::for_rate(1), 32 << 10);
+        assert_eq!(lowat::for_rate(u64::MAX), 2 << 20);
+    }
+
+    #[test]
+    fn only_text_is_shown() {
+        assert_eq!(readable(b"full\r\nsecond line"), Some("full".to_owned()));
+        assert_eq!(readable(b"\x1b[31mred\x07"), Some("[31mred".to_owned()));
+        assert_eq!(readable(&[0xff, 0xfe, 0]), None);
+        assert_eq!(readable(b""), None);
+    }
+}

@@ -1,0 +1,354 @@
+//! The buffers of one connection that are under way, and what becomes known of each.
+
+use crate::clock::{Clock, Reading};
+use crate::events::{Buffer, BufferSource, ca_state_name, rate_bps};
+use crate::stamps::{Stamp, Stats, What};
+use crate::tcp_info::TcpInfo;
+use std::collections::VecDeque;
+
+/// `TCP_INFINITE_SSTHRESH`.
+const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
+
+/// A buffer whose bytes are all with the kernel.
+#[derive(Debug, Clone)]
+pub(crate) struct UnderWay {
+    pub index: u64,
+    /// Where in the stream it starts.
+    pub start: u64,
+    /// Where in the stream it ends: the first byte that is not its own.
+    pub end: u64,
+    pub complete: bool,
+    /// Whether the kernel was asked to stamp its last packet.
+    pub stamped: bool,
+    pub first_write: Reading,
+    /// Bytes of the connection that were acknowledged at the first write.
+    pub acked_at_first_write: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    buffer: UnderWay,
+    sent: Option<(u64, Stats)>,
+    wire: Option<u64>,
+    /// Whether the times seen so far come from polling.
+    polled: bool,
+}
+
+/// What `TCP_INFO` said.
+#[derive(Debug)]
+pub(crate) struct Polled {
+    pub info: TcpInfo,
+    /// When, `CLOCK_MONOTONIC`, nanoseconds.
+    pub mono_ns: u64,
+    /// Bytes of the stream sent at least once; `None` where stamps tell that better.
+    pub sent: Option<u64>,
+    /// Bytes of the stream acknowledged.
+    pub acked: u64,
+}
+
+/// The buffers under way, in the order of the stream.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    connection: u32,
+    entries: VecDeque<Entry>,
+    /// Those of them whose last packet is stamped.
+    stamped_entries: usize,
+    /// Bytes known to be acknowledged.
+    acked: u64,
+    /// When that became so, `CLOCK_MONOTONIC`, nanoseconds.
+    last_ack_mono_ns: Option<u64>,
+    /// Whether the kernel ever stamped an acknowledgement.
+    stamped: bool,
+}
+
+impl From<&TcpInfo> for Stats {
+    fn from(info: &TcpInfo) -> Stats {
+        Stats {
+            cwnd: Some(info.cwnd),
+            ssthresh: Some(info.ssthresh),
+            srtt_us: Some(info.srtt_us),
+            min_rtt_us: Some(info.min_rtt_us),
+            ca_state: Some(info.ca_state),
+            total_retrans: Some(info.total_retrans.into()),
+            delivery_rate_bytes_per_s: Some(info.delivery_rate_bytes_per_s),
+        }
+    }
+}
+
+impl Stats {
+    /// These, and where one is missing, that of `other`.
+    fn or(self, other: Stats) -> Stats {
+        Stats {
+            cwnd: self.cwnd.or(other.cwnd),
+            ssthresh: self.ssthresh.or(other.ssthresh),
+            srtt_us: self.srtt_us.or(other.srtt_us),
+            min_rtt_us: self.min_rtt_us.or(other.min_rtt_us),
+            ca_state: self.ca_state.or(other.ca_state),
+            total_retrans: self.total_retrans.or(other.total_retrans),
+            delivery_rate_bytes_per_s: self.delivery_rate_bytes_per_s.or(other.delivery_rate_bytes_per_s),
+        }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(connection: u32) -> Ledger {
+        Ledger {
+            connection,
+            entries: VecDeque::new(),
+            stamped_entries: 0,
+            acked: 0,
+            last_ack_mono_ns: None,
+            stamped: false,
+        }
+    }
+
+    /// Takes a buffer up.
+    pub(crate) fn add(&mut self, buffer: UnderWay) {
+        self.stamped_entries += usize::from(buffer.stamped);
+        self.entries.push_back(Entry { buffer, sent: None, wire: None, polled: false });
+    }
+
+    /// How many of the buffers under way the kernel was asked to stamp.
+    pub(crate) fn stamped_entries(&self) -> usize {
+        self.stamped_entries
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes known to be acknowledged.
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// When the latest acknowledgement known came in.
+    pub(crate) fn last_ack_mono_ns(&self) -> Option<u64> {
+        self.last_ack_mono_ns
+    }
+
+    /// Whether the kernel ever stamped an acknowledgement.
+    pub(crate) fn stamped(&self) -> bool {
+        self.stamped
+    }
+
+    fn note_acked(&mut self, acked: u64, mono_ns: u64) {
+        if acked > self.acked {
+            self.acked = acked;
+            self.last_ack_mono_ns = self.last_ack_mono_ns.max(Some(mono_ns));
+        }
+    }
+
+    /// Enters a stamp. Those for other bytes (a write that the kernel took in two parts) are passed over.
+    ///
+    /// Gives the buffers that are finished by it. One before the stamped one has lost its own stamp: `now` stands
+    /// in for what is missing.
+    pub(crate) fn stamp(&mut self, stamp: &Stamp, clock: &Clock, now: impl Fn() -> Stats) -> Vec<Buffer> {
+        let found = self.entries.iter().position(|entry| (entry.buffer.end - 1) as u32 == stamp.byte);
+        let Some(at) = found else { return Vec::new() };
+        let entry = &mut self.entries[at];
+        let mono_ns = clock.to_mono(stamp.unix_ns, entry.buffer.first_write.mono_ns);
+        match stamp.what {
+            // A retransmission is stamped again; the first one counts.
+            What::Sent => {
+                entry.sent.get_or_insert((mono_ns, stamp.stats));
+                Vec::new()
+            }
+            What::Wire => {
+                entry.wire.get_or_insert(mono_ns);
+                Vec::new()
+            }
+            What::Acked => {
+                self.stamped = true;
+                let end = entry.buffer.end;
+                self.note_acked(end, mono_ns);
+                let last = at;
+                let mut finished = Vec::with_capacity(at + 1);
+                for (at, entry) in self.entries.drain(..=last).enumerate().collect::<Vec<_>>() {
+                    let source = if at == last && !entry.polled && entry.sent.is_some() {
+                        BufferSource::Timestamps
+                    } else {
+                        BufferSource::TcpInfo
+                    };
+                    finished.push(self.finish(entry, mono_ns, source, clock, &now));
+                }
+                finished
+            }
+        }
+    }
+
+    /// Enters what `TCP_INFO` said. Gives the buffers that are finished.
+    ///
+    /// Where the kernel stamps, the error queue has to be read between asking for `TCP_INFO` and this: a buffer
+    /// finished here has lost its stamp.
+    pub(crate) fn poll(&mut self, polled: &Polled, clock: &Clock) -> Vec<Buffer> {
+        let ago = u64::from(polled.info.last_ack_recv_ms) * 1_000_000;
+        self.note_acked(polled.acked, polled.mono_ns.saturating_sub(ago));
+        let stats = Stats::from(&polled.info);
+        if let Some(sent) = polled.sent {
+            for entry in self.entries.iter_mut().filter(|entry| entry.buffer.end <= sent) {
+                if entry.sent.is_none() {
+                    entry.sent = Some((polled.mono_ns, stats));
+                    entry.polled = true;
+                }
+            }
+        }
+        let mut finished = Vec::new();
+        while self.entries.front().is_some_and(|entry| entry.buffer.end <= polled.acked) {
+            if let Some(entry) = self.entries.pop_front() {
+                finished.push(self.finish(entry, polled.mono_ns, BufferSource::TcpInfo, clock, &|| stats));
+            }
+        }
+        finished
+    }
+
+    fn finish(
+        &mut self,
+        entry: Entry,
+        acked_mono_ns: u64,
+        source: BufferSource,
+        clock: &Clock,
+        now: &impl Fn() -> Stats,
+    ) -> Buffer {
+        let Entry { buffer, sent, wire, .. } = entry;
+        self.stamped_entries -= usize::from(buffer.stamped);
+        let first_write_mono_ns = buffer.first_write.mono_ns;
+        let acked_mono_ns = acked_mono_ns.max(first_write_mono_ns);
+        let stats = match sent {
+            Some((_, stats)) if stats.cwnd.is_some() && stats.srtt_us.is_some() => stats,
+            Some((_, stats)) => stats.or(now()),
+            None => now(),
+        };
+        let bytes = buffer.end - buffer.start;
+        let duration_ns = acked_mono_ns - first_write_mono_ns;
+        let carried = buffer.end.saturating_sub(buffer.acked_at_first_write);
+        Buffer {
+            connection: self.connection,
+            index: buffer.index,
+            bytes,
+            complete: buffer.complete,
+            first_write_mono_ns,
+            first_write_unix_ns: buffer.first_write.unix_ns(),
+            sent_mono_ns: sent.map(|(mono, _)| mono.min(acked_mono_ns)),
+            wire_mono_ns: wire.map(|mono| mono.min(acked_mono_ns)),
+            acked_mono_ns,
+            throughput_bps: rate_bps(bytes, duration_ns),
+            carried_bps: rate_bps(carried, duration_ns),
+            cwnd: stats.cwnd.unwrap_or(0),
+            ssthresh: stats.ssthresh.filter(|&segments| segments < SSTHRESH_INFINITE),
+            srtt_us: stats.srtt_us.filter(|&us| us > 0),
+            min_rtt_us: stats.min_rtt_us.filter(|&us| us > 0 && us < u32::MAX),
+            ca_state: ca_state_name(stats.ca_state.unwrap_or(u8::MAX)),
+            delivery_rate_bps: stats.delivery_rate_bytes_per_s.unwrap_or(0).saturating_mul(8),
+            total_retrans: stats.total_retrans.unwrap_or(0),
+            source,
+            clock_stepped: source == BufferSource::Timestamps && clock.stepped_since(first_write_mono_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFSET: i64 = 1_700_000_000_000_000_000;
+
+    fn reading(mono_ns: u64) -> Reading {
+        Reading { mono_ns, offset_ns: OFFSET, doubt_ns: 50 }
+    }
+
+    fn under_way(index: u64, start: u64, end: u64, at: u64) -> UnderWay {
+        UnderWay {
+            index,
+            start,
+            end,
+            complete: true,
+            stamped: true,
+            first_write: reading(at),
+            acked_at_first_write: start / 2,
+        }
+    }
+
+    fn stamp(what: What, byte: u64, at: u64, cwnd: u32) -> Stamp {
+        let stats = Stats { cwnd: Some(cwnd), srtt_us: Some(1000), ..Default::default() };
+        Stamp { what, byte: byte as u32, unix_ns: OFFSET + at as i64, stats }
+    }
+
+    fn nobody_asks() -> Stats {
+        panic!("nothing was missing")
+    }
+
+    #[test]
+    fn the_first_sending_of_the_last_packet_counts_and_the_last_ack_ends_it() {
+        // Beyond 4 GiB the kernel's numbers have wrapped.
+        let start = 5 << 32;
+        let clock = Clock::new(reading(10_000_000_000));
+        let mut ledger = Ledger::new(3);
+        ledger.add(under_way(7, start, start + 1_000_000, 1_000_000_000));
+        let last = start + 999_999;
+        assert!(ledger.stamp(&stamp(What::Sent, last, 1_600_000_000, 40), &clock, nobody_asks).is_empty());
+        assert!(ledger.stamp(&stamp(What::Wire, last, 1_610_000_000, 40), &clock, nobody_asks).is_empty());
+        assert!(ledger.stamp(&stamp(What::Sent, last, 1_700_000_000, 1), &clock, nobody_asks).is_empty());
+        assert!(
+            ledger.stamp(&stamp(What::Acked, last - 1, 1_750_000_000, 1), &clock, nobody_asks).is_empty()
+        );
+        let finished = ledger.stamp(&stamp(What::Acked, last, 1_800_000_000, 2), &clock, nobody_asks);
+        assert_eq!(finished.len(), 1);
+        let buffer = &finished[0];
+        assert_eq!((buffer.connection, buffer.index, buffer.bytes, buffer.cwnd), (3, 7, 1_000_000, 40));
+        assert_eq!(buffer.sent_mono_ns, Some(1_600_000_000));
+        assert_eq!(buffer.wire_mono_ns, Some(1_610_000_000));
+        assert_eq!(buffer.acked_mono_ns, 1_800_000_000);
+        assert_eq!(buffer.throughput_bps, 10_000_000);
+        assert_eq!(buffer.source, BufferSource::Timestamps);
+        assert_eq!((ledger.acked(), ledger.is_empty()), (start + 1_000_000, true));
+    }
+
+    #[test]
+    fn what_was_carried_counts_the_bytes_before_the_buffer_too() {
+        let clock = Clock::new(reading(10_000_000_000));
+        let mut ledger = Ledger::new(0);
+        ledger.add(UnderWay { acked_at_first_write: 800_000, ..under_way(1, 1_000_000, 2_000_000, 0) });
+        ledger.stamp(&stamp(What::Sent, 1_999_999, 900_000_000, 9), &clock, nobody_asks);
+        let finished = ledger.stamp(&stamp(What::Acked, 1_999_999, 1_000_000_000, 9), &clock, nobody_asks);
+        assert_eq!((finished[0].throughput_bps, finished[0].carried_bps), (8_000_000, 9_600_000));
+    }
+
+    #[test]
+    fn a_lost_stamp_is_made_up_for_and_said() {
+        let clock = Clock::new(reading(10_000_000_000));
+        let mut ledger = Ledger::new(0);
+        ledger.add(under_way(0, 0, 100, 0));
+        ledger.add(under_way(1, 100, 200, 10));
+        ledger.stamp(&stamp(What::Sent, 199, 500, 8), &clock, nobody_asks);
+        let stand_in = || Stats { cwnd: Some(5), ..Default::default() };
+        let finished = ledger.stamp(&stamp(What::Acked, 199, 1000, 8), &clock, stand_in);
+        assert_eq!(finished.len(), 2);
+        assert_eq!(
+            (finished[0].source, finished[0].cwnd, finished[0].sent_mono_ns),
+            (BufferSource::TcpInfo, 5, None)
+        );
+        assert_eq!((finished[1].source, finished[1].cwnd), (BufferSource::Timestamps, 8));
+    }
+
+    #[test]
+    fn polling_sees_sending_and_acknowledgement() {
+        let clock = Clock::new(reading(0));
+        let mut ledger = Ledger::new(0);
+        ledger.add(under_way(0, 0, 1000, 5));
+        let polled = |cwnd, sent, acked, mono_ns| Polled {
+            info: TcpInfo { cwnd, ssthresh: SSTHRESH_INFINITE, ..Default::default() },
+            mono_ns,
+            sent: Some(sent),
+            acked,
+        };
+        assert!(ledger.poll(&polled(10, 999, 500, 100), &clock).is_empty());
+        assert!(ledger.poll(&polled(11, 1000, 600, 200), &clock).is_empty());
+        assert!(ledger.poll(&polled(12, 1000, 999, 300), &clock).is_empty());
+        let finished = ledger.poll(&polled(13, 1000, 1000, 405), &clock);
+        let buffer = &finished[0];
+        assert_eq!((buffer.cwnd, buffer.sent_mono_ns, buffer.acked_mono_ns), (11, Some(200), 405));
+        assert_eq!((buffer.ssthresh, buffer.source), (None, BufferSource::TcpInfo));
+    }
+}

@@ -1,0 +1,526 @@
+//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and without
+//! a buffer of its own.
+
+use crate::clock::mono_ns;
+use crate::events::rate_bps;
+use crate::report::Report;
+use crate::sys::{self, PollFd, ask, discard};
+use crate::{DEFAULT_PORT, ReceiveError};
+use serde::Serialize;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most bytes taken from one connection before the next has its turn.
+const TURN_BYTES: usize = 4 << 20;
+/// How often the stop flag and the timeouts are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most connections taken from the queue of the kernel in a row.
+const ACCEPTS_IN_A_ROW: usize = 64;
+/// How long no connection is accepted after the process ran out of descriptors or memory.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What the receiver takes. The fields are public: take the default and change what is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiveOptions {
+    /// Address to listen on; all of this host's, IPv4 and IPv6, where `None`.
+    pub bind: Option<IpAddr>,
+    /// TCP port; [`DEFAULT_PORT`]. 0 lets the kernel choose.
+    pub port: u16,
+    /// Most connections at once, 1 to [`ReceiveOptions::MOST_CONNECTIONS`]; 256. One more is told so in a line of text and closed.
+    pub max_connections: usize,
+    /// Most connections at once from one address; 64.
+    pub max_per_peer: usize,
+    /// A connection that sends nothing for so long is closed; 60 s.
+    pub idle_timeout: Duration,
+    /// A connection is closed once it has sent so many bytes.
+    pub max_bytes: Option<u64>,
+    /// A connection is closed after this time.
+    pub max_time: Option<Duration>,
+    /// Ends when the first senders are done: once bytes were received and no connection is open any more.
+    pub once: bool,
+    /// How often progress is reported while connections are open; 1 s.
+    pub progress_interval: Duration,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        ReceiveOptions {
+            bind: None,
+            port: DEFAULT_PORT,
+            max_connections: 256,
+            max_per_peer: 64,
+            idle_timeout: Duration::from_secs(60),
+            max_bytes: None,
+            max_time: None,
+            once: false,
+            progress_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+impl ReceiveOptions {
+    /// Most connections at once.
+    pub const MOST_CONNECTIONS: usize = 10_000;
+
+    fn check(&self) -> Result<(), ReceiveError> {
+        let wrong = |text: String| Err(ReceiveError::Option(text));
+        if !(1..=Self::MOST_CONNECTIONS).contains(&self.max_connections) {
+            return wrong(format!(
+                "at most {} connections is not possible: choose 1 to {}",
+                self.max_connections,
+                Self::MOST_CONNECTIONS
+            ));
+        }
+        if self.max_per_peer == 0 {
+            return wrong("no connection per sender is not possible: choose at least 1".to_owned());
+        }
+        if self.max_bytes == Some(0) {
+            return wrong("a limit of no bytes is not possible: choose at least 1".to_owned());
+        }
+        if self.idle_timeout.is_zero()
+            || self.progress_interval.is_zero()
+            || self.max_time == Some(Duration::ZERO)
+        {
+            return wrong("a time limit cannot be zero: choose a longer time".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Something the receiver has to tell. Each is one JSON line of `--json`, its kind under `type`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum ReceiveEvent {
+    /// It listens.
+    Listening {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// A connection was accepted.
+    Accepted {
+        /// Its number, from 0.
+        connection: u64,
+        /// The sender.
+        peer: SocketAddr,
+        /// This end.
+        local: SocketAddr,
+        /// The kernel's socket cookie: the flow's id in recordings.
+        cookie: u64,
+        /// Connections now open.
+        open: usize,
+    },
+    /// A connection was turned away.
+    Refused {
+        /// The sender.
+        peer: SocketAddr,
+        /// Why, in one line; the sender is told the same.
+        reason: String,
+    },
+    /// A connection is over.
+    Closed(Received),
+    /// How it goes.
+    Progress {
+        /// Connections open.
+        open: usize,
+        /// Bytes received on all connections since the start.
+        bytes: u64,
+        /// Rate since the last progress, bits per second.
+        rate_bps: u64,
+    },
+    /// Something went wrong that does not end the receiver.
+    Note {
+        /// In one line.
+        text: String,
+    },
+    /// The receiver ends.
+    Summary(ReceiveSummary),
+}
+
+/// Why a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The sender closed it.
+    Closed,
+    /// The sender reset it, or the network did.
+    Failed,
+    /// Nothing came for the idle timeout.
+    Idle,
+    /// It reached the limit of bytes or time.
+    Limit,
+    /// The receiver was stopped.
+    Stopped,
+}
+
+impl End {
+    /// The words used in reports.
+    pub fn words(self) -> &'static str {
+        match self {
+            End::Closed => "closed by the sender",
+            End::Failed => "reset or failed",
+            End::Idle => "idle for too long",
+            End::Limit => "limit reached",
+            End::Stopped => "receiver stopped",
+        }
+    }
+}
+
+/// What came over one connection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Received {
+    /// Its number, from 0.
+    pub connection: u64,
+    /// The sender.
+    pub peer: SocketAddr,
+    /// Bytes.
+    pub bytes: u64,
+    /// From the first to the last byte as read by this process, nanoseconds.
+    pub duration_ns: u64,
+    /// `bytes` × 8 / `duration_ns`, bits per second; 0 where all bytes came at once.
+    pub throughput_bps: u64,
+    /// Why it is over.
+    pub end: End,
+}
+
+/// What the receiver did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct ReceiveSummary {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections turned away.
+    pub refused: u64,
+    /// Bytes received on all connections.
+    pub bytes: u64,
+    /// From the first to the last byte on any connection, nanoseconds.
+    pub duration_ns: u64,
+    /// `bytes` × 8 / `duration_ns`, bits per second.
+    pub throughput_bps: u64,
+}
+
+struct Guest {
+    number: u64,
+    socket: Socket,
+    peer: SocketAddr,
+    bytes: u64,
+    first_mono_ns: Option<u64>,
+    last_mono_ns: u64,
+    accepted: Instant,
+    heard: Instant,
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listener {
+    options: ReceiveOptions,
+    socket: Socket,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens as the options say: on all addresses of both families where no address is given and the host has IPv6.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Option`], [`ReceiveError::Busy`], [`ReceiveError::Listen`].
+    pub fn bind(options: ReceiveOptions) -> Result<Listener, ReceiveError> {
+        options.check()?;
+        let at = |ip: IpAddr| SocketAddr::new(ip, options.port);
+        let socket = match options.bind {
+            Some(ip) => listen(at(ip)),
+            None => listen(at(Ipv6Addr::UNSPECIFIED.into())).or_else(|error| match error {
+                ReceiveError::Listen { source, .. }
+                    if matches!(source.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) =>
+                {
+                    listen(at(Ipv4Addr::UNSPECIFIED.into()))
+                }
+                _ => Err(error),
+            }),
+        }?;
+        let asked = at(options.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
+        let address = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(asked);
+        Ok(Listener { options, socket, address })
+    }
+
+    /// Where it listens, with the port the kernel chose if that was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Receives until `stop` is set or, with [`ReceiveOptions::once`], the first senders are done. Memory does not
+    /// grow with what is sent or how long it runs.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Poll`], [`ReceiveError::Report`]. What a single sender does is never an error.
+    pub fn run(
+        self,
+        report: &mut dyn Report<ReceiveEvent>,
+        stop: &AtomicBool,
+    ) -> Result<ReceiveSummary, ReceiveError> {
+        Room::new(self, report).run(stop)
+    }
+}
+
+/// Binds and runs a [`Listener`].
+///
+/// # Errors
+/// Those of [`Listener::bind`] and [`Listener::run`].
+pub fn receive(
+    options: &ReceiveOptions,
+    report: &mut dyn Report<ReceiveEvent>,
+    stop: &AtomicBool,
+) -> Result<ReceiveSummary, ReceiveError> {
+    Listener::bind(options.clone())?.run(report, stop)
+}
+
+fn listen(address: SocketAddr) -> Result<Socket, ReceiveError> {
+    let attempt = || -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
+        }
+        // Connections of a former run that are in TIME_WAIT do not hold the port.
+        socket.set_reuse_address(true)?;
+        socket.bind(&SockAddr::from(address))?;
+        socket.listen(128)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    attempt().map_err(|source| match source.raw_os_error() {
+        Some(libc::EADDRINUSE) => ReceiveError::Busy { address },
+        _ => ReceiveError::Listen { address, source },
+    })
+}
+
+struct Room<'a> {
+    listener: Listener,
+    report: &'a mut dyn Report<ReceiveEvent>,
+    guests: Vec<Guest>,
+    summary: ReceiveSummary,
+    first_mono_ns: Option<u64>,
+    last_mono_ns: u64,
+    paused_until: Option<Instant>,
+}
+
+impl<'a> Room<'a> {
+    fn new(listener: Listener, report: &'a mut dyn Report<ReceiveEvent>) -> Room<'a> {
+        Room {
+            listener,
+            report,
+            guests: Vec::new(),
+            summary: ReceiveSummary::default(),
+            first_mono_ns: None,
+            last_mono_ns: 0,
+            paused_until: None,
+        }
+    }
+
+    fn tell(&mut self, event: &ReceiveEvent) -> Result<(), ReceiveError> {
+        self.report.report(event).map_err(ReceiveError::Report)
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Result<ReceiveSummary, ReceiveError> {
+        let address = self.listener.address;
+        self.tell(&ReceiveEvent::Listening { address })?;
+        let mut fds: Vec<PollFd> = Vec::new();
+        let mut last_progress = (Instant::now(), 0);
+        let mut next_look = Instant::now() + LOOK;
+        while !stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            self.paused_until = self.paused_until.filter(|&until| until > now);
+            fds.clear();
+            let accepts = if self.paused_until.is_none() { libc::POLLIN } else { 0 };
+            fds.push(ask(self.listener.socket.as_raw_fd(), accepts));
+            fds.extend(self.guests.iter().map(|guest| ask(guest.socket.as_raw_fd(), libc::POLLIN)));
+            sys::poll(&mut fds, LOOK).map_err(ReceiveError::Poll)?;
+            // From the back, so that a guest who leaves moves none that is still to be looked at.
+            for at in (0..self.guests.len()).rev() {
+                if fds[at + 1].revents != 0
+                    && let Some(end) = self.read(at)
+                {
+                    self.part(at, end)?;
+                }
+            }
+            if fds[0].revents != 0 {
+                self.accept()?;
+            }
+            let now = Instant::now();
+            if now >= next_look {
+                self.look_at_clocks(now)?;
+                next_look = now + LOOK;
+            }
+            if self.listener.options.once && self.summary.bytes > 0 && self.guests.is_empty() {
+                break;
+            }
+            let (then, bytes_then) = last_progress;
+            if now - then >= self.listener.options.progress_interval {
+                let bytes = self.summary.bytes;
+                last_progress = (now, bytes);
+                if !self.guests.is_empty() || bytes > bytes_then {
+                    let nanos = u64::try_from((now - then).as_nanos()).unwrap_or(u64::MAX);
+                    let rate_bps = rate_bps(bytes - bytes_then, nanos);
+                    let open = self.guests.len();
+                    self.tell(&ReceiveEvent::Progress { open, bytes, rate_bps })?;
+                }
+            }
+        }
+        while let Some(at) = self.guests.len().checked_sub(1) {
+            self.part(at, End::Stopped)?;
+        }
+        let summary = self.summarize();
+        self.tell(&ReceiveEvent::Summary(summary.clone()))?;
+        Ok(summary)
+    }
+
+    fn summarize(&self) -> ReceiveSummary {
+        let duration_ns = self.first_mono_ns.map_or(0, |first| self.last_mono_ns.saturating_sub(first));
+        ReceiveSummary {
+            duration_ns,
+            throughput_bps: rate_bps(self.summary.bytes, duration_ns),
+            ..self.summary.clone()
+        }
+    }
+
+    fn accept(&mut self) -> Result<(), ReceiveError> {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            let (socket, peer) = match self.listener.socket.accept() {
+                Ok((socket, peer)) => (socket, peer),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(()),
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        self.paused_until = Some(Instant::now() + PAUSE);
+                        let text = format!(
+                            "cannot accept a connection: {error}; trying again in {PAUSE:?}; raise `ulimit -n` or lower the number of connections"
+                        );
+                        return self.tell(&ReceiveEvent::Note { text });
+                    }
+                    // The connection died in the queue (accept(2)): there may be others behind it.
+                    _ => continue,
+                },
+            };
+            let Some(peer) = peer.as_socket().map(plain) else { continue };
+            if let Some(reason) = self.refusal(&peer) {
+                turn_away(&socket, &reason);
+                self.summary.refused += 1;
+                self.tell(&ReceiveEvent::Refused { peer, reason })?;
+                continue;
+            }
+            if socket.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let now = Instant::now();
+            let number = self.summary.accepted;
+            self.summary.accepted += 1;
+            let local = socket.local_addr().ok().and_then(|address| address.as_socket());
+            let event = ReceiveEvent::Accepted {
+                connection: number,
+                peer,
+                local: local.map_or(self.listener.address, plain),
+                cookie: sys::cookie(&socket).unwrap_or(0),
+                open: self.guests.len() + 1,
+            };
+            self.guests.push(Guest {
+                number,
+                socket,
+                peer,
+                bytes: 0,
+                first_mono_ns: None,
+                last_mono_ns: 0,
+                accepted: now,
+                heard: now,
+            });
+            self.tell(&event)?;
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, peer: &SocketAddr) -> Option<String> {
+        let options = &self.listener.options;
+        if self.guests.len() >= options.max_connections {
+            return Some(format!(
+                "yuzuri receive: full ({} connections), try again later",
+                options.max_connections
+            ));
+        }
+        let same = self.guests.iter().filter(|guest| guest.peer.ip() == peer.ip()).count();
+        (same >= options.max_per_peer).then(|| {
+            format!("yuzuri receive: too many connections from your address (limit {})", options.max_per_peer)
+        })
+    }
+
+    /// Takes what has come; tells whether the connection is over.
+    fn read(&mut self, at: usize) -> Option<End> {
+        let guest = &mut self.guests[at];
+        let room = self.listener.options.max_bytes.map_or(u64::MAX, |most| most.saturating_sub(guest.bytes));
+        let most = TURN_BYTES.min(usize::try_from(room).unwrap_or(usize::MAX));
+        match discard(&guest.socket, most) {
+            Ok(0) => Some(End::Closed),
+            Ok(count) => {
+                let now = mono_ns();
+                guest.bytes += count as u64;
+                guest.first_mono_ns.get_or_insert(now);
+                guest.last_mono_ns = now;
+                guest.heard = Instant::now();
+                self.summary.bytes += count as u64;
+                self.first_mono_ns.get_or_insert(now);
+                self.last_mono_ns = now;
+                (count as u64 >= room).then_some(End::Limit)
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                None
+            }
+            Err(_) => Some(End::Failed),
+        }
+    }
+
+    fn look_at_clocks(&mut self, now: Instant) -> Result<(), ReceiveError> {
+        for at in (0..self.guests.len()).rev() {
+            let guest = &self.guests[at];
+            if self.listener.options.max_time.is_some_and(|most| now - guest.accepted >= most) {
+                self.part(at, End::Limit)?;
+            } else if now - guest.heard >= self.listener.options.idle_timeout {
+                self.part(at, End::Idle)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, at: usize, end: End) -> Result<(), ReceiveError> {
+        let guest = self.guests.swap_remove(at);
+        let say = |text: &str| turn_away(&guest.socket, &format!("yuzuri receive: {text}"));
+        match end {
+            End::Closed | End::Failed => {}
+            End::Idle => say("closed, nothing came for too long"),
+            End::Limit => say("closed, the limit of bytes or time is reached"),
+            End::Stopped => say("closed, the receiver was stopped"),
+        }
+        let duration_ns = guest.first_mono_ns.map_or(0, |first| guest.last_mono_ns.saturating_sub(first));
+        self.tell(&ReceiveEvent::Closed(Received {
+            connection: guest.number,
+            peer: guest.peer,
+            bytes: guest.bytes,
+            duration_ns,
+            throughput_bps: rate_bps(guest.bytes, duration_ns),
+            end,
+        }))
+    }
+}
+
+/// Says why in one line and ends the connection. Whether that can be delivered is the network's affair.
+fn turn_away(socket: &Socket, reason: &str) {
+    let _ = sys::write(socket, format!("{reason}\n").as_bytes(), None);
+    let _ = socket.shutdown(Shutdown::Write);
+}
+
+/// An IPv4 sender of a socket for both families, as IPv4.
+fn plain(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => SocketAddr::new(v4.into(), v6.port()),
+            None => address,
+        },
+        SocketAddr::V4(_) => address,
+    }
+}

@@ -1,0 +1,208 @@
+//! The sender: opens the connections, lets each run in a thread of its own, reports from the calling one.
+
+use crate::connect::{connect, resolve};
+use crate::connection::{Connection, Failure, Opened, Outcome, Shared, Told, throughput_spread};
+use crate::events::{Note, Progress, SendEvent, SendSummary, rate_bps};
+use crate::options::Budget;
+use crate::report::Report;
+use crate::spread::Spread;
+use crate::{SendError, SendOptions};
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Events that may wait for a slow report before the connections wait too.
+const QUEUE: usize = 4096;
+
+/// Sends buffers as the options say, tells `report` what happens, and ends early, within
+/// [`linger`](SendOptions::linger), once `stop` is set. Setting it is not an error: the summary says so.
+///
+/// # Errors
+/// [`SendError`]: the transfer did not take place, or ended before its limit. What was sent until then has been
+/// reported.
+pub fn send(
+    options: &SendOptions,
+    report: &mut dyn Report<SendEvent>,
+    stop: &AtomicBool,
+) -> Result<SendSummary, SendError> {
+    let result = run(options, report, stop);
+    if let Err(error) = &result
+        && !matches!(error, SendError::Report(_))
+    {
+        report.report(&SendEvent::Failed { message: error.to_string() }).map_err(SendError::Report)?;
+    }
+    result
+}
+
+fn run(
+    options: &SendOptions,
+    report: &mut dyn Report<SendEvent>,
+    stop: &AtomicBool,
+) -> Result<SendSummary, SendError> {
+    options.check()?;
+    let addresses = resolve(&options.target, options)?;
+    let mut opened = Vec::new();
+    for number in 0..options.connections {
+        let (socket, peer) = connect(&addresses, options, stop)?;
+        let connection = Opened::new(number, socket, peer, options).map_err(|source| SendError::Socket {
+            doing: format!("look at the connection to {peer}"),
+            source,
+        })?;
+        report.report(&SendEvent::Connected(connection.connected.clone())).map_err(SendError::Report)?;
+        opened.push(connection);
+    }
+    let started = Instant::now();
+    let shared = Shared {
+        options,
+        budget: Mutex::new(Budget::new(options)),
+        stop,
+        halt: AtomicBool::new(false),
+        deadline: options.limits.deadline().and_then(|time| started.checked_add(time)),
+        acked: AtomicU64::new(0),
+    };
+    let (sender, told) = sync_channel::<Told>(QUEUE);
+    std::thread::scope(|scope| {
+        for opened in opened {
+            let (sender, shared) = (sender.clone(), &shared);
+            scope.spawn(move || {
+                // The reporting thread listens until every connection has told that it is over.
+                let tell = |told| drop(sender.send(told));
+                let outcome = Connection::new(opened, shared, &tell).run();
+                tell(Told::Over(Box::new(outcome)));
+            });
+        }
+        drop(sender);
+        Reporter::new(&shared, report, started).run(&told)
+    })
+}
+
+struct Reporter<'a> {
+    shared: &'a Shared<'a>,
+    report: &'a mut dyn Report<SendEvent>,
+    started: Instant,
+    next_progress: Instant,
+    last_progress: (Instant, u64),
+    spread: Spread,
+    outcomes: Vec<Outcome>,
+    broken: Option<io::Error>,
+}
+
+impl<'a> Reporter<'a> {
+    fn new(shared: &'a Shared<'a>, report: &'a mut dyn Report<SendEvent>, started: Instant) -> Self {
+        Reporter {
+            shared,
+            report,
+            started,
+            next_progress: started + shared.options.progress_interval,
+            last_progress: (started, 0),
+            spread: Spread::default(),
+            outcomes: Vec::new(),
+            broken: None,
+        }
+    }
+
+    fn run(mut self, told: &Receiver<Told>) -> Result<SendSummary, SendError> {
+        loop {
+            let wait = self.next_progress.saturating_duration_since(Instant::now());
+            match told.recv_timeout(wait) {
+                Ok(Told::Buffer(buffer)) => {
+                    if buffer.complete {
+                        self.spread.add(buffer.throughput_bps);
+                    }
+                    self.tell(&SendEvent::Buffer(*buffer));
+                }
+                Ok(Told::Note(connection, text)) => self.tell(&SendEvent::Note(Note { connection, text })),
+                Ok(Told::Over(outcome)) => self.outcomes.push(*outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if Instant::now() >= self.next_progress {
+                let progress = self.progress();
+                self.tell(&SendEvent::Progress(progress));
+                self.next_progress = Instant::now() + self.shared.options.progress_interval;
+            }
+        }
+        self.end()
+    }
+
+    /// Reports, unless that failed before: then the transfer ends.
+    fn tell(&mut self, event: &SendEvent) {
+        if self.broken.is_none()
+            && let Err(error) = self.report.report(event)
+        {
+            self.broken = Some(error);
+            self.shared.halt.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        let now = Instant::now();
+        let acked = self.shared.acked.load(Ordering::Relaxed);
+        let (then, acked_then) = std::mem::replace(&mut self.last_progress, (now, acked));
+        let elapsed = now - self.started;
+        let options = self.shared.options;
+        let total_bytes = options.limits.total_bytes(options.buffer_bytes);
+        let by_time = self.shared.deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let by_bytes = total_bytes
+            .filter(|_| acked > 0)
+            .map(|total| elapsed.mul_f64((total.saturating_sub(acked) as f64 / acked as f64).min(1e9)));
+        let left = [by_time, by_bytes].into_iter().flatten().min();
+        Progress {
+            elapsed_ns: nanos(elapsed),
+            bytes_acked: acked,
+            rate_bps: rate_bps(acked - acked_then, nanos(now - then)),
+            total_bytes,
+            left_ns: left.map(nanos),
+        }
+    }
+
+    fn end(mut self) -> Result<SendSummary, SendError> {
+        self.outcomes.sort_by_key(|outcome| outcome.summary.connection);
+        let summary = self.summary();
+        self.tell(&SendEvent::Summary(summary.clone()));
+        if let Some(error) = self.broken {
+            return Err(SendError::Report(error));
+        }
+        let failed = self.outcomes.into_iter().find_map(|outcome| {
+            let Outcome { summary, failure, .. } = outcome;
+            failure.map(|failure| (summary, failure))
+        });
+        let Some((of, failure)) = failed else { return Ok(summary) };
+        let (connection, peer, acked_bytes) = (of.connection, of.peer, of.bytes_acked);
+        let summary = Box::new(summary);
+        Err(match failure {
+            Failure::Closed { source, said } => {
+                SendError::Closed { connection, peer, acked_bytes, said, source, summary }
+            }
+            Failure::Stalled { silent_for, window_closed } => {
+                SendError::Stalled { connection, peer, acked_bytes, silent_for, window_closed, summary }
+            }
+            Failure::Network(source) => SendError::Network { connection, peer, acked_bytes, source, summary },
+        })
+    }
+
+    fn summary(&self) -> SendSummary {
+        let all = || self.outcomes.iter().map(|outcome| &outcome.summary);
+        let first = self.outcomes.iter().filter_map(|outcome| outcome.first_write_mono_ns).min();
+        let last = self.outcomes.iter().filter_map(|outcome| outcome.last_ack_mono_ns).max();
+        let duration_ns = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
+        let bytes_acked = all().map(|connection| connection.bytes_acked).sum();
+        SendSummary {
+            bytes_acked,
+            bytes_unacknowledged: all().map(|connection| connection.bytes_unacknowledged).sum(),
+            buffers: all().map(|connection| connection.buffers).sum(),
+            duration_ns,
+            throughput_bps: rate_bps(bytes_acked, duration_ns),
+            per_buffer: throughput_spread(&self.spread),
+            total_retrans: all().map(|connection| connection.total_retrans).sum(),
+            stopped: self.shared.stop.load(Ordering::Relaxed),
+            connections: all().cloned().collect(),
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

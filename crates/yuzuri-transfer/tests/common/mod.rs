@@ -1,0 +1,232 @@
+//! Sinks, receivers and networks for the tests: real sockets, real namespaces.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_transfer::{
+    Buffer, Listener, ReceiveError, ReceiveEvent, ReceiveOptions, ReceiveSummary, SendError, SendEvent,
+    SendOptions, SendSummary, payload, send,
+};
+
+pub fn options(to: SocketAddr) -> SendOptions {
+    SendOptions::new(to.into())
+}
+
+/// Sends and keeps every event.
+pub fn run(options: &SendOptions) -> (Result<SendSummary, SendError>, Vec<SendEvent>) {
+    let mut events = Vec::new();
+    let result = send(
+        options,
+        &mut |event: &SendEvent| {
+            events.push(event.clone());
+            Ok(())
+        },
+        &AtomicBool::new(false),
+    );
+    (result, events)
+}
+
+pub fn buffers(events: &[SendEvent]) -> Vec<Buffer> {
+    let buffer = |event: &SendEvent| match event {
+        SendEvent::Buffer(buffer) => Some(buffer.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(buffer).collect()
+}
+
+/// What must hold for every buffer, wherever it was sent.
+pub fn check_buffers(buffers: &[Buffer]) {
+    let mut last: std::collections::HashMap<u32, (u64, u64)> = Default::default();
+    for buffer in buffers {
+        let sent = buffer.sent_mono_ns.expect("the sending was seen");
+        assert!(buffer.first_write_mono_ns <= sent, "{buffer:?}");
+        assert!(sent <= buffer.acked_mono_ns, "{buffer:?}");
+        if let Some(wire) = buffer.wire_mono_ns {
+            assert!(sent <= wire && wire <= buffer.acked_mono_ns, "{buffer:?}");
+        }
+        let duration = u128::from(buffer.acked_mono_ns - buffer.first_write_mono_ns);
+        let expected = u128::from(buffer.bytes) * 8_000_000_000 / duration.max(1);
+        assert_eq!(u128::from(buffer.throughput_bps), expected, "{buffer:?}");
+        assert!(buffer.carried_bps >= buffer.throughput_bps, "{buffer:?}");
+        assert!(buffer.cwnd > 0 && buffer.srtt_us.is_some(), "{buffer:?}");
+        assert!(!buffer.clock_stepped, "{buffer:?}");
+        if let Some((index, acked)) = last.insert(buffer.connection, (buffer.index, buffer.acked_mono_ns)) {
+            assert_eq!(buffer.index, index + 1, "{buffer:?}");
+            assert!(buffer.acked_mono_ns >= acked, "{buffer:?}");
+        } else {
+            assert_eq!(buffer.index, 0, "{buffer:?}");
+        }
+    }
+}
+
+/// A program that is not ours at the other end: accepts `count` connections, hands each to `serve` in a thread.
+pub struct Sink<T> {
+    pub address: SocketAddr,
+    threads: JoinHandle<Vec<JoinHandle<T>>>,
+}
+
+impl<T: Send + 'static> Sink<T> {
+    pub fn new(ip: &str, count: usize, serve: impl Fn(TcpStream) -> T + Send + Sync + 'static) -> Sink<T> {
+        let listener = TcpListener::bind((ip.parse::<IpAddr>().unwrap(), 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = Arc::new(serve);
+        let threads = std::thread::spawn(move || {
+            let serve_next = |_| {
+                let (stream, _) = listener.accept().unwrap();
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream))
+            };
+            (0..count).map(serve_next).collect()
+        });
+        Sink { address, threads }
+    }
+
+    /// What each `serve` gave, in the order of acceptance.
+    pub fn join(self) -> Vec<T> {
+        self.threads.join().unwrap().into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+}
+
+pub fn read_all(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// The bytes of a buffer.
+pub fn buffer_content(bytes: u64) -> Vec<u8> {
+    payload().iter().copied().cycle().take(bytes as usize).collect()
+}
+
+/// Our receiver, running in a thread.
+pub struct Receiving {
+    pub address: SocketAddr,
+    pub stop: Arc<AtomicBool>,
+    pub events: mpsc::Receiver<ReceiveEvent>,
+    thread: JoinHandle<Result<ReceiveSummary, ReceiveError>>,
+}
+
+impl Receiving {
+    pub fn start(options: ReceiveOptions) -> Receiving {
+        let listener = Listener::bind(options).unwrap();
+        let (tell, events) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let address = listener.address();
+        let flag = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut report = |event: &ReceiveEvent| {
+                tell.send(event.clone()).unwrap();
+                Ok(())
+            };
+            listener.run(&mut report, &flag)
+        });
+        Receiving { address, stop, events, thread }
+    }
+
+    /// The first event `choose` accepts.
+    pub fn wait<T>(&self, choose: impl Fn(&ReceiveEvent) -> Option<T>) -> T {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left).expect("the receiver tells it in time");
+            if let Some(found) = choose(&event) {
+                return found;
+            }
+        }
+    }
+
+    pub fn stop(self) -> (ReceiveSummary, Vec<ReceiveEvent>) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.join()
+    }
+
+    pub fn join(self) -> (ReceiveSummary, Vec<ReceiveEvent>) {
+        let summary = self.thread.join().unwrap().unwrap();
+        (summary, self.events.iter().collect())
+    }
+}
+
+/// On any free port of both loopbacks.
+pub fn receive_options() -> ReceiveOptions {
+    ReceiveOptions { port: 0, ..Default::default() }
+}
+
+/// Two namespaces joined by a pair of interfaces; gone when dropped.
+pub struct Net {
+    pub a: String,
+    pub b: String,
+}
+
+pub const A4: &str = "10.99.0.1";
+pub const B4: &str = "10.99.0.2";
+pub const B6: &str = "fd99::2";
+
+pub fn command(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Net {
+    /// `None`, and a line that says why, where the test may not make namespaces.
+    pub fn new() -> Option<Net> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: network namespaces need root");
+            return None;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = |end| format!("yt{end}-{}-{number}", std::process::id());
+        let net = Net { a: name("a"), b: name("b") };
+        let Net { a, b } = &net;
+        command(&format!("ip netns add {a}"));
+        command(&format!("ip netns add {b}"));
+        command(&format!("ip link add va netns {a} type veth peer name vb netns {b}"));
+        for (ns, dev, end) in [(a, "va", 1), (b, "vb", 2)] {
+            command(&format!("ip -n {ns} addr add 10.99.0.{end}/24 dev {dev}"));
+            command(&format!("ip -n {ns} addr add fd99::{end}/64 dev {dev} nodad"));
+            command(&format!("ip -n {ns} link set lo up"));
+            command(&format!("ip -n {ns} link set {dev} up"));
+        }
+        Some(net)
+    }
+
+    /// Shapes what `a` sends with a token bucket.
+    pub fn shape(&self, what: &str) {
+        command(&format!("ip netns exec {} tc qdisc add dev va root {what}", self.a));
+    }
+
+    /// Runs `work` in a thread inside the namespace.
+    pub fn inside<T: Send + 'static>(ns: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let path = format!("/run/netns/{ns}");
+        std::thread::spawn(move || {
+            let file = std::fs::File::open(path).unwrap();
+            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        })
+    }
+
+    /// A receiver in `b`.
+    pub fn receiving(&self, options: ReceiveOptions) -> Receiving {
+        Net::inside(&self.b, move || Receiving::start(options)).join().unwrap()
+    }
+
+    /// Sends from `a`.
+    pub fn send(&self, options: SendOptions) -> (Result<SendSummary, SendError>, Vec<SendEvent>) {
+        Net::inside(&self.a, move || run(&options)).join().unwrap()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for ns in [&self.a, &self.b] {
+            let _ = Command::new("ip").args(["netns", "del", ns]).output();
+        }
+    }
+}

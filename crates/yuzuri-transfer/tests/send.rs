@@ -1,0 +1,452 @@
+//! The sender over loopback, against sinks that are not ours and against our receiver.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_transfer::{
+    Buffer, BufferSource, Family, ReceiveEvent, ReceiveOptions, SendError, SendEvent, SendOptions, payload,
+    send,
+};
+
+#[test]
+fn bytes_arrive_exactly_over_both_families() {
+    for ip in ["127.0.0.1", "::1"] {
+        for (wait_ack, stamps) in [(false, true), (true, true), (false, false)] {
+            let sink = Sink::new(ip, 1, read_all);
+            let mut options = options(sink.address);
+            options.buffer_bytes = 777_777;
+            options.limits.bytes = Some(5 * 777_777 + 123);
+            (options.wait_ack, options.stamps) = (wait_ack, stamps);
+            let (result, events) = run(&options);
+            let summary = result.unwrap();
+            let received = sink.join().remove(0);
+            let mut expected = buffer_content(777_777).repeat(5);
+            expected.extend(buffer_content(123));
+            assert!(received == expected, "{ip} {wait_ack} {stamps}: {} bytes", received.len());
+            assert_eq!((summary.bytes_acked, summary.bytes_unacknowledged), (expected.len() as u64, 0));
+            let buffers = buffers(&events);
+            let sizes: Vec<u64> = buffers.iter().map(|buffer| buffer.bytes).collect();
+            assert_eq!(sizes, [777_777, 777_777, 777_777, 777_777, 777_777, 123]);
+            assert!(buffers.iter().all(|buffer| buffer.complete));
+            check_buffers(&buffers);
+            let source = if stamps { BufferSource::Timestamps } else { BufferSource::TcpInfo };
+            assert!(buffers.iter().all(|buffer| buffer.source == source), "{buffers:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_count_is_shared_by_all_connections() {
+    let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
+    let mut options = options((Ipv4Addr::LOCALHOST, receiving.address.port()).into());
+    options.connections = 7;
+    options.limits.buffers = Some(100);
+    let (result, events) = run(&options);
+    let summary = result.unwrap();
+    let buffers = buffers(&events);
+    check_buffers(&buffers);
+    assert_eq!((buffers.len(), summary.buffers, summary.bytes_acked), (100, 100, 100_000_000));
+    assert_eq!(summary.connections.len(), 7);
+    assert_eq!(summary.connections.iter().map(|c| c.bytes_acked).sum::<u64>(), 100_000_000);
+    for connection in &summary.connections {
+        let own = buffers.iter().filter(|buffer| buffer.connection == connection.connection);
+        assert_eq!(own.map(|buffer| buffer.bytes).sum::<u64>(), connection.bytes_acked);
+    }
+    let (received, receiver_events) = receiving.join();
+    assert_eq!((received.bytes, received.accepted), (100_000_000, 7));
+    // Both ends speak of the same connections.
+    let accepted = receiver_events.iter().filter_map(|event| match event {
+        ReceiveEvent::Accepted { peer, .. } => Some(*peer),
+        _ => None,
+    });
+    let mut theirs: Vec<SocketAddr> = accepted.collect();
+    let mut ours: Vec<SocketAddr> = summary.connections.iter().map(|c| c.local).collect();
+    theirs.sort();
+    ours.sort();
+    assert_eq!(theirs, ours);
+}
+
+#[test]
+fn a_time_ends_the_transfer_and_cuts_the_last_buffer() {
+    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let mut options = options(sink.address);
+    // No buffer of this size is ever finished at the pace below the machine's memory.
+    options.buffer_bytes = SendOptions::MOST_BUFFER_BYTES;
+    options.limits.time = Some(Duration::from_millis(60));
+    let started = Instant::now();
+    let (result, events) = run(&options);
+    let took = started.elapsed();
+    let summary = result.unwrap();
+    assert!(took >= Duration::from_millis(60) && took < Duration::from_secs(3), "{took:?}");
+    let received = sink.join().remove(0);
+    assert_eq!(received.len() as u64, summary.bytes_acked);
+    assert!(received.chunks(payload().len()).all(|piece| piece == &payload()[..piece.len()]));
+    let buffers = buffers(&events);
+    check_buffers(&buffers);
+    let last = buffers.last().unwrap();
+    assert_eq!((last.complete, last.source), (false, BufferSource::Timestamps));
+    assert_eq!(buffers.iter().map(|buffer| buffer.bytes).sum::<u64>(), summary.bytes_acked);
+    assert!(!summary.stopped);
+}
+
+#[test]
+fn with_wait_ack_one_buffer_follows_the_other() {
+    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let mut options = options(sink.address);
+    options.wait_ack = true;
+    options.limits.buffers = Some(20);
+    let (result, events) = run(&options);
+    result.unwrap();
+    let buffers = buffers(&events);
+    check_buffers(&buffers);
+    assert_eq!(buffers.len(), 20);
+    for pair in buffers.windows(2) {
+        assert!(pair[1].first_write_mono_ns >= pair[0].acked_mono_ns);
+    }
+    assert!(buffers.iter().all(|buffer| buffer.carried_bps == buffer.throughput_bps));
+}
+
+#[test]
+fn small_buffers_are_told_apart() {
+    // Many to a packet if the kernel were allowed to put them together, and more stamps than an error queue holds.
+    for wait_ack in [false, true] {
+        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let mut options = options(sink.address);
+        options.buffer_bytes = 10;
+        options.wait_ack = wait_ack;
+        options.limits.buffers = Some(3000);
+        let (result, events) = run(&options);
+        let summary = result.unwrap();
+        assert_eq!(sink.join().remove(0).len(), 30_000);
+        let buffers = buffers(&events);
+        assert_eq!(
+            buffers.iter().map(|buffer| buffer.index).collect::<Vec<_>>(),
+            (0..3000).collect::<Vec<_>>()
+        );
+        let stamped = |buffer: &&Buffer| buffer.source == BufferSource::Timestamps;
+        let by_stamps = buffers.iter().filter(stamped).count();
+        assert_eq!(by_stamps as u64 + summary.connections[0].buffers_by_tcp_info, 3000);
+        assert_eq!(buffers.iter().take_while(|buffer| stamped(buffer)).count().min(64), 64);
+        assert!(!wait_ack || by_stamps == 3000, "{by_stamps}");
+        if by_stamps == 3000 {
+            check_buffers(&buffers);
+        }
+    }
+}
+
+#[test]
+fn a_name_is_tried_at_all_its_addresses() {
+    let addresses: Vec<SocketAddr> =
+        std::net::ToSocketAddrs::to_socket_addrs(&("localhost", 1)).unwrap().collect();
+    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let mut options = SendOptions::new(format!("localhost:{}", sink.address.port()).parse().unwrap());
+    options.limits.buffers = Some(1);
+    if !addresses.iter().any(SocketAddr::is_ipv6) {
+        eprintln!("note: localhost has no IPv6 address here, so that no fallback is tried");
+    }
+    run(&options).0.unwrap();
+    sink.join();
+    options.family = Family::V6;
+    let error = run(&options).0.unwrap_err();
+    assert!(matches!(error, SendError::Connect { .. } | SendError::Resolve { .. }), "{error}");
+}
+
+#[test]
+fn the_congestion_control_asked_for_is_used() {
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
+    let usable = if nix::unistd::geteuid().is_root() { &available } else { &allowed };
+    for name in usable.split_whitespace() {
+        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let mut options = options(sink.address);
+        options.congestion_control = Some(name.to_owned());
+        options.limits.buffers = Some(2);
+        let (result, events) = run(&options);
+        let summary = result.unwrap();
+        assert_eq!(summary.connections[0].congestion_control, name);
+        let SendEvent::Connected(connected) = &events[0] else { panic!("{events:?}") };
+        assert_eq!(connected.congestion_control, name);
+        sink.join();
+    }
+}
+
+#[test]
+fn an_unknown_congestion_control_is_refused_with_a_list() {
+    let mut options = options("127.0.0.1:9".parse().unwrap());
+    options.congestion_control = Some("nosuch".to_owned());
+    let (result, events) = run(&options);
+    let error = result.unwrap_err();
+    assert!(matches!(error, SendError::CongestionControl { .. }));
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let text = error.to_string();
+    assert!(text.contains("`nosuch`") && text.contains(available.trim()), "{text}");
+    assert!(!text.contains('\n'));
+    assert_eq!(events, [SendEvent::Failed { message: text }]);
+}
+
+#[test]
+fn a_congestion_control_for_root_only_is_said_to_be_so() {
+    let read = |what: &str| {
+        std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control")).unwrap()
+    };
+    let (available, allowed) = (read("available"), read("allowed"));
+    let allowed: Vec<&str> = allowed.split_whitespace().collect();
+    let Some(name) = available.split_whitespace().find(|name| !allowed.contains(name)) else {
+        return eprintln!("skipped: every congestion control is allowed to all here");
+    };
+    let mut options = options("127.0.0.1:9".parse().unwrap());
+    options.congestion_control = Some(name.to_owned());
+    let result = std::thread::spawn(move || {
+        // SAFETY: the bare system call changes the ids of this thread alone, unlike the C library's function.
+        unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        run(&options).0
+    });
+    let error = result.join().unwrap().unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, SendError::CongestionControl { .. }), "{text}");
+    assert!(text.contains("only root") && text.contains(allowed[0]), "{text}");
+}
+
+#[test]
+fn a_refused_connection_says_what_to_do() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = run(&options(port)).0.unwrap_err();
+    let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
+    assert_eq!(attempts[0].1.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(error.to_string().contains("yuzuri receive"), "{error}");
+}
+
+#[test]
+fn a_name_without_address_says_so() {
+    let error = run(&SendOptions::new("nosuch.invalid".parse().unwrap())).0.unwrap_err();
+    assert!(matches!(error, SendError::Resolve { .. }), "{error}");
+    assert!(error.to_string().contains("nosuch.invalid"), "{error}");
+}
+
+#[test]
+fn an_address_or_interface_that_is_not_there_says_so() {
+    let mut options = options("127.0.0.1:9".parse().unwrap());
+    options.bind = Some("192.0.2.77".parse().unwrap());
+    let error = run(&options).0.unwrap_err();
+    assert!(matches!(error, SendError::Socket { .. }) && error.to_string().contains("ip addr"), "{error}");
+    options.bind = None;
+    options.interface = Some("nosuch0".to_owned());
+    let error = run(&options).0.unwrap_err();
+    assert!(matches!(error, SendError::Socket { .. }) && error.to_string().contains("nosuch0"), "{error}");
+}
+
+#[test]
+fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let sink = Sink::new("127.0.0.1", 1, move |stream| {
+        let _ = wait.lock().unwrap().recv();
+        drop(stream);
+    });
+    let mut options = options(sink.address);
+    options.buffer_bytes = 100_000_000;
+    options.stall_timeout = Duration::from_millis(700);
+    let started = Instant::now();
+    let (result, events) = run(&options);
+    let error = result.unwrap_err();
+    let took = started.elapsed();
+    let SendError::Stalled { window_closed, acked_bytes, summary, .. } = &error else { panic!("{error}") };
+    assert!(*window_closed, "{error}");
+    assert!(took >= Duration::from_millis(700) && took < Duration::from_secs(8), "{took:?}");
+    assert_eq!(summary.bytes_acked, *acked_bytes);
+    assert!(summary.bytes_unacknowledged > 0);
+    // The summary was told before the failure.
+    let [.., SendEvent::Summary(told), SendEvent::Failed { message }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((told, message), (&**summary, &error.to_string()));
+    drop(done);
+    sink.join();
+}
+
+#[test]
+fn a_reset_is_told_with_what_the_other_end_said() {
+    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+        let mut some = vec![0; 300_000];
+        stream.read_exact(&mut some).unwrap();
+        stream.write_all(b"no more, thank you\n").unwrap();
+        // Dropping it with unread data is a reset.
+    });
+    let mut options = options(sink.address);
+    options.limits.bytes = Some(1 << 40);
+    let error = run(&options).0.unwrap_err();
+    let SendError::Closed { said, summary, .. } = &error else { panic!("{error}") };
+    assert_eq!(said.as_deref(), Some("no more, thank you"));
+    assert!(summary.bytes_acked >= 300_000);
+    assert!(!error.to_string().contains('\n'));
+    sink.join();
+}
+
+#[test]
+fn one_lost_connection_ends_the_others() {
+    let first = AtomicBool::new(true);
+    let sink = Sink::new("127.0.0.1", 3, move |mut stream| {
+        let resets = first.swap(false, Ordering::Relaxed);
+        let mut buffer = vec![0; 1 << 16];
+        let mut total = 0;
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            total += count;
+            if resets && total > 5_000_000 {
+                return None;
+            }
+        }
+        Some(total as u64)
+    });
+    let mut options = options(sink.address);
+    options.connections = 3;
+    options.limits.time = Some(Duration::ZERO);
+    let error = run(&options).0.unwrap_err();
+    let SendError::Closed { connection, summary, .. } = &error else { panic!("{error}") };
+    // The others ended in good order: what they sent has arrived.
+    let mut arrived: Vec<u64> = sink.join().into_iter().flatten().collect();
+    let others = summary.connections.iter().filter(|other| other.connection != *connection);
+    let mut acked: Vec<u64> = others.map(|other| other.bytes_acked).collect();
+    arrived.sort();
+    acked.sort();
+    assert_eq!(arrived, acked);
+}
+
+#[test]
+fn the_stop_flag_ends_it_with_a_summary() {
+    let sink = Sink::new("127.0.0.1", 2, read_all);
+    let mut options = options(sink.address);
+    options.connections = 2;
+    options.buffer_bytes = 50_000;
+    options.limits.time = Some(Duration::ZERO);
+    let stop = AtomicBool::new(false);
+    let mut bytes = 0;
+    let mut report = |event: &SendEvent| {
+        if let SendEvent::Buffer(buffer) = event {
+            bytes += buffer.bytes;
+            stop.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let summary = send(&options, &mut report, &stop).unwrap();
+    assert!(summary.stopped);
+    assert_eq!((summary.bytes_acked, summary.bytes_unacknowledged), (bytes, 0));
+    assert_eq!(sink.join().iter().map(Vec::len).sum::<usize>() as u64, bytes);
+}
+
+#[test]
+fn a_stop_while_connecting_is_told() {
+    let error =
+        send(&options("127.0.0.1:9".parse().unwrap()), &mut |_: &SendEvent| Ok(()), &AtomicBool::new(true));
+    // Loopback may refuse before the flag is looked at.
+    let error = error.unwrap_err();
+    assert!(matches!(error, SendError::Stopped | SendError::Connect { .. }), "{error}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_ends_the_transfer() {
+    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let mut options = options(sink.address);
+    options.limits.time = Some(Duration::ZERO);
+    let mut report = |event: &SendEvent| match event {
+        SendEvent::Buffer(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        _ => Ok(()),
+    };
+    let error = send(&options, &mut report, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, SendError::Report(_)), "{error}");
+    sink.join();
+}
+
+#[test]
+fn a_peer_that_closes_its_own_direction_still_gets_everything() {
+    // `nc -l </dev/null` does that.
+    let sink = Sink::new("127.0.0.1", 1, |stream| {
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        read_all(stream).len()
+    });
+    let mut options = options(sink.address);
+    options.limits.buffers = Some(30);
+    let (result, events) = run(&options);
+    result.unwrap();
+    check_buffers(&buffers(&events));
+    assert_eq!(sink.join(), [30_000_000]);
+}
+
+#[test]
+fn a_peer_that_talks_is_not_in_the_way() {
+    let sink = Sink::new("127.0.0.1", 1, |stream| {
+        let mut talker = stream.try_clone().unwrap();
+        let talk = std::thread::spawn(move || {
+            let noise = vec![7u8; 1 << 16];
+            for _ in 0..100 {
+                if talker.write_all(&noise).is_err() {
+                    break;
+                }
+            }
+        });
+        let bytes = read_all(stream).len();
+        talk.join().unwrap();
+        bytes
+    });
+    let mut options = options(sink.address);
+    options.limits.buffers = Some(100);
+    run(&options).0.unwrap();
+    assert_eq!(sink.join(), [100_000_000]);
+}
+
+#[test]
+fn a_slow_reader_is_waited_for_and_shown_as_the_limit() {
+    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+        let mut buffer = vec![0; 1 << 16];
+        let mut total = 0;
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            total += count;
+            // The pace of the reader is what is tried here, not something that is waited for.
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        total
+    });
+    let mut options = options(sink.address);
+    options.limits.bytes = Some(15_000_000);
+    let (result, events) = run(&options);
+    let summary = result.unwrap();
+    assert_eq!(sink.join(), [15_000_000]);
+    check_buffers(&buffers(&events));
+    assert!(summary.connections[0].rwnd_limited_us > 0, "{summary:?}");
+}
+
+#[test]
+fn progress_counts_what_is_acknowledged_and_knows_what_is_left() {
+    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(1..) = stream.read(&mut buffer) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let mut options = options(sink.address);
+    options.limits.bytes = Some(20_000_000);
+    options.progress_interval = Duration::from_millis(50);
+    let (result, events) = run(&options);
+    result.unwrap();
+    sink.join();
+    let progress = events.iter().filter_map(|event| match event {
+        SendEvent::Progress(progress) => Some(progress),
+        _ => None,
+    });
+    let progress: Vec<_> = progress.collect();
+    assert!(progress.len() >= 5, "{progress:?}");
+    for pair in progress.windows(2) {
+        assert!(pair[0].bytes_acked <= pair[1].bytes_acked && pair[0].elapsed_ns < pair[1].elapsed_ns);
+    }
+    for one in progress.iter().filter(|one| one.bytes_acked > 0) {
+        assert_eq!(one.total_bytes, Some(20_000_000));
+        let mean = one.bytes_acked as f64 / one.elapsed_ns as f64;
+        let expected = (20_000_000 - one.bytes_acked) as f64 / mean;
+        let left = one.left_ns.unwrap() as f64;
+        assert!((left - expected).abs() <= expected * 0.01 + 1e6, "{one:?}");
+    }
+}

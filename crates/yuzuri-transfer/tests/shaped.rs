@@ -1,0 +1,255 @@
+//! Over a path with a known rate, in network namespaces of the tests' own: the figures against the rate, against
+//! the kernel's counters and against iperf3. Needs root; says so and passes where it may not.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use yuzuri_transfer::{BufferSource, ReceiveEvent, ReceiveOptions, SendError, SendOptions};
+
+/// A token bucket counts the Ethernet header: 1448 of 1514 bytes are payload (with time stamps, over IPv4).
+const RATE_BPS: f64 = 20e6;
+const BURST_BYTES: f64 = 16.0 * 1024.0;
+const QUEUE_BYTES: f64 = 100.0 * 1000.0;
+const TBF: &str = "tbf rate 20mbit burst 16kb limit 100kb";
+
+fn to(ip: &str, port: u16) -> SendOptions {
+    options((ip.parse::<std::net::IpAddr>().unwrap(), port).into())
+}
+
+#[test]
+fn throughput_is_that_of_the_path() {
+    let Some(net) = Net::new() else { return };
+    net.shape(TBF);
+    for (ip, wait_ack, connections) in [(B4, false, 1), (B4, true, 1), (B6, false, 1), (B4, false, 3)] {
+        let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
+        let mut options = to(ip, receiving.address.port());
+        options.congestion_control = Some("cubic".to_owned());
+        options.limits.time = Some(Duration::from_secs(4));
+        (options.wait_ack, options.connections) = (wait_ack, connections);
+        let (result, events) = net.send(options);
+        let summary = result.unwrap();
+        let (received, receiver_events) = receiving.join();
+        let buffers = buffers(&events);
+        check_buffers(&buffers);
+        assert!(buffers.iter().all(|buffer| buffer.source == BufferSource::Timestamps), "{buffers:#?}");
+
+        // What was acknowledged was received, and neither end can show more than the path lets through.
+        assert_eq!(received.bytes, summary.bytes_acked);
+        assert_eq!(buffers.iter().map(|buffer| buffer.bytes).sum::<u64>(), summary.bytes_acked);
+        let most = |duration_ns: u64| RATE_BPS / 8.0 * duration_ns as f64 / 1e9 + BURST_BYTES;
+        assert!(summary.bytes_acked as f64 <= most(summary.duration_ns), "{summary:?}");
+        assert!(received.bytes as f64 <= most(received.duration_ns), "{received:?}");
+        // CUBIC keeps the queue of this short path filled: what is missing is headers and the start.
+        let floor = if wait_ack { 0.85 } else { 0.90 };
+        assert!(
+            summary.throughput_bps as f64 > floor * RATE_BPS,
+            "{ip} {wait_ack} {connections}: {summary:?}"
+        );
+        let ends_differ = (summary.throughput_bps as f64 / received.throughput_bps as f64 - 1.0).abs();
+        assert!(ends_differ < 0.02, "{summary:?} {received:?}");
+        let closed = receiver_events.iter().filter(|event| matches!(event, ReceiveEvent::Closed(_)));
+        assert_eq!(closed.count(), connections as usize);
+
+        for buffer in &buffers {
+            let span = buffer.acked_mono_ns - buffer.first_write_mono_ns;
+            assert!(buffer.bytes as f64 <= most(span), "{buffer:?}");
+            // What was in the queue or in flight at the first write may be acknowledged within the span as well.
+            let carried = buffer.carried_bps as f64 / 8.0 * span as f64 / 1e9;
+            assert!(carried <= most(span) + QUEUE_BYTES, "{buffer:?}");
+            // The last packet waited in the bucket's queue, no longer than that queue is.
+            let queued = (buffer.wire_mono_ns.unwrap() - buffer.sent_mono_ns.unwrap()) as f64 / 1e9;
+            assert!(queued < (QUEUE_BYTES + BURST_BYTES) * 8.0 / RATE_BPS + 0.05, "{buffer:?}");
+        }
+        if connections == 1 && !wait_ack {
+            let mut carried: Vec<u64> =
+                buffers.iter().filter(|b| b.complete).map(|b| b.carried_bps).collect();
+            carried.sort_unstable();
+            let median = carried[carried.len() / 2] as f64;
+            assert!((0.93..1.0).contains(&(median / RATE_BPS)), "{ip}: {carried:?}");
+        }
+    }
+}
+
+/// `RetransSegs` of the namespace: segments the kernel sent again, on all connections.
+fn retransmitted(ns: &str) -> u64 {
+    let counters = command(&format!("ip netns exec {ns} cat /proc/net/snmp"));
+    let mut tcp = counters.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (tcp.next().unwrap(), tcp.next().unwrap());
+    let at = names.split_whitespace().position(|name| name == "RetransSegs").unwrap();
+    values.split_whitespace().nth(at).unwrap().parse().unwrap()
+}
+
+#[test]
+fn retransmissions_are_those_the_kernel_counts() {
+    let Some(net) = Net::new() else { return };
+    net.shape(TBF);
+    let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
+    let mut options = to(B4, receiving.address.port());
+    options.congestion_control = Some("reno".to_owned());
+    options.connections = 2;
+    options.limits.bytes = Some(8_000_000);
+    let (a, b) = (net.a.clone(), net.b.clone());
+    let outage = std::thread::spawn(move || {
+        receiving.wait(|event| match event {
+            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
+            _ => None,
+        });
+        let before = retransmitted(&a);
+        command(&format!("ip -n {b} link set vb down"));
+        let started = Instant::now();
+        while retransmitted(&a) == before {
+            assert!(started.elapsed() < Duration::from_secs(10), "an outage makes the sender retransmit");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        command(&format!("ip -n {b} link set vb up"));
+        receiving.join()
+    });
+    let (result, events) = net.send(options);
+    let summary = result.unwrap();
+    let (received, _) = outage.join().unwrap();
+    assert_eq!((summary.bytes_acked, received.bytes), (8_000_000, 8_000_000));
+    check_buffers(&buffers(&events));
+    let counted = retransmitted(&net.a);
+    assert!(counted > 0);
+    assert_eq!(summary.total_retrans, counted);
+    assert!(summary.connections.iter().map(|c| c.bytes_retrans).sum::<u64>() > 0);
+}
+
+#[test]
+fn iperf3_sees_the_same_throughput() {
+    let Some(net) = Net::new() else { return };
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        return eprintln!("skipped: iperf3 is not installed");
+    }
+    net.shape(TBF);
+    let seconds = 8;
+    let mut server = Command::new("ip")
+        .args(["netns", "exec", &net.b, "iperf3", "-s", "-1", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client =
+        format!("ip netns exec {} iperf3 -c {B4} -t {seconds} -C cubic --json --connect-timeout 1000", net.a);
+    let started = Instant::now();
+    // With --json a client that finds no server ends with success and an error in its report.
+    let theirs = loop {
+        let words: Vec<&str> = client.split_whitespace().collect();
+        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        if let Some(rate) = report["end"]["sum_received"]["bits_per_second"].as_f64() {
+            break rate;
+        }
+        if started.elapsed() > Duration::from_secs(10) {
+            server.kill().unwrap();
+            panic!("the server of iperf3 does not answer: {report}");
+        }
+    };
+    server.wait().unwrap();
+
+    let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
+    let mut options = to(B4, receiving.address.port());
+    options.congestion_control = Some("cubic".to_owned());
+    options.limits.time = Some(Duration::from_secs(seconds));
+    let (result, _) = net.send(options);
+    let ours = result.unwrap().throughput_bps as f64;
+    let received = receiving.join().0.throughput_bps as f64;
+    eprintln!("iperf3 {theirs:.0} bit/s, send {ours:.0} bit/s, receive {received:.0} bit/s");
+    assert!((ours / theirs - 1.0).abs() < 0.01, "{ours} {theirs}");
+    assert!((received / theirs - 1.0).abs() < 0.01, "{received} {theirs}");
+}
+
+#[test]
+fn a_path_that_goes_silent_is_a_stall() {
+    let Some(net) = Net::new() else { return };
+    net.shape(TBF);
+    let receiving = net.receiving(receive_options());
+    let mut options = to(B4, receiving.address.port());
+    options.limits.time = Some(Duration::from_secs(60));
+    options.stall_timeout = Duration::from_secs(2);
+    let b = net.b.clone();
+    let address = receiving.address;
+    let cut = std::thread::spawn(move || {
+        receiving.wait(|event| match event {
+            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
+            _ => None,
+        });
+        command(&format!("ip -n {b} link set vb down"));
+        receiving
+    });
+    let started = Instant::now();
+    let error = net.send(options).0.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let receiving = cut.join().unwrap();
+    assert_eq!(receiving.address, address);
+    let SendError::Stalled { window_closed, silent_for, summary, .. } = &error else { panic!("{error}") };
+    assert!(!*window_closed && *silent_for >= Duration::from_secs(2), "{error}");
+    assert!(summary.bytes_acked > 0 && summary.bytes_unacknowledged > 0);
+    receiving.stop();
+}
+
+#[test]
+fn a_time_limit_over_a_dead_path_ends_after_the_linger() {
+    let Some(net) = Net::new() else { return };
+    net.shape(TBF);
+    let receiving = net.receiving(receive_options());
+    let mut options = to(B4, receiving.address.port());
+    options.limits.time = Some(Duration::from_millis(2500));
+    options.linger = Duration::from_millis(500);
+    let b = net.b.clone();
+    let cut = std::thread::spawn(move || {
+        receiving.wait(|event| match event {
+            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
+            _ => None,
+        });
+        command(&format!("ip -n {b} link set vb down"));
+        receiving
+    });
+    let started = Instant::now();
+    let summary = net.send(options).0.unwrap();
+    let took = started.elapsed();
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(8), "{took:?}");
+    assert!(summary.bytes_unacknowledged > 0, "{summary:?}");
+    // The duration ends with the last acknowledgement, not with the waiting.
+    assert!(summary.duration_ns < 2_400_000_000, "{summary:?}");
+    // Nothing goes on in the kernel: the abandoned connection was reset.
+    let left = command(&format!("ip netns exec {} ss -Htn state established", net.a));
+    assert_eq!(left.trim(), "");
+    cut.join().unwrap().stop();
+}
+
+#[test]
+fn no_way_and_no_answer_are_told_apart() {
+    let Some(net) = Net::new() else { return };
+    let error = net.send(to("192.0.2.1", 9)).0.unwrap_err();
+    let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
+    assert_eq!(attempts[0].1.raw_os_error(), Some(libc::ENETUNREACH));
+    assert!(error.to_string().contains("ip route get"), "{error}");
+    let mut options = to("10.99.0.77", 9);
+    options.connect_timeout = Duration::from_millis(300);
+    let started = Instant::now();
+    let error = net.send(options).0.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(error.to_string().contains("no answer within 0.3 s"), "{error}");
+}
+
+#[test]
+fn it_sends_from_the_address_and_interface_asked_for() {
+    let Some(net) = Net::new() else { return };
+    command(&format!("ip -n {} addr add 10.99.0.5/24 dev va", net.a));
+    let receiving = net.receiving(receive_options());
+    let mut options = to(B4, receiving.address.port());
+    options.limits.buffers = Some(1);
+    options.bind = Some("10.99.0.5".parse().unwrap());
+    options.interface = Some("va".to_owned());
+    let summary = net.send(options).0.unwrap();
+    assert_eq!(summary.connections[0].local.ip().to_string(), "10.99.0.5");
+    let peer = receiving.wait(|event| match event {
+        ReceiveEvent::Accepted { peer, .. } => Some(*peer),
+        _ => None,
+    });
+    assert_eq!(peer, summary.connections[0].local);
+    receiving.stop();
+}

@@ -1,0 +1,276 @@
+//! The words of the command line.
+
+use crate::units;
+use clap::{Args, Parser, Subcommand};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+use yuzuri_trace::Density;
+use yuzuri_transfer::Target;
+
+/// See and steer TCP congestion control on devices that share a wireless network.
+#[derive(Debug, Parser)]
+#[command(name = "yuzuri", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch TCP flows as the kernel runs them: print, record, show in a browser
+    Watch(WatchArgs),
+    /// Watch TCP flows on the terminal screen
+    Top(TopArgs),
+    /// Show a recording in a browser or on the terminal screen as if live
+    Replay(ReplayArgs),
+    /// Make CSV, JSON lines or Parquet of a recording
+    Convert(ConvertArgs),
+    /// Send buffers to a receiver and tell of each how it went
+    Send(SendArgs),
+    /// Receive what senders send, and throw it away
+    Receive(ReceiveArgs),
+    /// Show what this kernel offers, what is missing, and what to do
+    Doctor(DoctorArgs),
+}
+
+const FILTER_HELP: &str = "\
+Which flows: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
+netns:NAME. Terms of one kind are alternatives, kinds must all hold; without terms, all flows";
+
+/// What `watch` and `top` share.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    #[arg(value_name = "FILTER", help = FILTER_HELP)]
+    pub filter: Vec<String>,
+
+    /// Samples of a flow: `ack` for one at every ACK, or the least time between two
+    ///
+    /// State changes, retransmissions and changes of ssthresh or congestion control come in any case.
+    #[arg(long, value_name = "ack|TIME", default_value = "1ms", value_parser = units::density)]
+    pub density: Density,
+
+    /// Do not load anything into the kernel: ask it every 10 ms instead (no privilege needed)
+    #[arg(long)]
+    pub poll: bool,
+
+    /// Size of each CPU's ring [default: 4MiB, less on many CPUs]
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub ring: Option<u64>,
+
+    /// Record into this file (Arrow stream, usually *.arrows)
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Replace the file of --record if it exists
+    #[arg(long, requires = "record")]
+    pub overwrite: bool,
+
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
+    pub time: Option<Duration>,
+}
+
+/// Where a page is served.
+#[derive(Debug, Args)]
+pub struct WebArgs {
+    /// Serve the live page, at 127.0.0.1:4949 or another address
+    ///
+    /// Beyond loopback it needs a token, which is part of the address that is printed.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
+    pub web: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    #[command(flatten)]
+    pub web: WebArgs,
+
+    /// Print every record as a line of JSON
+    #[arg(long, conflicts_with_all = ["quiet", "all"])]
+    pub json: bool,
+
+    /// Print every sample, not only events
+    #[arg(long, conflicts_with = "quiet")]
+    pub all: bool,
+
+    /// Print nothing but the beginning and the end
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The recording
+    pub file: PathBuf,
+
+    /// How many times faster than it was recorded
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
+    pub speed: f64,
+
+    #[command(flatten)]
+    pub web: WebArgs,
+
+    /// Begin paused
+    #[arg(long)]
+    pub paused: bool,
+
+    /// Print the records as lines of JSON at the speed of the recording
+    #[arg(long, conflicts_with = "web")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// The recording
+    pub file: PathBuf,
+
+    /// Where to: a file, or - for standard output [default: the recording's name with the new ending]
+    pub output: Option<PathBuf>,
+
+    /// csv, jsonl or parquet [default: by the output's ending]
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
+
+    /// Replace the output if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// Where to: HOST or HOST:PORT
+    pub target: Target,
+
+    /// Bytes of a buffer
+    #[arg(long, default_value = "1MB", value_parser = units::bytes)]
+    pub buffer: u64,
+
+    /// Connections side by side
+    #[arg(long, short = 'P', default_value_t = 1)]
+    pub connections: u32,
+
+    /// End after this many buffers
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub buffers: Option<u64>,
+
+    /// End after this many bytes
+    #[arg(long, value_parser = units::bytes)]
+    pub bytes: Option<u64>,
+
+    /// End after this time; 0 for none [default: 10s where neither --buffers nor --bytes is given]
+    #[arg(long, short = 't', value_parser = units::duration)]
+    pub time: Option<Duration>,
+
+    /// Congestion control of the connections
+    #[arg(long, short = 'C', value_name = "NAME")]
+    pub control: Option<String>,
+
+    /// Write a buffer only when the one before it is acknowledged
+    #[arg(long)]
+    pub wait_ack: bool,
+
+    /// Send from this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+
+    /// Send through this interface
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+
+    /// Use IPv4 only
+    #[arg(long, short = '4', conflicts_with = "v6")]
+    pub v4: bool,
+
+    /// Use IPv6 only
+    #[arg(long, short = '6')]
+    pub v6: bool,
+
+    /// Print a line of JSON for each buffer and the summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReceiveArgs {
+    /// Port to listen at
+    #[arg(long, short, default_value_t = yuzuri_transfer::DEFAULT_PORT)]
+    pub port: u16,
+
+    /// Address to listen at [default: all]
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+
+    /// End when the first senders are done
+    #[arg(long)]
+    pub once: bool,
+
+    /// Most connections at once
+    #[arg(long, default_value_t = 256)]
+    pub connections: usize,
+
+    /// Close a connection after this many bytes
+    #[arg(long, value_parser = units::bytes)]
+    pub bytes: Option<u64>,
+
+    /// Close a connection after this time
+    #[arg(long, short = 't', value_parser = units::duration)]
+    pub time: Option<Duration>,
+
+    /// Print a line of JSON for each connection and the summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `PORT`, `ADDRESS` or `ADDRESS:PORT`.
+fn web_address(text: &str) -> Result<SocketAddr, String> {
+    const PORT: u16 = 4949;
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, PORT));
+    }
+    text.parse().map_err(|_| format!("'{text}' is no address: write PORT, ADDRESS or ADDRESS:PORT"))
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.trim_end_matches('x').parse::<f64>().ok().filter(|s| (0.01..=1000.0).contains(s));
+    speed.ok_or_else(|| format!("'{text}' is no speed: write a number from 0.01 to 1000"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_words_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn web_addresses() {
+        assert_eq!(web_address("8080").unwrap().to_string(), "127.0.0.1:8080");
+        assert_eq!(web_address("0.0.0.0").unwrap().to_string(), "0.0.0.0:4949");
+        assert_eq!(web_address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        assert!(web_address("nowhere").is_err());
+    }
+}

@@ -1,0 +1,32 @@
+//! `yuzuri doctor`.
+
+use crate::cli::DoctorArgs;
+use std::io::Write;
+use std::process::ExitCode;
+use yuzuri_kernel::doctor::{Finding, Standing, examine};
+
+/// Prints the table; fails where the kernel monitor cannot be loaded.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let findings = examine();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &findings)?;
+        writeln!(out)?;
+    } else {
+        table(&mut out, &findings)?;
+    }
+    let missing = findings.iter().any(|f| f.standing == Standing::Missing);
+    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn table(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
+    let width = findings.iter().map(|f| f.what.len()).max().unwrap_or(0);
+    for finding in findings {
+        let gives = if finding.gives.is_empty() { String::new() } else { format!("  [{}]", finding.gives) };
+        writeln!(out, "{:<width$}  {:<8}  {}{gives}", finding.what, finding.standing.name(), finding.found)?;
+        if !finding.advice.is_empty() {
+            writeln!(out, "{:<width$}            what to do: {}", "", finding.advice)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `yuzuri send` and `yuzuri receive`.
+
+use crate::cli::{ReceiveArgs, SendArgs};
+use crate::signals;
+use std::process::ExitCode;
+use yuzuri_transfer::{
+    Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions, SendText,
+};
+
+/// Sends.
+pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
+    let stop = signals::stop_flag()?;
+    let mut options = SendOptions::new(args.target);
+    options.family = match (args.v4, args.v6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
+    options.bind = args.bind;
+    options.interface = args.interface;
+    options.connections = args.connections;
+    options.buffer_bytes = args.buffer;
+    options.limits = Limits { buffers: args.buffers, bytes: args.bytes, time: args.time };
+    options.wait_ack = args.wait_ack;
+    options.congestion_control = args.control;
+    let mut json = JsonLines(std::io::stdout());
+    let mut text = SendText::standard();
+    let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
+    yuzuri_transfer::send(&options, report, &stop)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Receives.
+pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
+    let stop = signals::stop_flag()?;
+    let options = ReceiveOptions {
+        bind: args.bind,
+        port: args.port,
+        max_connections: args.connections,
+        max_bytes: args.bytes,
+        max_time: args.time,
+        once: args.once,
+        ..ReceiveOptions::default()
+    };
+    let mut json = JsonLines(std::io::stdout());
+    let mut text = ReceiveText::standard();
+    let report: &mut dyn Report<ReceiveEvent> = if args.json { &mut json } else { &mut text };
+    yuzuri_transfer::receive(&options, report, &stop)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,73 @@
+//! Quantities as people type them.
+
+use std::time::Duration;
+use yuzuri_trace::Density;
+
+/// `20`, `20s`, `500ms`, `1.5m`, `2h`; a bare number means seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time: write 20s, 500ms, 2m or 1h");
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
+}
+
+/// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no number of bytes: write 1000000, 64k, 10MB or 1GiB");
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_end_matches(['b', 'B']) {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" | "m" => 1e6,
+        "G" | "g" => 1e9,
+        "Ki" | "ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let bytes = number * factor;
+    if !(0.0..9e18).contains(&bytes) { Err(wrong()) } else { Ok(bytes.round() as u64) }
+}
+
+/// `ack`, or the least time between two samples of a flow.
+pub fn density(text: &str) -> Result<Density, String> {
+    if text == "ack" {
+        return Ok(Density::EveryAck);
+    }
+    match duration(text) {
+        Ok(time) if time.is_zero() => Ok(Density::EveryAck),
+        Ok(time) if time <= Duration::from_secs(60) => Ok(Density::Interval { ns: time.as_nanos() as u64 }),
+        _ => Err(format!("'{text}' is no density: write ack for every ACK, or a time up to 60s such as 1ms")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_bytes_and_densities() {
+        assert_eq!(duration("20"), Ok(Duration::from_secs(20)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert!(duration("-1s").is_err() && duration("x").is_err() && duration("1e400").is_err());
+        assert_eq!(bytes("64k"), Ok(64_000));
+        assert_eq!(bytes("10MB"), Ok(10_000_000));
+        assert_eq!(bytes("1GiB"), Ok(1 << 30));
+        assert!(bytes("-1").is_err() && bytes("1x").is_err());
+        assert_eq!(density("ack"), Ok(Density::EveryAck));
+        assert_eq!(density("1ms"), Ok(Density::default()));
+        assert!(density("2h").is_err());
+    }
+}

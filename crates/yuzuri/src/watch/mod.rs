@@ -1,0 +1,188 @@
+//! `yuzuri watch` and `yuzuri top`: a live source, and where its items go.
+
+pub mod faces;
+pub mod print;
+mod recorder;
+mod remote;
+pub mod sinks;
+
+use crate::cli::{SourceArgs, TopArgs, WatchArgs};
+use crate::signals::{stop_flag, stopped};
+use anyhow::Context;
+use faces::Faces;
+use print::{Printer, Style, or_all};
+use recorder::Recorder;
+use remote::{Remote, Wish};
+use sinks::Sinks;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
+use yuzuri_trace::{Account, Filter, HookState, LossReason, Session, Source};
+use yuzuri_web::{Control, Page, Server};
+
+/// Watches until Ctrl-C or the time is over.
+pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
+    let stop = stop_flag()?;
+    let watch = open(&args.source)?;
+    let session = watch.session().clone();
+    let mut sinks = Sinks::default();
+    add_recorder(&mut sinks, &args.source, &session)?;
+    let (wishes, asked) = channel();
+    let remote = Arc::new(Remote::new(wishes));
+    let server = match args.web.web {
+        Some(address) => Some(serve(&mut sinks, &session, remote, address, true)?),
+        None => None,
+    };
+    let style = match (args.json, args.all, args.quiet || server.is_some()) {
+        (true, ..) => Some(Style::Json),
+        (_, true, _) => Some(Style::All),
+        (_, _, false) => Some(Style::Events),
+        _ => None,
+    };
+    if let Some(style) = style {
+        sinks.add(Printer::new(style, &session)?, LossReason::Face);
+    }
+    announce(&session);
+    if let Some(server) = &server {
+        eprintln!("yuzuri: the page is at {}", server.url());
+    }
+    eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
+    // A line that is written anew each second would tear the printed ones apart.
+    let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
+    let account = pump(watch, &sinks, &asked, &stop, args.source.time, status);
+    if let Some(server) = server {
+        server.stop();
+    }
+    let finished = sinks.finish();
+    eprintln!("yuzuri: {account}");
+    finished?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Watches on the terminal screen.
+pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
+    let stop = stop_flag()?;
+    let watch = open(&args.source)?;
+    let session = watch.session().clone();
+    let book = faces::book(&session);
+    let mut sinks = Sinks::default();
+    add_recorder(&mut sinks, &args.source, &session)?;
+    sinks.add(Faces { book: book.clone(), page: None, live: true }, LossReason::Face);
+    let (wishes, asked) = channel();
+    let remote = Remote::new(wishes);
+    let (shown, account) = std::thread::scope(|scope| {
+        let (stop, sinks) = (&stop, &sinks);
+        let pumping = scope.spawn(move || pump(watch, sinks, &asked, stop, args.source.time, false));
+        let shown = yuzuri_top::run(book, &remote, stop);
+        stop.store(true, Ordering::Relaxed);
+        (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let finished = sinks.finish();
+    shown?;
+    announce(&session);
+    eprintln!("yuzuri: {account}");
+    finished?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
+fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
+    let filter: Filter = args.filter.join(" ").parse()?;
+    let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
+        Ok(Box::new(Poller::start(&filter, args.density, why).map_err(anyhow::Error::msg)?))
+    };
+    if args.poll {
+        return poll("--poll was asked for");
+    }
+    let ring_bytes = args.ring.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    match Monitor::start(&Options { filter: filter.clone(), density: args.density, ring_bytes }) {
+        Ok(monitor) => Ok(Box::new(monitor)),
+        // A filter that names what does not exist is no better with polling.
+        Err(error @ MonitorError::Filter(_)) => Err(error.into()),
+        Err(error) => {
+            eprintln!("yuzuri: {error}");
+            poll(&error.to_string()).context("stepping down to polling sock_diag")
+        }
+    }
+}
+
+fn add_recorder(sinks: &mut Sinks, args: &SourceArgs, session: &Session) -> anyhow::Result<()> {
+    if let Some(path) = &args.record {
+        sinks.add(Recorder::create(path, session, args.overwrite)?, LossReason::Recording);
+    }
+    Ok(())
+}
+
+/// Serves a page of its own book, which becomes one of the sinks.
+pub fn serve(
+    sinks: &mut Sinks,
+    session: &Arc<Session>,
+    control: Arc<dyn Control>,
+    address: SocketAddr,
+    live: bool,
+) -> anyhow::Result<Server> {
+    let book = faces::book(session);
+    let page = Page::new(book.clone(), control);
+    let server = yuzuri_web::serve(yuzuri_web::Options::new(address), page.clone())?;
+    sinks.add(Faces { book, page: Some(page), live }, LossReason::Face);
+    Ok(server)
+}
+
+/// Says what is not as it could be.
+fn announce(session: &Session) {
+    if session.source == Source::Sampled {
+        eprintln!("yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference");
+    }
+    for hook in &session.hooks {
+        if let HookState::Missing { why, instead } = &hook.state {
+            eprintln!("yuzuri: without {} ({why}): {instead}", hook.name);
+        }
+    }
+}
+
+/// Reads the source and feeds the sinks until told to stop, or the time is over, or a sink fails.
+fn pump(
+    mut watch: Box<dyn Watch>,
+    sinks: &Sinks,
+    asked: &Receiver<Wish>,
+    stop: &AtomicBool,
+    time: Option<Duration>,
+    status: bool,
+) -> Account {
+    let until = time.and_then(|time| Instant::now().checked_add(time));
+    let mut next_status = Instant::now();
+    while !stopped(stop) && !sinks.failed() && until.is_none_or(|until| Instant::now() < until) {
+        let mut items = Vec::new();
+        watch.read(&mut items);
+        if !items.is_empty() {
+            sinks.give(&Arc::new(items));
+        }
+        if status && Instant::now() >= next_status {
+            next_status = Instant::now() + Duration::from_secs(1);
+            eprint!("\r\x1b[K{} ", watch.account());
+        }
+        // A wish ends the rest early.
+        match asked.recv_timeout(watch.rest()) {
+            Ok(wish) => {
+                let filter = wish.filter.unwrap_or_else(|| watch.filter().clone());
+                let result = watch.set(&filter, wish.density.unwrap_or(watch.density()));
+                let _ = wish.answer.send(result);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // Nobody can wish any more.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(watch.rest()),
+        }
+    }
+    if status {
+        eprint!("\r\x1b[K");
+    }
+    let mut items = Vec::new();
+    let account = watch.finish(&mut items);
+    sinks.give(&Arc::new(items));
+    account
+}

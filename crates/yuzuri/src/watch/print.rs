@@ -1,0 +1,178 @@
+//! Items as lines.
+
+use super::sinks::Sink;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::io::{BufWriter, Stdout, Write};
+use std::sync::Arc;
+use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, Snapshot};
+use yuzuri_view::text;
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Events, one a line.
+    Events,
+    /// Events and samples.
+    All,
+    /// Everything, as JSON.
+    Json,
+}
+
+/// Prints to standard output.
+pub struct Printer {
+    style: Style,
+    out: BufWriter<Stdout>,
+    flows: HashMap<FlowId, Arc<Flow>>,
+    started_mono_ns: u64,
+    wall_offset_ns: i64,
+}
+
+impl Printer {
+    /// A printer for a stream.
+    pub fn new(style: Style, session: &Session) -> anyhow::Result<Printer> {
+        let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+        if style == Style::Json {
+            writeln!(out, "{}", json!({ "kind": "session", "session": session }))?;
+        }
+        Ok(Printer {
+            style,
+            out,
+            flows: HashMap::new(),
+            started_mono_ns: session.started_mono_ns,
+            wall_offset_ns: session.wall_offset_ns(),
+        })
+    }
+
+    fn json(&mut self, item: &Item) -> anyhow::Result<()> {
+        let value = match item {
+            Item::Event(event) => event_json(event, self.wall_offset_ns),
+            Item::Flow(flow) => json!({ "kind": "flow", "flow": flow.as_ref() }),
+            Item::Account(account) => {
+                self.wall_offset_ns = account.wall_offset_ns;
+                json!({
+                    "kind": "account", "mono_ns": account.mono_ns, "seen": account.seen(), "kept": account.kept(),
+                    "lost": account.lost(), "thinned": account.thinned(), "cpus": account.cpus,
+                })
+            }
+            Item::Setting(setting) => json!({ "kind": "setting", "setting": setting.as_ref() }),
+        };
+        serde_json::to_writer(&mut self.out, &value)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    fn line(&mut self, item: &Item) -> anyhow::Result<()> {
+        match item {
+            Item::Flow(flow) => {
+                if self.flows.insert(flow.id, flow.clone()).is_none() {
+                    let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
+                    let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
+                    writeln!(self.out, "flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control)?;
+                }
+            }
+            Item::Event(event) => {
+                if event.kind == Kind::Close {
+                    self.flows.remove(&event.flow);
+                }
+                if self.style == Style::All || event.kind != Kind::Sample {
+                    let s = event.mono_ns.saturating_sub(self.started_mono_ns) as f64 / 1e9;
+                    writeln!(self.out, "{s:12.6}  {}", sentence(event))?;
+                }
+            }
+            Item::Account(_) => {}
+            Item::Setting(setting) => {
+                writeln!(self.out, "now watching: {} at {}", or_all(&setting.filter), setting.density)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The filter in words.
+pub fn or_all(filter: &str) -> &str {
+    if filter.is_empty() { "all flows" } else { filter }
+}
+
+fn sentence(event: &Event) -> String {
+    let s = &event.snapshot;
+    let state = if event.ca_before == event.ca_state {
+        event.ca_state.name().to_owned()
+    } else {
+        format!("{} > {}", event.ca_before.name(), event.ca_state.name())
+    };
+    let ssthresh = s.finite_ssthresh().map_or("-".to_owned(), |v| v.to_string());
+    let srtt = s.measured_srtt_us().map_or("-".to_owned(), |us| text::time_us(us.into()));
+    let mut line = format!(
+        "{}  {:<10} {:<16} {:<20} cwnd {:<5} ssthresh {ssthresh:<5} in flight {:<5} srtt {srtt}",
+        event.flow,
+        event.kind.name(),
+        event.reason.name(),
+        state,
+        s.cwnd,
+        s.in_flight(),
+    );
+    if event.marks != Marks::default() {
+        line += &format!("  {}", event.marks.words().collect::<Vec<_>>().join(","));
+    }
+    if event.kind != Kind::Sample {
+        line += &format!("  at {}", event.place);
+    }
+    line
+}
+
+/// An event under the names that the columns of a recording have (docs/recording-format.md).
+fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
+    let s: &Snapshot = &event.snapshot;
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| {
+        map.insert(key.to_owned(), value);
+    };
+    put("kind", event.kind.name().into());
+    put("time_unix_ns", (event.mono_ns as i64).wrapping_add(wall_offset_ns).into());
+    put("mono_ns", event.mono_ns.into());
+    put("flow", event.flow.0.into());
+    put("reason", event.reason.name().into());
+    put("place", event.place.name().into());
+    put("ca_state", event.ca_state.name().into());
+    put("ca_before", event.ca_before.name().into());
+    put("cwnd", s.cwnd.into());
+    put("ssthresh", s.finite_ssthresh().into());
+    put("srtt_us", s.measured_srtt_us().into());
+    put("rttvar_us", s.rttvar_us.into());
+    put("min_rtt_us", s.measured_min_rtt_us().into());
+    put("in_flight", s.in_flight().into());
+    put("packets_out", s.packets_out.into());
+    put("sacked_out", s.sacked_out.into());
+    put("lost_out", s.lost_out.into());
+    put("retrans_out", s.retrans_out.into());
+    put("mss", s.mss.into());
+    put("snd_wnd", s.snd_wnd.into());
+    put("rcv_wnd", s.rcv_wnd.into());
+    put("wmem_queued", s.wmem_queued.into());
+    put("notsent", s.notsent.into());
+    put("bytes_acked", s.bytes_acked.into());
+    put("bytes_received", s.bytes_received.into());
+    put("delivery_rate_bps", s.delivery_rate_bps.into());
+    put("pacing_rate_bps", (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps).into());
+    put("total_retrans", s.total_retrans.into());
+    put("reordering", s.reordering.into());
+    put("acks", event.counts.acks.into());
+    put("dup_acks", event.counts.dup_acks.into());
+    put("sacks", event.counts.sacks.into());
+    put("dsacks", event.counts.dsacks.into());
+    put("marks", event.marks.words().collect::<Vec<_>>().into());
+    put("cpu", event.cpu.into());
+    Value::Object(map)
+}
+
+impl Sink for Printer {
+    fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
+        for item in items {
+            match self.style {
+                Style::Json => self.json(item)?,
+                Style::Events | Style::All => self.line(item)?,
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+}
