@@ -9,9 +9,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use yuzuri_top::Control;
 use yuzuri_trace::{Density, Filter, Item, Setting, Source};
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::{Book, Control, Limits, Refused};
 
 struct Settings {
     book: Arc<Mutex<Book>>,
@@ -31,13 +30,12 @@ impl Settings {
 }
 
 impl Control for Settings {
-    fn set_filter(&self, filter: &str) -> Result<(), String> {
-        let filter: Filter = filter.parse().map_err(|error: yuzuri_trace::FilterError| error.to_string())?;
+    fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
         self.change(Some(&filter.to_string()), None);
         Ok(())
     }
 
-    fn set_density(&self, density: Density) -> Result<(), String> {
+    fn set_density(&self, density: Density) -> Result<(), Refused> {
         assert!(!self.panics, "asked to panic on the screen's thread");
         self.change(None, Some(density));
         Ok(())

@@ -5,13 +5,12 @@ use crate::clock::{self, Clock};
 use crate::edit::Edit;
 use crate::look::{self, Entry, Line, Look};
 use crate::theme::Theme;
-use crate::{Control, Replay};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use yuzuri_trace::{Density, FlowId};
-use yuzuri_view::{Book, SortKey};
+use yuzuri_trace::{Density, Filter, FlowId};
+use yuzuri_view::{Book, Control, Refused, Replay, SortKey};
 
 /// What a key asks of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,10 +318,10 @@ impl App {
         self.message = Some(Message { text, is_error, until: elapsed + stay });
     }
 
-    fn say_result(&mut self, done: String, result: Result<(), String>, elapsed: Duration) {
+    fn say_result(&mut self, done: String, result: Result<(), Refused>, elapsed: Duration) {
         match result {
             Ok(()) => self.say(false, done, elapsed),
-            Err(why) => self.say(true, why, elapsed),
+            Err(why) => self.say(true, why.to_string(), elapsed),
         }
     }
 
@@ -497,7 +496,12 @@ impl App {
             (KeyCode::Enter, Purpose::Find) => {}
             (KeyCode::Enter, Purpose::Filter) => {
                 let text = input.edit.text().trim().to_owned();
-                match control.set_filter(&text) {
+                let set = |text: &str| {
+                    control
+                        .set_filter(text.parse::<Filter>().map_err(|e| e.to_string())?)
+                        .map_err(|e| e.to_string())
+                };
+                match set(&text) {
                     Ok(()) if text.is_empty() => self.say(false, "all flows are watched".into(), elapsed),
                     Ok(()) => self.say(false, format!("watching {text}"), elapsed),
                     Err(why) => {

@@ -1,7 +1,8 @@
 //! The terminal screen: a sortable table of flows, one flow's chart, events as they come.
 //!
 //! [`run`] owns the terminal until the user quits; it only reads the [`Book`], which another thread fills. What
-//! the user asks of the source (filter, density, a replay's position) goes through [`Control`].
+//! the user asks of the source (filter, density, a replay's position) goes through a [`Control`]: each call is made
+//! on the thread of [`run`] and holds the screen up until it returns.
 //!
 //! Three layers, so that all but the last can be tested without a terminal: the state machine (what is shown,
 //! what a key does), the drawing (state into a grid of cells) and the terminal itself.
@@ -28,51 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use terminal::{Input, Screen};
 use theme::Theme;
-use yuzuri_trace::Density;
-use yuzuri_view::Book;
-
-/// Where a replay stands.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Replay {
-    /// Whether it stands still.
-    pub paused: bool,
-    /// Speed; 1 is the speed at which it was recorded.
-    pub speed: f64,
-    /// Recorded time from the start of the recording, nanoseconds.
-    pub position_ns: u64,
-    /// Length of the recording, nanoseconds.
-    pub length_ns: u64,
-}
-
-/// What the screen can ask of the source. Each call is made on the thread of [`run`] and holds the screen up
-/// until it returns; an error is shown to the user as it is, so it should be one line that says what to do.
-pub trait Control: Sync {
-    /// Chooses other flows, in the syntax of `yuzuri_trace::Filter`; empty for all.
-    fn set_filter(&self, filter: &str) -> Result<(), String>;
-
-    /// Chooses how many samples a flow gives.
-    fn set_density(&self, density: Density) -> Result<(), String>;
-
-    /// Where the replay stands; `None` for a live source.
-    fn replay(&self) -> Option<Replay> {
-        None
-    }
-
-    /// Halts or goes on with a replay.
-    fn set_paused(&self, _paused: bool) -> Result<(), String> {
-        Err("only a replay can be halted".into())
-    }
-
-    /// Sets a replay's speed (more than 0; 1 as recorded).
-    fn set_speed(&self, _speed: f64) -> Result<(), String> {
-        Err("only a replay has a speed".into())
-    }
-
-    /// Moves a replay to a recorded time, nanoseconds from the recording's start.
-    fn seek(&self, _position_ns: u64) -> Result<(), String> {
-        Err("only a replay can be moved in time".into())
-    }
-}
+use yuzuri_view::{Book, Control};
 
 /// Why the screen could not be shown, or ended before the user quit.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,11 @@
 //! machine that was watched), so a replay shows exactly what the live view showed.
 
 mod book;
+mod control;
 mod history;
 mod rate;
 pub mod text;
 
 pub use book::{Book, Limits, Logged, Row, SortKey, Tally};
+pub use control::{Control, NoControl, Refused, Replay};
 pub use history::{Bucket, History, Level};

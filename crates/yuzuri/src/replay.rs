@@ -1,5 +1,309 @@
-//! `yuzuri replay`.
+//! `yuzuri replay`: a recording as if live.
+
 use crate::cli::ReplayArgs;
+use crate::signals::{stop_flag, stopped};
+use crate::watch::faces::{self, Faces, Time};
+use crate::watch::print::{Printer, Style};
+use crate::watch::sinks::Sink;
+use anyhow::bail;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
-/// x
-pub fn run(_args: ReplayArgs) -> anyhow::Result<ExitCode> { anyhow::bail!("soon") }
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use yuzuri_trace::Item;
+use yuzuri_trace::recording::{ReadError, Reader, Tail};
+use yuzuri_view::{Control, Refused, Replay};
+use yuzuri_web::Page;
+
+/// How often the replay moves on.
+const BEAT: Duration = Duration::from_millis(20);
+
+/// Shows a recording in a browser, on the terminal screen, or as lines of JSON.
+pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+    let stop = stop_flag()?;
+    let reader = Reader::open(&args.file)?;
+    let session = Arc::new(reader.session().clone());
+    let player = Arc::new(Player::new(&args, session.started_mono_ns));
+    let tape = Tape::new(args.file.clone(), reader);
+    measure(args.file.clone(), player.clone(), stop.clone());
+    if args.json {
+        let mut printer = Printer::new(Style::Json, &session)?;
+        play(
+            tape,
+            &player,
+            &mut |step| if let Step::Items(items) = step { printer.take(items) } else { Ok(()) },
+            true,
+            &stop,
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.web.web.is_none() && !std::io::stdout().is_terminal() {
+        bail!("nothing to show the recording on: standard output is no terminal; use --web or --json");
+    }
+    let book = faces::book(&session);
+    let page = args.web.web.is_some().then(|| Page::new(book.clone(), player.clone()));
+    let mut faces = Faces { book: book.clone(), page: page.clone(), time: Time::At(player.now.clone()) };
+    let mut show = |step: Step<'_>| match step {
+        Step::Items(items) => faces.take(items),
+        Step::Anew => {
+            faces.anew(&session);
+            Ok(())
+        }
+        Step::Beat => faces.tick(),
+    };
+    if let (Some(page), Some(address)) = (page, args.web.web) {
+        let server = yuzuri_web::serve(yuzuri_web::Options::new(address), page)?;
+        eprintln!("yuzuri: replaying {} at {}; Ctrl-C ends it", args.file.display(), server.url());
+        let played = play(tape, &player, &mut show, false, &stop);
+        server.stop();
+        played?;
+    } else {
+        std::thread::scope(|scope| {
+            let playing = scope.spawn(|| play(tape, &player, &mut show, false, &stop));
+            let shown = yuzuri_top::run(book, player.as_ref(), &stop);
+            stop.store(true, Ordering::Relaxed);
+            let played = playing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            shown?;
+            played
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What happens to whoever shows the replay.
+enum Step<'a> {
+    /// These items came.
+    Items(&'a [Item]),
+    /// Forget everything: it begins anew.
+    Anew,
+    /// A beat without items.
+    Beat,
+}
+
+/// The recording, read from its beginning on, as often as needed.
+struct Tape {
+    path: PathBuf,
+    reader: Reader<std::io::BufReader<std::fs::File>>,
+    /// Items read and not yet due.
+    ahead: std::vec::IntoIter<Item>,
+    next: Option<Item>,
+    ended: bool,
+}
+
+impl Tape {
+    fn new(path: PathBuf, reader: Reader<std::io::BufReader<std::fs::File>>) -> Tape {
+        Tape { path, reader, ahead: Vec::new().into_iter(), next: None, ended: false }
+    }
+
+    fn rewind(&mut self) -> Result<(), ReadError> {
+        *self = Tape::new(self.path.clone(), Reader::open(&self.path)?);
+        Ok(())
+    }
+
+    /// The items up to a time, at most `most`; fewer where more would not be due.
+    fn until(&mut self, mono_ns: u64, most: usize, out: &mut Vec<Item>) -> Result<(), ReadError> {
+        while out.len() < most && !self.ended {
+            let Some(item) = self.next.take().or_else(|| self.ahead.next()) else {
+                match self.reader.next_batch()? {
+                    Some(batch) => self.ahead = batch.into_iter(),
+                    None => self.ended = true,
+                }
+                continue;
+            };
+            // An identity has no time of its own: it comes with what follows it.
+            if time_of(&item).is_some_and(|at| at > mono_ns) {
+                self.next = Some(item);
+                return Ok(());
+            }
+            out.push(item);
+        }
+        Ok(())
+    }
+}
+
+fn time_of(item: &Item) -> Option<u64> {
+    match item {
+        Item::Event(event) => Some(event.mono_ns),
+        Item::Account(account) => Some(account.mono_ns),
+        Item::Setting(setting) => Some(setting.mono_ns),
+        Item::Flow(_) => None,
+    }
+}
+
+/// Plays until told to stop; `ends` says whether the recording's end is the end.
+fn play(
+    mut tape: Tape,
+    player: &Player,
+    show: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
+    ends: bool,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    /// Items shown at once, so that a fast replay stays answerable.
+    const AT_ONCE: usize = 50_000;
+    let mut items = Vec::new();
+    while !stopped(stop) {
+        let beat = Instant::now();
+        if player.take_rewind() {
+            tape.rewind()?;
+            show(Step::Anew)?;
+        }
+        let now = player.advance(beat);
+        items.clear();
+        tape.until(now, AT_ONCE, &mut items)?;
+        if items.is_empty() {
+            show(Step::Beat)?;
+        } else {
+            show(Step::Items(&items))?;
+        }
+        if tape.ended {
+            player.at_end(tape.reader.tail());
+            if ends {
+                return Ok(());
+            }
+        }
+        // More is due at once: no rest.
+        if items.len() < AT_ONCE {
+            std::thread::sleep(BEAT.saturating_sub(beat.elapsed()));
+        }
+    }
+    Ok(())
+}
+
+/// Finds out how long the recording is, beside the replay.
+fn measure(path: PathBuf, player: Arc<Player>, stop: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let Ok(mut reader) = Reader::open(&path) else { return };
+        // A damaged recording is as long as it can be read.
+        while let Ok(Some(batch)) = reader.next_batch() {
+            if let Some(last) = batch.iter().filter_map(time_of).max() {
+                player.reaches(last);
+            }
+            if stopped(&stop) {
+                return;
+            }
+        }
+    });
+}
+
+struct State {
+    paused: bool,
+    speed: f64,
+    /// Where the replay stood, and when.
+    position_ns: u64,
+    since: Instant,
+    length_ns: u64,
+    /// The position lies before what was shown: it begins anew.
+    rewind: bool,
+    said_truncated: bool,
+}
+
+/// Where the replay stands, and what the faces ask of it.
+struct Player {
+    start_ns: u64,
+    /// The recording's time as the faces see it.
+    now: Arc<AtomicU64>,
+    state: Mutex<State>,
+    name: String,
+}
+
+impl Player {
+    fn new(args: &ReplayArgs, start_ns: u64) -> Player {
+        let state = State {
+            paused: args.paused,
+            speed: args.speed,
+            position_ns: 0,
+            since: Instant::now(),
+            length_ns: 0,
+            rewind: false,
+            said_truncated: false,
+        };
+        let name = args.file.display().to_string();
+        Player { start_ns, now: Arc::new(AtomicU64::new(start_ns)), state: Mutex::new(state), name }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Moves the position on; gives the recording's time.
+    fn advance(&self, at: Instant) -> u64 {
+        let mut state = self.lock();
+        let passed = at.saturating_duration_since(state.since);
+        state.since = at;
+        if !state.paused {
+            let step = (passed.as_nanos() as f64 * state.speed) as u64;
+            state.position_ns = state.position_ns.saturating_add(step);
+        }
+        let now = self.start_ns.saturating_add(state.position_ns);
+        self.now.store(now, Ordering::Relaxed);
+        now
+    }
+
+    fn take_rewind(&self) -> bool {
+        std::mem::take(&mut self.lock().rewind)
+    }
+
+    fn reaches(&self, mono_ns: u64) {
+        let mut state = self.lock();
+        state.length_ns = state.length_ns.max(mono_ns.saturating_sub(self.start_ns));
+    }
+
+    /// The tape is at its end: the replay stands there.
+    fn at_end(&self, tail: Option<Tail>) {
+        let mut state = self.lock();
+        if matches!(tail, Some(Tail::Truncated { .. })) && !state.said_truncated {
+            state.said_truncated = true;
+            eprintln!("yuzuri: {} was cut off: this is all up to its last whole batch", self.name);
+        }
+        if state.position_ns >= state.length_ns && state.length_ns > 0 {
+            state.position_ns = state.length_ns;
+            state.paused = true;
+        }
+    }
+}
+
+impl Control for Player {
+    fn set_filter(&self, _filter: yuzuri_trace::Filter) -> Result<(), Refused> {
+        Err(Refused::Unavailable("a recording holds the flows it was made of".into()))
+    }
+
+    fn set_density(&self, _density: yuzuri_trace::Density) -> Result<(), Refused> {
+        Err(Refused::Unavailable("a recording holds the samples it was made of".into()))
+    }
+
+    fn replay(&self) -> Option<Replay> {
+        let state = self.lock();
+        let length_ns = state.length_ns.max(state.position_ns);
+        Some(Replay { paused: state.paused, speed: state.speed, position_ns: state.position_ns, length_ns })
+    }
+
+    fn set_paused(&self, paused: bool) -> Result<(), Refused> {
+        let mut state = self.lock();
+        // Going on from the end means from the beginning.
+        if !paused && state.length_ns > 0 && state.position_ns >= state.length_ns {
+            state.position_ns = 0;
+            state.rewind = true;
+        }
+        state.paused = paused;
+        Ok(())
+    }
+
+    fn set_speed(&self, speed: f64) -> Result<(), Refused> {
+        if !(0.01..=1000.0).contains(&speed) {
+            return Err(Refused::Failed(format!("a speed of {speed} is not possible: choose 0.01 to 1000")));
+        }
+        self.lock().speed = speed;
+        Ok(())
+    }
+
+    fn seek(&self, position_ns: u64) -> Result<(), Refused> {
+        let mut state = self.lock();
+        if position_ns < state.position_ns {
+            state.rewind = true;
+        }
+        state.position_ns = position_ns.min(state.length_ns);
+        Ok(())
+    }
+}

@@ -4,7 +4,8 @@ use crate::cli::{ReceiveArgs, SendArgs};
 use crate::signals;
 use std::process::ExitCode;
 use yuzuri_transfer::{
-    Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions, SendText,
+    Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions,
+    SendText,
 };
 
 /// Sends.

@@ -1,6 +1,7 @@
 //! The live model behind the page and the screen as a sink.
 
 use super::sinks::Sink;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use yuzuri_kernel::clock;
 use yuzuri_trace::{Item, Session};
@@ -24,8 +25,25 @@ pub fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
 pub struct Faces {
     pub book: SharedBook,
     pub page: Option<Page>,
-    /// Whether the book's time is now, and not the time of a recording.
-    pub live: bool,
+    pub time: Time,
+}
+
+/// Which time it is in a book.
+pub enum Time {
+    /// Now.
+    Live,
+    /// This one, `CLOCK_MONOTONIC` of the recording, nanoseconds.
+    At(Arc<AtomicU64>),
+}
+
+impl Faces {
+    /// Empties the book: it will be filled from the beginning.
+    pub fn anew(&self, session: &Arc<Session>) {
+        *lock(&self.book) = Book::new(session.clone(), Limits::default());
+        if let Some(page) = &self.page {
+            page.reset();
+        }
+    }
 }
 
 /// Items applied under one lock: a face waits at most about a millisecond for it.
@@ -45,9 +63,11 @@ impl Sink for Faces {
     }
 
     fn tick(&mut self) -> anyhow::Result<()> {
-        if self.live {
-            lock(&self.book).advance(clock::mono_ns());
-        }
+        let now_ns = match &self.time {
+            Time::Live => clock::mono_ns(),
+            Time::At(now) => now.load(Ordering::Relaxed),
+        };
+        lock(&self.book).advance(now_ns);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ pub mod sinks;
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
 use crate::signals::{stop_flag, stopped};
 use anyhow::Context;
-use faces::Faces;
+use faces::{Faces, Time};
 use print::{Printer, Style, or_all};
 use recorder::Recorder;
 use remote::{Remote, Wish};
@@ -23,7 +23,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
 use yuzuri_trace::{Account, Filter, HookState, LossReason, Session, Source};
-use yuzuri_web::{Control, Page, Server};
+use yuzuri_view::Control;
+use yuzuri_web::{Page, Server};
 
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
@@ -35,7 +36,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let (wishes, asked) = channel();
     let remote = Arc::new(Remote::new(wishes));
     let server = match args.web.web {
-        Some(address) => Some(serve(&mut sinks, &session, remote, address, true)?),
+        Some(address) => Some(serve(&mut sinks, &session, remote, address)?),
         None => None,
     };
     let style = match (args.json, args.all, args.quiet || server.is_some()) {
@@ -72,7 +73,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let book = faces::book(&session);
     let mut sinks = Sinks::default();
     add_recorder(&mut sinks, &args.source, &session)?;
-    sinks.add(Faces { book: book.clone(), page: None, live: true }, LossReason::Face);
+    sinks.add(Faces { book: book.clone(), page: None, time: Time::Live }, LossReason::Face);
     let (wishes, asked) = channel();
     let remote = Remote::new(wishes);
     let (shown, account) = std::thread::scope(|scope| {
@@ -118,25 +119,26 @@ fn add_recorder(sinks: &mut Sinks, args: &SourceArgs, session: &Session) -> anyh
     Ok(())
 }
 
-/// Serves a page of its own book, which becomes one of the sinks.
-pub fn serve(
+/// Serves a page with a book of its own, which becomes one of the sinks.
+fn serve(
     sinks: &mut Sinks,
     session: &Arc<Session>,
     control: Arc<dyn Control>,
     address: SocketAddr,
-    live: bool,
 ) -> anyhow::Result<Server> {
     let book = faces::book(session);
     let page = Page::new(book.clone(), control);
     let server = yuzuri_web::serve(yuzuri_web::Options::new(address), page.clone())?;
-    sinks.add(Faces { book, page: Some(page), live }, LossReason::Face);
+    sinks.add(Faces { book, page: Some(page), time: Time::Live }, LossReason::Face);
     Ok(server)
 }
 
 /// Says what is not as it could be.
 fn announce(session: &Session) {
     if session.source == Source::Sampled {
-        eprintln!("yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference");
+        eprintln!(
+            "yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference"
+        );
     }
     for hook in &session.hooks {
         if let HookState::Missing { why, instead } = &hook.state {

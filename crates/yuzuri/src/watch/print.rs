@@ -65,9 +65,14 @@ impl Printer {
         match item {
             Item::Flow(flow) => {
                 if self.flows.insert(flow.id, flow.clone()).is_none() {
-                    let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
+                    let owner =
+                        flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
                     let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
-                    writeln!(self.out, "flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control)?;
+                    writeln!(
+                        self.out,
+                        "flow {}: {flow}  {}{owner}{netns}",
+                        flow.id, flow.congestion_control
+                    )?;
                 }
             }
             Item::Event(event) => {

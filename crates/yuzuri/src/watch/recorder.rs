@@ -25,7 +25,9 @@ impl Recorder {
             Err(error) if !self.failing => {
                 self.failing = true;
                 eprintln!("yuzuri: {error}");
-                eprintln!("yuzuri: recording stands still; what it misses is counted, and it goes on when it can");
+                eprintln!(
+                    "yuzuri: recording stands still; what it misses is counted, and it goes on when it can"
+                );
             }
             Ok(()) if self.failing && !self.writer.is_failing() => {
                 self.failing = false;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
-use yuzuri_web::Refused;
+use yuzuri_view::{Control, Refused};
 
 /// A wish, with where the answer goes.
 pub struct Wish {
@@ -36,22 +36,12 @@ impl Remote {
     }
 }
 
-impl yuzuri_web::Control for Remote {
+impl Control for Remote {
     fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
         self.ask(Some(filter), None).map_err(Refused::Failed)
     }
 
     fn set_density(&self, density: Density) -> Result<(), Refused> {
         self.ask(None, Some(density)).map_err(Refused::Failed)
-    }
-}
-
-impl yuzuri_top::Control for Remote {
-    fn set_filter(&self, filter: &str) -> Result<(), String> {
-        self.ask(Some(filter.parse().map_err(|e: yuzuri_trace::FilterError| e.to_string())?), None)
-    }
-
-    fn set_density(&self, density: Density) -> Result<(), String> {
-        self.ask(None, Some(density))
     }
 }
