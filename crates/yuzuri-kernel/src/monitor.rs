@@ -274,10 +274,8 @@ impl Watch for Monitor {
             if counters == Default::default() && kept == 0 {
                 continue;
             }
-            let mut lost = vec![(LossReason::RingFull, counters.lost_ring)];
-            if counters.lost_memory > 0 {
-                lost.push((LossReason::NoMemory, counters.lost_memory));
-            }
+            let mut lost = vec![(LossReason::RingFull, counters.lost_ring), (LossReason::NoMemory, counters.lost_memory)];
+            lost.retain(|(_, records)| *records > 0);
             cpus.push(CpuAccount {
                 cpu: Some(cpu as u16),
                 seen: counters.chosen.saturating_sub(counters.thinned),

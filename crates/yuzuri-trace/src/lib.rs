@@ -14,6 +14,7 @@
 //! ```
 //!
 //! See also: [`Session`] (where and how a stream was taken), [`Item`] (what flows through the house),
+//! [`recording`] (the same in a file),
 //! `docs/recording-format.md`.
 
 mod account;
@@ -21,6 +22,7 @@ mod event;
 mod filter;
 mod flow;
 mod place;
+pub mod recording;
 mod session;
 
 pub use account::{Account, CpuAccount, LossReason};

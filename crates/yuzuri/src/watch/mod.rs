@@ -5,6 +5,7 @@ pub mod print;
 mod recorder;
 mod remote;
 pub mod sinks;
+mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
 use crate::signals::{stop_flag, stopped};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use summary::Summary;
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
 use yuzuri_trace::{Account, Filter, HookState, LossReason, Session, Source};
 use yuzuri_view::Control;
@@ -47,6 +49,9 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     };
     if let Some(style) = style {
         sinks.add(Printer::new(style, &session)?, LossReason::Face);
+    }
+    if !args.json {
+        sinks.add(Summary::default(), LossReason::Face);
     }
     announce(&session);
     if let Some(server) = &server {
@@ -105,10 +110,8 @@ fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
         Ok(monitor) => Ok(Box::new(monitor)),
         // A filter that names what does not exist is no better with polling.
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
-        Err(error) => {
-            eprintln!("yuzuri: {error}");
-            poll(&error.to_string()).context("stepping down to polling sock_diag")
-        }
+        // The session's hooks say why, to the user and in the recording.
+        Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
     }
 }
 

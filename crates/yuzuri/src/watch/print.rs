@@ -150,11 +150,11 @@ fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
     put("sacked_out", s.sacked_out.into());
     put("lost_out", s.lost_out.into());
     put("retrans_out", s.retrans_out.into());
-    put("mss", s.mss.into());
-    put("snd_wnd", s.snd_wnd.into());
-    put("rcv_wnd", s.rcv_wnd.into());
-    put("wmem_queued", s.wmem_queued.into());
-    put("notsent", s.notsent.into());
+    put("mss_bytes", s.mss.into());
+    put("snd_wnd_bytes", s.snd_wnd.into());
+    put("rcv_wnd_bytes", s.rcv_wnd.into());
+    put("wmem_queued_bytes", s.wmem_queued.into());
+    put("notsent_bytes", s.notsent.into());
     put("bytes_acked", s.bytes_acked.into());
     put("bytes_received", s.bytes_received.into());
     put("delivery_rate_bps", s.delivery_rate_bps.into());

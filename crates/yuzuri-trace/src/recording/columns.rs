@@ -1,0 +1,308 @@
+//! The columns of a recording: one list, from which the schema and the documentation's table are made.
+
+use crate::Session;
+use arrow_schema::{DataType, Field, Metadata, Schema, TimeUnit};
+
+/// The value of the metadata key `format`.
+pub const FORMAT: &str = "yuzuri-recording";
+
+/// The version this code writes, and the newest it reads (metadata key `format_version`).
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnType {
+    /// Wall time, nanoseconds since the Unix epoch, UTC.
+    Time,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Unsigned, 64 bits.
+    U64,
+    /// Signed, 64 bits.
+    I64,
+    /// True or false.
+    Bool,
+    /// UTF-8 text.
+    Text,
+}
+
+impl ColumnType {
+    /// The type in the Arrow schema.
+    pub fn arrow(self) -> DataType {
+        match self {
+            ColumnType::Time => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            ColumnType::U16 => DataType::UInt16,
+            ColumnType::U32 => DataType::UInt32,
+            ColumnType::U64 => DataType::UInt64,
+            ColumnType::I64 => DataType::Int64,
+            ColumnType::Bool => DataType::Boolean,
+            ColumnType::Text => DataType::Utf8,
+        }
+    }
+
+    /// The type's word in the documentation.
+    pub fn name(self) -> &'static str {
+        match self {
+            ColumnType::Time => "timestamp[ns, UTC]",
+            ColumnType::U16 => "uint16",
+            ColumnType::U32 => "uint32",
+            ColumnType::U64 => "uint64",
+            ColumnType::I64 => "int64",
+            ColumnType::Bool => "bool",
+            ColumnType::Text => "utf8",
+        }
+    }
+}
+
+/// In which rows a column has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InRows {
+    /// In every row; never null.
+    All,
+    /// In rows about a flow: its records and its identity.
+    OfAFlow,
+    /// In a flow's records (`kind` as in [`crate::Kind`]).
+    Event,
+    /// In a flow's records and in `account` rows.
+    EventAndAccount,
+    /// In `flow` rows; in a converted recording in a flow's records, too.
+    Flow,
+    /// In `account` rows.
+    Account,
+    /// In `setting` rows.
+    Setting,
+}
+
+impl InRows {
+    /// The words in the documentation.
+    pub fn name(self) -> &'static str {
+        match self {
+            InRows::All => "all",
+            InRows::OfAFlow => "event, flow",
+            InRows::Event => "event",
+            InRows::EventAndAccount => "event, account",
+            InRows::Flow => "flow",
+            InRows::Account => "account",
+            InRows::Setting => "setting",
+        }
+    }
+}
+
+/// A column of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: ColumnType,
+    /// In which rows.
+    pub rows: InRows,
+    /// The unit, empty where there is none.
+    pub unit: &'static str,
+    /// What null means in the rows that have the column; empty where it is never null there.
+    pub null: &'static str,
+    /// Where the value comes from: the kernel's field (`struct tcp_sock` where nothing else is said), or how
+    /// it is formed.
+    pub source: &'static str,
+}
+
+const fn column(
+    name: &'static str,
+    kind: ColumnType,
+    rows: InRows,
+    unit: &'static str,
+    null: &'static str,
+    source: &'static str,
+) -> Column {
+    Column { name, kind, rows, unit, null, source }
+}
+
+use ColumnType::{Bool, I64, Text, Time, U16, U32, U64};
+use InRows::{Account, All, Event, EventAndAccount, Flow, OfAFlow, Setting};
+
+/// Every column, in the order of the file.
+pub const COLUMNS: &[Column] = &[
+    column(
+        "time",
+        Time,
+        All,
+        "ns",
+        "",
+        "mono_ns + wall_offset_ns of the last account, before it of the session",
+    ),
+    column("mono_ns", U64, All, "ns", "", "CLOCK_MONOTONIC (bpf_ktime_get_ns); flow rows: of the row before"),
+    column("kind", Text, All, "", "", "event: see below; else flow, account, setting"),
+    column("flow", U64, OfAFlow, "", "", "sk_cookie"),
+    column("reason", Text, Event, "", "nothing to say", "derived in the kernel, see below"),
+    column("place", Text, Event, "", "unknown", "kernel function or tracepoint; sock_diag where polled"),
+    column("ca_state", Text, Event, "", "", "icsk_ca_state"),
+    column("ca_before", Text, Event, "", "the same as ca_state", "icsk_ca_state before the change"),
+    column("cwnd", U32, Event, "segments", "", "snd_cwnd"),
+    column("ssthresh", U32, Event, "segments", "infinite: no reduction so far", "snd_ssthresh"),
+    column(
+        "in_flight",
+        U32,
+        Event,
+        "segments",
+        "",
+        "packets_out + retrans_out - sacked_out - lost_out, at least 0",
+    ),
+    column("srtt_us", U32, Event, "us", "not measured yet", "srtt_us >> 3"),
+    column("rttvar_us", U32, Event, "us", "", "mdev_us >> 2"),
+    column("min_rtt_us", U32, Event, "us", "not measured yet", "rtt_min"),
+    column("delivery_rate_bps", U64, Event, "bit/s", "", "rate_delivered * mss_cache * 8 / rate_interval_us"),
+    column("pacing_rate_bps", U64, Event, "bit/s", "unlimited", "sk_pacing_rate * 8"),
+    column("packets_out", U32, Event, "segments", "", "packets_out"),
+    column("sacked_out", U32, Event, "segments", "", "sacked_out"),
+    column("lost_out", U32, Event, "segments", "", "lost_out"),
+    column("retrans_out", U32, Event, "segments", "", "retrans_out"),
+    column("total_retrans", U32, Event, "segments", "", "total_retrans"),
+    column("reordering", U32, Event, "segments", "", "reordering"),
+    column("mss_bytes", U32, Event, "bytes", "", "mss_cache"),
+    column("snd_wnd_bytes", U32, Event, "bytes", "", "snd_wnd"),
+    column("rcv_wnd_bytes", U32, Event, "bytes", "", "rcv_wnd"),
+    column("wmem_queued_bytes", U32, Event, "bytes", "", "sk_wmem_queued; 0 where polled"),
+    column("notsent_bytes", U32, Event, "bytes", "", "write_seq - snd_nxt"),
+    column("bytes_acked", U64, Event, "bytes", "", "bytes_acked"),
+    column("bytes_received", U64, Event, "bytes", "", "bytes_received"),
+    column(
+        "acks",
+        U16,
+        Event,
+        "segments",
+        "",
+        "segments received since the flow's previous record, this one included",
+    ),
+    column("dup_acks", U16, Event, "segments", "", "duplicate ACKs since the previous record"),
+    column("sacks", U16, Event, "segments", "", "ACKs with SACK blocks since the previous record"),
+    column("dsacks", U16, Event, "segments", "", "ACKs with a DSACK since the previous record"),
+    column("mark_dup_ack", Bool, Event, "", "", "a duplicate ACK (RFC 5681) since the previous record"),
+    column("mark_sack", Bool, Event, "", "", "SACK blocks (RFC 2018)"),
+    column("mark_dsack", Bool, Event, "", "", "a duplicate arrival was reported (RFC 2883)"),
+    column("mark_ece", Bool, Event, "", "", "an ACK carried ECE"),
+    column("mark_app_limited", Bool, Event, "", "", "rate_app_limited"),
+    column("mark_ssthresh", Bool, Event, "", "", "ssthresh differs from the previous record"),
+    column("mark_sampled", Bool, Event, "", "", "polled from TCP_INFO, not taken at an event"),
+    column("cpu", U16, EventAndAccount, "", "account: of all CPUs together", "the CPU; 0 where polled"),
+    column("local", Text, Flow, "", "", "this end's address (IPv4 as such, also over an IPv6 socket)"),
+    column("local_port", U16, Flow, "", "", "this end's port"),
+    column("remote", Text, Flow, "", "", "the other end's address"),
+    column("remote_port", U16, Flow, "", "", "the other end's port"),
+    column("netns", U32, Flow, "", "", "inode number of the network namespace"),
+    column("netns_name", Text, Flow, "", "no name in /run/netns", "name in /run/netns"),
+    column("pid", U32, Flow, "", "owner unknown", "process id of the owner"),
+    column("process", Text, Flow, "", "owner unknown", "/proc/PID/comm"),
+    column("cgroup", U64, Flow, "", "unknown", "id of the cgroup (version 2)"),
+    column("congestion_control", Text, Flow, "", "unknown", "icsk_ca_ops->name"),
+    column("role", Text, Flow, "", "", "opened, accepted or unknown: which end sent the SYN"),
+    column("inode", U64, Flow, "", "unknown", "the socket's inode number"),
+    column(
+        "wall_offset_ns",
+        I64,
+        Account,
+        "ns",
+        "a further row of the same account",
+        "CLOCK_REALTIME - CLOCK_MONOTONIC",
+    ),
+    column("seen", U64, Account, "records", "a further row of the same CPU", "records due since the start"),
+    column("kept", U64, Account, "records", "a further row of the same CPU", "of these, reached user space"),
+    column("lost", U64, Account, "records", "the account has no CPU", "of these, lost for the reason beside"),
+    column("lost_reason", Text, Account, "", "nothing lost", "ring-full, nested, no-memory, recording, face"),
+    column(
+        "thinned",
+        U64,
+        Account,
+        "records",
+        "a further row of the same CPU",
+        "hook runs merged into a later sample",
+    ),
+    column("filter", Text, Setting, "", "all flows", "the filter's text"),
+    column(
+        "density_interval_ns",
+        U64,
+        Setting,
+        "ns",
+        "a sample at every ACK",
+        "least distance of a flow's samples",
+    ),
+];
+
+/// The schema of a recording of that session.
+pub fn schema(session: &Session) -> Schema {
+    let fields: Vec<Field> = COLUMNS
+        .iter()
+        .map(|column| {
+            let mut about = Metadata::default();
+            if !column.unit.is_empty() {
+                about.insert("unit", column.unit);
+            }
+            about.insert("source", column.source);
+            Field::new(column.name, column.kind.arrow(), column.rows != InRows::All).with_metadata(about)
+        })
+        .collect();
+    Schema::new(fields).with_metadata(metadata(session))
+}
+
+/// The session as key and value: whole, as JSON, and its chief parts by themselves for readers without JSON.
+fn metadata(session: &Session) -> Metadata {
+    let hooks: Vec<&str> = session
+        .hooks
+        .iter()
+        .filter(|hook| hook.state == crate::HookState::Used)
+        .map(|hook| hook.name.as_str())
+        .collect();
+    let mut pairs = Metadata::default();
+    pairs.insert("format", FORMAT);
+    pairs.insert("format_version", FORMAT_VERSION.to_string());
+    // A Session is numbers, text and lists: turning it into JSON cannot fail.
+    pairs.insert("session", serde_json::to_string(session).unwrap_or_default());
+    pairs.insert("yuzuri", session.yuzuri.as_str());
+    pairs.insert("host", session.host.as_str());
+    pairs.insert("kernel", session.kernel.as_str());
+    pairs.insert("machine", session.machine.as_str());
+    pairs.insert(
+        "source",
+        match session.source {
+            crate::Source::Events => "events",
+            crate::Source::Sampled => "sampled",
+        },
+    );
+    pairs.insert("filter", session.filter.as_str());
+    pairs.insert("density", session.density.to_string());
+    pairs.insert("hooks", hooks.join(" "));
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::Marks;
+
+    #[test]
+    fn every_mark_has_its_column() {
+        let columns: Vec<_> = COLUMNS.iter().filter_map(|c| c.name.strip_prefix("mark_")).collect();
+        let marks: Vec<_> = Marks::ALL.iter().map(|(_, word)| word.replace('-', "_")).collect();
+        assert_eq!(columns, marks);
+    }
+
+    /// The documentation's table and the code say the same, row by row.
+    #[test]
+    fn the_documentation_lists_every_column() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recording-format.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let listed: Vec<_> = text.lines().filter(|line| line.starts_with("| `")).collect();
+        let expected: Vec<_> = COLUMNS
+            .iter()
+            .map(|c| {
+                let cells =
+                    [&format!("`{}`", c.name), c.kind.name(), c.rows.name(), c.unit, c.null, c.source];
+                format!("| {} |", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |")
+            })
+            .collect();
+        assert_eq!(listed, expected, "put this into docs/recording-format.md:\n{}", expected.join("\n"));
+    }
+}

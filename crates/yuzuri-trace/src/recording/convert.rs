@@ -1,0 +1,211 @@
+//! A recording as CSV, JSON lines or Parquet.
+
+use super::columns::schema;
+use super::rows::Rows;
+use super::writer::BATCH_ROWS;
+use super::{ConvertError, Reader, Tail};
+use crate::{Flow, FlowId, Item, Kind};
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
+use arrow_json::LineDelimitedWriter;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// What to make of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values with a head line; null is nothing between two commas.
+    Csv,
+    /// A JSON object per line; null is left out.
+    JsonLines,
+    /// Parquet with zstd and dictionaries, the session in its key-value metadata.
+    Parquet,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 3] = [Format::Csv, Format::JsonLines, Format::Parquet];
+
+    /// The word for it on the command line, also its usual extension.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::JsonLines => "jsonl",
+            Format::Parquet => "parquet",
+        }
+    }
+
+    /// The format of that name or extension.
+    pub fn from_name(name: &str) -> Option<Format> {
+        match name {
+            "csv" => Some(Format::Csv),
+            "jsonl" | "ndjson" => Some(Format::JsonLines),
+            "parquet" | "pq" => Some(Format::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Converted {
+    /// Rows written.
+    pub rows: u64,
+    /// Rows left out because this version does not know their kind.
+    pub unknown_rows: u64,
+    /// Whether the recording was whole.
+    pub tail: Tail,
+}
+
+/// Rows of a Parquet row group: what a writer of Parquet holds in memory.
+const GROUP_ROWS: usize = 128 << 10;
+
+/// Converts a recording. The columns are the recording's own, in the same order; a flow's records have the
+/// flow's identity beside them, so that each row tells everything. Memory does not grow with the recording's
+/// length, only with the flows open at a time.
+///
+/// `progress` is called after each batch with the bytes read and the rows written so far.
+///
+/// # Errors
+/// If the recording is damaged or the result cannot be written. Rows before a damaged place have been written
+/// and, except for Parquet, are whole.
+pub fn convert<R: Read, W: Write + Send>(
+    mut reader: Reader<R>,
+    format: Format,
+    out: W,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Converted, ConvertError> {
+    let schema = Arc::new(schema(reader.session()));
+    let mut rows = Rows::new(schema.clone(), reader.session());
+    let mut sink = Sink::new(format, &schema, out)?;
+    let mut flows: HashMap<FlowId, Arc<Flow>> = HashMap::new();
+    let mut written = 0;
+    while let Some(items) = reader.next_batch()? {
+        for item in &items {
+            match item {
+                Item::Event(event) => {
+                    rows.push_with_identity(event, flows.get(&event.flow).map(Arc::as_ref));
+                    if event.kind == Kind::Close {
+                        flows.remove(&event.flow);
+                    }
+                }
+                Item::Flow(flow) => {
+                    flows.insert(flow.id, flow.clone());
+                    rows.push(item);
+                }
+                other => rows.push(other),
+            }
+            if rows.len() >= BATCH_ROWS {
+                written += sink.write(&mut rows)?;
+            }
+        }
+        written += sink.write(&mut rows)?;
+        progress(reader.bytes_read(), written);
+    }
+    sink.finish()?;
+    // At the end there is always a tail.
+    let tail = reader.tail().unwrap_or(Tail::Complete);
+    Ok(Converted { rows: written, unknown_rows: reader.unknown_rows(), tail })
+}
+
+fn failed(error: impl std::fmt::Display) -> ConvertError {
+    ConvertError::Write(error.to_string())
+}
+
+/// Where converted rows go.
+enum Sink<W: Write + Send> {
+    Csv { writer: Box<arrow_csv::Writer<W>>, schema: SchemaRef },
+    Json { writer: LineDelimitedWriter<W>, schema: SchemaRef },
+    Parquet(Box<ArrowWriter<W>>),
+}
+
+impl<W: Write + Send> Sink<W> {
+    fn new(format: Format, schema: &SchemaRef, out: W) -> Result<Self, ConvertError> {
+        let in_text = in_text(schema);
+        Ok(match format {
+            Format::Csv => {
+                let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(out);
+                // The head line is there even if no row follows.
+                writer.write(&RecordBatch::new_empty(in_text.clone())).map_err(failed)?;
+                Sink::Csv { writer: Box::new(writer), schema: in_text }
+            }
+            Format::JsonLines => Sink::Json { writer: LineDelimitedWriter::new(out), schema: in_text },
+            Format::Parquet => {
+                let session: Vec<KeyValue> =
+                    schema.metadata.iter().map(|(k, v)| KeyValue::new(k.clone(), v.clone())).collect();
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                    .set_max_row_group_row_count(Some(GROUP_ROWS))
+                    .set_key_value_metadata(Some(session))
+                    .build();
+                let options = ArrowWriterOptions::new().with_properties(properties);
+                let writer = ArrowWriter::try_new_with_options(out, schema.clone(), options);
+                Sink::Parquet(Box::new(writer.map_err(failed)?))
+            }
+        })
+    }
+
+    /// Writes the rows and says how many there were.
+    fn write(&mut self, rows: &mut Rows) -> Result<u64, ConvertError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let batch = rows.take().map_err(failed)?;
+        match self {
+            Sink::Csv { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,
+            Sink::Json { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,
+            Sink::Parquet(writer) => writer.write(&batch).map_err(failed)?,
+        }
+        Ok(batch.num_rows() as u64)
+    }
+
+    fn finish(self) -> Result<(), ConvertError> {
+        match self {
+            Sink::Csv { writer, .. } => writer.into_inner().flush().map_err(failed),
+            Sink::Json { mut writer, .. } => {
+                writer.finish().map_err(failed)?;
+                writer.into_inner().flush().map_err(failed)
+            }
+            Sink::Parquet(writer) => {
+                let mut out = writer.into_inner().map_err(failed)?;
+                out.flush().map_err(failed)
+            }
+        }
+    }
+}
+
+const TEXT_ZONE: &str = "+00:00";
+
+/// The schema with the time zone as an offset: Arrow's text writers know no zone names without a database.
+fn in_text(schema: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .map(|field| match field.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => field
+                .as_ref()
+                .clone()
+                .with_data_type(DataType::Timestamp(TimeUnit::Nanosecond, Some(TEXT_ZONE.into()))),
+            _ => field.as_ref().clone(),
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn as_text(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ConvertError> {
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| match column.as_any().downcast_ref::<TimestampNanosecondArray>() {
+            Some(time) => Arc::new(time.clone().with_timezone(TEXT_ZONE)) as ArrayRef,
+            None => column.clone(),
+        })
+        .collect();
+    RecordBatch::try_new(schema.clone(), columns).map_err(failed)
+}

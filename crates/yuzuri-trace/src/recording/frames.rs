@@ -1,0 +1,270 @@
+//! The messages of an Arrow stream from bytes that nobody vouches for: every length is checked against a
+//! bound and against what is there before Arrow's own decoder sees it.
+
+use super::ReadError;
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::RecordBatchDecoder;
+use arrow_ipc::{CompressionType, Message, MessageHeader, MetadataVersion, root_as_message};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A batch of a recording holds at most this many rows.
+pub const MOST_BATCH_ROWS: usize = 65_536;
+
+/// A batch of a recording takes at most this many bytes, packed or unpacked.
+pub const MOST_BATCH_BYTES: usize = 64 << 20;
+
+/// The description of a message (for the first: the schema with the session) takes at most this many bytes.
+const MOST_METADATA: usize = 4 << 20;
+
+/// How a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// With its end marker: nothing is missing that had been written.
+    Complete,
+    /// In the midst of things: the file was cut off after it was written, such as by a broken copy. A killed
+    /// writer or a full disk does not do that.
+    Truncated {
+        /// Where the first message begins that is not whole.
+        at: u64,
+    },
+}
+
+/// A message's two parts.
+struct Frame {
+    at: u64,
+    metadata: Vec<u8>,
+}
+
+pub(super) struct Frames<R> {
+    read: R,
+    /// What to call the input in errors.
+    pub(super) name: String,
+    at: u64,
+    tail: Option<Tail>,
+}
+
+impl<R: Read> Frames<R> {
+    pub(super) fn new(read: R, name: String) -> Self {
+        Frames { read, name, at: 0, tail: None }
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// Bytes read so far.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn damaged(&self, at: u64, why: impl Into<String>) -> ReadError {
+        ReadError::Damaged { name: self.name.clone(), at, why: why.into() }
+    }
+
+    fn not_a_recording(&self, why: impl Into<String>) -> ReadError {
+        ReadError::NotARecording { name: self.name.clone(), why: why.into() }
+    }
+
+    /// Reads `length` bytes, or fewer where the input ends. Memory grows with what arrives, not with what is
+    /// promised.
+    fn take(&mut self, length: usize) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = Vec::with_capacity(length.min(64 << 10));
+        let result = (&mut self.read).take(length as u64).read_to_end(&mut bytes);
+        self.at += bytes.len() as u64;
+        result.map_err(|source| self.io(source))?;
+        Ok(bytes)
+    }
+
+    fn io(&self, source: io::Error) -> ReadError {
+        ReadError::Io { name: self.name.clone(), at: self.at, source }
+    }
+
+    /// The next message's description; `None` at the end, of which [`Frames::tail`] then tells.
+    fn frame(&mut self) -> Result<Option<Frame>, ReadError> {
+        if self.tail.is_some() {
+            return Ok(None);
+        }
+        let at = self.at;
+        let prefix = self.take(8)?;
+        let Ok([c0, c1, c2, c3, l0, l1, l2, l3]) = <[u8; 8]>::try_from(prefix.as_slice()) else {
+            return Ok(self.cut(at));
+        };
+        if [c0, c1, c2, c3] != [0xff; 4] {
+            return Err(self.damaged(at, "no Arrow message begins here"));
+        }
+        let length = i32::from_le_bytes([l0, l1, l2, l3]);
+        if length == 0 {
+            self.tail = Some(Tail::Complete);
+            return Ok(None);
+        }
+        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_METADATA);
+        let Some(length) = length else {
+            return Err(self.damaged(at, "a message with an impossible length"));
+        };
+        let metadata = self.take(length)?;
+        if metadata.len() < length {
+            return Ok(self.cut(at));
+        }
+        Ok(Some(Frame { at, metadata }))
+    }
+
+    fn cut<T>(&mut self, at: u64) -> Option<T> {
+        self.tail = Some(Tail::Truncated { at });
+        None
+    }
+
+    /// The schema: the first message.
+    pub(super) fn schema(&mut self) -> Result<Schema, ReadError> {
+        let frame = match self.frame() {
+            Ok(Some(frame)) => frame,
+            Ok(None) if self.at == 0 => return Err(self.not_a_recording("it is empty")),
+            Ok(None) => {
+                return Err(
+                    self.not_a_recording("it ends within its head: a file that was cut off, or other data")
+                );
+            }
+            Err(ReadError::Damaged { .. }) => {
+                return Err(self.not_a_recording("it does not begin like an Arrow stream"));
+            }
+            Err(other) => return Err(other),
+        };
+        let why = |words: &dyn std::fmt::Display| format!("its schema cannot be read ({words})");
+        let message = root_as_message(&frame.metadata).map_err(|e| self.not_a_recording(why(&e)))?;
+        let schema = message
+            .header_as_schema()
+            .filter(|_| message.bodyLength() == 0)
+            .ok_or_else(|| self.not_a_recording("it does not begin with a schema"))?;
+        guarded(|| try_fb_to_schema(schema).map_err(|e| e.to_string()))
+            .map_err(|e| self.not_a_recording(why(&e)))
+    }
+
+    /// The next batch; `None` at the end.
+    pub(super) fn batch(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, ReadError> {
+        let Some(Frame { at, metadata }) = self.frame()? else { return Ok(None) };
+        let message = root_as_message(&metadata)
+            .map_err(|e| self.damaged(at, format!("its description cannot be read ({e})")))?;
+        let length = usize::try_from(message.bodyLength()).ok().filter(|length| *length <= MOST_BATCH_BYTES);
+        let Some(length) = length else {
+            return Err(self.damaged(at, "a batch with an impossible length"));
+        };
+        let body = self.take(length)?;
+        if body.len() < length {
+            return Ok(self.cut(at));
+        }
+        let body = Buffer::from_vec(body);
+        decode(&message, &body, columns).map(Some).map_err(|why| self.damaged(at, why))
+    }
+}
+
+/// The columns of a recording, of which some are read.
+pub(super) struct Columns {
+    schema: SchemaRef,
+    /// Those to read.
+    projection: Vec<usize>,
+    /// For each buffer of a batch, in their order, the size of what lies in it.
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// # Errors
+    /// If a column has a type that no version of the format has: the buffers of a batch could not be told apart.
+    pub(super) fn new(schema: Schema, projection: Vec<usize>) -> Result<Columns, String> {
+        let mut widths = Vec::new();
+        for field in schema.fields() {
+            let validity = 1;
+            match field.data_type() {
+                DataType::Utf8 => widths.extend([validity, size_of::<i32>(), 1]),
+                DataType::Boolean => widths.extend([validity, 1]),
+                other => match other.primitive_width() {
+                    Some(width) => widths.extend([validity, width]),
+                    None => return Err(format!("its column {} is {other}", field.name())),
+                },
+            }
+        }
+        Ok(Columns { schema: Arc::new(schema), projection, widths })
+    }
+}
+
+fn decode(message: &Message, body: &Buffer, columns: &Columns) -> Result<RecordBatch, String> {
+    let version = message.version();
+    if version != MetadataVersion::V5 {
+        return Err(format!("Arrow metadata version {version:?}, not V5"));
+    }
+    if message.header_type() != MessageHeader::RecordBatch {
+        return Err(format!("a message of type {:?}, not a batch", message.header_type()));
+    }
+    let batch = message.header_as_record_batch().ok_or("a batch without description")?;
+    check(&batch, body, &columns.widths)?;
+    let none = HashMap::new();
+    guarded(|| {
+        RecordBatchDecoder::try_new(body, batch, columns.schema.clone(), &none, &version)
+            .and_then(|decoder| decoder.with_projection(Some(&columns.projection)).read_record_batch())
+            .map_err(|e| e.to_string())
+    })
+}
+
+/// The last resort against a panic in Arrow's decoder that our checks did not foresee: damage, not the end of
+/// the program. Tests and the fuzzer, which run with debug assertions, shall see it.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    if cfg!(debug_assertions) {
+        return decode();
+    }
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("Arrow's decoder fails on it".into()))
+}
+
+/// What Arrow's decoder takes for granted: that buffers lie within the body and hold whole values, and that
+/// sizes are sane.
+fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Result<(), String> {
+    let rows = |number: i64| usize::try_from(number).ok().filter(|rows| *rows <= MOST_BATCH_ROWS);
+    if rows(batch.length()).is_none() {
+        return Err(format!("a batch of {} rows", batch.length()));
+    }
+    for node in batch.nodes().into_iter().flatten() {
+        if rows(node.length()).is_none() || node.null_count() < 0 || node.null_count() > node.length() {
+            return Err("a column with an impossible length".into());
+        }
+    }
+    let packed = match batch.compression() {
+        None => false,
+        Some(compression) if compression.codec() == CompressionType::ZSTD => true,
+        Some(other) => return Err(format!("compression {:?}, not zstd", other.codec())),
+    };
+    let buffers = batch.buffers().ok_or("a batch without buffers")?;
+    if buffers.len() != widths.len() {
+        return Err(format!("{} buffers instead of {}", buffers.len(), widths.len()));
+    }
+    let mut total = 0usize;
+    for (buffer, width) in buffers.iter().zip(widths) {
+        let bytes = usize::try_from(buffer.offset())
+            .ok()
+            .zip(usize::try_from(buffer.length()).ok())
+            .and_then(|(offset, length)| body.get(offset..offset.checked_add(length)?))
+            .ok_or("a column outside its batch")?;
+        let unpacked = if packed { unpacked_size(bytes) } else { Some(bytes.len()) };
+        let unpacked =
+            unpacked.filter(|size| size.is_multiple_of(*width)).ok_or("a column of broken values")?;
+        total = total
+            .checked_add(unpacked)
+            .filter(|total| *total <= MOST_BATCH_BYTES)
+            .ok_or("a batch that unpacks to an impossible size")?;
+    }
+    Ok(())
+}
+
+/// What a packed buffer says it unpacks to: its first eight bytes, where -1 stands for "as it is".
+fn unpacked_size(bytes: &[u8]) -> Option<usize> {
+    if bytes.is_empty() {
+        return Some(0);
+    }
+    match i64::from_le_bytes(*bytes.first_chunk()?) {
+        -1 => Some(bytes.len() - 8),
+        size => usize::try_from(size).ok(),
+    }
+}

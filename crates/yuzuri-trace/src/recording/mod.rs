@@ -1,0 +1,28 @@
+//! Recordings: what was watched, in a file.
+//!
+//! A recording is an Arrow IPC stream with one schema (`.arrows`), compressed with zstd, that pandas, Polars,
+//! DuckDB and everything else that reads Arrow opens without this code. Each row is a flow's record, a flow's
+//! identity, an account or a setting, told apart by the column `kind`; see [`COLUMNS`] and
+//! `docs/recording-format.md`.
+//!
+//! - [`Writer`] keeps the file whole at every moment.
+//! - [`Reader`] gives the [`crate::Session`] and the [`crate::Item`]s back, from files of unknown origin, too.
+//! - [`convert`] makes CSV, JSON lines or Parquet of it.
+
+mod columns;
+mod convert;
+mod decode;
+mod error;
+mod events;
+mod frames;
+mod gather;
+mod reader;
+mod rows;
+mod writer;
+
+pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
+pub use convert::{Converted, Format, convert};
+pub use error::{ConvertError, ReadError, RecordError};
+pub use frames::{MOST_BATCH_BYTES, MOST_BATCH_ROWS, Tail};
+pub use reader::Reader;
+pub use writer::{BATCH_ROWS, FLUSH_AFTER, RETRY_AFTER, Summary, Writer};

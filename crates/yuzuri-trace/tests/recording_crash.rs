@@ -1,0 +1,253 @@
+//! A writer that is killed, and a disk that is full: the recording is readable, and at most the last second
+//! is missing.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::time::{ClockId, clock_gettime};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use yuzuri_trace::recording::{BATCH_ROWS, RETRY_AFTER, Reader, RecordError, Tail, Writer};
+use yuzuri_trace::{Event, FlowId, Item, Setting, Snapshot};
+
+fn mono_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// An event that carries its own number.
+fn numbered(number: u64) -> Item {
+    let snapshot = Snapshot { cwnd: 10 + (number % 90) as u32, bytes_acked: number, ..Snapshot::default() };
+    Item::Event(Event { mono_ns: mono_ns(), flow: FlowId(0x1000), snapshot, ..Event::default() })
+}
+
+/// The events of a recording, which must be whole.
+fn events(path: &Path) -> Vec<Event> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut events = Vec::new();
+    while let Some(items) = reader.next_batch().unwrap() {
+        events.extend(items.into_iter().filter_map(|item| match item {
+            Item::Event(event) => Some(event),
+            _ => None,
+        }));
+    }
+    assert_eq!(reader.tail(), Some(Tail::Complete));
+    events
+}
+
+const TO: &str = "YUZURI_TEST_RECORD_TO";
+const HASTE: &str = "YUZURI_TEST_RECORD_IN_HASTE";
+
+/// Not a test: the process that the tests below kill.
+#[test]
+#[ignore = "runs until it is killed; the tests start it themselves"]
+fn a_writer_that_runs_until_it_is_killed() {
+    let Some(path) = std::env::var_os(TO) else { return };
+    let haste = std::env::var_os(HASTE).is_some();
+    let mut writer = Writer::create(Path::new(&path), &common::session(), false).unwrap();
+    writer.write(&[Item::Flow(Arc::new(common::flow(0)))], Instant::now()).unwrap();
+    for number in 0.. {
+        let items: Vec<Item> = (0..20).map(|n| numbered(number * 20 + n)).collect();
+        writer.write(&items, Instant::now()).unwrap();
+        if haste {
+            // A commit each time, so that kills fall into one.
+            writer.flush(Instant::now()).unwrap();
+        } else {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Kills its process when dropped, so that none stays behind.
+struct Victim(Child, PathBuf);
+
+impl Victim {
+    fn start(path: PathBuf, haste: bool) -> Victim {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_writer_that_runs_until_it_is_killed", "--ignored"]);
+        command.env(TO, &path).stdout(Stdio::null()).stderr(Stdio::null());
+        if haste {
+            command.env(HASTE, "1");
+        }
+        let victim = Victim(command.spawn().unwrap(), path);
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !victim.1.exists() || std::fs::metadata(&victim.1).unwrap().len() == 0 {
+            assert!(Instant::now() < patience, "the writer did not start");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        victim
+    }
+
+    /// `kill -9`, and what was recorded.
+    fn kill(mut self) -> (u64, Vec<Event>) {
+        let killed = mono_ns();
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+        (killed, events(&self.1))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn in_order(events: &[Event]) {
+    assert!(events.iter().enumerate().all(|(number, event)| event.snapshot.bytes_acked == number as u64));
+}
+
+#[test]
+fn kill_9_loses_at_most_the_last_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let victims: Vec<Victim> =
+        (0..6).map(|n| Victim::start(folder.path().join(format!("{n}.arrows")), false)).collect();
+    std::thread::sleep(Duration::from_millis(1200));
+    for victim in victims {
+        let (killed, events) = victim.kill();
+        in_order(&events);
+        let lost = Duration::from_nanos(killed - events.last().unwrap().mono_ns);
+        println!("killed after {} events, the last {lost:?} before", events.len());
+        assert!(lost <= Duration::from_secs(1), "{lost:?} lost");
+        // The next one at another moment of its second.
+        std::thread::sleep(Duration::from_millis(230));
+    }
+}
+
+#[test]
+fn kill_9_within_a_commit_leaves_a_readable_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut behind_the_end = 0;
+    for round in 0..30u64 {
+        let victim = Victim::start(folder.path().join(format!("{round}.arrows")), true);
+        std::thread::sleep(Duration::from_micros(500 + round * 1700));
+        let path = victim.1.clone();
+        let (_, events) = victim.kill();
+        in_order(&events);
+        // A kill in the midst of a commit shows as bytes behind the end marker.
+        let mut reader = Reader::open(&path).unwrap();
+        while reader.next_batch().unwrap().is_some() {}
+        behind_the_end += u32::from(path.metadata().unwrap().len() > reader.bytes_read());
+    }
+    println!("{behind_the_end} of 30 kills fell into a commit");
+}
+
+/// Runs in a mount namespace of its own, with a small tmpfs at the path: nothing is left behind.
+fn on_a_small_disk(bytes: usize, test: impl FnOnce(&Path) + Send + 'static) {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let done = std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+        let size = format!("size={bytes}");
+        mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
+        test(&path);
+    })
+    .join();
+    if let Err(panic) = done {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room() {
+    on_a_small_disk(1 << 20, |folder| {
+        let ballast = folder.join("ballast");
+        std::fs::write(&ballast, vec![1; 512 << 10]).unwrap();
+        let path = folder.join("a.arrows");
+        let mut now = Instant::now();
+        let mut writer = Writer::create(&path, &common::session(), false).unwrap();
+        let mut traffic = common::Traffic::new(50, 20_000);
+        let mut given = 0u64;
+        let error = loop {
+            let items: Vec<Item> = (0..1000).map(|_| Item::Event(traffic.next())).collect();
+            given += items.len() as u64;
+            now += Duration::from_millis(10);
+            if let Err(error) = writer.write(&items, now) {
+                break error;
+            }
+        };
+        let RecordError::Write { source, .. } = &error else { panic!("{error}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+        println!("{error}");
+        assert!(error.to_string().contains("No space left"), "{error}");
+        assert!(error.to_string().contains("free some space"), "{error}");
+        assert!(writer.is_failing());
+        // Readable while it is full, and nothing of the failed batch takes room.
+        let before = events(&path).len();
+        assert!(before >= BATCH_ROWS);
+        assert_eq!(path.metadata().unwrap().len(), writer.bytes());
+
+        // It stays full for some seconds: no more than one error in each, and what is lost is counted.
+        let mut errors = 0;
+        let setting = Setting { mono_ns: 1, filter: "port 80".into(), density: Default::default() };
+        for round in 0..500 {
+            let items: Vec<Item> = (0..1000).map(|_| Item::Event(traffic.next())).collect();
+            given += items.len() as u64;
+            now += Duration::from_millis(10);
+            errors += u32::from(writer.write(&items, now).is_err());
+            if round == 400 {
+                let identity = Item::Flow(Arc::new(common::flow(7)));
+                now += Duration::from_millis(10);
+                let _ = writer.write(&[identity, Item::Setting(Arc::new(setting.clone()))], now);
+            }
+        }
+        assert!((4..=6).contains(&errors), "{errors} errors in five seconds");
+        assert_eq!(events(&path).len(), before);
+        assert!(writer.lost() > 400_000, "{}", writer.lost());
+
+        // There is room again: it goes on by itself, with what the rest cannot be understood without.
+        std::fs::remove_file(&ballast).unwrap();
+        now += RETRY_AFTER;
+        writer.flush_due(now).unwrap();
+        assert!(!writer.is_failing());
+        let items: Vec<Item> = (0..1000).map(|_| Item::Event(traffic.next())).collect();
+        given += items.len() as u64;
+        writer.write(&items, now).unwrap();
+        let summary = writer.finish();
+        assert!(summary.failed.is_none(), "{:?}", summary.failed);
+        let read: Vec<Item> = Reader::open(&path).unwrap().items().map(Result::unwrap).collect();
+        assert!(read.iter().any(|item| *item == Item::Setting(Arc::new(setting.clone()))));
+        assert!(read.iter().any(|item| matches!(item, Item::Flow(flow) if **flow == common::flow(7))));
+        let kept = read.iter().filter(|item| matches!(item, Item::Event(_))).count() as u64;
+        assert_eq!(given, kept + summary.lost, "every event is in the file or counted as lost");
+        assert_eq!(read.len() as u64, summary.rows);
+    });
+}
+
+#[test]
+fn a_disk_that_stays_full_leaves_a_readable_file() {
+    on_a_small_disk(256 << 10, |folder| {
+        let path = folder.join("a.arrows");
+        let mut writer = Writer::create(&path, &common::session(), false).unwrap();
+        let mut traffic = common::Traffic::new(50, 20_000);
+        let items: Vec<Item> = (0..60_000).map(|_| Item::Event(traffic.next())).collect();
+        assert!(writer.write(&items, Instant::now()).is_err());
+        let summary = writer.finish();
+        assert!(summary.failed.is_some());
+        let kept = events(&path).len() as u64;
+        assert_eq!(kept, summary.rows);
+        assert_eq!(kept + summary.lost, items.len() as u64);
+    });
+}
+
+#[test]
+fn a_disk_without_any_room_is_said_at_the_start_and_no_empty_file_stays() {
+    on_a_small_disk(64 << 10, |folder| {
+        let mut ballast = std::fs::File::create(folder.join("ballast")).unwrap();
+        while std::io::Write::write_all(&mut ballast, &[1; 4096]).is_ok() {}
+        let path = folder.join("a.arrows");
+        let error = Writer::create(&path, &common::session(), false).err().unwrap();
+        assert!(matches!(error, RecordError::Create { .. }), "{error}");
+        assert!(!path.exists());
+    });
+}

@@ -1,0 +1,205 @@
+//! The format as it was committed: today's reader reads it, today's writer writes it.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test recording_golden` writes the files anew: only with a new
+//! format version, or for columns added to this one.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use yuzuri_trace::recording::{Format, Reader, Tail, Writer, convert};
+use yuzuri_trace::{
+    Account, CaState, Counts, CpuAccount, Density, Event, FlowId, Item, Kind, LossReason, Marks, Place,
+    Reason, Setting, Snapshot,
+};
+
+fn golden(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
+}
+
+/// Every kind, reason, state and mark, values at the edges, an account with all that it can have.
+fn items() -> Vec<Item> {
+    let start = common::STARTED_MONO_NS;
+    let mut items: Vec<Item> = (0..4).map(|n| Item::Flow(Arc::new(common::flow(n)))).collect();
+    let measured = Snapshot {
+        cwnd: 10,
+        ssthresh: 7,
+        srtt_us: 20_123,
+        rttvar_us: 1_500,
+        min_rtt_us: 19_876,
+        packets_out: 10,
+        sacked_out: 3,
+        lost_out: 2,
+        retrans_out: 1,
+        mss: 1448,
+        snd_wnd: 3_145_728,
+        rcv_wnd: 65_483,
+        wmem_queued: 115_200,
+        notsent: 43_440,
+        bytes_acked: 1_234_567_890_123,
+        bytes_received: 517,
+        delivery_rate_bps: 9_876_543_210,
+        pacing_rate_bps: 12_000_000_000,
+        total_retrans: 42,
+        reordering: 3,
+    };
+    let unmeasured = Snapshot {
+        ssthresh: Snapshot::SSTHRESH_INFINITE,
+        min_rtt_us: u32::MAX,
+        pacing_rate_bps: u64::MAX,
+        ..Snapshot::default()
+    };
+    for (n, &reason) in Reason::ALL.iter().enumerate() {
+        let kind = Kind::ALL[n % Kind::ALL.len()];
+        let ca_state = CaState::ALL[n % 5];
+        items.push(Item::Event(Event {
+            mono_ns: start + 1_000_000 * n as u64,
+            flow: FlowId(0x1000 + n as u64 % 4),
+            kind,
+            reason,
+            place: Place::named(["tcp:tcp_probe", "tcp_enter_loss", "sock_diag", ""][n % 4]),
+            ca_state,
+            ca_before: if kind == Kind::State { CaState::ALL[(n + 1) % 5] } else { ca_state },
+            marks: Marks(1 << (n % Marks::ALL.len())),
+            counts: Counts { acks: 9, dup_acks: 3, sacks: 2, dsacks: 1 },
+            snapshot: if n % 3 == 0 { unmeasured } else { measured },
+            cpu: n as u16 % 2,
+        }));
+    }
+    items.push(Item::Setting(Arc::new(Setting {
+        mono_ns: start + 20_000_000,
+        filter: "port 80 and not addr 10.0.0.0/8".into(),
+        density: Density::EveryAck,
+    })));
+    items.push(Item::Setting(Arc::new(Setting {
+        mono_ns: start + 21_000_000,
+        filter: String::new(),
+        density: Density::Interval { ns: 1_000_000 },
+    })));
+    items.push(Item::Account(Arc::new(Account {
+        mono_ns: start + 22_000_000,
+        wall_offset_ns: common::session().wall_offset_ns() + 1000,
+        cpus: vec![
+            CpuAccount {
+                cpu: Some(0),
+                seen: 30,
+                kept: 15,
+                lost: LossReason::ALL.iter().zip(1..).map(|(reason, n)| (*reason, n)).collect(),
+                thinned: 7,
+            },
+            CpuAccount { cpu: Some(1), seen: 4, kept: 4, lost: vec![], thinned: 0 },
+            CpuAccount { cpu: None, seen: 0, kept: 0, lost: vec![], thinned: 0 },
+        ],
+    })));
+    items.push(Item::Event(Event { mono_ns: start + 23_000_000, flow: FlowId(0xffff), ..Event::default() }));
+    items
+}
+
+fn today() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let mut writer = Writer::create(&path, &common::session(), false).unwrap();
+    let now = Instant::now();
+    let items = items();
+    let (first, second) = items.split_at(12);
+    for part in [first, second] {
+        writer.write(part, now).unwrap();
+        writer.flush(now).unwrap();
+    }
+    writer.finish();
+    std::fs::read(path).unwrap()
+}
+
+fn update() -> bool {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    if update {
+        std::fs::create_dir_all(golden("")).unwrap();
+    }
+    update
+}
+
+#[test]
+fn the_recording_reads_as_it_did() {
+    let path = golden("v1.arrows");
+    if update() {
+        std::fs::write(&path, today()).unwrap();
+    }
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!(*reader.session(), common::session());
+    let mut read = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        read.extend(batch);
+    }
+    assert_eq!(read, items());
+    assert_eq!((reader.tail(), reader.unknown_rows()), (Some(Tail::Complete), 0));
+}
+
+/// Byte by byte: the same schema, the same rows in the same form, packed by the same zstd. If only the last
+/// has changed (a newer zstd), the conversions below still agree, and the file may be written anew.
+#[test]
+fn the_recording_is_written_as_it_was() {
+    if update() {
+        return;
+    }
+    let committed = std::fs::read(golden("v1.arrows")).unwrap();
+    let now = today();
+    let head = |bytes: &[u8]| {
+        let length = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
+        bytes[..8 + length].to_vec()
+    };
+    assert!(head(&now) == head(&committed), "the schema or its metadata changed");
+    assert!(now == committed, "the batches changed");
+}
+
+fn conversion(name: &str, format: Format) {
+    let mut out = Vec::new();
+    convert(Reader::open(&golden("v1.arrows")).unwrap(), format, &mut out, |_, _| ()).unwrap();
+    if update() {
+        std::fs::write(golden(name), &out).unwrap();
+    }
+    let (now, then) = (String::from_utf8(out).unwrap(), std::fs::read_to_string(golden(name)).unwrap());
+    for (number, (now, then)) in now.lines().zip(then.lines()).enumerate() {
+        assert_eq!(now, then, "line {}", number + 1);
+    }
+    assert_eq!(now.len(), then.len());
+}
+
+#[test]
+fn conversions_are_as_they_were() {
+    if update() {
+        std::fs::write(golden("v1.arrows"), today()).unwrap();
+    }
+    conversion("v1.csv", Format::Csv);
+    conversion("v1.jsonl", Format::JsonLines);
+}
+
+/// Parquet's bytes are the library's business; what is in them is ours.
+#[test]
+fn parquet_holds_the_same_rows_and_the_session() {
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let out = std::fs::File::create(&path).unwrap();
+    let recording = || Reader::open(&golden("v1.arrows")).unwrap();
+    let done = convert(recording(), Format::Parquet, out, |_, _| ()).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
+    let metadata = builder.metadata().file_metadata().key_value_metadata().unwrap();
+    let session = metadata.iter().find(|pair| pair.key == "session").unwrap().value.as_deref().unwrap();
+    assert_eq!(serde_json::from_str::<yuzuri_trace::Session>(session).unwrap(), common::session());
+    let mut csv = arrow_csv::WriterBuilder::new().with_header(false).build(Vec::new());
+    let mut rows = 0;
+    for batch in builder.build().unwrap() {
+        let batch = batch.unwrap();
+        rows += batch.num_rows() as u64;
+        // All but the time, whose zone CSV has in another form.
+        csv.write(&batch.project(&(1..batch.num_columns()).collect::<Vec<_>>()).unwrap()).unwrap();
+    }
+    assert_eq!(rows, done.rows);
+    let csv = String::from_utf8(csv.into_inner()).unwrap();
+    let then = std::fs::read_to_string(golden("v1.csv")).unwrap();
+    let expected: Vec<&str> = then.lines().skip(1).map(|line| line.split_once(',').unwrap().1).collect();
+    assert_eq!(csv.lines().collect::<Vec<_>>(), expected);
+}

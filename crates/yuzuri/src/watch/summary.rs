@@ -1,0 +1,163 @@
+//! The closing table: what each flow did while it was watched.
+
+use super::sinks::Sink;
+use std::collections::HashMap;
+use std::sync::Arc;
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Reason};
+use yuzuri_view::text;
+
+/// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
+const MOST_ROWS: usize = 20;
+/// Flows that are followed; later ones are only counted.
+const MOST_FLOWS: usize = 10_000;
+
+#[derive(Default)]
+struct Course {
+    flow: Option<Arc<Flow>>,
+    first: Option<Event>,
+    last: Event,
+    cwnd_sum: f64,
+    srtt_sum_us: f64,
+    records: u64,
+    recoveries: u64,
+    timeouts: u64,
+    local: u64,
+    retransmits: u64,
+}
+
+impl Course {
+    fn add(&mut self, event: &Event) {
+        self.first.get_or_insert(*event);
+        self.last = *event;
+        self.records += 1;
+        self.cwnd_sum += f64::from(event.snapshot.cwnd);
+        self.srtt_sum_us += f64::from(event.snapshot.srtt_us);
+        let entered = event.ca_before != event.ca_state;
+        self.recoveries += u64::from(entered && event.ca_state == CaState::Recovery);
+        self.local += u64::from(event.reason == Reason::LocalCongestion);
+        self.timeouts += u64::from(event.kind == Kind::Timeout);
+        self.retransmits += u64::from(event.kind == Kind::Retransmit);
+    }
+
+    fn bytes(&self) -> u64 {
+        let moved = |e: &Event| e.snapshot.bytes_acked + e.snapshot.bytes_received;
+        self.first.as_ref().map_or(0, |first| moved(&self.last).saturating_sub(moved(first)))
+    }
+
+    fn seconds(&self) -> f64 {
+        let first_ns = self.first.as_ref().map_or(0, |first| first.mono_ns);
+        self.last.mono_ns.saturating_sub(first_ns) as f64 / 1e9
+    }
+
+    fn row(&self) -> [String; 11] {
+        let flow = self.flow.as_deref();
+        let records = self.records.max(1) as f64;
+        [
+            flow.map_or("?".into(), |f| f.to_string()),
+            flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| o.name.clone()),
+            flow.map_or("?".into(), |f| f.congestion_control.clone()),
+            format!("{:.1}", self.seconds()),
+            text::bytes(self.bytes() as f64),
+            if self.seconds() > 0.0 { text::rate(self.bytes() as f64 * 8.0 / self.seconds()) } else { "-".into() },
+            format!("{:.0}", self.cwnd_sum / records),
+            text::time_us(self.srtt_sum_us / records),
+            text::count(self.retransmits),
+            text::count(self.recoveries + self.local),
+            text::count(self.timeouts),
+        ]
+    }
+}
+
+const HEAD: [&str; 11] =
+    ["flow", "process", "cc", "s", "moved", "rate", "cwnd", "srtt", "retrans", "reduced", "timeouts"];
+
+/// Follows the flows and prints the table at the end, on standard error.
+#[derive(Default)]
+pub struct Summary {
+    courses: HashMap<FlowId, Course>,
+    beyond: u64,
+}
+
+impl Summary {
+    fn course(&mut self, id: FlowId) -> Option<&mut Course> {
+        if self.courses.len() >= MOST_FLOWS && !self.courses.contains_key(&id) {
+            self.beyond += 1;
+            return None;
+        }
+        Some(self.courses.entry(id).or_default())
+    }
+
+    fn table(&self) -> String {
+        let mut courses: Vec<&Course> = self.courses.values().filter(|c| c.records > 0).collect();
+        courses.sort_by_key(|c| (std::cmp::Reverse(c.bytes()), c.last.flow));
+        let left_out = courses.len().saturating_sub(MOST_ROWS) as u64 + self.beyond;
+        let mut rows = vec![HEAD.map(str::to_owned)];
+        rows.extend(courses.iter().take(MOST_ROWS).map(|c| c.row()));
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        let mut out = String::new();
+        for row in &rows {
+            // Words to the left, numbers to the right.
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+                if column < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            out += cells.collect::<Vec<_>>().join("  ").trim_end();
+            out.push('\n');
+        }
+        if left_out > 0 {
+            out += &format!("and {left_out} more\n");
+        }
+        out
+    }
+}
+
+impl Sink for Summary {
+    fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
+        for item in items {
+            match item {
+                Item::Flow(flow) => {
+                    if let Some(course) = self.course(flow.id) {
+                        course.flow = Some(flow.clone());
+                    }
+                }
+                Item::Event(event) => {
+                    if let Some(course) = self.course(event.flow) {
+                        course.add(event);
+                    }
+                }
+                Item::Account(_) | Item::Setting(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+        if self.courses.values().any(|c| c.records > 0) {
+            eprint!("{}", self.table());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_trace::Snapshot;
+
+    #[test]
+    fn the_table_tells_what_moved_and_how_fast() {
+        let mut summary = Summary::default();
+        let flow = Flow { id: FlowId(1), congestion_control: "cubic".into(), ..Flow::default() };
+        let at = |mono_ns: u64, bytes_acked: u64| {
+            let snapshot = Snapshot { cwnd: 10, srtt_us: 20_000, bytes_acked, ..Snapshot::default() };
+            Item::Event(Event { flow: FlowId(1), mono_ns, snapshot, ..Event::default() })
+        };
+        summary.take(&[Item::Flow(Arc::new(flow)), at(1_000_000_000, 1000), at(3_000_000_000, 1_001_000)]).unwrap();
+        let table = summary.table();
+        let row = table.lines().nth(1).unwrap();
+        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbps", "20.0 ms"] {
+            assert!(row.contains(part), "{part} in {table}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! A recording from bytes that nobody vouches for: an error or items, never a panic, and memory within bounds.
+//!
+//! `cargo fuzz run --sanitizer none recording -- -rss_limit_mb=512 -max_len=65536`, begun from the committed
+//! recordings: `cargo fuzz run --sanitizer none recording crates/yuzuri-trace/tests/golden`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use yuzuri_trace::recording::{Format, Reader, convert};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut reader) = Reader::new(bytes, "input") else { return };
+    while let Ok(Some(items)) = reader.next_batch() {
+        std::hint::black_box(items);
+    }
+    // What has been decoded can be written again.
+    if let Ok(reader) = Reader::new(bytes, "input") {
+        let _ = convert(reader, Format::JsonLines, std::io::sink(), |_, _| ());
+    }
+});

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Fuzzes every reader of foreign bytes for FUZZ_SECONDS each (60). Works on a stable compiler: no sanitizer, the
+# fuzzer's coverage only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh build
+export PATH="$HOME/.cargo/bin:$PATH" RUSTC_BOOTSTRAP=1
+cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
+for target in $(cargo fuzz list); do
+    echo "fuzz: $target" >&2
+    cargo fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=512
+done

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs what is missing, then lints and tests everything. Tests that this machine cannot run say so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+step() { printf '\n=== %s\n' "$*"; }
+
+scripts/setup.sh test
+export PATH="$HOME/.cargo/bin:$PATH"
+namespaces_before=$(ip netns list 2>/dev/null | wc -l)
+
+step "page: types, build, unit tests"
+make --no-print-directory ui
+npm --prefix crates/yuzuri-web/ui test --silent
+
+step "lints"
+scripts/lint.sh
+
+step "Rust: unit, property, integration and documentation tests"
+cargo test --workspace --locked --quiet
+
+step "command, from outside"
+cargo build --release --locked --quiet -p yuzuri
+cargo test --release --locked --quiet -p yuzuri --test command -- --include-ignored
+
+step "recordings in pandas, Polars and DuckDB"
+scripts/python.sh
+cargo build --locked --quiet -p yuzuri-trace --example recording_writer
+target/python/bin/python tests/recordings/open_with_tools.py target/debug/examples/recording_writer
+
+step "page in Chromium"
+scripts/page-test.sh
+
+step "demo, by itself"
+DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh
+
+namespaces_after=$(ip netns list 2>/dev/null | wc -l)
+if [ "$namespaces_after" -gt "$namespaces_before" ]; then
+    echo "test: network namespaces were left behind:" && ip netns list && exit 1
+fi
+step "all passed"
