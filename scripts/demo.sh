@@ -12,27 +12,34 @@ seconds=${DEMO_SECONDS:-0}
 # Names of its own, so that several can run; the ones of a run that was killed are removed by the next.
 base=yzdemo$$
 one=$base-one two=$base-two ap=$base-ap server=$base-server
-pids=()
 
+end_processes() {
+    local name
+    for name in "$@"; do ip netns pids "$name" 2>/dev/null | xargs -r kill 2>/dev/null || true; done
+}
 remove() {
     local name
-    for name in "$@"; do
-        ip netns pids "$name" 2>/dev/null | xargs -r kill 2>/dev/null || true
-        ip netns del "$name" 2>/dev/null || true
-    done
+    for name in "$@"; do ip netns del "$name" 2>/dev/null || true; done
 }
 cleanup() {
     trap - EXIT INT TERM HUP
-    local pid
-    for pid in "${pids[@]}"; do kill -INT "$pid" 2>/dev/null || true; done
-    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+    [ ${#senders[@]} = 0 ] || kill "${senders[@]}" 2>/dev/null || true
+    # The senders first, while the server still acknowledges what is under way.
+    end_processes "$one" "$two"
+    local tries=0
+    while [ -n "$(ip netns pids "$one" 2>/dev/null; ip netns pids "$two" 2>/dev/null)" ] && [ $tries -lt 40 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    end_processes "$server" "$ap"
+    wait
     remove "$one" "$two" "$ap" "$server"
 }
+senders=()
 trap cleanup EXIT
-trap 'exit 0' INT TERM HUP
 for stale in $(ip netns list | grep -oE '^yzdemo[0-9]+-[a-z]+' || true); do
     owner=${stale#yzdemo} owner=${owner%%-*}
-    kill -0 "$owner" 2>/dev/null || remove "$stale"
+    kill -0 "$owner" 2>/dev/null || { end_processes "$stale"; remove "$stale"; }
 done
 
 # one, two --- access point (a bridge) === 20 Mbit/s, 100 packets of queue === server
@@ -58,27 +65,35 @@ tc -n "$server" qdisc add dev eth0 root netem delay 20ms limit 10000 2>/dev/null
 mkdir -p target/demo
 recording=target/demo/$(date +%Y%m%d-%H%M%S).arrows
 ip netns exec "$server" "$yuzuri" receive --json >/dev/null 2>&1 &
-pids+=($!)
 
-for_time=()
-[ "$seconds" = 0 ] || for_time=(--for "$seconds")
 control=cubic
 grep -qw cubic /proc/sys/net/ipv4/tcp_available_congestion_control || control=reno
-# The terminals begin a moment after the watcher, the second one a while after the first.
+for_time=()
+[ "$seconds" = 0 ] || for_time=(--for "$seconds")
+"$yuzuri" watch "netns:$one" "netns:$two" --web "$web" --record "$recording" "${for_time[@]}" &
+watch=$!
+trap 'kill -INT $watch 2>/dev/null' INT TERM HUP
+
+# The terminals begin a moment after the watcher, the second one a while after the first; each tries again until the
+# server listens.
 start() {
-    sleep "$1"
-    until "$yuzuri" send --json --bind "10.78.0.$3" --buffers 1 --bytes 1 10.78.0.3 >/dev/null 2>&1; do sleep 0.2; done
-    exec "$yuzuri" send --json --control $control --time 0 10.78.0.3 >/dev/null 2>&1
+    sleep "$2"
+    until ip netns exec "$1" "$yuzuri" send --json --control $control --time 0 10.78.0.3 >/dev/null 2>&1; do
+        kill -0 $watch 2>/dev/null || break
+        sleep 0.2
+    done
 }
-export yuzuri control
-export -f start
-ip netns exec "$one" bash -c "start 1 one 1" &
-pids+=($!)
-ip netns exec "$two" bash -c "start 4 two 2" &
-pids+=($!)
+start "$one" 1 &
+senders+=($!)
+start "$two" 5 &
+senders+=($!)
 
 echo "demo: two terminals send to one server over 20 Mbit/s; the second joins after 4 s" >&2
 status=0
-"$yuzuri" watch "netns:$one" "netns:$two" --web "$web" --record "$recording" "${for_time[@]}" || status=$?
+# A signal ends `wait` early; the watcher then still needs a moment for its closing table.
+while kill -0 $watch 2>/dev/null; do
+    status=0
+    wait $watch || status=$?
+done
 echo "demo: the recording is $recording (yuzuri replay, yuzuri convert)" >&2
 exit $status
