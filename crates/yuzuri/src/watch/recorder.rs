@@ -2,21 +2,40 @@
 
 use super::sinks::Sink;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use yuzuri_trace::recording::{RecordError, Writer};
-use yuzuri_trace::{Item, Session};
+use yuzuri_trace::{Account, Item, Session};
 use yuzuri_view::text;
 
 /// Writes a recording; goes on when the disk was full and has room again.
 pub struct Recorder {
     writer: Writer,
     failing: bool,
+    /// The last account that was written.
+    account: Option<Arc<Account>>,
 }
+
+/// While nothing happens an account is written only this often: each costs the file a batch of its own (6 kB).
+const IDLE_ACCOUNT_NS: u64 = 60_000_000_000;
 
 impl Recorder {
     /// Begins the file.
     pub fn create(path: &Path, session: &Session, overwrite: bool) -> Result<Recorder, RecordError> {
-        Ok(Recorder { writer: Writer::create(path, session, overwrite)?, failing: false })
+        Ok(Recorder { writer: Writer::create(path, session, overwrite)?, failing: false, account: None })
+    }
+
+    /// Whether the item tells something new.
+    fn is_news(&mut self, item: &Item) -> bool {
+        let Item::Account(account) = item else { return true };
+        let same = |last: &Arc<Account>| {
+            last.cpus == account.cpus && account.mono_ns.saturating_sub(last.mono_ns) < IDLE_ACCOUNT_NS
+        };
+        if self.account.as_ref().is_some_and(same) {
+            return false;
+        }
+        self.account = Some(account.clone());
+        true
     }
 
     /// A failure is said once, and its end is said: the rest of the program goes on.
@@ -40,7 +59,12 @@ impl Recorder {
 
 impl Sink for Recorder {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
-        let result = self.writer.write(items, Instant::now());
+        // An account comes alone or at the end of a batch: the rest is one slice.
+        let news = match items {
+            [rest @ .., last] if !self.is_news(last) => rest,
+            all => all,
+        };
+        let result = self.writer.write(news, Instant::now());
         self.note(result);
         Ok(())
     }

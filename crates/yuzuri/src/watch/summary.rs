@@ -58,7 +58,11 @@ impl Course {
             flow.map_or("?".into(), |f| f.congestion_control.clone()),
             format!("{:.1}", self.seconds()),
             text::bytes(self.bytes() as f64),
-            if self.seconds() > 0.0 { text::rate(self.bytes() as f64 * 8.0 / self.seconds()) } else { "-".into() },
+            if self.seconds() > 0.0 {
+                text::rate(self.bytes() as f64 * 8.0 / self.seconds())
+            } else {
+                "-".into()
+            },
             format!("{:.0}", self.cwnd_sum / records),
             text::time_us(self.srtt_sum_us / records),
             text::count(self.retransmits),
@@ -153,7 +157,9 @@ mod tests {
             let snapshot = Snapshot { cwnd: 10, srtt_us: 20_000, bytes_acked, ..Snapshot::default() };
             Item::Event(Event { flow: FlowId(1), mono_ns, snapshot, ..Event::default() })
         };
-        summary.take(&[Item::Flow(Arc::new(flow)), at(1_000_000_000, 1000), at(3_000_000_000, 1_001_000)]).unwrap();
+        summary
+            .take(&[Item::Flow(Arc::new(flow)), at(1_000_000_000, 1000), at(3_000_000_000, 1_001_000)])
+            .unwrap();
         let table = summary.table();
         let row = table.lines().nth(1).unwrap();
         for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbps", "20.0 ms"] {

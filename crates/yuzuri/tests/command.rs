@@ -1,0 +1,341 @@
+//! The command from outside: what users type, what they get, and how it ends.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
+use yuzuri_testnet::{Net, Side, eventually};
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+
+fn yuzuri(args: &[&str]) -> Output {
+    Command::new(YUZURI).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The one line of an error.
+fn error(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    let text = text(&output.stderr);
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+fn is_root(test: &str) -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        println!("{test}: skipped: it needs root");
+    }
+    root
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A child that is ended with the test, whatever happens.
+struct Running(Child, Option<JoinHandle<Vec<u8>>>);
+
+impl Running {
+    /// Starts it and takes in its standard output, so that it never waits for us.
+    fn start(command: &mut Command) -> Running {
+        let mut child = spawn(command);
+        let mut stdout = child.stdout.take().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        Running(child, Some(reading))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    /// Reads standard error up to a line that contains the words.
+    fn says(&mut self, words: &str) -> String {
+        let stderr = self.0.stderr.as_mut().unwrap();
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while stderr.read(&mut byte).unwrap() == 1 {
+            if byte[0] == b'\n' {
+                let said = text(&line);
+                if said.contains(words) {
+                    return said;
+                }
+                line.clear();
+            } else {
+                line.push(byte[0]);
+            }
+        }
+        panic!("ended without saying '{words}'");
+    }
+
+    fn end(mut self) -> Output {
+        let mut stderr = Vec::new();
+        self.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        let stdout = self.1.take().unwrap().join().unwrap();
+        Output { status: self.0.wait().unwrap(), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A receiver at B, listening.
+fn receiver(net: &Net) -> Running {
+    let receiver = Running::start(net.command(Side::B, YUZURI).args(["receive", "--json"]));
+    let to = (net.v4(Side::B), 4950).into();
+    let listens = || TcpStream::connect_timeout(&to, std::time::Duration::from_secs(1)).is_ok();
+    assert!(net.inside(Side::A, || eventually(listens)));
+    receiver
+}
+
+/// Sends buffers of 100 kB from A to B with CUBIC.
+fn send(net: &Net, buffers: u32) -> Output {
+    let buffers = buffers.to_string();
+    let to = net.v4(Side::B).to_string();
+    let args = ["send", "--json", "--control", "cubic", "--buffer", "100k", "--buffers", &buffers, &to];
+    net.command(Side::A, YUZURI).args(args).output().unwrap()
+}
+
+fn json_lines(bytes: &[u8]) -> Vec<Value> {
+    text(bytes)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect()
+}
+
+fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+#[test]
+fn wrong_words_are_refused_with_what_to_do() {
+    assert_eq!(yuzuri(&["wath"]).status.code(), Some(2));
+    assert_eq!(yuzuri(&["watch", "--density", "soon"]).status.code(), Some(2));
+    assert!(error(&yuzuri(&["watch", "--poll", "prot:80"])).contains("unknown kind 'prot'"));
+    assert!(error(&yuzuri(&["watch", "--poll", "netns:no-such"])).contains("ip netns list"));
+    assert!(error(&yuzuri(&["watch", "--poll", "cgroup:/no-such"])).contains("no-such"));
+    let refused = error(&yuzuri(&["send", "--control", "no-such", "--buffers", "1", "127.0.0.1:1"]));
+    assert!(
+        refused.contains("cubic") || refused.contains("reno") || refused.contains("refused"),
+        "{refused}"
+    );
+    assert!(error(&yuzuri(&["replay", "/no/such.arrows", "--json"])).contains("/no/such.arrows"));
+    assert!(error(&yuzuri(&["top", "--poll"])).contains("terminal"));
+}
+
+#[test]
+fn every_help_text_is_there() {
+    for command in ["watch", "top", "replay", "convert", "send", "receive", "doctor"] {
+        let help = yuzuri(&[command, "--help"]);
+        assert!(help.status.success() && text(&help.stdout).contains("Usage: yuzuri"), "{command}");
+    }
+}
+
+#[test]
+fn doctor_prints_a_table_and_json() {
+    let findings: Value = serde_json::from_slice(&yuzuri(&["doctor", "--json"]).stdout).unwrap();
+    let findings = findings.as_array().unwrap();
+    assert!(findings.iter().any(|f| f["what"] == "sock_diag" && f["standing"] == "ok"), "{findings:?}");
+    assert!(text(&yuzuri(&["doctor"]).stdout).contains("sock_diag"));
+}
+
+#[test]
+fn what_is_watched_is_recorded_replayed_and_converted() {
+    let Some(net) = Net::or_skip("what_is_watched_is_recorded") else { return };
+    net.shape(Side::A, 50, 60_000).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let recording = path.to_str().unwrap();
+    let receiver = receiver(&net);
+    let filter = format!("netns:{}", net.name(Side::A));
+    let args = ["watch", &filter, "rport:4950", "--record", recording, "--json"];
+    let mut watch = Running::start(Command::new(YUZURI).args(args));
+    watch.says("watching");
+    let sent = json_lines(&send(&net, 30).stdout);
+    watch.signal(Signal::SIGINT);
+    let watched = watch.end();
+    assert!(watched.status.success(), "{}", text(&watched.stderr));
+    let lines = json_lines(&watched.stdout);
+    drop(receiver);
+
+    let summary = sent.iter().find(|line| line["type"] == "summary").unwrap();
+    let close = *of_kind(&lines, "close").first().unwrap();
+    assert!(close["bytes_acked"].as_u64().unwrap().abs_diff(summary["bytes_acked"].as_u64().unwrap()) <= 2);
+    let account = *of_kind(&lines, "account").last().unwrap();
+    let number = |key: &str| account[key].as_u64().unwrap();
+    assert_eq!(number("seen"), number("kept") + number("lost"));
+
+    let replayed = yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
+    assert!(replayed.status.success(), "{}", text(&replayed.stderr));
+    let again = json_lines(&replayed.stdout);
+    for kind in ["open", "sample", "state", "retransmit", "close"] {
+        assert_eq!(of_kind(&again, kind), of_kind(&lines, kind), "{kind}");
+    }
+    for (format, head) in [("csv", &b"time,"[..]), ("jsonl", b"{"), ("parquet", b"PAR1")] {
+        let output = folder.path().join(format!("a.{format}"));
+        let converted = yuzuri(&["convert", recording, output.to_str().unwrap()]);
+        assert!(converted.status.success(), "{}", text(&converted.stderr));
+        assert!(std::fs::read(&output).unwrap().starts_with(head));
+        let refused = error(&yuzuri(&["convert", recording, output.to_str().unwrap()]));
+        assert!(refused.contains("exists"), "{refused}");
+    }
+    let again = error(&yuzuri(&["watch", "--poll", "--record", recording, "--for", "1s"]));
+    assert!(again.contains("overwrite") || again.contains("exists"), "{again}");
+}
+
+#[test]
+fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
+    let Some(net) = Net::or_skip("a_recording_survives_kill_9") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let recording = path.to_str().unwrap();
+    let _receiver = receiver(&net);
+    let filter = format!("netns:{}", net.name(Side::A));
+    let mut watch =
+        Running::start(Command::new(YUZURI).args(["watch", &filter, "--quiet", "--record", recording]));
+    watch.says("watching");
+    let length = || std::fs::metadata(&path).map(|m| m.len()).unwrap_or(0);
+    let head = length();
+    send(&net, 20);
+    assert!(eventually(|| length() > head));
+    watch.signal(Signal::SIGKILL);
+    drop(watch);
+    let replayed = yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
+    assert!(replayed.status.success());
+    assert!(!of_kind(&json_lines(&replayed.stdout), "sample").is_empty());
+
+    let other = folder.path().join("other");
+    std::fs::write(&other, "no recording at all, but long enough to look into").unwrap();
+    let refused = error(&yuzuri(&["replay", other.to_str().unwrap(), "--json"]));
+    assert!(refused.contains("other") && refused.lines().count() == 1, "{refused}");
+    // Cut in the middle: what is whole is shown, and that it was cut is said.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&other, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let cut = yuzuri(&["replay", other.to_str().unwrap(), "--json", "--speed", "1000"]);
+    assert!(text(&cut.stderr).contains("cut off"), "{}", text(&cut.stderr));
+}
+
+/// A file system of a few pages.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> SmallDisk {
+        let folder = tempfile::tempdir().unwrap();
+        let made =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path()).status();
+        assert!(made.unwrap().success());
+        SmallDisk(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_counted_and_leaves_a_readable_recording() {
+    let Some(net) = Net::or_skip("a_full_disk_is_said") else { return };
+    let disk = SmallDisk::mount();
+    let path = disk.0.path().join("a.arrows");
+    let recording = path.to_str().unwrap();
+    let _receiver = receiver(&net);
+    let filter = format!("netns:{}", net.name(Side::A));
+    let args = ["watch", &filter, "--density", "ack", "--quiet", "--record", recording];
+    let mut watch = Running::start(Command::new(YUZURI).args(args));
+    watch.says("watching");
+    let filling = std::sync::atomic::AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while filling.load(std::sync::atomic::Ordering::Relaxed) {
+                send(&net, 20);
+            }
+        });
+        watch.says("recording stands still");
+        filling.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
+    watch.signal(Signal::SIGINT);
+    let ended = watch.end();
+    assert!(error(&ended).contains("readable but lacks"), "{}", text(&ended.stderr));
+    let replayed = yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
+    assert!(replayed.status.success() && !json_lines(&replayed.stdout).is_empty());
+}
+
+fn get(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    text(&answer)
+}
+
+#[test]
+fn the_page_is_served_and_a_second_one_on_its_port_is_refused() {
+    let mut watch = Running::start(Command::new(YUZURI).args(["watch", "--poll", "--web", "127.0.0.1:0"]));
+    let said = watch.says("the page is at");
+    let address = said.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let page = get(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>"), "{page}");
+    let stranger = get(&address, "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert!(stranger.starts_with("HTTP/1.1 4"), "{stranger}");
+    let second = error(&yuzuri(&["watch", "--poll", "--web", &address]));
+    assert!(second.contains(address.rsplit(':').next().unwrap()), "{second}");
+    watch.signal(Signal::SIGTERM);
+    assert!(watch.end().status.success());
+}
+
+#[test]
+fn without_privilege_it_steps_down_and_says_so() {
+    if !is_root("without_privilege_it_steps_down") {
+        return;
+    }
+    // A user who may not read this folder needs the program elsewhere.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = folder.path().join("yuzuri");
+    std::fs::copy(YUZURI, &program).unwrap();
+    let output = Command::new(&program)
+        .args(["watch", "--json", "--for", "300ms"])
+        .current_dir(Path::new("/"))
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("SAMPLED"), "{}", text(&output.stderr));
+    let lines = json_lines(&output.stdout);
+    assert_eq!(lines[0]["session"]["source"], "sampled");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let mut watch = Running(spawn(Command::new(YUZURI).args(["watch", "--poll", "--json", "--for", "30s"])), None);
+    let mut first = String::new();
+    BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("session"));
+    // The pipe is closed now: the next line, at the latest the account after a second, finds it so.
+    let mut ended = None;
+    assert!(eventually(|| {
+        ended = watch.0.try_wait().unwrap();
+        ended.is_some()
+    }));
+    assert!(ended.unwrap().success());
+}
