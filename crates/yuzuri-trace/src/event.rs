@@ -82,11 +82,13 @@ words! {
         State = 1 "state",
         /// A segment was sent again.
         Retransmit = 2 "retransmit",
-        /// A retransmission timeout fired.
+        /// A retransmission timeout fired: a change of state from `ca_before` to Loss; while in Loss already, the
+        /// next timeout.
         Timeout = 3 "timeout",
         /// The kernel found that segments were reordered, not lost (`reord_seen` grew).
         Reordering = 4 "reordering",
-        /// A reduction of the window was undone (`ssthresh` restored).
+        /// A reduction of the window was undone (`tcp_undo_cwnd_reduction`) without a change of state; where the
+        /// state changes with it, that record has [`Reason::Undo`].
         Undo = 5 "undo",
         /// The connection was established.
         Open = 6 "open",
@@ -292,7 +294,7 @@ pub struct Event {
     pub place: Place,
     /// State of the congestion machine: for [`Kind::State`] the new one.
     pub ca_state: CaState,
-    /// For [`Kind::State`] the former one; else the same as `ca_state`.
+    /// For [`Kind::State`] and [`Kind::Timeout`] the former one; else the same as `ca_state`.
     pub ca_before: CaState,
     /// Signs since the previous record.
     pub marks: Marks,

@@ -16,8 +16,12 @@ impl Prefix {
     /// Whether `addr` lies in the prefix.
     pub fn contains(&self, addr: IpAddr) -> bool {
         match (self.addr, addr) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => mask(a.to_bits().into(), 32, self.len) == mask(b.to_bits().into(), 32, self.len),
-            (IpAddr::V6(a), IpAddr::V6(b)) => mask(a.to_bits(), 128, self.len) == mask(b.to_bits(), 128, self.len),
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                mask(a.to_bits().into(), 32, self.len) == mask(b.to_bits().into(), 32, self.len)
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                mask(a.to_bits(), 128, self.len) == mask(b.to_bits(), 128, self.len)
+            }
             _ => false,
         }
     }
@@ -123,8 +127,7 @@ pub struct FilterError {
 
 impl Filter {
     /// The terms in short, for help texts and errors.
-    pub const SYNTAX: &'static str =
-        "port:N, addr:ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
+    pub const SYNTAX: &'static str = "port:N, addr:ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
     /// Most terms of one kind (the kernel side has room for as many).
     pub const MOST_TERMS: usize = 8;
     /// The longest text of a filter, bytes.
@@ -173,7 +176,11 @@ impl Filter {
             _ => End::Either,
         };
         let number = |what: &str, most: u32| {
-            value.parse::<u32>().ok().filter(|n| (1..=most).contains(n)).ok_or(format!("{what} is a number from 1 to {most}"))
+            value
+                .parse::<u32>()
+                .ok()
+                .filter(|n| (1..=most).contains(n))
+                .ok_or(format!("{what} is a number from 1 to {most}"))
         };
         fn push<T: PartialEq>(list: &mut Vec<T>, value: T) -> Result<(), String> {
             if list.contains(&value) {

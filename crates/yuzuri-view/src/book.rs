@@ -59,18 +59,18 @@ impl Tally {
         match event.kind {
             Kind::Retransmit => self.retransmits += 1,
             Kind::Timeout => self.timeouts += 1,
-            Kind::Undo => self.undos += 1,
-            Kind::State => {
-                if event.ca_state != event.ca_before
-                    && let Some(n) = (event.ca_state as usize).checked_sub(1)
-                {
-                    self.entered[n] += 1;
-                }
-                if event.reason == Reason::LocalCongestion {
-                    self.local_congestion += 1;
-                }
-            }
             _ => {}
+        }
+        match event.reason {
+            Reason::LocalCongestion => self.local_congestion += 1,
+            Reason::Undo => self.undos += 1,
+            _ => {}
+        }
+        // A timeout is a change of state, too.
+        if event.ca_state != event.ca_before
+            && let Some(n) = (event.ca_state as usize).checked_sub(1)
+        {
+            self.entered[n] += 1;
         }
     }
 }
