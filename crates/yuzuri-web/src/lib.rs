@@ -1,1 +1,36 @@
 //! The live page: HTTP, server-sent events, and the page itself.
+//!
+//! A [`Page`] looks at a [`yuzuri_view::Book`] that somebody else fills; [`serve`] puts it on a port. What the page
+//! may change goes through a [`Control`]. The page costs next to nothing while no browser looks at it.
+//!
+//! ```no_run
+//! use std::sync::{Arc, Mutex};
+//! use yuzuri_web::{NoControl, Options, Page, serve};
+//! # fn book() -> yuzuri_view::Book { unimplemented!() }
+//!
+//! let book = Arc::new(Mutex::new(book()));
+//! let page = Page::new(book.clone(), Arc::new(NoControl));
+//! let server = serve(Options::new(([127, 0, 0, 1], 8080).into()), page.clone())?;
+//! println!("{}", server.url());
+//! // In the thread that reads the source: book.lock()...apply(item) for each item, then page.ingest(&items).
+//! server.stop();
+//! # Ok::<(), yuzuri_web::ServeError>(())
+//! ```
+//!
+//! See also: `README.md` beside this crate for the requests and messages.
+
+mod api;
+mod assets;
+mod client;
+mod encode;
+mod feed;
+mod guard;
+mod hub;
+mod page;
+mod serve;
+mod stall;
+
+pub use guard::Token;
+pub use page::Page;
+pub use serve::{Options, ServeError, Server, serve};
+pub use yuzuri_view::{Control, NoControl, Refused, Replay};

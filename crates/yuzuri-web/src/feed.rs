@@ -1,0 +1,125 @@
+//! The fine past of those flows that somebody looks at.
+
+use std::collections::HashMap;
+use yuzuri_trace::{Event, FlowId, Item};
+use yuzuri_view::{Bucket, Level};
+
+/// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
+pub(crate) const FINE_NS: u64 = 4_000_000;
+/// Fine buckets kept per flow until they are handed on: 16 s, or a tenth of a second of a replay at 160 times.
+const FINE_MOST: usize = 4096;
+/// Buckets of a flow in one message at most; more (a fast replay) are merged.
+const MESSAGE_MOST: usize = 256;
+
+/// Fine buckets of subscribed flows.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    flows: HashMap<FlowId, (u32, Level)>,
+}
+
+impl Feed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    pub(crate) fn clear_levels(&mut self) {
+        for (_, level) in self.flows.values_mut() {
+            *level = Level::new(FINE_NS, FINE_MOST);
+        }
+    }
+
+    pub(crate) fn subscribe(&mut self, flows: &[FlowId]) {
+        for flow in flows {
+            self.flows.entry(*flow).or_insert_with(|| (0, Level::new(FINE_NS, FINE_MOST))).0 += 1;
+        }
+    }
+
+    pub(crate) fn unsubscribe(&mut self, flows: &[FlowId]) {
+        for flow in flows {
+            if let Some((users, _)) = self.flows.get_mut(flow) {
+                *users -= 1;
+                if *users == 0 {
+                    self.flows.remove(flow);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn push(&mut self, items: &[Item]) {
+        for item in items {
+            if let Item::Event(event) = item {
+                self.push_event(event);
+            }
+        }
+    }
+
+    fn push_event(&mut self, event: &Event) {
+        if let Some((_, level)) = self.flows.get_mut(&event.flow) {
+            level.push(event);
+        }
+    }
+
+    /// Takes out the buckets that ended before `now_ns`, for each flow that has some, and whether there were so many
+    /// that older ones have been dropped.
+    pub(crate) fn take_finished(&mut self, now_ns: u64) -> Vec<(FlowId, Vec<Bucket>, bool)> {
+        let taken = self.flows.iter_mut().map(|(id, (_, level))| {
+            let buckets = level.take_finished(now_ns);
+            let overflown = buckets.len() + level.buckets().len() >= FINE_MOST;
+            (*id, merged(buckets), overflown)
+        });
+        taken.filter(|(_, buckets, _)| !buckets.is_empty()).collect()
+    }
+}
+
+fn merged(buckets: Vec<Bucket>) -> Vec<Bucket> {
+    if buckets.len() <= MESSAGE_MOST {
+        return buckets;
+    }
+    let group = buckets.len().div_ceil(MESSAGE_MOST);
+    let joined = buckets.chunks(group).map(|chunk| {
+        let mut first = chunk[0];
+        for later in &chunk[1..] {
+            first.merge(later);
+        }
+        first
+    });
+    joined.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(flow: u64, ms: u64) -> Item {
+        Item::Event(Event { flow: FlowId(flow), mono_ns: ms * 1_000_000, ..Event::default() })
+    }
+
+    #[test]
+    fn only_subscribed_flows_are_kept_and_each_bucket_is_handed_on_once() {
+        let mut feed = Feed::default();
+        feed.subscribe(&[FlowId(1)]);
+        feed.subscribe(&[FlowId(1)]);
+        feed.push(&[sample(1, 0), sample(2, 0), sample(1, 5)]);
+        let taken = feed.take_finished(6_000_000);
+        assert_eq!(taken.iter().map(|(id, b, _)| (id.0, b.len())).collect::<Vec<_>>(), [(1, 1)]);
+        feed.unsubscribe(&[FlowId(1)]);
+        assert_eq!(feed.take_finished(8_000_000).len(), 1);
+        feed.unsubscribe(&[FlowId(1)]);
+        assert!(feed.is_empty());
+    }
+
+    #[test]
+    fn a_fast_replay_is_merged_without_losing_counts() {
+        let mut feed = Feed::default();
+        feed.subscribe(&[FlowId(1)]);
+        let items: Vec<Item> = (0..10_000).map(|ms| sample(1, ms)).collect();
+        feed.push(&items);
+        let taken = feed.take_finished(10_000_000_000);
+        assert!(taken[0].1.len() <= MESSAGE_MOST);
+        assert_eq!(taken[0].1.iter().map(|b| b.events).sum::<u32>(), 10_000);
+        assert!(!taken[0].2);
+        let items: Vec<Item> = (10_000..40_000).map(|ms| sample(1, ms)).collect();
+        feed.push(&items);
+        assert!(feed.take_finished(50_000_000_000)[0].2, "30 s at once are more than is kept");
+    }
+}

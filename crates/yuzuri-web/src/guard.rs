@@ -1,0 +1,270 @@
+//! Who may ask: against other sites in the same browser, against DNS rebinding, and by token where the page
+//! listens wider than this machine.
+
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use std::fmt;
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
+
+/// A secret of 128 random bits that lets a browser in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A new one from the kernel's random source.
+    ///
+    /// # Errors
+    /// Where `/dev/urandom` cannot be read.
+    pub fn random() -> std::io::Result<Token> {
+        let mut bytes = [0u8; 16];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(Token(bytes.iter().map(|b| format!("{b:02x}")).collect()))
+    }
+
+    /// The secret: 32 hexadecimal digits.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `guess` is the secret, in a time that does not tell how much of it is right.
+    pub(crate) fn is(&self, guess: &str) -> bool {
+        let (a, b) = (self.0.as_bytes(), guess.as_bytes());
+        if a.len() != b.len() {
+            return false;
+        }
+        std::hint::black_box(a.iter().zip(b).fold(0u8, |differs, (x, y)| differs | (x ^ y))) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What is checked of each request.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) bound: SocketAddr,
+    pub(crate) token: Option<Token>,
+}
+
+/// A request that passes, and whether the token came in the address (then a cookie is due).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) set_cookie: bool,
+}
+
+/// A request that does not.
+pub(crate) type Turned = (StatusCode, String);
+
+impl Guard {
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
+        let host = self.check_host(uri, headers)?;
+        check_site(method, uri, headers, &host)?;
+        if *method == Method::POST {
+            let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+            if kind.split(';').next().is_none_or(|k| !k.trim().eq_ignore_ascii_case("application/json")) {
+                return Err(turned(
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                    "send JSON with 'Content-Type: application/json'",
+                ));
+            }
+        }
+        self.check_token(uri, headers)
+    }
+
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, Turned> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = match (uri.authority(), hosts.next(), hosts.next()) {
+            (Some(authority), _, None) => authority.to_string(),
+            (None, Some(value), None) => value.to_str().unwrap_or_default().to_string(),
+            _ => return Err(turned(StatusCode::BAD_REQUEST, "exactly one Host header is needed")),
+        };
+        let name = host_name(&host);
+        if name.is_empty() {
+            return Err(turned(StatusCode::BAD_REQUEST, "the Host header is not a host and port"));
+        }
+        // Names that others control may be made to point here (DNS rebinding), so on loopback only its own names
+        // count. Where the page listens wider its names are not known; there the token protects.
+        let own = name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == self.bound.ip());
+        if self.bound.ip().is_loopback() && !own {
+            return Err(turned(
+                StatusCode::FORBIDDEN,
+                &format!("this page answers to localhost and loopback addresses only, not to '{name}'"),
+            ));
+        }
+        Ok(host)
+    }
+
+    fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
+        let Some(token) = &self.token else { return Ok(Passed { set_cookie: false }) };
+        let in_query =
+            uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("token="));
+        if in_query.into_iter().any(|guess| token.is(guess)) {
+            return Ok(Passed { set_cookie: true });
+        }
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
+        let name = self.cookie_name();
+        let in_cookie = cookies.flat_map(|line| line.split(';')).any(|pair| {
+            pair.trim().split_once('=').is_some_and(|(key, value)| key == name && token.is(value))
+        });
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+        if in_cookie || bearer.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|guess| token.is(guess)) {
+            return Ok(Passed { set_cookie: false });
+        }
+        Err(turned(
+            StatusCode::UNAUTHORIZED,
+            "a token is needed: open the address that yuzuri printed, with its ?token=…",
+        ))
+    }
+
+    /// Cookies do not know ports: the name keeps two pages on one machine apart.
+    pub(crate) fn cookie_name(&self) -> String {
+        format!("yuzuri_{}", self.bound.port())
+    }
+
+    pub(crate) fn cookie(&self) -> Option<String> {
+        let token = self.token.as_ref()?;
+        Some(format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name(), token.secret()))
+    }
+}
+
+fn turned(status: StatusCode, why: &str) -> Turned {
+    (status, why.to_string())
+}
+
+/// Browsers say where a request comes from; what comes from another site is refused.
+fn check_site(method: &Method, uri: &Uri, headers: &HeaderMap, host: &str) -> Result<(), Turned> {
+    let other = || turned(StatusCode::FORBIDDEN, "requests from other sites are refused");
+    if method != Method::GET
+        && method != Method::HEAD
+        && let Some(origin) = headers.get(header::ORIGIN)
+    {
+        let origin = origin.to_str().unwrap_or_default();
+        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        if authority.is_none_or(|a| !a.eq_ignore_ascii_case(host)) {
+            return Err(other());
+        }
+    }
+    if uri.path().starts_with("/api/")
+        && let Some(site) = headers.get("sec-fetch-site")
+        && site != "same-origin"
+        && site != "none"
+    {
+        return Err(other());
+    }
+    Ok(())
+}
+
+/// The host of `host[:port]`, without brackets.
+fn host_name(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or("", |(name, _)| name);
+    }
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ask(guard: &Guard, method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<Passed, StatusCode> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        guard.check(&method, &uri.parse().unwrap(), &map).map_err(|(status, _)| status)
+    }
+
+    fn loopback() -> Guard {
+        Guard { bound: "127.0.0.1:8080".parse().unwrap(), token: None }
+    }
+
+    #[test]
+    fn on_loopback_only_its_own_names_are_answered() {
+        for host in
+            ["localhost:8080", "LOCALHOST", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "localhost:1"]
+        {
+            assert!(ask(&loopback(), Method::GET, "/", &[("host", host)]).is_ok(), "{host}");
+        }
+        for host in [
+            "evil.example:8080",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "[2001:db8::1]:80",
+            "127.0.0.1.nip.io",
+        ] {
+            assert_eq!(
+                ask(&loopback(), Method::GET, "/", &[("host", host)]),
+                Err(StatusCode::FORBIDDEN),
+                "{host}"
+            );
+        }
+        assert_eq!(ask(&loopback(), Method::GET, "/", &[]), Err(StatusCode::BAD_REQUEST));
+        let two = [("host", "localhost"), ("host", "localhost")];
+        assert_eq!(ask(&loopback(), Method::GET, "/", &two), Err(StatusCode::BAD_REQUEST));
+    }
+
+    #[test]
+    fn other_sites_may_not_post_nor_read() {
+        let json = ("content-type", "application/json");
+        let host = ("host", "localhost:8080");
+        let post = |more: &[(&str, &str)]| {
+            ask(&loopback(), Method::POST, "/api/filter", &[&[host, json], more].concat())
+        };
+        assert!(post(&[("origin", "http://localhost:8080")]).is_ok());
+        assert!(post(&[]).is_ok());
+        assert_eq!(post(&[("origin", "http://localhost:9999")]), Err(StatusCode::FORBIDDEN));
+        assert_eq!(post(&[("origin", "http://evil.example")]), Err(StatusCode::FORBIDDEN));
+        assert_eq!(post(&[("origin", "null")]), Err(StatusCode::FORBIDDEN));
+        assert_eq!(post(&[("sec-fetch-site", "cross-site")]), Err(StatusCode::FORBIDDEN));
+        let form = [host, ("content-type", "text/plain")];
+        assert_eq!(
+            ask(&loopback(), Method::POST, "/api/filter", &form),
+            Err(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+        );
+    }
+
+    #[test]
+    fn the_token_opens_by_address_cookie_or_bearer() {
+        let token = Token::random().unwrap();
+        let guard = Guard { bound: "0.0.0.0:80".parse().unwrap(), token: Some(token.clone()) };
+        let host = ("host", "box.lan");
+        let secret = token.secret();
+        assert_eq!(
+            ask(&guard, Method::GET, &format!("/?token={secret}"), &[host]),
+            Ok(Passed { set_cookie: true })
+        );
+        let cookie = format!("a=b; yuzuri_80={secret}");
+        assert_eq!(
+            ask(&guard, Method::GET, "/api/session", &[host, ("cookie", &cookie)]),
+            Ok(Passed { set_cookie: false })
+        );
+        let bearer = format!("Bearer {secret}");
+        assert!(ask(&guard, Method::GET, "/", &[host, ("authorization", &bearer)]).is_ok());
+        for bad in ["/", "/?token=", "/?token=00000000000000000000000000000000"] {
+            assert_eq!(ask(&guard, Method::GET, bad, &[host]), Err(StatusCode::UNAUTHORIZED));
+        }
+        assert!(!format!("{guard:?}").contains(secret));
+    }
+
+    proptest! {
+        #[test]
+        fn no_guess_passes(guess in "\\PC{0,40}") {
+            let token = Token("0123456789abcdef0123456789abcdef".into());
+            prop_assert_eq!(token.is(&guess), guess == token.0);
+        }
+
+        #[test]
+        fn any_host_is_judged(host in "[ -~]{0,60}") {
+            let _ = ask(&loopback(), Method::GET, "/", &[("host", &host)]);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What the browsers are told, and when. Each message is made once and shared by all who get it.
+
+use crate::client::{Client, message};
+use crate::encode::{self, TimeBase};
+use crate::page::{Shared, lock};
+use axum::body::Bytes;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use yuzuri_trace::{Flow, FlowId};
+use yuzuri_view::{Book, Logged};
+
+/// Browsers at most.
+pub(crate) const MOST_BROWSERS: usize = 32;
+/// Flows that one browser may look at closely.
+pub(crate) const MOST_FLOWS: usize = 16;
+/// Events of flows that a browser does not look at closely, per message.
+const OTHER_EVENTS: usize = 100;
+/// Events of different CPUs may be out of order by this much; buckets are handed on once it has passed.
+const SETTLE_NS: u64 = 10_000_000;
+
+/// The browsers, and what they were told last.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    clients: Vec<Client>,
+    epoch: u64,
+    face_lost: u64,
+    told: HashMap<FlowId, (Arc<Flow>, String)>,
+    event: u64,
+    now_ns: u64,
+}
+
+/// There is no room for another browser.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Hub {
+    pub(crate) fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    pub(crate) fn face_lost(&self) -> u64 {
+        self.face_lost
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.epoch += 1;
+        self.event = 0;
+        self.now_ns = 0;
+        self.told.clear();
+        for client in &mut self.clients {
+            client.needs_all = true;
+        }
+    }
+
+    pub(crate) fn join(
+        &mut self,
+        id: String,
+        flows: Vec<FlowId>,
+        latest: Bytes,
+    ) -> Result<mpsc::Receiver<Bytes>, Full> {
+        if self.clients.len() >= MOST_BROWSERS {
+            return Err(Full);
+        }
+        let hello = format!("{{\"client\":\"{id}\",\"epoch\":{},\"most_flows\":{MOST_FLOWS}}}", self.epoch);
+        let (mut client, outlet) = Client::new(id, flows);
+        client.send(message("hello", &hello));
+        client.send(latest);
+        self.clients.push(client);
+        Ok(outlet)
+    }
+
+    /// Takes a browser off; gives the flows it was subscribed to.
+    pub(crate) fn leave(&mut self, id: &str) -> Vec<FlowId> {
+        let place = self.clients.iter().position(|client| client.id == id);
+        place.map(|n| self.clients.swap_remove(n).flows).unwrap_or_default()
+    }
+
+    /// Gives a browser other flows; the former ones, or `None` where there is no such browser.
+    pub(crate) fn choose(&mut self, id: &str, flows: Vec<FlowId>) -> Option<Vec<FlowId>> {
+        let client = self.clients.iter_mut().find(|client| client.id == id)?;
+        Some(std::mem::replace(&mut client.flows, flows))
+    }
+
+    /// Takes off the browsers that are gone or stuck; gives the flows they were subscribed to.
+    fn sweep(&mut self) -> Vec<FlowId> {
+        let mut flows = Vec::new();
+        self.clients.retain(|client| {
+            if client.is_lost() {
+                flows.extend_from_slice(&client.flows);
+            }
+            !client.is_lost()
+        });
+        flows
+    }
+
+    /// Ends all streams.
+    pub(crate) fn close(&mut self) {
+        self.clients.clear();
+    }
+}
+
+/// The latest events, for a browser that has just come. It may be told some of them again; they are numbered.
+pub(crate) fn latest_events(book: &Book) -> Bytes {
+    let base = TimeBase::of(book);
+    let newest = book.log_after(0).next_back().map_or(0, |logged| logged.number);
+    let mut data = String::from("{\"skipped\":0,\"events\":[");
+    encode::list(&mut data, book.log_after(newest.saturating_sub(OTHER_EVENTS as u64)), |out, logged| {
+        encode::event(out, base, logged);
+    });
+    data.push_str("]}");
+    message("events", &data)
+}
+
+/// Fine buckets of the flows that are looked at, and events.
+pub(crate) fn tell_chart(shared: &Shared) {
+    let (event, wanted, flows) = {
+        let mut hub = lock(&shared.hub);
+        let gone = hub.sweep();
+        shared.with_feed(|feed| feed.unsubscribe(&gone));
+        let flows: HashSet<FlowId> = hub.clients.iter().flat_map(|c| c.flows.iter().copied()).collect();
+        (hub.event, !hub.clients.is_empty(), flows)
+    };
+    if !wanted {
+        return;
+    }
+    let (base, now_ns, min_rtts, events) = {
+        let book = lock(&shared.book);
+        let min_rtts: HashMap<FlowId, u32> =
+            flows.iter().filter_map(|id| Some((*id, book.row(*id)?.last.snapshot.min_rtt_us))).collect();
+        let events: Vec<Logged> = book.log_after(event).copied().collect();
+        (TimeBase::of(&book), book.now_ns(), min_rtts, events)
+    };
+    let taken = shared.with_feed(|feed| feed.take_finished(now_ns.saturating_sub(SETTLE_NS)));
+    let mut buckets: HashMap<FlowId, (String, u64)> = HashMap::new();
+    let overflown: HashSet<FlowId> = taken.iter().filter(|(_, _, over)| *over).map(|(id, ..)| *id).collect();
+    for (id, list, _) in &taken {
+        let mut out = format!("\"{id}\":");
+        encode::buckets(&mut out, base, list, min_rtts.get(id).copied().unwrap_or(u32::MAX));
+        buckets.insert(*id, (out, list.len() as u64));
+    }
+    let encoded: Vec<String> = events
+        .iter()
+        .map(|logged| {
+            let mut out = String::new();
+            encode::event(&mut out, base, logged);
+            out
+        })
+        .collect();
+
+    let mut hub = lock(&shared.hub);
+    if now_ns < hub.now_ns {
+        // Time went back: the book was filled anew.
+        hub.reset();
+    }
+    hub.now_ns = now_ns;
+    // What fell out of the book's list before it could be told is skipped too.
+    let missed = events.first().map_or(0, |first| first.number - 1 - event.min(first.number - 1));
+    hub.event = events.last().map_or(hub.event, |last| last.number);
+    let now = base.us(now_ns);
+    let epoch = hub.epoch;
+    let mut lost = 0;
+    for client in &mut hub.clients {
+        client.gap |= client.flows.iter().any(|id| overflown.contains(id));
+        if client.gap && client.send(message("gap", "{}")) {
+            client.gap = false;
+        }
+        let mut data = format!("{{\"now\":{now},\"epoch\":{epoch},\"flows\":{{");
+        let own = || client.flows.iter().filter_map(|id| buckets.get(id));
+        encode::list(&mut data, own(), |out, (text, _)| out.push_str(text));
+        let records: u64 = own().map(|(_, n)| n).sum();
+        data.push_str("}}");
+        if !client.send(message("chart", &data)) {
+            lost += records;
+            client.gap = true;
+        }
+        if events.is_empty() {
+            continue;
+        }
+        let is_own = |logged: &Logged| client.flows.contains(&logged.event.flow);
+        let others = events.iter().filter(|e| !is_own(e)).count();
+        let mut skip = others.saturating_sub(OTHER_EVENTS);
+        let skipped = skip as u64 + missed;
+        let mut data = format!("{{\"skipped\":{skipped},\"events\":[");
+        let mut told = 0;
+        let chosen = events.iter().zip(&encoded).filter(|(logged, _)| {
+            let keep = is_own(logged) || skip == 0;
+            if !keep {
+                skip -= 1;
+            }
+            told += u64::from(keep);
+            keep
+        });
+        encode::list(&mut data, chosen, |out, (_, text)| out.push_str(text));
+        data.push_str("]}");
+        if !client.send(message("events", &data)) {
+            lost += told;
+            client.gap = true;
+        }
+    }
+    hub.face_lost += lost;
+}
+
+/// The rows that changed; all of them for browsers that are new or missed some.
+pub(crate) fn tell_rows(shared: &Shared) {
+    // Not under the hub's lock while the book's is held: whoever fills the book may call `Page::reset`.
+    let (mut told, all_for_some, epoch) = {
+        let mut hub = lock(&shared.hub);
+        if hub.clients.is_empty() {
+            return;
+        }
+        (std::mem::take(&mut hub.told), hub.clients.iter().any(|client| client.needs_all), hub.epoch)
+    };
+    let mut part = Rows::default();
+    let mut whole = Rows::default();
+    let mut present: HashSet<FlowId> = HashSet::with_capacity(told.len());
+    let now = {
+        let book = lock(&shared.book);
+        let base = TimeBase::of(&book);
+        let mut text = String::new();
+        for row in book.rows() {
+            let id = row.flow.id;
+            present.insert(id);
+            text.clear();
+            encode::row(&mut text, base, row, book.now_ns());
+            let former = told.get(&id);
+            if former.is_none_or(|(flow, _)| !Arc::ptr_eq(flow, &row.flow)) {
+                part.flow(|out| encode::flow(out, base, &row.flow, row.first_ns));
+            }
+            if former.is_none_or(|(flow, old)| *old != text || !Arc::ptr_eq(flow, &row.flow)) {
+                part.row(&text);
+                told.insert(id, (row.flow.clone(), text.clone()));
+            }
+            if all_for_some {
+                whole.flow(|out| encode::flow(out, base, &row.flow, row.first_ns));
+                whole.row(&text);
+                comma(&mut whole.sparks);
+                encode::spark(&mut whole.sparks, row);
+            }
+        }
+        base.us(book.now_ns())
+    };
+    told.retain(|id, _| {
+        let here = present.contains(id);
+        if !here {
+            comma(&mut part.gone);
+            let _ = write!(part.gone, "\"{id}\"");
+        }
+        here
+    });
+    let part_message = part.message(now, epoch, false);
+    let whole_message = all_for_some.then(|| whole.message(now, epoch, true));
+    let mut hub = lock(&shared.hub);
+    if hub.epoch != epoch {
+        return;
+    }
+    hub.told = told;
+    let mut lost = 0;
+    for client in &mut hub.clients {
+        let (data, records) = match (&whole_message, client.needs_all) {
+            (Some(data), true) => (data, whole.count),
+            // Came after all was gathered: next turn.
+            (None, true) => continue,
+            _ => (&part_message, part.count),
+        };
+        client.needs_all = !client.send(data.clone());
+        if client.needs_all {
+            lost += records;
+        }
+    }
+    hub.face_lost += lost;
+}
+
+/// A message of rows in the making.
+#[derive(Default)]
+struct Rows {
+    flows: String,
+    rows: String,
+    gone: String,
+    sparks: String,
+    count: u64,
+}
+
+impl Rows {
+    fn flow(&mut self, write: impl FnOnce(&mut String)) {
+        comma(&mut self.flows);
+        write(&mut self.flows);
+    }
+
+    fn row(&mut self, text: &str) {
+        comma(&mut self.rows);
+        self.rows.push_str(text);
+        self.count += 1;
+    }
+
+    fn message(&self, now: i64, epoch: u64, all: bool) -> Bytes {
+        let Rows { flows, rows, gone, sparks, .. } = self;
+        let data = format!(
+            "{{\"now\":{now},\"epoch\":{epoch},\"all\":{all},\"flows\":[{flows}],\"rows\":[{rows}],\
+             \"gone\":[{gone}],\"sparks\":{{{sparks}}}}}"
+        );
+        message("rows", &data)
+    }
+}
+
+fn comma(out: &mut String) {
+    if !out.is_empty() {
+        out.push(',');
+    }
+}
+
+/// Account, settings, replay.
+pub(crate) fn tell_status(shared: &Shared) {
+    if lock(&shared.hub).clients.is_empty() {
+        return;
+    }
+    let replay = shared.control.replay();
+    let (epoch, face_lost, browsers) = {
+        let hub = lock(&shared.hub);
+        (hub.epoch, hub.face_lost, hub.len())
+    };
+    let data = message("status", &encode::status(&lock(&shared.book), replay, epoch, face_lost, browsers));
+    for client in &mut lock(&shared.hub).clients {
+        client.send(data.clone());
+    }
+}

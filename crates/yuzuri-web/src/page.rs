@@ -1,0 +1,84 @@
+//! What the page looks at: the book, the fine feed, and the browsers that look.
+
+use crate::feed::Feed;
+use crate::hub::Hub;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use yuzuri_trace::Item;
+use yuzuri_view::{Book, Control};
+
+/// The live page of one book. Cheap to clone; all clones are the same page.
+#[derive(Clone)]
+pub struct Page {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) book: Arc<Mutex<Book>>,
+    pub(crate) control: Arc<dyn Control>,
+    pub(crate) hub: Mutex<Hub>,
+    feed: Mutex<Feed>,
+    /// Whether anybody is subscribed to a flow, so that [`Page::ingest`] costs nothing when nobody is.
+    wanted: AtomicBool,
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Page").field("browsers", &self.browsers()).finish_non_exhaustive()
+    }
+}
+
+/// A lock whose holder cannot leave it half changed; a panic elsewhere must not silence the page.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Page {
+    /// A page over a book that somebody else fills.
+    pub fn new(book: Arc<Mutex<Book>>, control: Arc<dyn Control>) -> Page {
+        Page {
+            shared: Arc::new(Shared {
+                book,
+                control,
+                hub: Mutex::new(Hub::default()),
+                feed: Mutex::new(Feed::default()),
+                wanted: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Takes in the items that were just applied to the book, for the finest view of those flows that somebody
+    /// looks at. Without a browser this is a single load. Call it without holding the book's lock.
+    pub fn ingest(&self, items: &[Item]) {
+        if self.shared.wanted.load(Ordering::Relaxed) {
+            lock(&self.shared.feed).push(items);
+        }
+    }
+
+    /// Tells every browser to forget what it has and to ask anew. Call it once the book has been filled anew (a
+    /// replay's seek).
+    pub fn reset(&self) {
+        lock(&self.shared.feed).clear_levels();
+        lock(&self.shared.hub).reset();
+    }
+
+    /// How many browsers look on.
+    pub fn browsers(&self) -> usize {
+        lock(&self.shared.hub).len()
+    }
+
+    /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
+    /// Nothing else is touched by that: the book and recordings have them.
+    pub fn face_lost(&self) -> u64 {
+        lock(&self.shared.hub).face_lost()
+    }
+}
+
+impl Shared {
+    pub(crate) fn with_feed<T>(&self, action: impl FnOnce(&mut Feed) -> T) -> T {
+        let mut feed = lock(&self.feed);
+        let out = action(&mut feed);
+        self.wanted.store(!feed.is_empty(), Ordering::Relaxed);
+        out
+    }
+}

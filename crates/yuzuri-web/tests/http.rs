@@ -1,0 +1,533 @@
+//! The server over real sockets: who gets in, what is answered to rubbish, what a browser is told.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use yuzuri_trace::{
+    CaState, Density, Event, Filter, Flow, FlowId, Item, Kind, Marks, Owner, Place, Reason, Session,
+    Snapshot, Source,
+};
+use yuzuri_view::{Book, Limits};
+use yuzuri_web::{Control, NoControl, Options, Page, Refused, ServeError, Server, serve};
+
+struct House {
+    book: Arc<Mutex<Book>>,
+    page: Page,
+    server: Option<Server>,
+    addr: SocketAddr,
+}
+
+fn session() -> Arc<Session> {
+    Arc::new(Session {
+        yuzuri: "0.1.0".into(),
+        host: "host".into(),
+        kernel: "6.1".into(),
+        machine: "x86_64".into(),
+        source: Source::Sampled,
+        density: Density::default(),
+        filter: String::new(),
+        hooks: vec![],
+        started_unix_ns: 1_700_000_000_000_000_000,
+        started_mono_ns: 5_000_000_000,
+    })
+}
+
+fn house_with(control: Arc<dyn Control>) -> House {
+    let book = Arc::new(Mutex::new(Book::new(session(), Limits::default())));
+    let page = Page::new(book.clone(), control);
+    let server = serve(Options::new(([127, 0, 0, 1], 0).into()), page.clone()).unwrap();
+    House { book, page, addr: server.addr(), server: Some(server) }
+}
+
+fn house() -> House {
+    house_with(Arc::new(NoControl))
+}
+
+impl House {
+    fn feed(&self, items: &[Item]) {
+        let mut book = self.book.lock().unwrap();
+        items.iter().for_each(|item| book.apply(item));
+        drop(book);
+        self.page.ingest(items);
+    }
+
+    /// Sends bytes and reads until the other end closes.
+    fn raw(&self, bytes: &[u8]) -> String {
+        self.exchange(bytes, false)
+    }
+
+    /// The same; `and_leave` says with a FIN that no more will come (the server then need not wait for the rest of
+    /// an unfinished request).
+    fn exchange(&self, bytes: &[u8], and_leave: bool) -> String {
+        let mut stream = TcpStream::connect(self.addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // The server may have answered and closed before all of it is written.
+        let _ = stream.write_all(bytes);
+        if and_leave {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+    }
+
+    fn post(&self, path: &str, body: &str) -> String {
+        self.raw(
+            format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+        )
+    }
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0)
+}
+
+/// The error of a refusal: one line of JSON.
+fn error(answer: &str) -> String {
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    assert!(!body.contains('\n'), "{body}");
+    let value: serde_json::Value = serde_json::from_str(body).unwrap();
+    value["error"].as_str().unwrap().to_string()
+}
+
+fn sample(id: u64, ms: u64, cwnd: u32) -> Item {
+    let snapshot = Snapshot {
+        cwnd,
+        ssthresh: Snapshot::SSTHRESH_INFINITE,
+        srtt_us: 20_000,
+        min_rtt_us: 18_000,
+        bytes_acked: ms * 1250,
+        pacing_rate_bps: u64::MAX,
+        ..Snapshot::default()
+    };
+    let mono_ns = 5_000_000_000 + ms * 1_000_000;
+    Item::Event(Event { mono_ns, flow: FlowId(id), snapshot, ..Event::default() })
+}
+
+fn flow(id: u64, name: &str) -> Item {
+    Item::Flow(Arc::new(Flow {
+        id: FlowId(id),
+        local: "10.0.0.1:40000".parse().unwrap(),
+        remote: "[2001:db8::1]:443".parse().unwrap(),
+        owner: Some(Owner { pid: 7, name: name.into() }),
+        congestion_control: "cubic".into(),
+        ..Flow::default()
+    }))
+}
+
+/// A browser's stream of events.
+struct Stream {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Stream {
+    fn open(house: &House, flows: &str) -> Stream {
+        let mut stream = TcpStream::connect(house.addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        write!(stream, "GET /api/live?flows={flows} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        Stream { stream, text: String::new() }
+    }
+
+    /// Reads on until `found` finds something in what has come, for at most ten seconds.
+    fn until<T>(&mut self, mut found: impl FnMut(&[(String, serde_json::Value)]) -> Option<T>) -> T {
+        let start = Instant::now();
+        let mut buffer = [0u8; 65536];
+        while start.elapsed() < Duration::from_secs(10) {
+            if let Ok(n) = self.stream.read(&mut buffer) {
+                assert!(n > 0, "the stream ended: {}", self.text);
+                self.text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+            }
+            let messages: Vec<(String, serde_json::Value)> = self
+                .text
+                .split("event: ")
+                .skip(1)
+                .filter(|message| message.contains("\n\n"))
+                .filter_map(|message| {
+                    let (name, rest) = message.split_once("\ndata: ")?;
+                    Some((name.to_string(), serde_json::from_str(rest.split("\n\n").next()?).ok()?))
+                })
+                .collect();
+            if let Some(value) = found(&messages) {
+                return value;
+            }
+        }
+        panic!("not told within ten seconds; so far: {}", self.text);
+    }
+}
+
+fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}: not within 30 seconds");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_page_comes_whole_packed_and_guarded() {
+    let house = house();
+    let page = house.get("/");
+    assert_eq!(status(&page), 200);
+    let lower = page.to_lowercase();
+    for part in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "x-content-type-options: nosniff",
+        "etag: \"",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(lower.contains(part), "{part} in {page}");
+    }
+    assert!(!lower.contains("unsafe-inline") && page.contains("<title>Yuzuri"));
+    let packed = house.raw(
+        b"GET /app.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: br, gzip\r\nConnection: close\r\n\r\n",
+    );
+    assert!(packed.to_lowercase().contains("content-encoding: gzip"));
+    let tag = page
+        .lines()
+        .find(|l| l.to_lowercase().starts_with("etag"))
+        .unwrap()
+        .split_once(' ')
+        .unwrap()
+        .1
+        .to_string();
+    let again = house.raw(
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: {tag}\r\nConnection: close\r\n\r\n")
+            .as_bytes(),
+    );
+    assert_eq!(status(&again), 304);
+    assert!(house.get("/api/session").to_lowercase().contains("cache-control: no-store"));
+}
+
+#[test]
+fn strangers_are_turned_away() {
+    let house = house();
+    let ask = |head: &str| house.raw(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes());
+    assert_eq!(status(&ask("GET / HTTP/1.1\r\nHost: rebound.example")), 403);
+    assert_eq!(status(&ask("GET / HTTP/1.1\r\nAccept: */*")), 400);
+    assert_eq!(
+        status(&ask("GET /api/session HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site")),
+        403
+    );
+    let post =
+        "POST /api/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Type: application/json";
+    assert_eq!(status(&ask(&format!("{post}\r\nOrigin: http://evil.example"))), 403);
+    assert_eq!(
+        status(&ask(
+            "POST /api/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Type: text/plain"
+        )),
+        415
+    );
+}
+
+#[test]
+fn where_it_listens_wider_every_route_needs_the_token() {
+    let book = Arc::new(Mutex::new(Book::new(session(), Limits::default())));
+    let page = Page::new(book.clone(), Arc::new(NoControl));
+    let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
+    let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));
+    let url = server.url();
+    let token = url.split_once("token=").unwrap().1.to_string();
+    assert_eq!(token.len(), 32);
+    let house = House { book, page, addr, server: Some(server) };
+    for path in ["/", "/app.js", "/api/session", "/api/live", "/api/flows/1/history", "/nowhere", "/?token=0"]
+    {
+        let answer = house.get(path);
+        assert_eq!(status(&answer), 401, "{path}");
+        assert!(!answer.contains(&token));
+    }
+    let first = house.get(&format!("/?token={token}"));
+    assert_eq!(status(&first), 200);
+    let cookie = first
+        .lines()
+        .find_map(|l| l.to_lowercase().starts_with("set-cookie:").then(|| l[11..].trim().to_string()))
+        .unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+    let pair = cookie.split(';').next().unwrap();
+    let second = house.raw(
+        format!("GET /api/session HTTP/1.1\r\nHost: box.lan\r\nCookie: {pair}\r\nConnection: close\r\n\r\n")
+            .as_bytes(),
+    );
+    assert_eq!(status(&second), 200);
+}
+
+#[test]
+fn rubbish_is_refused_in_one_line() {
+    let house = house();
+    for (path, expected) in [
+        ("/nowhere", 404),
+        ("/../../etc/passwd", 404),
+        ("/%2e%2e/Cargo.toml", 404),
+        ("/api/flows/zz/history", 400),
+        ("/api/flows/11111111111111111/history", 400),
+        ("/api/flows/%00/history", 400),
+        ("/api/flows/1/history", 404),
+        ("/api/live?flows=x", 400),
+        ("/api/live?flows=1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,10,11", 400),
+        ("/api/filter", 405),
+    ] {
+        let answer = house.get(path);
+        assert_eq!(status(&answer), expected, "{path}: {answer}");
+        assert!(!error(&answer).is_empty());
+    }
+    house.feed(&[flow(1, "a"), sample(1, 1, 10)]);
+    for query in ["from=a", "points=0", "points=5000", "from=9&to=1", "from=99999999999999999999", "to=%ff"] {
+        assert_eq!(status(&house.get(&format!("/api/flows/1/history?{query}"))), 400, "{query}");
+    }
+    assert_eq!(
+        status(&house.get("/api/flows/1/history?from=-9223372036854775808&to=9223372036854775807")),
+        200
+    );
+    for (path, body, expected) in [
+        ("/api/filter", "", 400),
+        ("/api/filter", "{", 400),
+        ("/api/filter", "[]", 400),
+        ("/api/filter", r#"{"filter":1}"#, 400),
+        ("/api/filter", r#"{"filter":"prot:80"}"#, 400),
+        ("/api/filter", r#"{"filter":"","more":1}"#, 400),
+        ("/api/filter", r#"{"filter":""}"#, 409),
+        ("/api/density", r#"{"interval_us":-1}"#, 400),
+        ("/api/density", r#"{"interval_us":1e300}"#, 400),
+        ("/api/density", r#"{"interval_us":1000}"#, 409),
+        ("/api/replay", "{}", 400),
+        ("/api/replay", r#"{"speed":0}"#, 400),
+        ("/api/replay", r#"{"paused":true}"#, 409),
+        ("/api/live", r#"{"client":"nobody","flows":[]}"#, 404),
+        ("/api/session", "{}", 405),
+        ("/", "{}", 405),
+    ] {
+        let answer = house.post(path, body);
+        assert_eq!(status(&answer), expected, "{path} {body}: {answer}");
+        assert!(!error(&answer).is_empty());
+    }
+    assert!(error(&house.post("/api/filter", r#"{"filter":"prot:80"}"#)).contains("prot:80"));
+    assert_eq!(status(&house.post("/api/filter", &"x".repeat(20_000))), 413);
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(40_000));
+    assert!((400..500).contains(&status(&house.raw(long.as_bytes()))));
+    let many: String = (0..200).map(|n| format!("X-{n}: 1\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n");
+    assert!((400..500).contains(&status(&house.raw(many.as_bytes()))));
+    assert_eq!(status(&house.get("/api/session")), 200);
+}
+
+fn fuzzed() -> &'static House {
+    static HOUSE: std::sync::OnceLock<House> = std::sync::OnceLock::new();
+    HOUSE.get_or_init(house)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Whatever bytes come, the server answers with a refusal or closes, and goes on serving.
+    #[test]
+    fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let house = fuzzed();
+        let answer = house.exchange(&bytes, true);
+        prop_assert!(answer.is_empty() || (400..500).contains(&status(&answer)), "{}", answer);
+        prop_assert_eq!(status(&house.get("/api/session")), 200);
+    }
+
+    #[test]
+    fn any_path_and_query_is_answered(path in "/[!-~]{0,80}", query in "[!-~]{0,80}") {
+        let house = fuzzed();
+        for text in [format!("{path}?{query}"), format!("/api/flows/{path}"), format!("/api/flows/1/history?{query}")] {
+            let text = text.replace('#', "");
+            let answer = house.get(&text);
+            prop_assert!([200, 400, 404, 405].contains(&status(&answer)), "{} {}", text, answer);
+        }
+    }
+
+    #[test]
+    fn any_body_is_answered(body in "\\PC{0,200}", which in 0usize..4) {
+        let house = fuzzed();
+        let answer = house.post(["/api/filter", "/api/density", "/api/replay", "/api/live"][which], &body);
+        prop_assert!((400..500).contains(&status(&answer)), "{}", answer);
+        prop_assert!(!error(&answer).is_empty());
+    }
+
+    #[test]
+    fn any_filter_is_judged(text in "\\PC{0,80}") {
+        let house = fuzzed();
+        let body = serde_json::json!({ "filter": text }).to_string();
+        let expected = if text.parse::<Filter>().is_ok() { 409 } else { 400 };
+        prop_assert_eq!(status(&house.post("/api/filter", &body)), expected);
+    }
+}
+
+#[test]
+fn a_browser_is_told_rows_then_changes_buckets_and_events() {
+    let house = house();
+    house.feed(&[flow(0x2a, "curl \"<b>\""), sample(0x2a, 1, 10)]);
+    let mut stream = Stream::open(&house, "2a");
+    let row =
+        stream.until(|m| m.iter().find(|(n, v)| n == "rows" && v["all"] == true).map(|(_, v)| v.clone()));
+    assert_eq!(row["flows"][0]["process"], "curl \"<b>\"");
+    assert_eq!(row["flows"][0]["remote"], "[2001:db8::1]:443");
+    assert_eq!(row["rows"][0][0], "2a");
+    assert_eq!(row["rows"][0][3], 10);
+    assert_eq!(row["rows"][0][4], 0, "no ssthresh yet");
+    assert_eq!(row["rows"][0][18], 0, "unlimited pacing");
+    wait("subscribed", || house.page.browsers() == 1);
+    // A window that falls and comes back within a pixel must not vanish.
+    let items: Vec<Item> = (2..400).map(|ms| sample(0x2a, ms, if ms == 101 { 3 } else { 50 })).collect();
+    house.feed(&items);
+    let recovery = Event {
+        mono_ns: 5_401_000_000,
+        flow: FlowId(0x2a),
+        kind: Kind::State,
+        reason: Reason::FastRetransmit,
+        place: Place::named("tcp_enter_recovery"),
+        ca_state: CaState::Recovery,
+        ca_before: CaState::Disorder,
+        marks: Marks::SACK,
+        snapshot: Snapshot { cwnd: 50, ..Snapshot::default() },
+        ..Event::default()
+    };
+    house.feed(&[Item::Event(recovery), sample(0x2a, 420, 50), sample(0x2a, 440, 50)]);
+    let buckets = stream.until(|m| {
+        let all: Vec<f64> = m
+            .iter()
+            .filter(|(n, _)| n == "chart")
+            .flat_map(|(_, v)| v["flows"]["2a"].as_array().cloned().unwrap_or_default())
+            .filter_map(|v| v.as_f64())
+            .collect();
+        (all.len() >= 19 * 95).then_some(all)
+    });
+    assert_eq!(buckets.len() % 19, 0);
+    let smallest = buckets.chunks(19).map(|b| b[3] as u32).min();
+    assert_eq!(smallest, Some(3), "the dip is in the buckets");
+    assert!(buckets.chunks(19).any(|b| b[3] == 3.0 && b[4] == 50.0));
+    assert!(buckets.chunks(19).skip(1).all(|b| b[10] == 18_000.0 || b[10] == 0.0));
+    let event = stream.until(|m| {
+        m.iter()
+            .find(|(n, v)| n == "events" && v["events"][0].is_array())
+            .map(|(_, v)| v["events"][0].clone())
+    });
+    assert_eq!(
+        event,
+        serde_json::json!([1, 401_000, "2a", 1, 4, "tcp_enter_recovery", 3, 1, 2, 50, 0, 0, 0])
+    );
+    let changed = stream.until(|m| {
+        m.iter()
+            .rev()
+            .find(|(n, v)| n == "rows" && v["all"] == false && v["rows"][0][3] == 50)
+            .map(|(_, v)| v.clone())
+    });
+    assert_eq!(changed["flows"].as_array().unwrap().len(), 0, "who it is was told before");
+    // Another choice without another stream.
+    let client = stream.until(|m| {
+        m.iter().find(|(n, _)| n == "hello").map(|(_, v)| v["client"].as_str().unwrap().to_string())
+    });
+    assert_eq!(status(&house.post("/api/live", &format!(r#"{{"client":"{client}","flows":["2b"]}}"#))), 200);
+    house.feed(&[sample(0x2b, 500, 9), sample(0x2b, 600, 9)]);
+    stream.until(|m| m.iter().any(|(n, v)| n == "chart" && v["flows"]["2b"].is_array()).then_some(()));
+    drop(stream);
+    wait("the browser is gone", || house.page.browsers() == 0);
+}
+
+#[test]
+fn history_tells_the_extremes_as_json_and_csv() {
+    let house = house();
+    let items: Vec<Item> = (0..5000).map(|ms| sample(1, ms, if ms == 777 { 999 } else { 20 })).collect();
+    house.feed(&items);
+    let answer = house.get("/api/flows/1/history?points=10");
+    let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let numbers: Vec<f64> = body["buckets"].as_array().unwrap().iter().filter_map(|v| v.as_f64()).collect();
+    assert!(numbers.len() <= 11 * 19);
+    assert!(numbers.chunks(19).any(|b| b[4] == 999.0));
+    assert_eq!(numbers.chunks(19).map(|b| b[2]).sum::<f64>(), 5000.0);
+    let csv = house.get("/api/flows/1/history.csv?points=4000");
+    assert!(csv.contains("text/csv") && csv.contains("start_us,last_us,events,cwnd_min"));
+    assert!(csv.lines().any(|line| line.split(',').nth(4) == Some("999")));
+}
+
+#[test]
+fn a_wish_reaches_the_control_and_its_refusal_comes_back() {
+    struct Picky(Mutex<Vec<String>>);
+    impl Control for Picky {
+        fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
+            if filter.netns.is_empty() {
+                self.0.lock().unwrap().push(filter.to_string());
+                return Ok(());
+            }
+            Err(Refused::Failed("no such namespace: see `ip netns`".into()))
+        }
+        fn set_density(&self, _: Density) -> Result<(), Refused> {
+            panic!("the control's own fault");
+        }
+    }
+    let picky = Arc::new(Picky(Mutex::default()));
+    let house = house_with(picky.clone());
+    assert_eq!(status(&house.post("/api/filter", r#"{"filter":"port:443"}"#)), 200);
+    assert_eq!(*picky.0.lock().unwrap(), ["port:443"]);
+    let refused = house.post("/api/filter", r#"{"filter":"netns:x"}"#);
+    assert_eq!((status(&refused), error(&refused).as_str()), (422, "no such namespace: see `ip netns`"));
+    assert_eq!(status(&house.post("/api/density", r#"{"interval_us":0}"#)), 500);
+    assert_eq!(status(&house.get("/api/session")), 200);
+}
+
+#[test]
+fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
+    let house = house();
+    let flows: Vec<Item> = (1..=400).map(|id| flow(id, "p")).collect();
+    house.feed(&flows);
+    let mut streams: Vec<Stream> = (0..32).map(|_| Stream::open(&house, "")).collect();
+    wait("32 browsers", || house.page.browsers() == 32);
+    let refused = house.get("/api/live");
+    assert_eq!(status(&refused), 503);
+    assert!(error(&refused).contains("close one"));
+    // None but the last reads on; rows of 400 flows fill the others' queues and sockets.
+    let mut reader = streams.pop().unwrap();
+    let start = Instant::now();
+    let mut ms = 0;
+    while house.page.face_lost() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing was skipped");
+        ms += 1;
+        let items: Vec<Item> = (1..=400).map(|id| sample(id, ms, ms as u32)).collect();
+        house.feed(&items);
+        reader.text.clear();
+        reader.until(|m| m.iter().any(|(n, _)| n == "rows").then_some(()));
+    }
+    assert!(reader.text.contains("event: "));
+    drop(streams);
+}
+
+#[test]
+fn a_busy_port_is_named_with_what_to_do() {
+    let house = house();
+    let page = Page::new(house.book.clone(), Arc::new(NoControl));
+    let refused = serve(Options::new(house.addr), page).unwrap_err();
+    assert!(matches!(refused, ServeError::Busy { .. }));
+    let text = refused.to_string();
+    assert!(
+        text.contains(&format!("port {} is in use", house.addr.port())) && text.contains("ss -ltnp"),
+        "{text}"
+    );
+}
+
+#[test]
+fn stopping_ends_streams_and_frees_the_port() {
+    let mut house = house();
+    let mut stream = Stream::open(&house, "");
+    stream.until(|m| m.iter().any(|(n, _)| n == "hello").then_some(()));
+    let start = Instant::now();
+    house.server.take().unwrap().stop();
+    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(TcpStream::connect(house.addr).is_err());
+    let mut rest = Vec::new();
+    stream.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.stream.read_to_end(&mut rest).unwrap();
+    let page = Page::new(house.book.clone(), Arc::new(NoControl));
+    wait("the port is free", || serve(Options::new(house.addr), page.clone()).is_ok());
+}

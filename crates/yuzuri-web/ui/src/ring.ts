@@ -1,0 +1,206 @@
+// What a flow did, in four rings of buckets of growing width. All memory is taken at once and never grows.
+import { B, E, STRIDE, type EventData } from "./wire";
+
+/** Buckets of one width, the newest overwriting the oldest. */
+export class Ring {
+  readonly data: Float64Array;
+  private first = 0;
+  count = 0;
+
+  constructor(readonly width: number, readonly most: number) {
+    this.data = new Float64Array(most * STRIDE);
+  }
+
+  clear(): void {
+    this.first = 0;
+    this.count = 0;
+  }
+
+  /** Where in `data` the n-th oldest bucket begins. */
+  at(n: number): number {
+    return ((this.first + n) % this.most) * STRIDE;
+  }
+
+  /** Start of the oldest bucket; Infinity when empty. */
+  get oldest(): number {
+    return this.count === 0 ? Infinity : this.data[this.at(0) + B.START];
+  }
+
+  /** Adds the bucket at `from[at]`, into the last one where it belongs to the same stretch or is older. */
+  push(from: ArrayLike<number>, at: number): void {
+    const start = Math.floor(from[at + B.START] / this.width) * this.width;
+    if (this.count > 0) {
+      const last = this.at(this.count - 1);
+      if (start <= this.data[last + B.START]) {
+        merge(this.data, last, from, at);
+        return;
+      }
+    }
+    if (this.count === this.most) {
+      this.first = (this.first + 1) % this.most;
+      this.count -= 1;
+    }
+    const to = this.at(this.count);
+    this.count += 1;
+    for (let n = 0; n < STRIDE; n += 1) this.data[to + n] = from[at + n];
+    this.data[to + B.START] = start;
+  }
+
+  /** The number of buckets that start at or before `time`. */
+  upTo(time: number): number {
+    let low = 0;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.data[this.at(middle) + B.START] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number): void {
+  into[i + B.EVENTS] += from[j + B.EVENTS];
+  into[i + B.CWND_MIN] = Math.min(into[i + B.CWND_MIN], from[j + B.CWND_MIN]);
+  into[i + B.CWND_MAX] = Math.max(into[i + B.CWND_MAX], from[j + B.CWND_MAX]);
+  if (from[j + B.SRTT] > 0) {
+    if (into[i + B.SRTT] > 0) {
+      into[i + B.SRTT_MIN] = Math.min(into[i + B.SRTT_MIN], from[j + B.SRTT_MIN]);
+      into[i + B.SRTT_MAX] = Math.max(into[i + B.SRTT_MAX], from[j + B.SRTT_MAX]);
+    } else {
+      into[i + B.SRTT_MIN] = from[j + B.SRTT_MIN];
+      into[i + B.SRTT_MAX] = from[j + B.SRTT_MAX];
+    }
+  }
+  into[i + B.IN_FLIGHT] = Math.max(into[i + B.IN_FLIGHT], from[j + B.IN_FLIGHT]);
+  into[i + B.ACKED] = Math.max(into[i + B.ACKED], from[j + B.ACKED]);
+  into[i + B.RECEIVED] = Math.max(into[i + B.RECEIVED], from[j + B.RECEIVED]);
+  into[i + B.STATES] |= from[j + B.STATES];
+  into[i + B.MARKS] |= from[j + B.MARKS];
+  into[i + B.KINDS] |= from[j + B.KINDS];
+  into[i + B.RETRANSMITS] += from[j + B.RETRANSMITS];
+  if (from[j + B.LAST] >= into[i + B.LAST]) {
+    into[i + B.LAST] = from[j + B.LAST];
+    into[i + B.CWND] = from[j + B.CWND];
+    into[i + B.SSTHRESH] = from[j + B.SSTHRESH];
+    if (from[j + B.SRTT] > 0) into[i + B.SRTT] = from[j + B.SRTT];
+    if (from[j + B.MIN_RTT] > 0) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
+    into[i + B.STATE] = from[j + B.STATE];
+  }
+}
+
+/** Width in microseconds and number: 16 s at 4 ms, 2 min at 32 ms, 9 min at 256 ms, 70 min at 2 s. */
+const LEVELS: readonly [number, number][] = [[4_000, 4096], [32_000, 4096], [256_000, 2048], [2_048_000, 2048]];
+const MOST_EVENTS = 4000;
+
+/** A piece of one ring: buckets `from` to `to` (exclusive). */
+export interface Piece {
+  ring: Ring;
+  from: number;
+  to: number;
+}
+
+/** All that is known of a flow's past. */
+export class Store {
+  readonly levels = LEVELS.map(([width, most]) => new Ring(width, most));
+  /** Notable events, oldest first. */
+  events: EventData[] = [];
+  /** From when on `events` is whole. */
+  eventsFrom = Infinity;
+  /** Whether the server's history has been taken in. */
+  filled = false;
+  private early: number[][] = [];
+
+  clear(): void {
+    for (const level of this.levels) level.clear();
+    this.events = [];
+    this.eventsFrom = Infinity;
+    this.filled = false;
+    this.early = [];
+  }
+
+  /** Takes in what is new. Until the history is there it waits. */
+  push(buckets: number[]): void {
+    if (!this.filled) {
+      // Bounded: the history comes within seconds or is asked for again.
+      if (this.early.length < 600) this.early.push(buckets);
+      return;
+    }
+    for (let at = 0; at < buckets.length; at += STRIDE) {
+      for (const level of this.levels) level.push(buckets, at);
+    }
+  }
+
+  /** Takes in the past: per level (coarser than the first) the server's buckets, and the time up to which they go. */
+  fill(past: { buckets: number[]; now: number }[]): void {
+    const early = this.early;
+    for (const level of this.levels) level.clear();
+    past.forEach(({ buckets, now }, n) => {
+      const level = this.levels[n + 1];
+      for (let at = 0; at < buckets.length; at += STRIDE) level.push(buckets, at);
+      for (const list of early) {
+        for (let at = 0; at < list.length; at += STRIDE) {
+          if (list[at + B.LAST] > now) level.push(list, at);
+        }
+      }
+    });
+    for (const list of early) {
+      for (let at = 0; at < list.length; at += STRIDE) this.levels[0].push(list, at);
+    }
+    this.early = [];
+    this.filled = true;
+  }
+
+  addEvents(events: EventData[]): void {
+    for (const event of events) {
+      const last = this.events[this.events.length - 1];
+      if (last !== undefined && event[E.NUMBER] <= last[E.NUMBER]) continue;
+      this.events.push(event);
+    }
+    if (this.events.length > MOST_EVENTS * 1.25) {
+      this.events = this.events.slice(-MOST_EVENTS);
+      this.eventsFrom = this.events[0][E.TIME];
+    }
+  }
+
+  /**
+   * The buckets between two times, from the coarsest level that is no wider than `width`; where that one does not
+   * reach back, from coarser ones. The last bucket before `from` is included: what it says holds on.
+   */
+  pieces(from: number, to: number, width: number): Piece[] {
+    let best = 0;
+    this.levels.forEach((level, n) => {
+      if (level.width <= width * 1.25) best = n;
+    });
+    const pieces: Piece[] = [];
+    let end = to;
+    for (let n = best; n < this.levels.length && end > from; n += 1) {
+      const ring = this.levels[n];
+      // What the finer level covers is left to it, also where a wide bucket reaches into it.
+      let last = ring.upTo(end);
+      while (last > 0 && end < to && ring.data[ring.at(last - 1) + B.START] + ring.width > end) last -= 1;
+      const first = Math.max(ring.upTo(from) - 1, 0);
+      if (last > first) pieces.unshift({ ring, from: first, to: last });
+      end = Math.min(end, ring.oldest);
+    }
+    return pieces;
+  }
+
+  /** The bucket that tells what held at `time`, as ring and place in its data. */
+  lookup(time: number): { data: Float64Array; at: number; width: number } | undefined {
+    for (const ring of this.levels) {
+      const n = ring.upTo(time);
+      if (n > 0) return { data: ring.data, at: ring.at(n - 1), width: ring.width };
+    }
+    return undefined;
+  }
+
+  /** Time of the latest bucket; 0 when there is none. */
+  get latest(): number {
+    let latest = 0;
+    for (const ring of this.levels) {
+      if (ring.count > 0) latest = Math.max(latest, ring.data[ring.at(ring.count - 1) + B.LAST]);
+    }
+    return latest;
+  }
+}

@@ -1,0 +1,211 @@
+// From buckets to what a chart of so many pixels can show. Extremes are kept: each pixel has two points.
+import { B } from "./wire";
+import type { Store } from "./ring";
+
+/** A stretch of time in pixels. Pixels are aligned to multiples of their width, so that nothing flickers as it moves. */
+export interface Grid {
+  /** Time of the first pixel's left edge, microseconds. */
+  start: number;
+  /** Width of a pixel, microseconds. */
+  pixel: number;
+  pixels: number;
+}
+
+export function grid(from: number, to: number, pixels: number): Grid {
+  const pixel = Math.max((to - from) / Math.max(pixels, 1), 1);
+  const first = Math.floor(from / pixel);
+  return { start: first * pixel, pixel, pixels: Math.ceil(to / pixel) - first + 1 };
+}
+
+type Values = (number | null)[];
+
+/** Two points per pixel and quantity; null where nothing is known. */
+export class Columns {
+  cwnd: Values = [];
+  ssthresh: Values = [];
+  rate: Values = [];
+  srtt: Values = [];
+  srttMin: Values = [];
+  srttMax: Values = [];
+  minRtt: Values = [];
+  /** Per pixel: the gravest state, 255 where nothing is known. */
+  state = new Uint8Array(0);
+  marks = new Uint16Array(0);
+  kinds = new Uint16Array(0);
+  /** Largest values. */
+  most = { cwnd: 0, ssthresh: 0, rate: 0, rtt: 0 };
+  private times = new Float64Array(0);
+  private bytes = new Float64Array(0);
+  /** What one window can bring at once: a counter that grew by more while nothing was recorded did not stand still. */
+  private bursts = new Float64Array(0);
+
+  private reset(pixels: number): void {
+    for (const list of [this.cwnd, this.ssthresh, this.rate, this.srtt, this.srttMin, this.srttMax, this.minRtt]) {
+      list.length = pixels * 2;
+      list.fill(null);
+    }
+    if (this.state.length !== pixels) {
+      this.state = new Uint8Array(pixels);
+      this.marks = new Uint16Array(pixels);
+      this.kinds = new Uint16Array(pixels);
+    }
+    this.state.fill(255);
+    this.marks.fill(0);
+    this.kinds.fill(0);
+    this.most = { cwnd: 0, ssthresh: 0, rate: 0, rtt: 0 };
+  }
+
+  /**
+   * Fills the columns. `end` is the time after which nothing is known (now, or when the flow was closed),
+   * `received` says which counter of bytes the throughput is taken from.
+   */
+  fill(store: Store, g: Grid, end: number, received: boolean, srttUs: number, mss = 1448): void {
+    this.reset(g.pixels);
+    const to = g.start + g.pixels * g.pixel;
+    const counter = received ? B.RECEIVED : B.ACKED;
+    // Looked back further than the widest smoothing, for the throughput at the left edge.
+    const window = smoothing(g.pixel, srttUs);
+    const pieces = store.pieces(g.start - window * 2, Math.min(to, end), g.pixel);
+    let total = 0;
+    for (const piece of pieces) total += piece.to - piece.from;
+    if (this.times.length < total) {
+      this.times = new Float64Array(total * 2);
+      this.bytes = new Float64Array(total * 2);
+      this.bursts = new Float64Array(total * 2);
+    }
+    let count = 0;
+    let wide = 0;
+    let previous = -1;
+    let [cwnd, ssthresh, srtt, minRtt, state] = [-1, 0, 0, 0, 255];
+    const hold = (upTo: number): void => {
+      for (let p = Math.max(previous + 1, 0); p < upTo && p < g.pixels; p += 1) {
+        this.put(p, cwnd, cwnd, ssthresh, srtt, srtt, srtt, minRtt);
+        this.state[p] = state;
+      }
+    };
+    for (const { ring, from, to: until } of pieces) {
+      wide = Math.max(wide, ring.width);
+      const data = ring.data;
+      for (let n = from; n < until; n += 1) {
+        const i = ring.at(n);
+        const last = data[i + B.LAST];
+        if (last > end && count > 0) break;
+        this.times[count] = last;
+        this.bytes[count] = data[i + counter];
+        this.bursts[count] = 2 * data[i + B.CWND_MAX] * mss;
+        count += 1;
+        const p = Math.floor((last - g.start) / g.pixel);
+        if (p >= g.pixels) break;
+        if (p >= 0) {
+          if (p > previous) {
+            if (cwnd >= 0) hold(p);
+            this.begin(p, data, i);
+          } else {
+            this.join(p, data, i);
+          }
+          this.state[p] = gravest(this.state[p], data[i + B.STATES]);
+          this.marks[p] |= data[i + B.MARKS];
+          this.kinds[p] |= data[i + B.KINDS];
+          previous = Math.max(p, previous);
+        }
+        cwnd = data[i + B.CWND];
+        ssthresh = data[i + B.SSTHRESH];
+        if (data[i + B.SRTT] > 0) srtt = data[i + B.SRTT];
+        if (data[i + B.MIN_RTT] > 0) minRtt = data[i + B.MIN_RTT];
+        state = data[i + B.STATE];
+      }
+    }
+    if (cwnd >= 0) hold(Math.floor((Math.min(end, to) - g.start) / g.pixel) + 1);
+    this.rates(g, count, Math.max(window, wide > g.pixel ? 2 * wide : 0), Math.min(end, to));
+    this.order(g.pixels);
+  }
+
+  private put(p: number, min: number, max: number, ssthresh: number, srtt: number, srttMin: number, srttMax: number, minRtt: number): void {
+    const a = p * 2;
+    this.cwnd[a] = min;
+    this.cwnd[a + 1] = max;
+    this.most.cwnd = Math.max(this.most.cwnd, max);
+    this.ssthresh[a] = this.ssthresh[a + 1] = ssthresh > 0 ? ssthresh : null;
+    if (ssthresh > 0) this.most.ssthresh = Math.max(this.most.ssthresh, ssthresh);
+    if (srtt > 0) {
+      this.srtt[a] = this.srtt[a + 1] = srtt;
+      this.srttMin[a] = this.srttMin[a + 1] = srttMin;
+      this.srttMax[a] = this.srttMax[a + 1] = srttMax;
+      this.most.rtt = Math.max(this.most.rtt, srttMax);
+    }
+    if (minRtt > 0) this.minRtt[a] = this.minRtt[a + 1] = minRtt;
+  }
+
+  private begin(p: number, data: Float64Array, i: number): void {
+    this.put(p, data[i + B.CWND_MIN], data[i + B.CWND_MAX], data[i + B.SSTHRESH], data[i + B.SRTT], data[i + B.SRTT_MIN], data[i + B.SRTT_MAX], data[i + B.MIN_RTT]);
+  }
+
+  private join(p: number, data: Float64Array, i: number): void {
+    const a = p * 2;
+    const low = Math.min(this.cwnd[a] ?? Infinity, data[i + B.CWND_MIN]);
+    const high = Math.max(this.cwnd[a + 1] ?? 0, data[i + B.CWND_MAX]);
+    const srttMin = data[i + B.SRTT] > 0 ? Math.min(this.srttMin[a] ?? Infinity, data[i + B.SRTT_MIN]) : 0;
+    const srttMax = Math.max(this.srttMax[a] ?? 0, data[i + B.SRTT_MAX]);
+    this.put(p, low, high, data[i + B.SSTHRESH], data[i + B.SRTT], srttMin, srttMax, data[i + B.MIN_RTT]);
+  }
+
+  /** The trailing mean of the counter over `window`, at the right edge of each pixel. */
+  private rates(g: Grid, count: number, window: number, end: number): void {
+    if (count === 0) return;
+    const { times, bytes, bursts } = this;
+    let late = 0;
+    let early = 0;
+    // The counter at a time, between two records in proportion, unless they lie far apart because it stood still
+    // (and not because records were lost: then it has grown by more than a window could bring at once).
+    const value = (time: number, n: number): number => {
+      const next = n + 1;
+      if (next >= count || times[next] <= times[n]) return bytes[n];
+      if (times[next] - times[n] > 2 * window && bytes[next] - bytes[n] <= bursts[n]) return bytes[n];
+      return bytes[n] + ((bytes[next] - bytes[n]) * (time - times[n])) / (times[next] - times[n]);
+    };
+    for (let p = 0; p < g.pixels; p += 1) {
+      const time = Math.min(g.start + (p + 1) * g.pixel, end);
+      if (g.start + p * g.pixel > end) break;
+      while (late + 1 < count && times[late + 1] <= time) late += 1;
+      if (times[late] > time) continue;
+      let span = window;
+      let base: number;
+      if (time - window < times[0]) {
+        span = time - times[0];
+        if (span < Math.min(50_000, window)) continue;
+        base = bytes[0];
+      } else {
+        while (early + 1 < count && times[early + 1] <= time - window) early += 1;
+        base = value(time - window, early);
+      }
+      const rate = (Math.max(value(time, late) - base, 0) * 8e6) / span;
+      this.rate[p * 2] = this.rate[p * 2 + 1] = rate;
+      this.most.rate = Math.max(this.most.rate, rate);
+    }
+  }
+
+  /** Within a pixel the lower and upper end are drawn in the order that makes the shorter line from before. */
+  private order(pixels: number): void {
+    let before: number | null = null;
+    for (let p = 0; p < pixels; p += 1) {
+      const low = this.cwnd[p * 2];
+      const high = this.cwnd[p * 2 + 1];
+      if (low === null || high === null) continue;
+      if (before !== null && high !== low && Math.abs(before - high) < Math.abs(before - low)) {
+        this.cwnd[p * 2] = high;
+        this.cwnd[p * 2 + 1] = low;
+      }
+      before = this.cwnd[p * 2 + 1];
+    }
+  }
+}
+
+/** What throughput is averaged over, microseconds: a pixel, an RTT, 50 ms, whichever is longest. */
+export function smoothing(pixelUs: number, srttUs: number): number {
+  return Math.max(pixelUs, srttUs, 50_000);
+}
+
+function gravest(now: number, bits: number): number {
+  const state = bits === 0 ? 0 : 31 - Math.clz32(bits);
+  return now === 255 ? state : Math.max(now, state);
+}

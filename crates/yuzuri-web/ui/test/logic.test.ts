@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Ring, Store } from "../src/ring";
+import { B, STRIDE } from "../src/wire";
+import { Columns, grid, smoothing } from "../src/thin";
+import { clock, elapsed, rate, roundUp, timeUs } from "../src/format";
+import { csvOf } from "../src/export";
+
+function bucket(start: number, last: number, cwnd: [number, number, number], acked = 0, more: Partial<Record<keyof typeof B, number>> = {}): number[] {
+  const b = new Array<number>(STRIDE).fill(0);
+  b[B.START] = start;
+  b[B.LAST] = last;
+  b[B.EVENTS] = 1;
+  [b[B.CWND_MIN], b[B.CWND_MAX], b[B.CWND]] = cwnd;
+  b[B.ACKED] = acked;
+  b[B.STATES] = 1;
+  for (const [name, value] of Object.entries(more)) b[B[name as keyof typeof B]] = value;
+  return b;
+}
+
+/** A store that knows `count` buckets of 4 ms with 1250 bytes per ms: 10 Mbps. */
+function steady(count: number, dip = -1): Store {
+  const store = new Store();
+  store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  for (let n = 0; n < count; n += 1) {
+    const last = n * 4000 + 3999;
+    store.push(bucket(n * 4000, last, n === dip ? [2, 50, 50] : [50, 50, 50], Math.round(last * 1.25), { SRTT: 20000, SRTT_MIN: 20000, SRTT_MAX: 20000 }));
+  }
+  return store;
+}
+
+test("a ring never grows and keeps the newest", () => {
+  const ring = new Ring(10, 4);
+  for (let n = 0; n < 100; n += 1) ring.push(bucket(n * 10, n * 10 + 5, [n, n, n]), 0);
+  assert.equal(ring.count, 4);
+  assert.equal(ring.data.length, 4 * STRIDE);
+  assert.equal(ring.oldest, 960);
+  assert.equal(ring.upTo(975), 2);
+  assert.equal(ring.upTo(0), 0);
+});
+
+test("buckets of one stretch are joined with their extremes, also when they come late", () => {
+  const ring = new Ring(100, 4);
+  ring.push(bucket(0, 40, [5, 9, 7], 10), 0);
+  ring.push(bucket(40, 90, [2, 6, 4], 20, { MARKS: 2, STATES: 8, STATE: 3 }), 0);
+  ring.push(bucket(10, 20, [1, 3, 3], 5), 0);
+  assert.equal(ring.count, 1);
+  const d = (place: number): number => ring.data[ring.at(0) + place];
+  assert.deepEqual([d(B.CWND_MIN), d(B.CWND_MAX), d(B.CWND), d(B.ACKED), d(B.MARKS), d(B.STATES), d(B.STATE), d(B.EVENTS)], [1, 9, 4, 20, 2, 9, 3, 3]);
+});
+
+test("a dip of one bucket is seen at every zoom", () => {
+  const store = steady(3000, 1234);
+  for (const pixels of [10, 100, 1000, 4000]) {
+    const columns = new Columns();
+    const g = grid(0, 12e6, pixels);
+    columns.fill(store, g, 12e6, false, 20000);
+    const known = columns.cwnd.filter((v): v is number => v !== null);
+    assert.equal(Math.min(...known), 2, `${pixels} pixels`);
+    assert.equal(columns.most.cwnd, 50);
+  }
+});
+
+test("throughput is the growth of the counter", () => {
+  const store = steady(3000);
+  for (const [from, to, pixels] of [[0, 12e6, 800], [4e6, 5e6, 800], [6e6, 6.05e6, 800]]) {
+    const columns = new Columns();
+    columns.fill(store, grid(from, to, pixels), 12e6, false, 20000);
+    const known = columns.rate.slice(200, -4).filter((v): v is number => v !== null);
+    assert.ok(known.length > 1000, `${known.length}`);
+    for (const value of known) assert.ok(Math.abs(value / 10e6 - 1) < 0.02, `${value} between ${from} and ${to}`);
+  }
+});
+
+test("a flow that falls silent falls to zero and holds its window", () => {
+  const store = steady(500);
+  const columns = new Columns();
+  columns.fill(store, grid(0, 4e6, 400), 4e6, false, 20000);
+  const [rateLast, cwndLast] = [columns.rate[700], columns.cwnd[700]];
+  assert.equal(rateLast, 0);
+  assert.equal(cwndLast, 50);
+  // After the end nothing is claimed.
+  columns.fill(store, grid(0, 4e6, 400), 2e6, false, 20000);
+  assert.equal(columns.cwnd[700], null);
+  assert.equal(columns.state[350], 255);
+});
+
+test("where records were lost the throughput is the mean, not nothing and then a spike", () => {
+  const store = steady(500);
+  for (let n = 750; n < 1000; n += 1) {
+    const last = n * 4000 + 3999;
+    store.push(bucket(n * 4000, last, [50, 50, 50], Math.round(last * 1.25)));
+  }
+  const columns = new Columns();
+  columns.fill(store, grid(0, 4e6, 400), 4e6, false, 20000);
+  const known = columns.rate.slice(100, 780).filter((v): v is number => v !== null);
+  assert.ok(known.every((v) => Math.abs(v / 10e6 - 1) < 0.02), `${Math.min(...known)} to ${Math.max(...known)}`);
+});
+
+test("states and marks survive thinning, the gravest wins", () => {
+  const store = steady(100);
+  store.push(bucket(400_000, 401_000, [10, 10, 10], 600_000, { STATES: 0b01001, STATE: 0, MARKS: 4, KINDS: 2 }));
+  store.push(bucket(404_000, 405_000, [10, 10, 10], 600_000, { STATES: 0b00011, STATE: 0 }));
+  const columns = new Columns();
+  columns.fill(store, grid(0, 1e6, 10), 1e6, false, 20000);
+  assert.equal(columns.state[4], 3);
+  assert.equal(columns.marks[4] & 4, 4);
+  assert.equal(columns.kinds[4] & 2, 2);
+});
+
+test("what is older than the fine rings comes from coarser ones, without overlap", () => {
+  const store = steady(60_000);
+  const pieces = store.pieces(0, 240e6, 1000);
+  assert.ok(pieces.length >= 2);
+  let before = -1;
+  let events = 0;
+  for (const { ring, from, to } of pieces) {
+    for (let n = from; n < to; n += 1) {
+      const start = ring.data[ring.at(n) + B.START];
+      assert.ok(start > before);
+      before = start;
+      events += ring.data[ring.at(n) + B.EVENTS];
+    }
+  }
+  // At the seams at most one wide bucket is left out or counted twice.
+  assert.ok(Math.abs(events - 60_000) <= 2 * 512, `${events}`);
+});
+
+test("the past and what came meanwhile are joined without a gap", () => {
+  const store = new Store();
+  store.push(bucket(96_000, 97_000, [7, 7, 7], 1));
+  store.push(bucket(128_000, 129_000, [8, 8, 8], 2));
+  store.fill([{ buckets: [...bucket(0, 5000, [5, 5, 5]), ...bucket(96_000, 97_500, [6, 7, 7])], now: 100_000 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  const ring = store.levels[1];
+  assert.equal(ring.count, 3);
+  assert.equal(ring.data[ring.at(1) + B.EVENTS], 1);
+  const found = store.lookup(97_000);
+  assert.equal(found?.data[found.at + B.CWND], 7);
+});
+
+test("the CSV has the data and cannot smuggle formulas", () => {
+  const store = steady(100);
+  const text = csvOf([{ id: "a", name: "n", store, receives: false, srttUs: 20000, mss: 1448, end: 1e9, local: "=cmd()", remote: "b,c" }], { from: 0, to: 4e5 }, 1000, 1e15);
+  const lines = text.trim().split("\n");
+  assert.equal(lines.length, 101);
+  assert.ok(lines[0].startsWith("time_unix_us,since_start_us"));
+  assert.ok(lines[50].includes(`,a,'=cmd(),"b,c",50,50,50,`));
+  assert.equal(lines[90].split(",").length - 1, lines[0].split(",").length);
+});
+
+test("quantities read as in the other faces", () => {
+  assert.deepEqual([rate(0), rate(950_400), rate(999_600), rate(12_345_678)], ["0 bps", "950 kbps", "1.00 Mbps", "12.3 Mbps"]);
+  assert.deepEqual([timeUs(123), timeUs(1_200_000)], ["0.12 ms", "1.20 s"]);
+  assert.deepEqual([elapsed(61_500_000, 1), elapsed(3_600e6, 0), elapsed(-500_000, 1)], ["1:01.5", "1:00:00", "-0:00.5"]);
+  assert.match(clock(1_700_000_000_123_456, 3), /^\d\d:\d\d:20\.123$/);
+  assert.deepEqual([roundUp(0), roundUp(97), roundUp(101), roundUp(1)], [1, 100, 120, 1]);
+  assert.equal(smoothing(10, 20_000), 50_000);
+});
