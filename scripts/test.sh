@@ -18,10 +18,6 @@ scripts/lint.sh
 step "Rust: unit, property, integration and documentation tests"
 cargo test --workspace --locked --quiet
 
-step "command, from outside"
-cargo build --release --locked --quiet -p yuzuri
-cargo test --release --locked --quiet -p yuzuri --test command -- --include-ignored
-
 step "recordings in pandas, Polars and DuckDB"
 scripts/python.sh
 cargo build --locked --quiet -p yuzuri-trace --example recording_writer
@@ -31,6 +27,7 @@ step "page in Chromium"
 scripts/page-test.sh
 
 step "demo, by itself"
+cargo build --release --locked --quiet -p yuzuri
 DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh
 
 namespaces_after=$(ip netns list 2>/dev/null | wc -l)

@@ -19,6 +19,8 @@ pub struct Bucket {
     pub ssthresh: u32,
     /// srtt, microseconds: smallest, largest, last; 0 where unmeasured.
     pub srtt_us: (u32, u32, u32),
+    /// Last minimum RTT that the kernel held, microseconds; `u32::MAX` where unmeasured.
+    pub min_rtt_us: u32,
     /// Largest number of segments in flight.
     pub in_flight: u32,
     /// Counter of acknowledged bytes at the end.
@@ -47,6 +49,7 @@ impl Bucket {
             cwnd: (s.cwnd, s.cwnd, s.cwnd),
             ssthresh: s.ssthresh,
             srtt_us: (s.srtt_us, s.srtt_us, s.srtt_us),
+            min_rtt_us: s.min_rtt_us,
             in_flight: s.in_flight(),
             bytes_acked: s.bytes_acked,
             bytes_received: s.bytes_received,
@@ -69,6 +72,7 @@ impl Bucket {
             (a, (0, ..)) => a,
             (a, b) => (a.0.min(b.0), a.1.max(b.1), b.2),
         };
+        self.min_rtt_us = later.min_rtt_us;
         self.in_flight = self.in_flight.max(later.in_flight);
         self.bytes_acked = self.bytes_acked.max(later.bytes_acked);
         self.bytes_received = self.bytes_received.max(later.bytes_received);

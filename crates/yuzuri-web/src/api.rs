@@ -267,7 +267,7 @@ async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> An
     let epoch = lock(&app.shared.hub).epoch();
     let text = window(&app, &id, &uri, |base, book, row, from, to, points| {
         let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(book.now_ns()));
-        encode::buckets(&mut out, base, &row.history.window(from, to, points), u32::MAX);
+        encode::buckets(&mut out, base, &row.history.window(from, to, points));
         out.push_str(",\"events\":[");
         let own = book
             .log_after(0)

@@ -135,9 +135,8 @@ pub(crate) fn list<T>(
     }
 }
 
-/// Buckets, one after the other in a flat array; `min_rtt_us` (of the latest record) is theirs where they are new,
-/// 0 where it is not known what it was then.
-pub(crate) fn buckets(out: &mut String, base: TimeBase, buckets: &[Bucket], min_rtt_us: u32) {
+/// Buckets, one after the other in a flat array.
+pub(crate) fn buckets(out: &mut String, base: TimeBase, buckets: &[Bucket]) {
     out.push('[');
     list(out, buckets.iter(), |out, b| {
         let _ = write!(
@@ -153,7 +152,7 @@ pub(crate) fn buckets(out: &mut String, base: TimeBase, buckets: &[Bucket], min_
             b.srtt_us.0,
             b.srtt_us.1,
             b.srtt_us.2,
-            measured(min_rtt_us),
+            measured(b.min_rtt_us),
             b.in_flight,
             b.bytes_acked,
             b.bytes_received,

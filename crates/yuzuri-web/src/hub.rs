@@ -119,29 +119,26 @@ pub(crate) fn latest_events(book: &Book) -> Bytes {
 
 /// Fine buckets of the flows that are looked at, and events.
 pub(crate) fn tell_chart(shared: &Shared) {
-    let (event, wanted, flows) = {
+    let (event, wanted) = {
         let mut hub = lock(&shared.hub);
         let gone = hub.sweep();
         shared.with_feed(|feed| feed.unsubscribe(&gone));
-        let flows: HashSet<FlowId> = hub.clients.iter().flat_map(|c| c.flows.iter().copied()).collect();
-        (hub.event, !hub.clients.is_empty(), flows)
+        (hub.event, !hub.clients.is_empty())
     };
     if !wanted {
         return;
     }
-    let (base, now_ns, min_rtts, events) = {
+    let (base, now_ns, events) = {
         let book = lock(&shared.book);
-        let min_rtts: HashMap<FlowId, u32> =
-            flows.iter().filter_map(|id| Some((*id, book.row(*id)?.last.snapshot.min_rtt_us))).collect();
         let events: Vec<Logged> = book.log_after(event).copied().collect();
-        (TimeBase::of(&book), book.now_ns(), min_rtts, events)
+        (TimeBase::of(&book), book.now_ns(), events)
     };
     let taken = shared.with_feed(|feed| feed.take_finished(now_ns.saturating_sub(SETTLE_NS)));
     let mut buckets: HashMap<FlowId, (String, u64)> = HashMap::new();
     let overflown: HashSet<FlowId> = taken.iter().filter(|(_, _, over)| *over).map(|(id, ..)| *id).collect();
     for (id, list, _) in &taken {
         let mut out = format!("\"{id}\":");
-        encode::buckets(&mut out, base, list, min_rtts.get(id).copied().unwrap_or(u32::MAX));
+        encode::buckets(&mut out, base, list);
         buckets.insert(*id, (out, list.len() as u64));
     }
     let encoded: Vec<String> = events

@@ -200,9 +200,12 @@ export class Columns {
   }
 }
 
-/** What throughput is averaged over, microseconds: a pixel, an RTT, 50 ms, whichever is longest. */
+/**
+ * What throughput is averaged over, microseconds: a pixel, two RTTs (within one, ACKs come in bursts), 100 ms,
+ * whichever is longest.
+ */
 export function smoothing(pixelUs: number, srttUs: number): number {
-  return Math.max(pixelUs, srttUs, 50_000);
+  return Math.max(pixelUs, 2 * srttUs, 100_000);
 }
 
 function gravest(now: number, bits: number): number {

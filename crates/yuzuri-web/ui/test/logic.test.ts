@@ -154,5 +154,5 @@ test("quantities read as in the other faces", () => {
   assert.deepEqual([elapsed(61_500_000, 1), elapsed(3_600e6, 0), elapsed(-500_000, 1)], ["1:01.5", "1:00:00", "-0:00.5"]);
   assert.match(clock(1_700_000_000_123_456, 3), /^\d\d:\d\d:20\.123$/);
   assert.deepEqual([roundUp(0), roundUp(97), roundUp(101), roundUp(1)], [1, 100, 120, 1]);
-  assert.equal(smoothing(10, 20_000), 50_000);
+  assert.equal(smoothing(10, 20_000), 100_000);
 });

@@ -1,0 +1,78 @@
+//! CPU time, to the nanosecond: the kernel's account of what ran, not the samples of its tick.
+
+use anyhow::Context;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
+
+/// CPU time that a process has used so far with all its threads, user and kernel, nanoseconds. Interrupts and the
+/// network's soft interrupts count for whom they interrupt, or for the thread that `Softirqs` watches.
+pub fn process_ns(pid: u32) -> anyhow::Result<u64> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid as i32))
+        .with_context(|| format!("finding the CPU clock of process {pid}"))?;
+    now_ns(clock)
+}
+
+/// CPU time of this process so far, nanoseconds.
+pub fn own_ns() -> anyhow::Result<u64> {
+    now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time of this thread so far, nanoseconds.
+pub fn thread_ns() -> anyhow::Result<u64> {
+    now_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn now_ns(clock: ClockId) -> anyhow::Result<u64> {
+    let time = clock.now().with_context(|| format!("reading CPU clock {clock}"))?;
+    Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// The kernel's threads that take over soft interrupts when there are many.
+pub struct Softirqs(Vec<u32>);
+
+impl Softirqs {
+    /// Finds them.
+    pub fn find() -> Softirqs {
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        Softirqs(
+            pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+                .filter(|pid| {
+                    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                        .is_ok_and(|name| name.starts_with("ksoftirqd/"))
+                })
+                .collect(),
+        )
+    }
+
+    /// Their CPU time so far, nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.0.iter().filter_map(|pid| process_ns(*pid).ok()).sum()
+    }
+}
+
+/// Keeps the calling thread on one CPU (modulo those that there are).
+pub fn pin(cpu: usize) -> anyhow::Result<()> {
+    let count = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let mut set = nix::sched::CpuSet::new();
+    set.set(cpu % count).with_context(|| format!("choosing CPU {cpu}"))?;
+    nix::sched::sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("pinning to CPU {cpu}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn work_shows_on_every_clock_and_sleep_on_none() {
+        let (own, thread, process) =
+            (own_ns().unwrap(), thread_ns().unwrap(), process_ns(std::process::id()).unwrap());
+        let until = thread + 20_000_000;
+        while thread_ns().unwrap() < until {}
+        assert!(own_ns().unwrap() - own >= 19_000_000);
+        assert!(process_ns(std::process::id()).unwrap() - process >= 19_000_000);
+        let before = thread_ns().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(thread_ns().unwrap() - before < 10_000_000);
+    }
+}

@@ -1,0 +1,257 @@
+//! Efficiency: bits moved per second of CPU, with somebody watching, as a part of without.
+
+use crate::cpu::{self, Softirqs};
+use crate::figure::{Figure, Section, Target};
+use crate::load::{Load, LoadArgs};
+use crate::observers::{Agent, Bpftrace, poll_ss};
+use crate::tidy::Stop;
+use crate::{Paths, Scale};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_testnet::{Net, Side};
+
+/// Who watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watcher {
+    Default,
+    EveryAck,
+    DefaultRecording,
+    EveryAckRecording,
+    Bpftrace,
+    Ss(u32),
+}
+
+impl Watcher {
+    const ALL: [Watcher; 7] = [
+        Watcher::Default,
+        Watcher::EveryAck,
+        Watcher::DefaultRecording,
+        Watcher::EveryAckRecording,
+        Watcher::Bpftrace,
+        Watcher::Ss(10),
+        Watcher::Ss(100),
+    ];
+
+    fn name(self) -> String {
+        match self {
+            Watcher::Default => "yuzuri, default density".into(),
+            Watcher::EveryAck => "yuzuri, every ACK".into(),
+            Watcher::DefaultRecording => "yuzuri, default density, recording".into(),
+            Watcher::EveryAckRecording => "yuzuri, every ACK, recording".into(),
+            Watcher::Bpftrace => "bpftrace printing tcp:tcp_probe".into(),
+            Watcher::Ss(hz) => format!("ss -tin at {hz} Hz"),
+        }
+    }
+
+    fn target(self) -> Option<Target> {
+        match self {
+            Watcher::Default => Some(Target::AtLeast(0.98)),
+            Watcher::EveryAck => Some(Target::AtLeast(0.95)),
+            _ => None,
+        }
+    }
+}
+
+/// The traffic's CPU; who watches runs where the scheduler puts it.
+const TRAFFIC_CPU: usize = 0;
+
+/// One kind of traffic.
+struct Setting {
+    name: &'static str,
+    from: Side,
+    into: Side,
+    to: std::net::IpAddr,
+}
+
+/// Measures.
+pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
+    let mut section = Section::new(
+        "Efficiency: bits moved per CPU-second, as a part of that without a watcher",
+        "4 bulk flows (cubic), both ends on one CPU. Each run with a watcher stands between two without, and its \
+         figure is its bits per CPU-second over the mean of theirs. CPU time is that of the traffic's process, of the \
+         watcher with all its children, and of the kernel's threads for soft interrupts, by the scheduler's account in \
+         nanoseconds; the machine's total is not taken, because others' work would be in it. The command runs as \
+         `watch --quiet`; recordings and the output of bpftrace and ss go to files in memory. ss watches the senders, \
+         the others both ends.",
+    );
+    let net = Net::new().map_err(anyhow::Error::msg)?;
+    let settings = [
+        Setting { name: "veth, MTU 1500, no offloads", from: Side::A, into: Side::B, to: net.v4(Side::B) },
+        Setting { name: "loopback, GSO", from: Side::A, into: Side::A, to: [127, 0, 0, 1].into() },
+    ];
+    for (at, setting) in settings.iter().enumerate() {
+        // The targets are for packets as a wire has them.
+        measure(&mut section, &net, setting, at == 0, paths, scale, stop)?;
+    }
+    Ok(section)
+}
+
+/// Waits until a process uses less than 3 % of a CPU for 200 ms, at most 3 s.
+fn settled(pid: u32) -> anyhow::Result<()> {
+    let step = Duration::from_millis(200);
+    for _ in 0..15 {
+        let before = cpu::process_ns(pid)?;
+        std::thread::sleep(step);
+        if u128::from(cpu::process_ns(pid)? - before) < step.as_nanos() * 3 / 100 {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("process {pid} does not come to rest although nothing moves")
+}
+
+/// Bits per second of CPU.
+fn bits_per_cpu_s(bytes: u64, cpu_ns: u64) -> f64 {
+    bytes as f64 * 8e9 / cpu_ns as f64
+}
+
+fn measure(
+    section: &mut Section,
+    net: &Net,
+    setting: &Setting,
+    must: bool,
+    paths: &Paths,
+    scale: Scale,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let softirqs = Softirqs::find();
+    let mut load = Load::start(&LoadArgs {
+        from: net.name(setting.from).to_owned(),
+        into: net.name(setting.into).to_owned(),
+        to: setting.to,
+        flows: 4,
+        mss: None,
+        cpu: Some(TRAFFIC_CPU),
+    })?;
+    let warm = load.move_bytes(200_000_000)?;
+    let warm = load.move_bytes(warm.bytes)?;
+    let bytes = (warm.bytes as f64 * 350e6 / warm.wall_ns as f64).clamp(50e6, 4e9) as u64;
+    let mut run = Run { net, setting, softirqs: &softirqs, bytes, paths };
+    let rounds = scale.of(7, 2);
+    let mut ratios = vec![Vec::new(); Watcher::ALL.len()];
+    let (mut lost, mut alone, mut gone) = (vec![Vec::new(); Watcher::ALL.len()], Vec::new(), Vec::new());
+    let mut before = run.alone(&mut load)?;
+    for round in 0..rounds {
+        eprintln!("efficiency: {}, round {} of {rounds}", setting.name, round + 1);
+        for (at, watcher) in Watcher::ALL.into_iter().enumerate() {
+            stop.check()?;
+            if gone.contains(&at) {
+                continue;
+            }
+            match run.watched(&mut load, watcher) {
+                Ok((with, lost_percent)) => {
+                    let after = run.alone(&mut load)?;
+                    ratios[at].push(with * 2.0 / (before + after));
+                    lost[at].extend(lost_percent);
+                    alone.push(after / 1e9);
+                    before = after;
+                }
+                // Other tools may be missing here; ours may not.
+                Err(error) if matches!(watcher, Watcher::Bpftrace | Watcher::Ss(_)) => {
+                    section.missing.push(format!("{}: {error:#}", watcher.name()));
+                    gone.push(at);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let name = format!("{}: nobody", setting.name);
+    section.add(Figure::of(name.as_str(), "Gbit per CPU-second", &alone), &name);
+    for (at, watcher) in Watcher::ALL.into_iter().enumerate().filter(|(at, _)| !gone.contains(at)) {
+        let name = format!("{}: {}", setting.name, watcher.name());
+        let figure = Figure::of(name.as_str(), "", &ratios[at]);
+        let target = watcher.target().filter(|_| must);
+        let figure = figure.map(|f| match target {
+            Some(target) => f.must(target),
+            None => f,
+        });
+        let note = Figure::of("", "", &lost[at]).map(|f| format!("lost {:.1} % of events", f.median));
+        section.add(figure.map(|f| f.note(note.unwrap_or_default())), &name);
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    net: &'a Net,
+    setting: &'a Setting,
+    softirqs: &'a Softirqs,
+    bytes: u64,
+    paths: &'a Paths,
+}
+
+impl Run<'_> {
+    fn alone(&mut self, load: &mut Load) -> anyhow::Result<f64> {
+        let before = self.softirqs.ns();
+        let ran = load.move_bytes(self.bytes)?;
+        Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() - before))
+    }
+
+    /// The traffic with the CPU time of process `pid` added.
+    fn beside(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<f64> {
+        let before = self.softirqs.ns() + cpu::process_ns(pid)?;
+        let ran = load.move_bytes(self.bytes)?;
+        Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() + cpu::process_ns(pid)? - before))
+    }
+
+    /// Bits per CPU-second with a watcher, and what part of the events it lost, per cent, where that is known.
+    fn watched(&mut self, load: &mut Load, watcher: Watcher) -> anyhow::Result<(f64, Option<f64>)> {
+        match watcher {
+            Watcher::Default => self.agent(load, &[]),
+            Watcher::EveryAck => self.agent(load, &["--density", "ack"]),
+            Watcher::DefaultRecording => self.recording(load, &[]),
+            Watcher::EveryAckRecording => self.recording(load, &["--density", "ack"]),
+            Watcher::Bpftrace => self.bpftrace(load),
+            Watcher::Ss(hz) => self.ss(load, hz).map(|rate| (rate, None)),
+        }
+    }
+
+    fn agent(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<(f64, Option<f64>)> {
+        let ends =
+            [self.setting.from, self.setting.into].map(|side| format!("netns:{}", self.net.name(side)));
+        let mut all = vec![ends[0].as_str(), ends[1].as_str(), "--quiet"];
+        all.extend(args);
+        let agent = Agent::start(&self.paths.yuzuri, &all)?;
+        // What it does once (reading the kernel's symbols, finding who owns the flows) is not what watching costs: it
+        // meets the flows, and is left alone until it only rests between reads.
+        load.move_bytes(self.bytes / 10)?;
+        settled(agent.pid())?;
+        let rate = self.beside(load, agent.pid())?;
+        let said = agent.finish()?;
+        Ok((rate, Some(said.lost as f64 * 100.0 / said.seen.max(1) as f64)))
+    }
+
+    fn recording(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<(f64, Option<f64>)> {
+        let folder = tempfile::tempdir_in(&self.paths.memory)?;
+        let file = folder.path().join("bench.arrows").to_string_lossy().into_owned();
+        let mut all = vec!["--record", &file];
+        all.extend(args);
+        self.agent(load, &all)
+    }
+
+    fn bpftrace(&mut self, load: &mut Load) -> anyhow::Result<(f64, Option<f64>)> {
+        let mut bpftrace = Bpftrace::start(&self.paths.memory)?;
+        let until = Instant::now() + Duration::from_secs(15);
+        while bpftrace.written() < 100_000 {
+            bpftrace.runs()?;
+            anyhow::ensure!(Instant::now() < until, "bpftrace printed nothing for 15 s");
+            load.move_bytes(self.bytes / 50)?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let rate = self.beside(load, bpftrace.pid())?;
+        let (lines, lost) = bpftrace.finish()?;
+        Ok((rate, Some(lost as f64 * 100.0 / (lines + lost).max(1) as f64)))
+    }
+
+    fn ss(&mut self, load: &mut Load, hz: u32) -> anyhow::Result<f64> {
+        let (stop, cpu_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let polling = scope.spawn(|| self.net.inside(self.setting.from, || poll_ss(hz, &stop, &cpu_ns)));
+            let before = self.softirqs.ns() + cpu_ns.load(Ordering::Relaxed);
+            let ran = load.move_bytes(self.bytes);
+            let others = self.softirqs.ns() + cpu_ns.load(Ordering::Relaxed) - before;
+            stop.store(true, Ordering::Relaxed);
+            polling.join().map_err(|_| anyhow::anyhow!("the thread that runs ss panicked"))??;
+            let ran = ran?;
+            Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + others))
+        })
+    }
+}

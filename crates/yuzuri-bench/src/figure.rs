@@ -1,0 +1,232 @@
+//! Figures: what was measured how often, its spread, and whether it reaches its target.
+
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What a figure must reach.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+    Below(f64),
+}
+
+impl Target {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            Target::AtMost(bound) => value <= bound,
+            Target::AtLeast(bound) => value >= bound,
+            Target::Below(bound) => value < bound,
+        }
+    }
+}
+
+/// One line of a table: the median of what was measured, with its spread.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    pub name: String,
+    pub unit: &'static str,
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Measurements that the median is of.
+    pub n: usize,
+    pub target: Option<Target>,
+    /// Whether the median reaches the target; none where there is no target.
+    pub pass: Option<bool>,
+    /// What the figure is beside the table's heading, where that needs saying.
+    pub note: String,
+}
+
+impl Figure {
+    /// The figure of these measurements; none where there are none.
+    pub fn of(name: impl Into<String>, unit: &'static str, values: &[f64]) -> Option<Figure> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        Some(Figure {
+            name: name.into(),
+            unit,
+            median: median(&sorted)?,
+            min: *sorted.first()?,
+            max: *sorted.last()?,
+            n: sorted.len(),
+            target: None,
+            pass: None,
+            note: String::new(),
+        })
+    }
+
+    /// With what it must reach.
+    pub fn must(mut self, target: Target) -> Figure {
+        self.target = Some(target);
+        self.pass = Some(target.holds(self.median));
+        self
+    }
+
+    /// With a remark.
+    pub fn note(mut self, note: impl Into<String>) -> Figure {
+        self.note = note.into();
+        self
+    }
+}
+
+/// The middle of sorted values; the mean of the two middle ones of an even number.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return sorted.get(half).copied();
+    }
+    Some((sorted.get(half.checked_sub(1)?)? + sorted.get(half)?) / 2.0)
+}
+
+/// What one benchmark found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Section {
+    pub title: &'static str,
+    /// How it was measured, in a few sentences.
+    pub how: String,
+    pub figures: Vec<Figure>,
+    /// What could not be measured, and why.
+    pub missing: Vec<String>,
+}
+
+impl Section {
+    /// An empty one.
+    pub fn new(title: &'static str, how: impl Into<String>) -> Section {
+        Section { title, how: how.into(), ..Default::default() }
+    }
+
+    /// Adds a figure; one without a single measurement is noted as missing.
+    pub fn add(&mut self, figure: Option<Figure>, what: &str) {
+        match figure {
+            Some(figure) => self.figures.push(figure),
+            None => self.missing.push(format!("{what}: no measurement")),
+        }
+    }
+
+    /// Figures that miss their targets.
+    pub fn missed(&self) -> usize {
+        self.figures.iter().filter(|f| f.pass == Some(false)).count()
+    }
+
+    /// The section as a text table.
+    pub fn table(&self) -> String {
+        let mut rows = vec![["", "median", "min", "max", "n", "target", ""].map(String::from).to_vec()];
+        for f in &self.figures {
+            let target = match f.target {
+                None => String::new(),
+                Some(Target::AtMost(bound)) => format!("<= {}", number(bound)),
+                Some(Target::AtLeast(bound)) => format!(">= {}", number(bound)),
+                Some(Target::Below(bound)) => format!("< {}", number(bound)),
+            };
+            let pass = match f.pass {
+                None => "",
+                Some(true) => "pass",
+                Some(false) => "MISS",
+            };
+            rows.push(vec![
+                if f.unit.is_empty() { f.name.clone() } else { format!("{}, {}", f.name, f.unit) },
+                number(f.median),
+                number(f.min),
+                number(f.max),
+                f.n.to_string(),
+                target,
+                if f.note.is_empty() { pass.to_owned() } else { format!("{pass:4}  {}", f.note) },
+            ]);
+        }
+        let widths: Vec<usize> =
+            (0..7).map(|i| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0)).collect();
+        let mut text = format!("\n{}\n{}\n\n", self.title, wrapped(&self.how, 110));
+        for row in &rows {
+            let _ = write!(text, "  {:<width$}", row[0], width = widths[0]);
+            for (cell, width) in row[1..6].iter().zip(&widths[1..6]) {
+                let _ = write!(text, "  {cell:>width$}");
+            }
+            let _ = writeln!(text, "  {}", row[6].trim_end());
+            while text.ends_with(" \n") {
+                text.truncate(text.len() - 2);
+                text.push('\n');
+            }
+        }
+        for missing in &self.missing {
+            let _ = writeln!(text, "  not measured: {missing}");
+        }
+        text
+    }
+}
+
+/// Four digits that mean something, thousands apart.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
+    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |w| ("-", w));
+    let mut grouped = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(c);
+    }
+    match rest {
+        Some(rest) => format!("{sign}{grouped}.{rest}"),
+        None => format!("{sign}{grouped}"),
+    }
+}
+
+/// Lines of at most `width` characters, broken between words.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let fits =
+            |line: &String| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width;
+        if let Some(line) = lines.last_mut().filter(|line| fits(line)) {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+            continue;
+        }
+        lines.push(word.to_owned());
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn medians_and_targets() {
+        let odd = Figure::of("x", "ns", &[3.0, 1.0, 2.0]).unwrap().must(Target::AtMost(2.0));
+        assert_eq!((odd.median, odd.min, odd.max, odd.n, odd.pass), (2.0, 1.0, 3.0, 3, Some(true)));
+        let even = Figure::of("x", "ns", &[4.0, 1.0]).unwrap().must(Target::Below(2.5));
+        assert_eq!((even.median, even.pass), (2.5, Some(false)));
+        assert!(Figure::of("x", "ns", &[f64::NAN]).is_none());
+        assert!(Figure::of("x", "ns", &[]).is_none());
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(number(1234567.4), "1,234,567");
+        assert_eq!(number(0.98765), "0.988");
+        assert_eq!(number(-12.34), "-12.3");
+        assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn a_missed_target_shows() {
+        let mut section = Section::new("Title", "How.");
+        section.add(Figure::of("cost", "ns", &[151.0]).map(|f| f.must(Target::AtMost(150.0))), "cost");
+        section.add(Figure::of("empty", "ns", &[]), "empty");
+        assert_eq!(section.missed(), 1);
+        let table = section.table();
+        assert!(table.contains("MISS") && table.contains("empty: no measurement"), "{table}");
+    }
+}

@@ -1,0 +1,201 @@
+//! More ACKs than two cores can send: pure ACKs that fit established connections are put into the receiving side of
+//! the network stack, as a network card would deliver them. From there on everything is real: lookup of the socket,
+//! `tcp_rcv_established`, the tracepoint, the monitor.
+
+use crate::cpu;
+use crate::programs::Passing;
+use anyhow::{Context, ensure};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+use yuzuri_testnet::{Net, Side};
+
+/// Idle connections from A to B, and for each a frame that B's end takes for an ACK from A.
+pub struct Injector {
+    program: Passing,
+    frames: Vec<Vec<u8>>,
+    interface: u32,
+    _ends: Vec<(TcpStream, TcpStream)>,
+}
+
+/// Least and most frames of one connection that arrive one behind the other: the kernel needs a millisecond to begin.
+const TOGETHER: u32 = 1000;
+const MOST_TOGETHER: u64 = 10_000;
+
+impl Injector {
+    /// Connects.
+    pub fn new(net: &Net, connections: usize) -> anyhow::Result<Injector> {
+        // Without timestamps a frame stays a good ACK for ever.
+        for side in [Side::A, Side::B] {
+            let mut command = net.command(side, "sysctl");
+            let done = command.args(["-qw", "net.ipv4.tcp_timestamps=0"]).status().context("sysctl")?;
+            ensure!(done.success(), "turning TCP timestamps off failed");
+        }
+        let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 0)))?;
+        let to = listener.local_addr()?;
+        let mut ends = Vec::new();
+        for _ in 0..connections {
+            let near = net.inside(Side::A, || TcpStream::connect(to)).context("connecting")?;
+            ends.push((near, listener.accept().context("accepting")?.0));
+        }
+        let (interface, mac) = net.inside(Side::B, || interface_of(net.v4(Side::B)))?;
+        let frames = ends.iter().map(|(_, far)| ack_for(far, mac)).collect::<anyhow::Result<_>>()?;
+        Ok(Injector { program: Passing::load()?, frames, interface, _ends: ends })
+    }
+
+    /// Injects `per_second` ACKs a second from one thread on each CPU for `time`, and gives how many it were. Falls
+    /// behind, and then catches up, where the machine cannot.
+    pub fn run(&self, net: &Net, per_second: u64, time: Duration) -> anyhow::Result<u64> {
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let share = per_second / cpus as u64;
+        let one = |at: usize| {
+            net.inside(Side::B, || {
+                cpu::pin(at)?;
+                self.run_one(at, share, time)
+            })
+        };
+        let one = &one;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..cpus).map(|at| scope.spawn(move || one(at))).collect();
+            let mut total = 0;
+            for thread in threads {
+                total += thread.join().map_err(|_| anyhow::anyhow!("an injecting thread panicked"))??;
+            }
+            Ok(total)
+        })
+    }
+
+    fn run_one(&self, at: usize, per_second: u64, time: Duration) -> anyhow::Result<u64> {
+        let began = Instant::now();
+        let (mut done, mut next) = (0, at);
+        loop {
+            let passed = began.elapsed().min(time);
+            let due = (passed.as_secs_f64() * per_second as f64) as u64 - done;
+            if due >= u64::from(TOGETHER) || passed == time {
+                let count = due.min(MOST_TOGETHER);
+                let frame = &self.frames[next % self.frames.len()];
+                self.program.inject(frame, self.interface, count as u32)?;
+                done += count;
+                next += 1;
+            }
+            if passed == time {
+                return Ok(done);
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+/// Number and hardware address of the interface that has an address.
+fn interface_of(address: IpAddr) -> anyhow::Result<(u32, [u8; 6])> {
+    let all: Vec<_> = nix::ifaddrs::getifaddrs().context("listing the interfaces")?.collect();
+    let has = |a: &nix::ifaddrs::InterfaceAddress| {
+        let v4 = a.address.as_ref().and_then(|s| s.as_sockaddr_in().map(|s| IpAddr::from(s.ip())));
+        v4 == Some(address)
+    };
+    let name =
+        &all.iter().find(|a| has(a)).with_context(|| format!("no interface has {address}"))?.interface_name;
+    let link = (all.iter().filter(|a| &a.interface_name == name))
+        .find_map(|a| a.address.as_ref()?.as_link_addr().copied())
+        .with_context(|| format!("{name} has no hardware address"))?;
+    let mac = link.addr().with_context(|| format!("{name} has no hardware address"))?;
+    Ok((link.ifindex() as u32, mac))
+}
+
+/// Sequence numbers of an idle socket: the next that it sends, and the next that it expects.
+fn sequence_numbers(stream: &TcpStream) -> anyhow::Result<(u32, u32)> {
+    // Values of uapi/linux/tcp.h that libc lacks.
+    const TCP_REPAIR: i32 = 19;
+    const TCP_REPAIR_QUEUE: i32 = 20;
+    const TCP_QUEUE_SEQ: i32 = 21;
+    const ON: i32 = 1;
+    /// Off again without sending a window probe.
+    const OFF_QUIETLY: i32 = -1;
+    const RECEIVE_QUEUE: i32 = 1;
+    const SEND_QUEUE: i32 = 2;
+    let fd = stream.as_raw_fd();
+    let set = |option: i32, value: i32| {
+        // SAFETY: the value is an i32 that outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                fd,
+                libc::IPPROTO_TCP,
+                option,
+                (&raw const value).cast(),
+                size_of::<i32>() as u32,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    let get = || {
+        let (mut value, mut size) = (0u32, size_of::<u32>() as u32);
+        // SAFETY: the kernel writes at most `size` bytes into `value`.
+        let result = unsafe {
+            libc::getsockopt(fd, libc::IPPROTO_TCP, TCP_QUEUE_SEQ, (&raw mut value).cast(), &mut size)
+        };
+        if result == 0 { Ok(value) } else { Err(std::io::Error::last_os_error()) }
+    };
+    set(TCP_REPAIR, ON).context("asking for sequence numbers")?;
+    let read = || -> std::io::Result<(u32, u32)> {
+        set(TCP_REPAIR_QUEUE, SEND_QUEUE)?;
+        let sends = get()?;
+        set(TCP_REPAIR_QUEUE, RECEIVE_QUEUE)?;
+        Ok((sends, get()?))
+    };
+    let numbers = read();
+    set(TCP_REPAIR, OFF_QUIETLY).context("ending repair")?;
+    numbers.context("asking for sequence numbers")
+}
+
+/// An Ethernet frame with a pure ACK that fits the idle socket.
+fn ack_for(socket: &TcpStream, mac: [u8; 6]) -> anyhow::Result<Vec<u8>> {
+    let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (socket.local_addr()?, socket.peer_addr()?) else {
+        anyhow::bail!("an IPv4 connection was expected");
+    };
+    let (sends, expects) = sequence_numbers(socket)?;
+    let addresses = [remote.ip().octets(), local.ip().octets()].concat();
+    let mut tcp = Vec::new();
+    tcp.extend(remote.port().to_be_bytes());
+    tcp.extend(local.port().to_be_bytes());
+    tcp.extend(expects.to_be_bytes());
+    tcp.extend(sends.to_be_bytes());
+    const WORDS: u8 = 5;
+    const ACK: u8 = 0x10;
+    tcp.extend([WORDS << 4, ACK]);
+    tcp.extend([0xff, 0xff, 0, 0, 0, 0]);
+    let pseudo = [&addresses[..], &[0, 6, 0, tcp.len() as u8]].concat();
+    let sum = checksum(&[&pseudo, &tcp]);
+    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    let mut ip = vec![0x45, 0, 0, 20 + tcp.len() as u8, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    ip.extend(addresses);
+    let sum = checksum(&[&ip]);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut frame = mac.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
+    frame.extend(ip);
+    frame.extend(tcp);
+    Ok(frame)
+}
+
+/// The Internet checksum (RFC 1071) of parts of even length.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let sum: u32 = words.map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_of_a_known_header() {
+        // The worked example of RFC 1071's successors: an IPv4 header with its field at zero.
+        let header: [u8; 20] = [
+            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
+            0xa8, 0x00, 0xc7,
+        ];
+        assert_eq!(checksum(&[&header]), 0xb861);
+    }
+}

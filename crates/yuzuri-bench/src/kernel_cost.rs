@@ -1,0 +1,153 @@
+//! What an event costs in the kernel: by the kernel's own clock around our programs, and by the CPU time of the same
+//! traffic with and without the monitor.
+
+use crate::Scale;
+use crate::cpu::Softirqs;
+use crate::figure::{Figure, Section, Target};
+use crate::load::{Load, LoadArgs};
+use crate::programs::Empty;
+use crate::reading::Reading;
+use crate::tidy::Stop;
+use std::time::Duration;
+use yuzuri_kernel::ProgramStats;
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{Density, Filter};
+
+/// The targets of the two densities, nanoseconds.
+const DEFAULT_NS: f64 = 150.0;
+const EVERY_ACK_NS: f64 = 200.0;
+/// The traffic's CPU; the reader has the other.
+const TRAFFIC_CPU: usize = 0;
+const READER_CPU: usize = 1;
+/// Data, its ACKs, and both ends' processing on one CPU: nothing moves between CPUs that a measurement would see.
+const FLOWS: u32 = 4;
+
+/// Measures both.
+pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
+    let net = Net::new().map_err(anyhow::Error::msg)?;
+    let mut section = Section::new(
+        "Whole cost of an event in the kernel",
+        "4 bulk flows (cubic, MTU 1500, no offloads) over a veth pair, both ends watched, data and ACKs on one CPU. \
+         First by the kernel's clock around each run of our programs (run_time_ns / runs over all four programs): \
+         raw, and less what the same clock says of a program that does nothing at the same tracepoint, which is the \
+         kernel's time-keeping. Then independently: CPU time of the same bytes with the monitor less the mean of the \
+         runs without it just before and after, per hook run; this one includes the tracepoint, the misses in caches \
+         that the programs cause, and no time-keeping.",
+    );
+    let filter: Filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B)).parse()?;
+    let mut load = Load::start(&LoadArgs {
+        from: net.name(Side::A).to_owned(),
+        into: net.name(Side::B).to_owned(),
+        to: net.v4(Side::B),
+        flows: FLOWS,
+        mss: None,
+        cpu: Some(TRAFFIC_CPU),
+    })?;
+    by_cpu_time(&mut section, &mut load, &filter, scale, stop)?;
+    let by_cpu = std::mem::take(&mut section.figures);
+    by_kernels_clock(&mut section, &mut load, &filter, scale, stop)?;
+    section.figures.extend(by_cpu);
+    Ok(section)
+}
+
+fn by_kernels_clock(
+    section: &mut Section,
+    load: &mut Load,
+    filter: &Filter,
+    scale: Scale,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let timing = yuzuri_kernel::time_programs()?;
+    let rounds = scale.of(11, 3);
+    let time = Duration::from_millis(250);
+    let settle = Duration::from_millis(30);
+    // More than can be moved meanwhile: it ends with the process.
+    load.begin_bytes(1 << 40)?;
+    let (mut default, mut every_ack, mut empty, mut shares) = (vec![], vec![], vec![], vec![]);
+    for round in 0..rounds {
+        eprintln!("kernel-cost: by the kernel's clock, round {} of {rounds}", round + 1);
+        let reading = Reading::start(filter, Density::default(), Some(READER_CPU))?;
+        for (density, costs) in [(Density::default(), &mut default), (Density::EveryAck, &mut every_ack)] {
+            reading.set(density)?;
+            stop.sleep(settle)?;
+            let (before, account) = (sum(&reading.programs()?), reading.account()?);
+            stop.sleep(time)?;
+            let (after, later) = (sum(&reading.programs()?), reading.account()?);
+            let (runs, ns) = (after.0 - before.0, after.1 - before.1);
+            costs.push(ns as f64 / runs as f64);
+            if density != Density::EveryAck {
+                shares.push((later.seen() - account.seen()) as f64 / runs as f64 * 100.0);
+            }
+        }
+        drop(reading);
+        let nothing = Empty::attach()?;
+        stop.sleep(settle)?;
+        let before = nothing.runs_and_ns()?;
+        stop.sleep(time)?;
+        let after = nothing.runs_and_ns()?;
+        empty.push((after.1 - before.1) as f64 / (after.0 - before.0) as f64);
+    }
+    drop(timing);
+    let calibrated = |costs: &[f64]| -> Vec<f64> { costs.iter().zip(&empty).map(|(c, e)| c - e).collect() };
+    let raw = "with the kernel's time-keeping";
+    let figure = |name, values: &[f64], target| {
+        Figure::of(name, "ns/run", values).map(|f| f.must(Target::AtMost(target)))
+    };
+    section.add(figure("default density, raw", &default, DEFAULT_NS).map(|f| f.note(raw)), "default density");
+    section.add(figure("default density, calibrated", &calibrated(&default), DEFAULT_NS), "default density");
+    section.add(Figure::of("  hook runs that gave a record", "%", &shares), "records");
+    section.add(figure("every ACK, raw", &every_ack, EVERY_ACK_NS).map(|f| f.note(raw)), "every ACK");
+    section.add(figure("every ACK, calibrated", &calibrated(&every_ack), EVERY_ACK_NS), "every ACK");
+    section.add(Figure::of("a program that does nothing, raw", "ns/run", &empty), "empty program");
+    Ok(())
+}
+
+fn sum(programs: &[ProgramStats]) -> (u64, u64) {
+    programs.iter().fold((0, 0), |(runs, ns), p| (runs + p.runs, ns + p.run_time_ns))
+}
+
+fn by_cpu_time(
+    section: &mut Section,
+    load: &mut Load,
+    filter: &Filter,
+    scale: Scale,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let softirqs = Softirqs::find();
+    // The first seconds of the connections are no measure; and how many bytes take as long as a run should.
+    let warm = load.move_bytes(100_000_000)?;
+    let bytes = (warm.bytes as f64 * 300e6 / warm.wall_ns as f64).clamp(10e6, 2e9) as u64;
+    let cpu_of = |load: &mut Load| -> anyhow::Result<f64> {
+        let before = softirqs.ns();
+        let ran = load.move_bytes(bytes)?;
+        Ok((ran.cpu_ns + softirqs.ns() - before) as f64)
+    };
+    let rounds = scale.of(21, 4);
+    let (mut default, mut every_ack, mut without) = (vec![], vec![], vec![]);
+    let mut none_before = cpu_of(load)?;
+    for round in 0..rounds {
+        eprintln!("kernel-cost: by CPU time, round {} of {rounds}", round + 1);
+        for (density, costs) in [(Density::default(), &mut default), (Density::EveryAck, &mut every_ack)] {
+            stop.check()?;
+            let reading = Reading::start(filter, density, Some(READER_CPU))?;
+            let with = cpu_of(load)?;
+            let account = reading.finish()?;
+            let runs = account.seen() + account.thinned();
+            let none_after = cpu_of(load)?;
+            costs.push((with - (none_before + none_after) / 2.0) / runs as f64);
+            without.push(none_after / runs as f64);
+            none_before = none_after;
+        }
+    }
+    let figure = |name, values: &[f64], target| {
+        Figure::of(name, "ns/run", values).map(|f| f.must(Target::AtMost(target)))
+    };
+    section.add(figure("default density, by CPU time", &default, DEFAULT_NS), "default density by CPU time");
+    section.add(figure("every ACK, by CPU time", &every_ack, EVERY_ACK_NS), "every ACK by CPU time");
+    let what = "the traffic itself, per hook run";
+    section.add(
+        Figure::of(what, "ns/run", &without).map(|f| f.note("what TCP costs without the monitor")),
+        what,
+    );
+    Ok(())
+}

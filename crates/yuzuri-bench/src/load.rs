@@ -1,0 +1,285 @@
+//! Traffic: a process of its own with real connections that moves as many bytes as it is told, so that its CPU time
+//! is the traffic's and nobody else's. It is this program again under a hidden name.
+
+use crate::cpu;
+use crate::tidy::Guarded;
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::netns;
+
+/// Which connections.
+#[derive(Debug, Clone, Args)]
+pub struct LoadArgs {
+    /// Namespace of the senders.
+    #[arg(long)]
+    pub from: String,
+    /// Namespace of the receivers.
+    #[arg(long)]
+    pub into: String,
+    /// Address of the receivers.
+    #[arg(long)]
+    pub to: IpAddr,
+    /// Connections.
+    #[arg(long)]
+    pub flows: u32,
+    /// Most bytes of a segment.
+    #[arg(long)]
+    pub mss: Option<u32>,
+    /// CPU of all threads.
+    #[arg(long)]
+    pub cpu: Option<usize>,
+}
+
+/// What a run of the traffic took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Ran {
+    pub bytes: u64,
+    pub wall_ns: u64,
+    /// CPU time of the sending and receiving process.
+    pub cpu_ns: u64,
+}
+
+const CHUNK: usize = 256 * 1024;
+/// Congestion control of all connections: the machine's default may pace, which timers and not ACKs then drive.
+const CONTROL: &[u8] = b"cubic";
+/// Nothing here takes longer than this: a run that does is stuck.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A running traffic process.
+pub struct Load {
+    input: ChildStdin,
+    lines: Receiver<String>,
+    /// Ends with us.
+    _child: Guarded,
+}
+
+impl Load {
+    /// Starts it and waits until all connections stand.
+    pub fn start(args: &LoadArgs) -> anyhow::Result<Load> {
+        let own = std::env::current_exe().context("finding this program")?;
+        let mut command = Command::new(own);
+        command.args(["load", "--from", &args.from, "--into", &args.into, "--to", &args.to.to_string()]);
+        command.args(["--flows", &args.flows.to_string()]);
+        if let Some(mss) = args.mss {
+            command.args(["--mss", &mss.to_string()]);
+        }
+        if let Some(cpu) = args.cpu {
+            command.args(["--cpu", &cpu.to_string()]);
+        }
+        let mut child = Guarded::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let input = child.0.stdin.take().context("the traffic's input")?;
+        let output = child.0.stdout.take().context("the traffic's output")?;
+        let mut load = Load { input, lines: lines_of(output), _child: child };
+        ensure!(load.line()? == "ready", "the traffic did not begin");
+        Ok(load)
+    }
+
+    /// Moves so many bytes, shared by the connections.
+    pub fn move_bytes(&mut self, bytes: u64) -> anyhow::Result<Ran> {
+        self.tell(&format!("bytes {bytes}"))?;
+        self.wait()
+    }
+
+    /// Tells it what to do without waiting for the end; see [`Load::wait`].
+    pub fn begin_bytes(&mut self, bytes: u64) -> anyhow::Result<()> {
+        self.tell(&format!("bytes {bytes}"))
+    }
+
+    /// Each connection writes `bytes` every `every`, for `time`, evenly spread.
+    pub fn begin_paced(&mut self, bytes: u64, every: Duration, time: Duration) -> anyhow::Result<()> {
+        let rounds = time.as_micros() / every.as_micros().max(1);
+        self.tell(&format!("paced {bytes} {} {rounds}", every.as_micros()))
+    }
+
+    /// Waits for the end of what was begun.
+    pub fn wait(&mut self) -> anyhow::Result<Ran> {
+        Ok(serde_json::from_str(&self.line()?)?)
+    }
+
+    /// The result, if what was begun has ended.
+    pub fn ended(&mut self) -> anyhow::Result<Option<Ran>> {
+        match self.lines.try_recv() {
+            Ok(line) => Ok(Some(serde_json::from_str(&line)?)),
+            Err(std::sync::mpsc::TryRecvError::Empty) => Ok(None),
+            Err(_) => anyhow::bail!("the traffic ended"),
+        }
+    }
+
+    fn tell(&mut self, words: &str) -> anyhow::Result<()> {
+        writeln!(self.input, "{words}").context("telling the traffic what to do")
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        self.lines.recv_timeout(LONGEST).context("the traffic ended or is stuck (its error is above)")
+    }
+}
+
+/// Lines of a child's output as they come; the channel closes at its end.
+fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// The traffic process: connects, then does what its input says, line by line, until that closes.
+pub fn serve(args: &LoadArgs) -> anyhow::Result<()> {
+    if let Some(cpu) = args.cpu {
+        cpu::pin(cpu)?;
+    }
+    let mut connections = Vec::new();
+    let listener = in_namespace(&args.into, || listen(args))?;
+    let to = listener.local_addr()?.as_socket().context("the listener's address")?;
+    let (done_to, done) = channel();
+    for _ in 0..args.flows {
+        let sender = in_namespace(&args.from, || connect(args, to))?;
+        let receiver: TcpStream = listener.accept().context("accepting")?.0.into();
+        let (tell, told) = channel();
+        let done_to = done_to.clone();
+        let builder = std::thread::Builder::new().stack_size(CHUNK * 2);
+        builder.spawn(move || receive(receiver, &told, &done_to))?;
+        connections.push(Connection { sender, tell });
+    }
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (began, cpu_before) = (Instant::now(), cpu::own_ns()?);
+        let bytes = match words.as_slice() {
+            ["bytes", bytes] => bulk(&connections, bytes.parse()?)?,
+            ["paced", bytes, every_us, rounds] => paced(
+                &connections,
+                bytes.parse()?,
+                Duration::from_micros(every_us.parse()?),
+                rounds.parse()?,
+            )?,
+            _ => anyhow::bail!("'{line}' is no order"),
+        };
+        for _ in &connections {
+            done.recv()?.context("receiving")?;
+        }
+        let wall_ns = began.elapsed().as_nanos() as u64;
+        let ran = Ran { bytes, wall_ns, cpu_ns: cpu::own_ns()? - cpu_before };
+        println!("{}", serde_json::to_string(&ran)?);
+    }
+    Ok(())
+}
+
+struct Connection {
+    sender: TcpStream,
+    tell: Sender<u64>,
+}
+
+fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    netns::inside(name, f).map_err(anyhow::Error::msg)?
+}
+
+fn socket(args: &LoadArgs) -> anyhow::Result<Socket> {
+    let socket =
+        Socket::new(Domain::for_address(SocketAddr::new(args.to, 0)), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(CONTROL).context("choosing cubic")?;
+    if let Some(mss) = args.mss {
+        socket.set_tcp_mss(mss).context("choosing the segment size")?;
+    }
+    Ok(socket)
+}
+
+fn listen(args: &LoadArgs) -> anyhow::Result<Socket> {
+    let listener = socket(args)?;
+    listener.bind(&SocketAddr::new(args.to, 0).into()).with_context(|| format!("binding to {}", args.to))?;
+    listener.listen(args.flows.min(4096) as i32)?;
+    Ok(listener)
+}
+
+fn connect(args: &LoadArgs, to: SocketAddr) -> anyhow::Result<TcpStream> {
+    let sender = socket(args)?;
+    sender.set_tcp_nodelay(true)?;
+    sender
+        .connect_timeout(&to.into(), Duration::from_secs(5))
+        .with_context(|| format!("connecting to {to}"))?;
+    Ok(sender.into())
+}
+
+fn receive(mut stream: TcpStream, told: &Receiver<u64>, done: &Sender<anyhow::Result<()>>) {
+    let mut buffer = vec![0; CHUNK];
+    while let Ok(mut left) = told.recv() {
+        while left > 0 {
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let read = match stream.read(&mut buffer[..most]) {
+                Ok(0) => Err(anyhow::anyhow!("the sender closed")),
+                Ok(read) => Ok(read),
+                Err(error) => Err(error.into()),
+            };
+            match read {
+                Ok(read) => left -= read as u64,
+                Err(error) => {
+                    let _ = done.send(Err(error));
+                    return;
+                }
+            }
+        }
+        if done.send(Ok(())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Each connection sends its share as fast as it can.
+fn bulk(connections: &[Connection], bytes: u64) -> anyhow::Result<u64> {
+    let share = bytes / connections.len() as u64;
+    let chunk = vec![0x5a; CHUNK];
+    std::thread::scope(|scope| {
+        let chunk = &chunk;
+        let senders: Vec<_> = (connections.iter())
+            .map(|connection| {
+                connection.tell.send(share)?;
+                Ok(scope.spawn(move || {
+                    let mut left = share;
+                    while left > 0 {
+                        let most = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                        left -= (&connection.sender).write(&chunk[..most])? as u64;
+                    }
+                    Ok::<(), std::io::Error>(())
+                }))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        for sender in senders {
+            sender.join().map_err(|_| anyhow::anyhow!("a sender panicked"))?.context("sending")?;
+        }
+        Ok(share * connections.len() as u64)
+    })
+}
+
+/// Each connection writes `bytes` once a round; the connections take turns evenly within it.
+fn paced(connections: &[Connection], bytes: u64, every: Duration, rounds: u64) -> anyhow::Result<u64> {
+    for connection in connections {
+        connection.tell.send(bytes * rounds)?;
+    }
+    let chunk = vec![0x5a; bytes as usize];
+    let began = Instant::now();
+    let step = every / connections.len() as u32;
+    for round in 0..rounds {
+        for (i, connection) in connections.iter().enumerate() {
+            let due = every * round as u32 + step * i as u32;
+            // Many connections are due within the least that a sleep takes: they then go together.
+            if let Some(early) = due.checked_sub(began.elapsed()).filter(|e| *e > Duration::from_micros(100))
+            {
+                std::thread::sleep(early);
+            }
+            (&connection.sender).write_all(&chunk).context("sending")?;
+        }
+    }
+    Ok(bytes * rounds * connections.len() as u64)
+}

@@ -1,0 +1,179 @@
+//! The figures that Yuzuri must reach, measured on the real kernel, real sockets and the real command: what an event
+//! costs, how many a second are kept, how efficient a watched transfer is, and what the command itself takes.
+//!
+//! Everything happens in network namespaces of its own, bounded in bytes and time; nothing is left behind.
+
+mod agent;
+mod cpu;
+mod efficiency;
+mod figure;
+mod inject;
+mod kernel_cost;
+mod load;
+mod machine;
+mod observers;
+mod programs;
+mod reading;
+mod throughput;
+mod tidy;
+
+use anyhow::{Context, ensure};
+use clap::{Args, Parser, Subcommand};
+use figure::Section;
+use machine::Machine;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measure the figures that Yuzuri must reach
+#[derive(Debug, Parser)]
+#[command(name = "yuzuri-bench", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Whole cost of an event in the kernel, in default density and at every ACK
+    KernelCost(Options),
+    /// Events a second kept without loss, with and without a recording
+    Throughput(Options),
+    /// Bits moved per CPU-second with the monitor, bpftrace and ss, as a part of without
+    Efficiency(Options),
+    /// Memory, size and start of the command
+    Agent(Options),
+    /// All of these
+    All(Options),
+    /// The traffic of the others
+    #[command(hide = true)]
+    Load(load::LoadArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct Options {
+    /// The command to measure
+    #[arg(long, value_name = "FILE", default_value = "target/release/yuzuri")]
+    yuzuri: PathBuf,
+
+    /// Fewer and shorter runs: shows that everything works, not what it costs
+    #[arg(long)]
+    quick: bool,
+
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the JSON into this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Folder for recordings in memory
+    #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
+    memory: PathBuf,
+
+    /// Folder for recordings on a disk
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    disk: PathBuf,
+}
+
+/// What is measured, and where files go.
+struct Paths {
+    yuzuri: PathBuf,
+    memory: PathBuf,
+    disk: PathBuf,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    fn of(self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+}
+
+type Bench = fn(&Paths, Scale, &tidy::Stop) -> anyhow::Result<Section>;
+
+fn main() -> ExitCode {
+    let (options, benches): (_, &[Bench]) = match Cli::parse().command {
+        Command::Load(args) => return code(load::serve(&args).map(|()| true)),
+        Command::KernelCost(options) => (options, &[kernel_cost]),
+        Command::Throughput(options) => (options, &[throughput::run]),
+        Command::Efficiency(options) => (options, &[efficiency::run]),
+        Command::Agent(options) => (options, &[agent::run]),
+        Command::All(options) => (options, &[kernel_cost, throughput::run, efficiency::run, agent::run]),
+    };
+    code(measure(&options, benches))
+}
+
+fn kernel_cost(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
+    kernel_cost::run(scale, stop)
+}
+
+/// 0 where all targets are reached, 2 where one is missed, 1 where something could not be measured.
+fn code(result: anyhow::Result<bool>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(2),
+        Err(error) => {
+            eprintln!("yuzuri-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options, benches: &[Bench]) -> anyhow::Result<bool> {
+    ensure!(nix::unistd::geteuid().is_root(), "network namespaces and BPF need root: run it with sudo");
+    let yuzuri = options.yuzuri.canonicalize().with_context(|| {
+        format!(
+            "{}: build it with `cargo build --release -p yuzuri`, or name it with --yuzuri",
+            options.yuzuri.display()
+        )
+    })?;
+    let paths = Paths { yuzuri, memory: options.memory.clone(), disk: options.disk.clone() };
+    let stop = tidy::Stop::on_signals()?;
+    tidy::remove_orphaned_namespaces();
+    let scale = Scale { quick: options.quick };
+    let machine = Machine::read();
+    if !options.json {
+        println!("{machine}");
+    }
+    let mut sections = Vec::new();
+    for bench in benches {
+        let section = bench(&paths, scale, &stop)?;
+        if !options.json {
+            print!("{}", section.table());
+        }
+        sections.push(section);
+    }
+    let missed: usize = sections.iter().map(Section::missed).sum();
+    let report = serde_json::json!({
+        "machine": machine, "quick": options.quick, "missed": missed, "sections": sections,
+    });
+    let report = serde_json::to_string_pretty(&report)?;
+    if let Some(path) = &options.output {
+        std::fs::write(path, format!("{report}\n")).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if options.json {
+        println!("{report}");
+    } else if missed > 0 {
+        println!("\n{missed} of the targets missed");
+    } else {
+        println!("\nall targets reached");
+    }
+    Ok(missed == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_words_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,205 @@
+//! Those who watch the traffic: the command itself, and the tools that one would take without it.
+
+use crate::cpu;
+use crate::tidy::Guarded;
+use anyhow::{Context, bail, ensure};
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// The command, watching.
+pub struct Agent {
+    child: Guarded,
+    lines: Receiver<String>,
+}
+
+/// The command's closing account.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    pub seen: u64,
+    pub kept: u64,
+    pub lost: u64,
+    /// The line itself.
+    pub line: String,
+}
+
+impl Agent {
+    /// Starts `yuzuri watch` and waits until it says that it watches.
+    pub fn start(yuzuri: &Path, args: &[&str]) -> anyhow::Result<Agent> {
+        let mut command = Command::new(yuzuri);
+        command.arg("watch").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = Guarded::spawn(&mut command)?;
+        let stderr = child.0.stderr.take().context("the command's messages")?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let agent = Agent { child, lines };
+        let mut said = Vec::new();
+        loop {
+            match agent.lines.recv_timeout(Duration::from_secs(10)) {
+                Ok(line) if line.starts_with("yuzuri: watching") => return Ok(agent),
+                Ok(line) => said.push(line),
+                Err(_) => {
+                    bail!("{} watch {} did not begin: {}", yuzuri.display(), args.join(" "), said.join("; "))
+                }
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Ends it as Ctrl-C does; its closing account.
+    pub fn finish(mut self) -> anyhow::Result<Said> {
+        self.child.end(Duration::from_secs(20))?;
+        let mut said = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(5)) {
+            said.push(line);
+        }
+        (said.iter().rev().find_map(|line| account(line)))
+            .with_context(|| format!("the command gave no account: {}", said.join("; ")))
+    }
+}
+
+/// Reads `yuzuri: seen 5 = kept 4 + lost 1 (ring-full 1)`.
+fn account(line: &str) -> Option<Said> {
+    let rest = line.strip_prefix("yuzuri: seen ")?;
+    let (seen, rest) = rest.split_once(" = kept ")?;
+    let (kept, rest) = rest.split_once(" + lost ")?;
+    let lost: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(Said {
+        seen: seen.parse().ok()?,
+        kept: kept.parse().ok()?,
+        lost: lost.parse().ok()?,
+        line: line.trim_start_matches("yuzuri: ").to_owned(),
+    })
+}
+
+/// `bpftrace`, printing the fields of tcp:tcp_probe to a file.
+pub struct Bpftrace {
+    child: Guarded,
+    folder: tempfile::TempDir,
+}
+
+const PROGRAM: &str = r#"tracepoint:tcp:tcp_probe { printf("%llu %llx %d %d %u %u %u %u %u %u %u %u\n", nsecs,
+    args->sock_cookie, args->sport, args->dport, args->data_len, args->snd_nxt, args->snd_una, args->snd_cwnd,
+    args->ssthresh, args->snd_wnd, args->srtt, args->rcv_wnd); }"#;
+
+impl Bpftrace {
+    /// Starts it; it attaches some time later, see [`Bpftrace::lines`].
+    pub fn start(memory: &Path) -> anyhow::Result<Bpftrace> {
+        let folder = tempfile::tempdir_in(memory).context("making a folder")?;
+        let messages = std::fs::File::create(folder.path().join("messages"))?;
+        let mut command = Command::new("bpftrace");
+        command.args(["-B", "full", "-o"]).arg(folder.path().join("out")).args(["-e", PROGRAM]);
+        command.stdin(Stdio::null()).stdout(messages.try_clone()?).stderr(messages);
+        let child = Guarded::spawn(&mut command).context("bpftrace (apt-get install bpftrace)")?;
+        Ok(Bpftrace { child, folder })
+    }
+
+    /// Bytes that it has written.
+    pub fn written(&self) -> u64 {
+        std::fs::metadata(self.folder.path().join("out")).map_or(0, |m| m.len())
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> anyhow::Result<()> {
+        if self.child.0.try_wait()?.is_some() {
+            let text = std::fs::read_to_string(self.folder.path().join("messages")).unwrap_or_default();
+            bail!("bpftrace ended: {}", text.trim());
+        }
+        Ok(())
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Ends it: lines that it printed, events that it lost.
+    pub fn finish(mut self) -> anyhow::Result<(u64, u64)> {
+        self.child.end(Duration::from_secs(20))?;
+        let (mut lines, mut lost) = (0, 0);
+        for name in ["out", "messages"] {
+            let file = std::fs::File::open(self.folder.path().join(name))?;
+            for line in BufReader::new(file).split(b'\n') {
+                let line = line?;
+                match std::str::from_utf8(&line).ok().and_then(lost_events) {
+                    Some(n) => lost += n,
+                    None if line.first().is_some_and(u8::is_ascii_digit) => lines += 1,
+                    None => {}
+                }
+            }
+        }
+        Ok((lines, lost))
+    }
+}
+
+fn lost_events(line: &str) -> Option<u64> {
+    line.strip_prefix("Lost ")?.strip_suffix(" events")?.parse().ok()
+}
+
+/// Runs `ss -tin` so many times a second in the calling thread's namespace until `stop`; adds its CPU time, its start
+/// included, to `cpu_ns`.
+pub fn poll_ss(hz: u32, stop: &AtomicBool, cpu_ns: &AtomicU64) -> anyhow::Result<()> {
+    let every = Duration::from_secs(1) / hz;
+    let mut due = Instant::now();
+    let mut before = cpu::thread_ns()?;
+    let out = tempfile::tempfile_in("/dev/shm").context("making a file in memory")?;
+    while !stop.load(Ordering::Relaxed) {
+        let to = out.as_fd().try_clone_to_owned()?;
+        let child =
+            Command::new("ss").arg("-tin").stdin(Stdio::null()).stdout(to).spawn().context("starting ss")?;
+        let used = reap(child.id())?;
+        let after = cpu::thread_ns()?;
+        cpu_ns.fetch_add(used + after - before, Ordering::Relaxed);
+        before = after;
+        due += every;
+        let now = Instant::now();
+        match due.checked_duration_since(now) {
+            Some(early) => std::thread::sleep(early.min(Duration::from_millis(100))),
+            None => due = now,
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a child and gives its CPU time, nanoseconds.
+fn reap(pid: u32) -> anyhow::Result<u64> {
+    let mut status = 0;
+    // SAFETY: any content is valid for a rusage; the kernel fills it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to our variables.
+    let waited = unsafe { libc::wait4(pid as i32, &mut status, 0, &mut usage) };
+    ensure!(waited == pid as i32, "waiting for ss: {}", std::io::Error::last_os_error());
+    ensure!(status == 0, "ss failed with status {status}");
+    let us = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+    Ok((us(usage.ru_utime) + us(usage.ru_stime)) * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn accounts_are_read() {
+        let said =
+            account("yuzuri: seen 1253 = kept 1250 + lost 3 (nested 3); 7 more merged by density").unwrap();
+        assert_eq!((said.seen, said.kept, said.lost), (1253, 1250, 3));
+        assert_eq!(account("yuzuri: watching all flows"), None);
+        assert_eq!(lost_events("Lost 1205 events"), Some(1205));
+        assert_eq!(lost_events("Lost"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Two BPF programs of two instructions: one that does nothing at each ACK, to know what the kernel's own
+//! time-keeping costs, and one that passes what is injected.
+
+use anyhow::{Context, bail};
+use libbpf_rs::libbpf_sys::{self, bpf_insn};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+fn instruction(code: u8, imm: i32) -> bpf_insn {
+    bpf_insn { code, imm, ..Default::default() }
+}
+
+/// `return value`: every register but the result is left alone.
+fn returns(value: i32) -> [bpf_insn; 2] {
+    const MOV64_IMM_R0: u8 = 0xb7;
+    const EXIT: u8 = 0x95;
+    [instruction(MOV64_IMM_R0, value), instruction(EXIT, 0)]
+}
+
+fn load(
+    kind: libbpf_sys::bpf_prog_type,
+    name: &CStr,
+    code: &[bpf_insn],
+    mut options: libbpf_sys::bpf_prog_load_opts,
+) -> anyhow::Result<OwnedFd> {
+    options.sz = size_of_val(&options) as u64;
+    // SAFETY: name, licence, instructions and options outlive the call, and the count is theirs.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            kind,
+            name.as_ptr(),
+            c"GPL".as_ptr(),
+            code.as_ptr(),
+            code.len() as u64,
+            &mut options,
+        )
+    };
+    if fd < 0 {
+        bail!("loading {name:?}: {}", std::io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor is new and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A program that does nothing at tcp:tcp_probe, attached while it lives.
+pub struct Empty {
+    _link: OwnedFd,
+    program: OwnedFd,
+}
+
+impl Empty {
+    /// Loads and attaches it.
+    pub fn attach() -> anyhow::Result<Empty> {
+        // SAFETY: the name is a C string; the call reads BTF and returns a number.
+        let id = unsafe {
+            libbpf_sys::libbpf_find_vmlinux_btf_id(c"tcp_probe".as_ptr(), libbpf_sys::BPF_TRACE_RAW_TP)
+        };
+        if id <= 0 {
+            bail!("finding tcp:tcp_probe: {}", std::io::Error::from_raw_os_error(-id));
+        }
+        let options = libbpf_sys::bpf_prog_load_opts {
+            expected_attach_type: libbpf_sys::BPF_TRACE_RAW_TP,
+            attach_btf_id: id as u32,
+            ..Default::default()
+        };
+        let program = load(libbpf_sys::BPF_PROG_TYPE_TRACING, c"empty", &returns(0), options)?;
+        // SAFETY: no name is needed for a program that was loaded for its tracepoint.
+        let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+        if link < 0 {
+            bail!("attaching to tcp:tcp_probe: {}", std::io::Error::from_raw_os_error(-link));
+        }
+        // SAFETY: the descriptor is new and ours.
+        Ok(Empty { _link: unsafe { OwnedFd::from_raw_fd(link) }, program })
+    }
+
+    /// Runs, and the nanoseconds that the kernel counted for them.
+    pub fn runs_and_ns(&self) -> anyhow::Result<(u64, u64)> {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut size = size_of_val(&info) as u32;
+        // SAFETY: the kernel writes at most `size` bytes into `info`, for which any content is valid.
+        let result = unsafe {
+            libbpf_sys::bpf_obj_get_info_by_fd(self.program.as_raw_fd(), (&raw mut info).cast(), &mut size)
+        };
+        if result < 0 {
+            return Err(std::io::Error::from_raw_os_error(-result)).context("asking for a program's runs");
+        }
+        Ok((info.run_cnt, info.run_time_ns))
+    }
+}
+
+/// A program that lets frames pass into the network stack of the interface they are said to have come from.
+pub struct Passing(OwnedFd);
+
+/// The most that the kernel takes as one batch.
+const MOST_BATCH: u32 = 256;
+const XDP_PASS: i32 = 2;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux 5.18): what the program passes is not thrown away.
+const LIVE_FRAMES: u32 = 2;
+
+impl Passing {
+    /// Loads it.
+    pub fn load() -> anyhow::Result<Passing> {
+        load(libbpf_sys::BPF_PROG_TYPE_XDP, c"passing", &returns(XDP_PASS), Default::default()).map(Passing)
+    }
+
+    /// Lets `count` copies of a frame arrive at an interface of the calling thread's network namespace.
+    pub fn inject(&self, frame: &[u8], interface: u32, count: u32) -> anyhow::Result<()> {
+        let context = libbpf_sys::xdp_md {
+            data_end: frame.len() as u32,
+            ingress_ifindex: interface,
+            ..Default::default()
+        };
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            ctx_in: (&raw const context).cast(),
+            ctx_size_in: size_of_val(&context) as u32,
+            repeat: count as i32,
+            flags: LIVE_FRAMES,
+            batch_size: count.min(MOST_BATCH),
+            ..Default::default()
+        };
+        options.sz = size_of_val(&options) as u64;
+        // SAFETY: frame and context outlive the call and have the sizes given.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), &mut options) };
+        if result < 0 {
+            return Err(std::io::Error::from_raw_os_error(-result)).context("injecting frames");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The monitor inside this process, read by a thread of its own at the pace that it asks for.
+
+use crate::cpu;
+use anyhow::Context;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use yuzuri_kernel::{Monitor, Options, ProgramStats, Watch};
+use yuzuri_trace::{Account, Density, Filter};
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    cpu_ns: AtomicU64,
+    longest_gap_us: AtomicU64,
+}
+
+/// A monitor that is being read.
+pub struct Reading {
+    /// None only while it ends.
+    monitor: Arc<Mutex<Option<Box<Monitor>>>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Reading {
+    /// Loads, attaches and begins to read with the default rings. `cpu` is the reader's CPU.
+    pub fn start(filter: &Filter, density: Density, cpu: Option<usize>) -> anyhow::Result<Reading> {
+        let options = Options { filter: filter.clone(), density, ring_bytes: None };
+        let monitor = Arc::new(Mutex::new(Some(Box::new(Monitor::start(&options)?))));
+        let shared = Arc::new(Shared::default());
+        let (read_from, tell) = (monitor.clone(), shared.clone());
+        let thread = std::thread::spawn(move || read(&read_from, &tell, cpu));
+        Ok(Reading { monitor, shared, thread: Some(thread) })
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Monitor) -> T) -> anyhow::Result<T> {
+        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        monitor.as_deref_mut().map(f).context("the monitor has ended")
+    }
+
+    /// Changes the density of a filter that stays.
+    pub fn set(&self, density: Density) -> anyhow::Result<()> {
+        self.with(|monitor| {
+            let filter = monitor.filter().clone();
+            monitor.set(&filter, density).map_err(anyhow::Error::msg).context("changing the density")
+        })?
+    }
+
+    /// What the kernel says of the programs.
+    pub fn programs(&self) -> anyhow::Result<Vec<ProgramStats>> {
+        self.with(|monitor| monitor.programs())
+    }
+
+    /// What was seen, kept and lost.
+    pub fn account(&self) -> anyhow::Result<Account> {
+        self.with(|monitor| monitor.account())
+    }
+
+    /// CPU time of the reader, nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.shared.cpu_ns.load(Ordering::Relaxed)
+    }
+
+    /// The longest time between the ends of two reads, microseconds: what the rings must hold.
+    pub fn longest_gap_us(&self) -> u64 {
+        self.shared.longest_gap_us.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; the closing account.
+    pub fn finish(mut self) -> anyhow::Result<Account> {
+        self.end()?;
+        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(monitor.context("the monitor has ended")?.finish(&mut Vec::new()))
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        match self.thread.take() {
+            Some(thread) => thread.join().map_err(|_| anyhow::anyhow!("the reader panicked"))?,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn read(monitor: &Mutex<Option<Box<Monitor>>>, shared: &Shared, cpu: Option<usize>) -> anyhow::Result<()> {
+    if let Some(cpu) = cpu {
+        cpu::pin(cpu)?;
+    }
+    let (mut items, mut last) = (Vec::new(), Instant::now());
+    while !shared.stop.load(Ordering::Relaxed) {
+        let rest = {
+            let mut monitor = monitor.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(monitor) = monitor.as_mut() else { return Ok(()) };
+            monitor.read(&mut items);
+            monitor.rest()
+        };
+        items.clear();
+        shared.longest_gap_us.fetch_max(last.elapsed().as_micros() as u64, Ordering::Relaxed);
+        last = Instant::now();
+        shared.cpu_ns.store(cpu::thread_ns()?, Ordering::Relaxed);
+        std::thread::sleep(rest);
+    }
+    Ok(())
+}

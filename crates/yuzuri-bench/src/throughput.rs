@@ -1,0 +1,230 @@
+//! How many events a second are kept without loss.
+
+use crate::cpu;
+use crate::figure::{Figure, Section, Target};
+use crate::inject::Injector;
+use crate::load::{Load, LoadArgs};
+use crate::observers::{Agent, Said};
+use crate::reading::Reading;
+use crate::tidy::Stop;
+use crate::{Paths, Scale};
+use anyhow::{Context, ensure};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{Account, Density, Filter};
+
+/// Events a second that must be kept.
+const EVENTS_PER_S: f64 = 600_000.0;
+/// What is injected to see whether they are: the machine must not fall short itself.
+const ASKED_PER_S: u64 = 720_000;
+/// Rates tried for the most that is kept without loss.
+const LADDER: [u64; 6] = [800_000, 1_000_000, 1_250_000, 1_500_000, 2_000_000, 3_000_000];
+/// Connections whose ACKs are injected.
+const CONNECTIONS: usize = 64;
+
+/// Measures.
+pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
+    let mut section = Section::new(
+        "Events per second kept without loss, every ACK, default rings",
+        "Injected: pure ACKs that fit 64 established connections enter the receiving side of the network stack (XDP \
+         test run with live frames) from one thread on each CPU, 720,000 a second in all; from there everything is \
+         real. The monitor is read at its own pace on the same CPUs; with a recording it is the command itself with \
+         `watch --density ack --record`. Sent: bulk flows over loopback with segments of 88 bytes and no offloads, as \
+         fast as both CPUs can.",
+    );
+    injected(&mut section, paths, scale, stop)?;
+    sent(&mut section, scale, stop)?;
+    Ok(section)
+}
+
+struct Seen {
+    kept_per_s: f64,
+    lost: f64,
+    reader_percent: f64,
+    why: String,
+}
+
+impl Seen {
+    fn of(kept: u64, lost: u64, wall: Duration, reader_ns: u64, why: String) -> Seen {
+        let seconds = wall.as_secs_f64();
+        Seen {
+            kept_per_s: kept as f64 / seconds,
+            lost: lost as f64,
+            reader_percent: reader_ns as f64 / 1e7 / seconds,
+            why,
+        }
+    }
+}
+
+/// Three lines of the table. Kept without loss: the rate counts only if nothing was lost.
+fn lines(section: &mut Section, name: &str, seen: &[Seen], must: bool) {
+    let kept: Vec<f64> = seen.iter().map(|s| s.kept_per_s).collect();
+    let lost: Vec<f64> = seen.iter().map(|s| s.lost).collect();
+    let reader: Vec<f64> = seen.iter().map(|s| s.reader_percent).collect();
+    let target = |f: Option<Figure>, target| f.map(|f| if must { f.must(target) } else { f });
+    let rate = Figure::of(format!("{name}: kept"), "events/s", &kept);
+    let short = must && seen.iter().all(|s| s.lost == 0.0 && s.kept_per_s < EVENTS_PER_S);
+    let offered = if short { "all that came was kept: the CPUs did not get to inject more" } else { "" };
+    section.add(target(rate, Target::AtLeast(EVENTS_PER_S)).map(|f| f.note(offered)), name);
+    let why = seen.iter().find(|s| s.lost > 0.0).map(|s| s.why.clone()).unwrap_or_default();
+    let lost = Figure::of(format!("{name}: lost"), "events", &lost);
+    section.add(target(lost, Target::AtMost(0.0)).map(|f| f.note(why)), name);
+    section.add(Figure::of(format!("{name}: CPU of the reader"), "% of one", &reader), name);
+}
+
+fn injected(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
+    let net = Net::new().map_err(anyhow::Error::msg)?;
+    let injector = match Injector::new(&net, CONNECTIONS) {
+        Ok(injector) => injector,
+        Err(error) => {
+            section.missing.push(format!("injected ACKs: {error:#} (live frames need Linux 5.18)"));
+            return Ok(());
+        }
+    };
+    let filter: Filter = format!("netns:{}", net.name(Side::B)).parse()?;
+    let (rounds, time) = (scale.of(5, 2), Duration::from_millis(scale.of(2000, 800) as u64));
+
+    let mut seen = Vec::new();
+    for round in 0..rounds {
+        eprintln!("throughput: injected, round {} of {rounds}", round + 1);
+        seen.push(read_injected(&net, &injector, &filter, ASKED_PER_S, time, stop)?);
+    }
+    lines(section, "injected", &seen, true);
+
+    let mut most = Vec::new();
+    for round in 0..scale.of(3, 1) {
+        let mut best = 0.0f64;
+        for rate in LADDER {
+            eprintln!("throughput: the most without loss, round {}, {rate}/s", round + 1);
+            let seen = read_injected(&net, &injector, &filter, rate, time / 2, stop)?;
+            if seen.lost > 0.0 {
+                break;
+            }
+            best = best.max(seen.kept_per_s);
+            if seen.kept_per_s < rate as f64 * 0.9 {
+                break;
+            }
+        }
+        most.push(best);
+    }
+    let what = "injected: most kept without loss";
+    let bound = "a step up lost events, or the CPUs could not inject more";
+    section.add(Figure::of(what, "events/s", &most).map(|f| f.note(bound)), what);
+
+    for (place, folder) in [("tmpfs", &paths.memory), ("disk", &paths.disk)] {
+        let mut seen = Vec::new();
+        let mut sizes = Vec::new();
+        for round in 0..scale.of(3, 1) {
+            eprintln!("throughput: recording to {place}, round {}", round + 1);
+            let (one, bytes) = record_injected(&net, &injector, paths, folder, time, stop)?;
+            sizes.push(bytes as f64 / (one.kept_per_s * time.as_secs_f64()));
+            seen.push(one);
+        }
+        lines(section, &format!("recording to {place}"), &seen, true);
+        section.add(Figure::of(format!("recording to {place}: file"), "bytes/event", &sizes), place);
+    }
+    Ok(())
+}
+
+fn read_injected(
+    net: &Net,
+    injector: &Injector,
+    filter: &Filter,
+    rate: u64,
+    time: Duration,
+    stop: &Stop,
+) -> anyhow::Result<Seen> {
+    stop.check()?;
+    let reading = Reading::start(filter, Density::EveryAck, None)?;
+    let (began, reader) = (Instant::now(), reading.cpu_ns());
+    let injected = injector.run(net, rate, time)?;
+    let wall = began.elapsed();
+    let reader = reading.cpu_ns() - reader;
+    let account = reading.finish()?;
+    let runs = account.seen() - identities(CONNECTIONS, &account);
+    ensure!(
+        runs.abs_diff(injected) <= injected / 100,
+        "{injected} ACKs were injected, {runs} seen: {account}"
+    );
+    Ok(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()))
+}
+
+/// Records that are no events: each flow's identity.
+fn identities(connections: usize, account: &Account) -> u64 {
+    (connections as u64).min(account.seen())
+}
+
+fn record_injected(
+    net: &Net,
+    injector: &Injector,
+    paths: &Paths,
+    folder: &Path,
+    time: Duration,
+    stop: &Stop,
+) -> anyhow::Result<(Seen, u64)> {
+    stop.check()?;
+    let folder = tempfile::tempdir_in(folder).with_context(|| format!("a folder in {}", folder.display()))?;
+    let file = folder.path().join("bench.arrows");
+    let filter = format!("netns:{}", net.name(Side::B));
+    let name = file.to_string_lossy();
+    let agent = Agent::start(&paths.yuzuri, &[&filter, "--density", "ack", "--quiet", "--record", &name])?;
+    let (began, cpu) = (Instant::now(), cpu::process_ns(agent.pid())?);
+    injector.run(net, ASKED_PER_S, time)?;
+    let wall = began.elapsed();
+    let cpu = cpu::process_ns(agent.pid())? - cpu;
+    let Said { kept, lost, line, .. } = agent.finish()?;
+    // What the recorder could not take is told in the recording's last account.
+    let dropped = dropped_by_recorder(&file)?;
+    let why = if dropped > 0 { format!("{line}; the recorder dropped {dropped}") } else { line };
+    let bytes = std::fs::metadata(&file)?.len();
+    Ok((Seen::of(kept.saturating_sub(dropped), lost + dropped, wall, cpu, why), bytes))
+}
+
+/// Events that the recording's last account says the recorder lost.
+fn dropped_by_recorder(file: &Path) -> anyhow::Result<u64> {
+    use yuzuri_trace::{Item, LossReason, recording::Reader};
+    let mut reader = Reader::open(file)?;
+    let mut dropped = 0;
+    while let Some(items) = reader.next_batch()? {
+        for item in items.iter() {
+            if let Item::Account(account) = item {
+                let lost = account.lost_by_reason();
+                dropped = lost.iter().find(|(r, _)| *r == LossReason::Recording).map_or(0, |(_, n)| *n);
+            }
+        }
+    }
+    Ok(dropped)
+}
+
+fn sent(section: &mut Section, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
+    let net = Net::new().map_err(anyhow::Error::msg)?;
+    let mut command = net.command(Side::A, "ethtool");
+    let done =
+        command.args(["-K", "lo", "tso", "off", "gso", "off", "gro", "off"]).status().context("ethtool")?;
+    ensure!(done.success(), "turning the loopback's offloads off failed");
+    let own = net.name(Side::A).to_owned();
+    let filter: Filter = format!("netns:{own}").parse()?;
+    let (to, mss) = ([127, 0, 0, 1].into(), Some(88));
+    let mut load = Load::start(&LoadArgs { from: own.clone(), into: own, to, flows: 4, mss, cpu: None })?;
+    let warm = load.move_bytes(4_000_000)?;
+    let bytes = (warm.bytes as f64 * 1.5e9 / warm.wall_ns as f64) as u64;
+    let (mut seen, mut gaps) = (Vec::new(), Vec::new());
+    for round in 0..scale.of(5, 1) {
+        eprintln!("throughput: sent, round {}", round + 1);
+        stop.check()?;
+        let reading = Reading::start(&filter, Density::EveryAck, None)?;
+        let reader = reading.cpu_ns();
+        let ran = load.move_bytes(bytes)?;
+        let reader = reading.cpu_ns() - reader;
+        gaps.push(reading.longest_gap_us() as f64 / 1000.0);
+        let account = reading.finish()?;
+        let wall = Duration::from_nanos(ran.wall_ns);
+        seen.push(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()));
+    }
+    // As many as two CPUs can send, whatever that is: the traffic, not the monitor, bounds the rate.
+    lines(section, "sent", &seen, false);
+    let what = "sent: longest time between two reads";
+    section.add(Figure::of(what, "ms", &gaps), what);
+    Ok(())
+}

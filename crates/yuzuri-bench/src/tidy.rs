@@ -1,0 +1,145 @@
+//! Nothing is left behind: children end with us, namespaces of runs that were killed are removed by the next.
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets; a second one ends the process at once.
+#[derive(Clone)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Takes over the signals.
+    pub fn on_signals() -> anyhow::Result<Stop> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
+                .context("taking over Ctrl-C")?;
+            signal_hook::flag::register(signal, flag.clone()).context("taking over Ctrl-C")?;
+        }
+        Ok(Stop(flag))
+    }
+
+    /// An error once a signal came, so that `?` unwinds to where everything is cleaned up.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.0.load(Ordering::Relaxed), "interrupted");
+        Ok(())
+    }
+
+    /// Waits, in steps short enough for Ctrl-C.
+    pub fn sleep(&self, time: Duration) -> anyhow::Result<()> {
+        let until = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+}
+
+/// A child process that ends when it is dropped, and when we are killed.
+pub struct Guarded(pub Child);
+
+impl Guarded {
+    /// Starts it. It must be started from a thread that lives as long as it should.
+    pub fn spawn(command: &mut Command) -> anyhow::Result<Guarded> {
+        // SAFETY: between fork and exec only the prctl system call is made.
+        unsafe {
+            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().with_context(|| format!("starting {program}"))?;
+        Ok(Guarded(child))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Asks it to end, as Ctrl-C does, and waits at most `time`; then it is killed.
+    pub fn end(&mut self, time: Duration) -> anyhow::Result<()> {
+        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+        if self.0.try_wait()?.is_none() {
+            nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).context("asking a child to end")?;
+        }
+        let until = Instant::now() + time;
+        while self.0.try_wait()?.is_none() {
+            if Instant::now() > until {
+                self.0.kill().context("killing a child that did not end")?;
+                self.0.wait()?;
+                anyhow::bail!("process {pid} did not end within {time:?} of Ctrl-C and was killed");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Removes the namespaces of `yuzuri_testnet` whose process is gone.
+pub fn remove_orphaned_namespaces() {
+    for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if maker(&name).is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+            eprintln!("removing namespace {name} of a run that was killed");
+            let _ = Command::new("ip").args(["netns", "del", &name]).status();
+        }
+    }
+}
+
+/// The process whose namespace has such a name: `yz<pid>-<number><a|b>`.
+fn maker(name: &str) -> Option<u32> {
+    let (pid, rest) = name.strip_prefix("yz")?.split_once('-')?;
+    rest.strip_suffix(['a', 'b'])?.parse::<u32>().ok()?;
+    pid.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_our_namespaces_have_a_maker() {
+        assert_eq!(maker("yz1234-0a"), Some(1234));
+        assert_eq!(maker("yz1234-12b"), Some(1234));
+        for other in ["yz1234", "yz-0a", "yuzuri", "yz12-a", "yz12-3c", "myyz12-3a"] {
+            assert_eq!(maker(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_dropped_child_is_gone() {
+        let child = Guarded::spawn(Command::new("sleep").arg("600")).unwrap();
+        let path = format!("/proc/{}", child.pid());
+        assert!(std::path::Path::new(&path).exists());
+        drop(child);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+
+    #[test]
+    fn a_child_that_obeys_is_not_killed() {
+        let mut child = Guarded::spawn(Command::new("sleep").arg("600")).unwrap();
+        child.end(Duration::from_secs(5)).unwrap();
+        assert!(child.0.try_wait().unwrap().is_some());
+    }
+}
