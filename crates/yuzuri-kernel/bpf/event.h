@@ -13,6 +13,7 @@ enum record_kind {
 	RECORD_OPEN = 4,
 	RECORD_CLOSE = 5,
 	RECORD_FLOW = 6, /* struct flow_record: identity */
+	RECORD_NOTE = 7, /* one of MARKS_ALONE, found where the record of the hook itself cannot tell it */
 };
 
 /* Which counters. */
@@ -33,12 +34,15 @@ enum mark {
 	MARK_ECE = 8,
 	MARK_APP_LIMITED = 16,
 	MARK_SSTHRESH = 32,
-	MARK_UNDO = 0x100,       /* ssthresh rose outside Open: a reduction was undone */
+	MARK_UNDO = 0x100,       /* undo_marker was taken back: a reduction was undone */
 	MARK_REORDERING = 0x200, /* reord_seen grew */
 	MARK_CONTROL = 0x400,    /* another congestion control */
 	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
 	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
 };
+
+/* What is an event of its own; a record tells one. */
+#define MARKS_ALONE (MARK_UNDO | MARK_REORDERING | MARK_CONTROL)
 
 enum role {
 	ROLE_UNKNOWN,
@@ -74,7 +78,7 @@ struct event_record {
 	__u32 total_retrans;
 	__u16 mss;
 	__u16 reordering;
-	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err */
+	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
 	__u8 kind;
 	__u8 ca_state; /* RECORD_STATE: the new one; RECORD_OPEN: enum role */
 	__u8 ca_before;

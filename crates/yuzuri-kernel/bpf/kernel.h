@@ -49,7 +49,15 @@ enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 #define TCPHDR_RST 0x04
 #define TCPHDR_ECE 0x40
 
+#define TCP_ECN_OK                                                                                             \
+	1 /* since 6.18 TCP_ECN_MODE_RFC3168: ECE is what RFC 3168 says, and no bit of AccECN's counter */
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	char comm[16];
+	struct task_struct *group_leader;
+};
 
 struct in6_addr {
 	union {
@@ -158,6 +166,7 @@ struct tcp_sock {
 	u16 tcp_header_len;
 	u64 bytes_received;
 	u64 bytes_acked;
+	u64 tcp_mstamp;
 	u32 snd_una;
 	u32 snd_nxt;
 	u32 snd_wnd;
@@ -176,10 +185,12 @@ struct tcp_sock {
 	u32 total_retrans;
 	u32 reordering;
 	u32 reord_seen;
+	u32 undo_marker;
 	u32 rate_delivered;
 	u32 rate_interval_us;
 	u8 rate_app_limited : 1;
 	u8 is_sack_reneg : 1;
+	u8 ecn_flags;
 	struct tcp_options_received rx_opt;
 };
 

@@ -56,16 +56,16 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* What we remember of a flow; it goes with the socket. */
+/* What we remember of a flow; it goes with the socket. What each ACK touches is in the first 64 bytes. */
 struct flow {
 	u64 cookie;
 	u64 last_ns; /* of the last record */
 	const void *ca_ops;
+	u64 early_us;   /* while tcp_mstamp is below it, no sample is due (see surely_early) */
+	u32 tick;       /* jiffies when that was found out */
 	u32 generation; /* of the config that it was decided under; 0: none */
 	u32 ssthresh;
 	u32 reord_seen;
-	u32 pid;
-	char name[16];
 	u16 marks; /* since the last record, as the counts */
 	u16 acks;
 	u16 dup_acks;
@@ -75,9 +75,13 @@ struct flow {
 	u8 undecided;
 	u8 announced; /* its identity reached the ring */
 	u8 detached;  /* when announced, no file stood behind the socket yet: nobody had accepted it */
-	u8 role;
+	u8 ca_state;  /* at the last record */
+	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
 	u8 after_rto;
-	u8 ca_state; /* at the last record */
+	/* 64 */
+	u32 pid;
+	char name[16];
+	u8 role;
 };
 
 struct {
@@ -284,10 +288,12 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
 
 	verdict = judge(&subject);
+	/* User space keeps to itself what is undecided: once decided, it is told again. */
+	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
+		flow->announced = false;
+	flow->early_us = 0;
 	flow->chosen = verdict == CHOSEN;
 	flow->undecided = verdict == UNDECIDED;
-	if (flow->generation != generation)
-		flow->announced = false;
 	flow->generation = generation;
 }
 
@@ -430,14 +436,21 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 	u16 marks = 0;
 
 	if (unlikely(ssthresh != flow->ssthresh)) {
-		/* Outside Open the kernel lowers ssthresh; it only rises again when a reduction is undone
-		 * (tcp_undo_cwnd_reduction). The first look at a flow is no change. */
-		if (flow->ssthresh) {
+		/* The first look at a flow is no change. */
+		if (flow->ssthresh)
 			marks |= MARK_SSTHRESH;
-			if (ssthresh > flow->ssthresh && flow->ca_state != TCP_CA_Open)
-				marks |= MARK_UNDO;
-		}
 		flow->ssthresh = ssthresh;
+	}
+	/* Set where Recovery or Loss begins, taken back by tcp_undo_cwnd_reduction: in the state that it
+	 * undoes, or by a DSACK long after. Unlike ssthresh it also tells of controls that keep none, as BBR.
+	 */
+	if (unlikely(flow->undoable)) {
+		if (!tp->undo_marker) {
+			flow->undoable = false;
+			marks |= MARK_UNDO;
+		}
+	} else if (unlikely(ca_before >= TCP_CA_Recovery)) {
+		flow->undoable = tp->undo_marker != 0;
 	}
 	if (unlikely(reord_seen != flow->reord_seen)) {
 		if (flow->last_ns)
@@ -455,6 +468,29 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 	return marks;
 }
 
+/* Records of their own for what the hook's own record cannot tell: one for each of `marks`. */
+static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 marks, u32 stack)
+{
+	u32 cpu = bpf_get_smp_processor_id(), seq;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct ring_control *ring = ring_control(cpu);
+
+	if (!tp || !ring)
+		return;
+	u8 ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	for (u32 mark = MARK_UNDO; mark <= MARK_CONTROL; mark <<= 1) {
+		if (!(marks & mark))
+			continue;
+		ring->hooks[hook].chosen++;
+		struct event_record *record = reserve(ring, cpu, hook, &seq);
+		if (!record)
+			continue;
+		flow->marks |= mark;
+		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack,
+			     seq);
+	}
+}
+
 /* A record of anything but an ACK. `detail` is the new state of RECORD_STATE, the error of RECORD_CLOSE. */
 static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 {
@@ -465,6 +501,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	struct ring_control *ring;
 	struct flow *flow;
 	u8 ca_before, ca_state;
+	u16 marks, alone;
 
 	if (!tp)
 		return;
@@ -476,12 +513,21 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		return;
 	ring->hooks[hook].chosen++;
 	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	flow->marks |= changes(tp, flow, ca_before);
+	/* tcp_enter_cwr and tcp_simple_retransmit forget the marker: nothing is undone by them. */
+	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
+		flow->undoable = false;
+	marks = changes(tp, flow, ca_before);
+	alone = marks & MARKS_ALONE;
+	/* A return to Open or Disorder tells by its reason that it is an undo. */
+	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
+		alone &= ~MARK_UNDO;
+	flow->marks |= marks & ~alone;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
 	ca_state = ca_before;
 	if (kind == RECORD_STATE) {
 		ca_state = flow->ca_state = detail;
+		flow->undoable = tp->undo_marker != 0;
 		flow->after_rto = ca_state == TCP_CA_Loss;
 		if (ca_state == TCP_CA_Loss && BPF_CORE_READ_BITFIELD(tp, is_sack_reneg))
 			flow->marks |= MARK_RENEGING;
@@ -497,6 +543,8 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		long id = bpf_get_stackid(ctx, &stacks, 0);
 		stack = id < 0 ? NO_STACK : (u32)id;
 	}
+	if (unlikely(alone))
+		note(sk, flow, hook, alone, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
 	record = reserve(ring, cpu, hook, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
@@ -582,7 +630,7 @@ static __always_inline void look_at_segment(struct tcp_sock *tp, struct sk_buff 
 		flow->acks++;
 	if (!read_segment(skb, &segment))
 		return;
-	if (unlikely(segment.flags & TCPHDR_ECE))
+	if (unlikely(segment.flags & TCPHDR_ECE) && tp->ecn_flags & TCP_ECN_OK)
 		flow->marks |= MARK_ECE;
 	/* SYN and FIN each take a number of the sequence space, but no byte. */
 	payload =
@@ -616,6 +664,16 @@ static __always_inline void look_at_segment(struct tcp_sock *tp, struct sk_buff 
 	}
 }
 
+/* Reading the clock is a third of what a merged ACK costs. In a flow with many ACKs an interval the time that
+ * TCP itself took for the flow's last segment serves: it is a little older, never younger. After a pause it may
+ * be much older, hence the tick: such an ACK is merged at most one tick too long, into the next record. */
+#define MANY_ACKS 4
+
+static __always_inline bool surely_early(struct tcp_sock *tp, struct flow *flow)
+{
+	return flow->acks > MANY_ACKS && tp->tcp_mstamp < flow->early_us && (u32)bpf_jiffies64() == flow->tick;
+}
+
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 {
@@ -625,7 +683,7 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 	struct ring_control *ring;
 	struct tcp_sock *tp;
 	u8 kind = RECORD_ACK, ca_state, ca_before;
-	u16 marks;
+	u16 marks, alone;
 	u64 now;
 
 	if (!flow)
@@ -641,18 +699,38 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 	if (!state_hook && ca_state != ca_before)
 		kind = RECORD_STATE;
 	marks = changes(tp, flow, ca_state);
-	now = bpf_ktime_get_ns();
-	if (likely(!marks && kind == RECORD_ACK && now - flow->last_ns < config.interval_ns)) {
-		ring->hooks[HOOK_ACK].thinned++;
-		return 0;
+	if (likely(!marks && kind == RECORD_ACK)) {
+		u64 interval_ns = config.interval_ns, since;
+
+		if (likely(surely_early(tp, flow))) {
+			ring->hooks[HOOK_ACK].thinned++;
+			return 0;
+		}
+		now = bpf_ktime_get_ns();
+		since = now - flow->last_ns;
+		if (since < interval_ns) {
+			/* In units of 1024 ns: a little early is as good. */
+			flow->early_us = tp->tcp_mstamp + ((interval_ns - since) >> 10);
+			flow->tick = bpf_jiffies64();
+			ring->hooks[HOOK_ACK].thinned++;
+			return 0;
+		}
+	} else {
+		now = bpf_ktime_get_ns();
 	}
-	flow->marks |= marks;
+	/* One of MARKS_ALONE is told by this record, as its kind; where there are more, each has its own. */
+	alone = marks & MARKS_ALONE;
+	if (kind == RECORD_ACK)
+		alone &= alone - 1;
+	flow->marks |= marks & ~alone;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, now, kind, ca_state,
 			     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
+	if (unlikely(alone))
+		note(sk, flow, HOOK_ACK, alone, NO_STACK);
 	return 0;
 }
 
@@ -696,7 +774,9 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 			flow->role = ROLE_OPENED;
 		if (!flow->pid) {
 			flow->pid = bpf_get_current_pid_tgid() >> 32;
-			bpf_get_current_comm(flow->name, sizeof(flow->name));
+			/* The process' name, as /proc/PID/comm: a thread may have one of its own. */
+			struct task_struct *task = (void *)bpf_get_current_task();
+			BPF_CORE_READ_STR_INTO(&flow->name, task, group_leader, comm);
 			flow->announced = false;
 		}
 		return 0;

@@ -43,6 +43,7 @@ pub(crate) const RECORD_RETRANSMIT: u8 = 3;
 pub(crate) const RECORD_OPEN: u8 = 4;
 pub(crate) const RECORD_CLOSE: u8 = 5;
 pub(crate) const RECORD_FLOW: u8 = 6;
+pub(crate) const RECORD_NOTE: u8 = 7;
 pub(crate) const HOOKS: usize = 5;
 pub(crate) const MARK_UNDO: u16 = 0x100;
 pub(crate) const MARK_REORDERING: u16 = 0x200;
@@ -99,6 +100,7 @@ mod tests {
             ("RECORD_OPEN", RECORD_OPEN as u32),
             ("RECORD_CLOSE", RECORD_CLOSE as u32),
             ("RECORD_FLOW", RECORD_FLOW as u32),
+            ("RECORD_NOTE", RECORD_NOTE as u32),
             ("HOOKS", HOOKS as u32),
             ("MARK_DUP_ACK", Marks::DUP_ACK.0 as u32),
             ("MARK_SACK", Marks::SACK.0 as u32),

@@ -89,7 +89,9 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
             } else {
                 (Kind::Sample, Reason::None)
             };
-            (kind, reason, tracepoint("tcp:tcp_probe"), state, before)
+            // A note of an ACK has no stack, as the ACK itself.
+            let place = places::place(frames).unwrap_or_else(|| tracepoint("tcp:tcp_probe"));
+            (kind, reason, place, state, before)
         }
     };
     let counts = Counts {

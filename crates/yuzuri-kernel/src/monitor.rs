@@ -90,6 +90,9 @@ impl Monitor {
         if !features.tcp_probe {
             return Err(MonitorError::NoTracepoint("tcp:tcp_probe"));
         }
+        let (sender, symbols_coming) = mpsc::channel();
+        // 120,000 lines to read: beside the loading of the programs, which takes as long.
+        std::thread::spawn(move || sender.send(Symbols::load()));
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let slots_per_cpu = slots(options.ring_bytes, cpus);
 
@@ -137,9 +140,6 @@ impl Monitor {
             };
             hooks.push(Hook { name: name.to_owned(), tells: tells.to_owned(), state });
         }
-        let (sender, symbols_coming) = mpsc::channel();
-        // 120,000 lines to read: not before the first event.
-        std::thread::spawn(move || sender.send(Symbols::load()));
         hooks.push(features::stacks_hook());
         let now = clock::mono_ns();
         let session = session::describe(Source::Events, options.density, &options.filter, hooks);
@@ -162,6 +162,11 @@ impl Monitor {
         self.rings.fullest()
     }
 
+    /// How many flows are remembered: those that are open and chosen, and those whose owner is looked for.
+    pub fn remembered(&self) -> usize {
+        self.reader.remembered()
+    }
+
     /// What the kernel says of our programs.
     pub fn programs(&self) -> Vec<ProgramStats> {
         let progs = &self.skel.progs;
@@ -180,6 +185,8 @@ impl Monitor {
             bytes.chunks_exact(8).filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?))).collect()
         };
         rings.drain(until_ns, |cpu, record| reader.take(cpu, record, read_stack, out));
+        // At the end there is no later call that could bring them.
+        reader.release(until_ns == u64::MAX, read_stack, out);
     }
 
     fn tend(&mut self, now_ns: u64, out: &mut Vec<Item>) {
@@ -228,7 +235,7 @@ impl Watch for Monitor {
         self.generation = generation;
         self.filter = filter.clone();
         self.density = density;
-        self.reader.forget_undecided();
+        self.reader.forget();
         let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
         self.pending.push(Item::Setting(Arc::new(setting)));
         Ok(())
@@ -274,7 +281,10 @@ impl Watch for Monitor {
             if counters == Default::default() && kept == 0 {
                 continue;
             }
-            let mut lost = vec![(LossReason::RingFull, counters.lost_ring), (LossReason::NoMemory, counters.lost_memory)];
+            let mut lost = vec![
+                (LossReason::RingFull, counters.lost_ring),
+                (LossReason::NoMemory, counters.lost_memory),
+            ];
             lost.retain(|(_, records)| *records > 0);
             cpus.push(CpuAccount {
                 cpu: Some(cpu as u16),

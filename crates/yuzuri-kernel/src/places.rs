@@ -1,5 +1,7 @@
 //! Kernel stacks: where in TCP an event happened, and so why.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use yuzuri_trace::{CaState, Place, Reason};
 
 /// The kernel's TCP functions by address.
@@ -15,9 +17,9 @@ impl Symbols {
     /// # Errors
     /// Where the file cannot be read, or shows no addresses (`kernel.kptr_restrict`).
     pub fn load() -> Result<Symbols, String> {
-        let text = std::fs::read_to_string("/proc/kallsyms")
+        let symbols = File::open("/proc/kallsyms")
+            .and_then(|file| Symbols::parse(BufReader::with_capacity(64 << 10, file)))
             .map_err(|e| format!("/proc/kallsyms cannot be read: {e}"))?;
-        let symbols = Symbols::parse(&text);
         if symbols.functions.is_empty() {
             return Err(
                 "/proc/kallsyms shows no addresses (kernel.kptr_restrict, or CAP_SYSLOG is missing)".into()
@@ -32,9 +34,16 @@ impl Symbols {
         self.functions.len()
     }
 
-    fn parse(text: &str) -> Symbols {
-        let mut text_symbols: Vec<(u64, &str)> = Vec::new();
-        for line in text.lines() {
+    /// Line by line: the whole text is 6 MB.
+    fn parse(mut text: impl BufRead) -> std::io::Result<Symbols> {
+        // Of all functions: one ends where the next begins.
+        let mut starts = Vec::new();
+        let mut functions: Vec<(u64, u64, Box<str>)> = Vec::new();
+        let mut line = String::new();
+        while {
+            line.clear();
+            text.read_line(&mut line)? > 0
+        } {
             let mut words = line.split_ascii_whitespace();
             let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else {
                 continue;
@@ -42,24 +51,22 @@ impl Symbols {
             if !matches!(kind, "t" | "T" | "w" | "W") {
                 continue;
             }
-            match u64::from_str_radix(address, 16) {
-                Ok(address) if address > 0 => text_symbols.push((address, name)),
-                _ => {}
-            }
-        }
-        text_symbols.sort_unstable_by_key(|(address, _)| *address);
-        let mut functions = Vec::new();
-        for (i, (start, name)) in text_symbols.iter().enumerate() {
-            if !is_tcp(name) {
+            let Some(start) = u64::from_str_radix(address, 16).ok().filter(|address| *address > 0) else {
                 continue;
+            };
+            starts.push(start);
+            if is_tcp(name) {
+                // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") are the function that people know.
+                functions.push((start, 0, name.split('.').next().unwrap_or(name).into()));
             }
-            let end =
-                text_symbols[i + 1..].iter().map(|(a, _)| *a).find(|a| a > start).unwrap_or(start + 4096);
-            // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") are the function that people know.
-            let name = name.split('.').next().unwrap_or(name);
-            functions.push((*start, end, name.into()));
         }
-        Symbols { functions }
+        starts.sort_unstable();
+        functions.sort_unstable();
+        for (start, end, _) in &mut functions {
+            let after = starts.partition_point(|address| *address <= *start);
+            *end = starts.get(after).copied().unwrap_or(*start + 4096);
+        }
+        Ok(Symbols { functions })
     }
 
     fn name(&self, address: u64) -> Option<&str> {
@@ -172,7 +179,7 @@ ffffffff8202c600 T last
 
     #[test]
     fn addresses_become_functions() {
-        let symbols = Symbols::parse(KALLSYMS);
+        let symbols = Symbols::parse(KALLSYMS.as_bytes()).unwrap();
         let stack = [
             0xffffffff820178d0,
             0xffffffff82017910,
@@ -186,9 +193,9 @@ ffffffff8202c600 T last
 
     #[test]
     fn zero_addresses_are_no_symbols() {
-        assert!(Symbols::parse(&KALLSYMS.replace("ffffffff82", "0000000000")[..0]).functions.is_empty());
+        assert!(Symbols::parse("".as_bytes()).unwrap().functions.is_empty());
         let hidden: String = KALLSYMS.lines().map(|l| format!("0000000000000000{}\n", &l[16..])).collect();
-        assert!(Symbols::parse(&hidden).functions.is_empty());
+        assert!(Symbols::parse(hidden.as_bytes()).unwrap().functions.is_empty());
     }
 
     #[test]

@@ -1,10 +1,17 @@
 //! For tests and benchmarks: two network namespaces with a path between them, removed when dropped. Every test has
-//! its own, so that tests run side by side.
+//! its own, so that tests run side by side. [`Relay`] adds a path on which a test decides each packet's fate.
+
+pub mod packet;
+mod relay;
+
+pub use packet::{Packet, Segment};
+pub use relay::{Policy, Relay, Verdict};
 
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,6 +22,16 @@ pub enum Side {
     A,
     /// 10.77.0.2, fd77::2
     B,
+}
+
+impl Side {
+    /// The other end.
+    pub fn other(self) -> Side {
+        match self {
+            Side::A => Side::B,
+            Side::B => Side::A,
+        }
+    }
 }
 
 /// Two namespaces joined by a veth pair, with loopback, IPv4 and IPv6 up and segmentation offloads off (so that
@@ -35,6 +52,19 @@ fn run(program: &str, args: &str) -> Result<(), String> {
     Err(format!("{program} {args}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
+/// Runs a command that reads its orders from standard input.
+fn feed(command: &mut Command, orders: &str) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|e| format!("{name} cannot be run: {e} (make setup installs it)"))?;
+    let written = child.stdin.take().map(|mut stdin| stdin.write_all(orders.as_bytes()));
+    let output = child.wait_with_output().map_err(|e| format!("{name}: {e}"))?;
+    match written {
+        Some(Ok(())) if output.status.success() => Ok(()),
+        _ => Err(format!("{name}: {orders}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
 impl Net {
     /// Builds the path. Without root there is none: the caller says *skipped* and why.
     ///
@@ -53,10 +83,11 @@ impl Net {
         let [a, b] = &net.names;
         run("ip", &format!("link add va netns {a} type veth peer name vb netns {b}"))?;
         for (name, link, host) in [(a, "va", 1), (b, "vb", 2)] {
-            run("ip", &format!("-n {name} addr add 10.77.0.{host}/24 dev {link}"))?;
-            run("ip", &format!("-n {name} addr add fd77::{host}/64 dev {link} nodad"))?;
-            run("ip", &format!("-n {name} link set {link} up"))?;
-            run("ip", &format!("-n {name} link set lo up"))?;
+            let lines = format!(
+                "addr add 10.77.0.{host}/24 dev {link}\naddr add fd77::{host}/64 dev {link} nodad\n\
+                 link set {link} up\nlink set lo up\n"
+            );
+            feed(Command::new("ip").args(["-n", name, "-batch", "-"]), &lines)?;
             run("ip", &format!("netns exec {name} ethtool -K {link} tso off gso off gro off"))?;
         }
         // The first packets of a new link are lost while neighbours are found: a refused connection shows that both
@@ -84,7 +115,12 @@ impl Net {
     /// What `tc` says.
     pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
         let (name, link) = (self.name(side), self.link(side));
-        run("tc", &format!("-n {name} qdisc replace dev {link} root tbf rate {rate_mbit}mbit burst 10kb limit {limit_bytes}"))
+        run(
+            "tc",
+            &format!(
+                "-n {name} qdisc replace dev {link} root tbf rate {rate_mbit}mbit burst 10kb limit {limit_bytes}"
+            ),
+        )
     }
 
     /// Drops one in `every` packets that arrive at a side, after `first` have passed, without regard to what they are.
@@ -94,8 +130,51 @@ impl Net {
     pub fn drop_every(&self, side: Side, every: u32) -> Result<(), String> {
         let name = self.name(side);
         run("ip", &format!("netns exec {name} nft add table inet lossy"))?;
-        run("ip", &format!("netns exec {name} nft add chain inet lossy in {{ type filter hook input priority 0 ; }}"))?;
-        run("ip", &format!("netns exec {name} nft add rule inet lossy in tcp dport 1-65535 numgen inc mod {every} 0 drop"))
+        run(
+            "ip",
+            &format!(
+                "netns exec {name} nft add chain inet lossy in {{ type filter hook input priority 0 ; }}"
+            ),
+        )?;
+        run(
+            "ip",
+            &format!(
+                "netns exec {name} nft add rule inet lossy in tcp dport 1-65535 numgen inc mod {every} 0 drop"
+            ),
+        )
+    }
+
+    /// Adds rules to a side's firewall: lines of `nft -f`, which may flush the table `lossy` that [`Net::drop_every`]
+    /// uses.
+    ///
+    /// # Errors
+    /// What `nft` says.
+    pub fn firewall(&self, side: Side, rules: &str) -> Result<(), String> {
+        feed(self.command(side, "nft").args(["-f", "-"]), rules)
+    }
+
+    /// Sets a kernel parameter (`net.ipv4.tcp_ecn`) of a side's namespace.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set(&self, side: Side, name: &str, value: &str) -> Result<(), String> {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        self.inside(side, || std::fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
+    }
+
+    /// A counter of a side's TCP or IP by its name in `nstat` without the group (`RetransSegs`, `TCPTimeouts`); 0 where
+    /// the kernel has no such counter.
+    pub fn counter(&self, side: Side, name: &str) -> u64 {
+        let text = self.inside(side, || {
+            ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"]
+                .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+                .concat()
+        });
+        let lines: Vec<&str> = text.lines().collect();
+        let pairs = lines.chunks_exact(2).flat_map(|pair| {
+            pair[0].split_whitespace().zip(pair[1].split_whitespace()).filter(|(n, _)| *n == name)
+        });
+        pairs.filter_map(|(_, value)| value.parse::<i64>().ok()).map(|v| v as u64).sum()
     }
 
     /// The namespace's name.
@@ -156,9 +235,9 @@ impl Drop for Net {
     }
 }
 
-/// Waits until a condition holds, at most 10 s; false where it did not.
+/// Waits until a condition holds, at most 20 s; false where it did not.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         if holds() {
             return true;

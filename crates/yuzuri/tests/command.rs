@@ -327,7 +327,8 @@ fn without_privilege_it_steps_down_and_says_so() {
 
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
-    let mut watch = Running(spawn(Command::new(YUZURI).args(["watch", "--poll", "--json", "--for", "30s"])), None);
+    let mut watch =
+        Running(spawn(Command::new(YUZURI).args(["watch", "--poll", "--json", "--for", "30s"])), None);
     let mut first = String::new();
     BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.contains("session"));

@@ -1,0 +1,306 @@
+//! What the tests of the monitor share: a monitor that is read until something is seen, connections with a chosen
+//! congestion control, and the kernel's own `TCP_INFO`.
+#![allow(clippy::unwrap_used, missing_docs, dead_code)]
+
+pub mod child;
+pub mod tcp_info;
+pub mod tracefs;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command};
+use std::time::Duration;
+use yuzuri_kernel::{Monitor, Options, Watch};
+use yuzuri_testnet::{Net, Side, eventually};
+use yuzuri_trace::{Account, Density, Event, Flow, FlowId, Item, Kind, LossReason, Reason};
+
+/// A monitor and what it has given so far.
+pub struct Watched {
+    pub monitor: Box<Monitor>,
+    pub items: Vec<Item>,
+}
+
+impl Watched {
+    pub fn start(filter: &str, density: Density) -> Watched {
+        Watched::with_ring(filter, density, None)
+    }
+
+    /// Of one namespace.
+    pub fn of(net: &Net, side: Side, density: Density) -> Watched {
+        Watched::start(&format!("netns:{}", net.name(side)), density)
+    }
+
+    pub fn with_ring(filter: &str, density: Density, ring_bytes: Option<usize>) -> Watched {
+        let options = Options { filter: filter.parse().unwrap(), density, ring_bytes };
+        let monitor = Monitor::start(&options).unwrap_or_else(|error| panic!("{error}"));
+        Watched { monitor: Box::new(monitor), items: Vec::new() }
+    }
+
+    pub fn read(&mut self) -> &[Item] {
+        self.monitor.read(&mut self.items);
+        &self.items
+    }
+
+    /// Reads until the items show something; within a bound, or the test fails with `what`.
+    pub fn until(&mut self, what: &str, mut shown: impl FnMut(&[Item]) -> bool) {
+        let seen = eventually(|| shown(self.read()));
+        assert!(seen, "never seen: {what}; seen: {:#?}", self.items);
+    }
+
+    /// Ends it, and checks that the account closes on every CPU.
+    pub fn finish(self) -> Seen {
+        let Watched { monitor, mut items } = self;
+        let account = monitor.finish(&mut items);
+        for cpu in &account.cpus {
+            assert_eq!(cpu.seen, cpu.kept + cpu.lost_total(), "{cpu:?}");
+        }
+        Seen { items, account }
+    }
+
+    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU where it
+    /// runs already, for whatever flow ([`Seen::nested`]).
+    pub fn finish_whole(self) -> Seen {
+        let seen = self.finish();
+        assert_eq!(seen.account.lost(), seen.nested(), "{}", seen.account);
+        seen
+    }
+}
+
+/// All that a monitor gave.
+pub struct Seen {
+    pub items: Vec<Item>,
+    pub account: Account,
+}
+
+impl Seen {
+    /// How often the kernel skipped one of the programs, on any flow of the machine.
+    pub fn nested(&self) -> u64 {
+        let lost = self.account.lost_by_reason();
+        lost.iter().find(|(reason, _)| *reason == LossReason::Nested).map_or(0, |(_, n)| *n)
+    }
+
+    pub fn flows(&self) -> Vec<&Flow> {
+        flows(&self.items)
+    }
+
+    pub fn events(&self) -> Vec<&Event> {
+        events(&self.items)
+    }
+
+    /// The events of the flow with this local address.
+    pub fn of(&self, local: SocketAddr) -> Vec<&Event> {
+        let id = self.id(local);
+        self.events().into_iter().filter(|e| e.flow == id).collect()
+    }
+
+    pub fn id(&self, local: SocketAddr) -> FlowId {
+        flow_id(&self.items, local).unwrap_or_else(|| panic!("no flow from {local} in {:?}", self.flows()))
+    }
+}
+
+pub fn flows(items: &[Item]) -> Vec<&Flow> {
+    items.iter().filter_map(|i| if let Item::Flow(flow) = i { Some(flow.as_ref()) } else { None }).collect()
+}
+
+pub fn events(items: &[Item]) -> Vec<&Event> {
+    items.iter().filter_map(|i| if let Item::Event(event) = i { Some(event) } else { None }).collect()
+}
+
+pub fn flow_id(items: &[Item], local: SocketAddr) -> Option<FlowId> {
+    flows(items).into_iter().find(|f| f.local == local).map(|f| f.id)
+}
+
+/// Segments that were sent again, by reason. One event may stand for several segments: the kernel sends a whole
+/// `sk_buff` again.
+///
+/// # Errors
+/// Names a record that shows a retransmission which had no event.
+pub fn retransmitted(events: &[&Event]) -> Result<Vec<(Reason, u64)>, String> {
+    let mut totals = std::collections::HashMap::new();
+    let mut by_reason: Vec<(Reason, u64)> = Vec::new();
+    for event in events {
+        let before = totals.insert(event.flow, event.snapshot.total_retrans).unwrap_or(0);
+        let segments = u64::from(event.snapshot.total_retrans - before);
+        if event.kind != Kind::Retransmit {
+            if segments > 0 {
+                return Err(format!("a retransmission without its event: {event:?}"));
+            }
+            continue;
+        }
+        match by_reason.iter_mut().find(|(reason, _)| *reason == event.reason) {
+            Some((_, sum)) => *sum += segments,
+            None => by_reason.push((event.reason, segments)),
+        }
+    }
+    Ok(by_reason)
+}
+
+pub fn of_reason(counts: &[(Reason, u64)], reason: Reason) -> u64 {
+    counts.iter().find(|(r, _)| *r == reason).map_or(0, |(_, n)| *n)
+}
+
+/// A connection from one side to the other.
+pub struct Pair {
+    /// The end that opened it.
+    pub near: TcpStream,
+    pub far: TcpStream,
+}
+
+impl Pair {
+    pub fn new(net: &Net, from: Side, to: IpAddr, control: &str) -> Pair {
+        Pair::with(net, from, to, control, |_| {})
+    }
+
+    /// `prepare` sees each of the two sockets before the connection is made: the listener's options are inherited.
+    pub fn with(net: &Net, from: Side, to: IpAddr, control: &str, prepare: impl Fn(&Socket) + Sync) -> Pair {
+        let make = || {
+            let socket =
+                Socket::new(Domain::for_address(SocketAddr::new(to, 0)), Type::STREAM, Some(Protocol::TCP));
+            let socket = socket.unwrap();
+            socket.set_tcp_congestion(control.as_bytes()).unwrap();
+            prepare(&socket);
+            socket
+        };
+        let listener: TcpListener = net.inside(from.other(), || {
+            let socket = make();
+            socket.bind(&SocketAddr::new(to, 0).into()).unwrap();
+            socket.listen(8).unwrap();
+            socket.into()
+        });
+        let address = listener.local_addr().unwrap();
+        let near: TcpStream = net.inside(from, || {
+            let socket = make();
+            socket.connect_timeout(&address.into(), Duration::from_secs(20)).unwrap();
+            socket.into()
+        });
+        let far = accept(&listener).0;
+        // Nothing in a test waits for ever.
+        for stream in [&near, &far] {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_nodelay(true).unwrap();
+        }
+        Pair { near, far }
+    }
+
+    /// Sends bytes from the near end to the far end, and returns when the far end has read them and the near end has
+    /// their acknowledgement.
+    pub fn send(&self, bytes: usize) {
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read_exactly(&self.far, bytes));
+            (&self.near).write_all(&vec![7; bytes]).unwrap();
+            reader.join().unwrap();
+        });
+        self.settle();
+    }
+
+    /// Waits until the near end has nothing under way.
+    pub fn settle(&self) {
+        let idle = || {
+            let info = tcp_info::read(&self.near);
+            info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0
+        };
+        assert!(eventually(idle), "{:?}", tcp_info::read(&self.near));
+    }
+
+    /// The far end sends one byte: at its arrival the near end gives a record of its state before it.
+    pub fn ping(&self) {
+        (&self.far).write_all(&[1]).unwrap();
+        read_exactly(&self.near, 1);
+    }
+
+    pub fn near_addr(&self) -> SocketAddr {
+        let address = self.near.local_addr().unwrap();
+        SocketAddr::new(address.ip().to_canonical(), address.port())
+    }
+
+    /// Both ends close in order, the near one first, and wait for each other.
+    pub fn close(self) {
+        self.near.shutdown(Shutdown::Write).unwrap();
+        assert_eq!((&self.far).read(&mut [0; 16]).unwrap(), 0);
+        self.far.shutdown(Shutdown::Write).unwrap();
+        while (&self.near).read(&mut [0; 16]).unwrap() > 0 {}
+    }
+}
+
+pub fn read_exactly(mut from: &TcpStream, bytes: usize) {
+    let mut left = bytes;
+    let mut buffer = vec![0; 65536];
+    while left > 0 {
+        let most = left.min(buffer.len());
+        let got = from.read(&mut buffer[..most]).unwrap();
+        assert!(got > 0, "the connection ended {left} bytes early");
+        left -= got;
+    }
+}
+
+/// Tries a comparison that must come out exactly. On a busy machine kernels leave out a run of a BPF program now and
+/// then, for every program on that CPU and without counting it (seen beside `tcp:tcp_probe` in tracefs on 6.18): an
+/// attempt may differ by that, so an exact one must be among a few. A fault of ours would be in each.
+///
+/// An attempt gives `None` where the test is skipped.
+pub fn exactly<T>(test: &str, mut attempt: impl FnMut() -> Option<Result<T, String>>) -> Option<T> {
+    const TRIES: usize = 12;
+    let mut differences = Vec::new();
+    while differences.len() < TRIES {
+        match attempt()? {
+            Ok(exact) => return Some(exact),
+            Err(difference) => {
+                println!("{test}: once more: {}", difference.lines().next().unwrap_or_default());
+                differences.push(difference);
+            }
+        }
+    }
+    panic!("{test}: never exact in {TRIES} tries: {}", differences.join("\n"));
+}
+
+/// Runs a test's cases beside each other: most of their time is waiting.
+pub fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        let run = &run;
+        for case in cases {
+            scope.spawn(move || run(case));
+        }
+    });
+}
+
+/// Accepts, within a bound.
+pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    listener.set_nonblocking(true).unwrap();
+    let mut accepted = None;
+    eventually(|| {
+        accepted = listener.accept().ok();
+        accepted.is_some()
+    });
+    let (stream, from) = accepted.expect("nobody connected");
+    stream.set_nonblocking(false).unwrap();
+    (stream, from)
+}
+
+/// A child process that does not outlive the test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn spawn(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}")))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a program is installed; says so where it is not.
+pub fn has(test: &str, program: &str) -> bool {
+    let found = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+        .unwrap_or(false);
+    if !found {
+        println!("{test}: skipped: {program} is not installed (make setup installs it)");
+    }
+    found
+}

@@ -1,0 +1,204 @@
+//! A flow from its opening to its close, few and many; what two densities show of it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::{Pair, Watched, events};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{CaState, Density, Event, FlowId, Item, Kind, Marks, Reason, Role};
+
+fn both(net: &Net) -> String {
+    format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B))
+}
+
+fn closed(items: &[Item]) -> usize {
+    events(items).iter().filter(|e| e.kind == Kind::Close).count()
+}
+
+#[test]
+fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
+    const TEST: &str = "a_transfer_is_seen_from_open_to_close_at_both_ends";
+    for v6 in [false, true] {
+        let Some(net) = Net::or_skip(TEST) else { return };
+        let mut watched = Watched::start(&both(&net), Density::EveryAck);
+        let to = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
+        let pair = Pair::new(&net, Side::A, to, "reno");
+        pair.send(3_000_000);
+        let (near, far) = (pair.near_addr(), pair.far.local_addr().unwrap());
+        pair.close();
+        watched.until("both closed", |items| closed(items) == 2);
+        assert_eq!(watched.monitor.remembered(), 0, "closed flows are forgotten");
+        let seen = watched.finish_whole();
+        let flow = |local| *seen.flows().iter().rev().find(|f| f.local == local).unwrap();
+        let (sender, receiver) = (flow(near), flow(far));
+        assert_eq!((sender.local, sender.remote), (receiver.remote, receiver.local));
+        assert_eq!((sender.netns, receiver.netns), (net.inode(Side::A), net.inode(Side::B)));
+        assert_eq!((sender.role, receiver.role), (Role::Opened, Role::Accepted));
+        assert_eq!(sender.netns_name.as_deref(), Some(net.name(Side::A)));
+        assert_eq!(sender.owner.as_ref().map(|o| o.pid), Some(std::process::id()));
+        assert_eq!(sender.congestion_control, "reno");
+        for flow in [sender, receiver] {
+            let own = seen.of(flow.local);
+            assert_eq!(own.first().map(|e| e.kind), Some(Kind::Open));
+            let last = own.last().unwrap();
+            assert_eq!((last.kind, last.reason), (Kind::Close, Reason::Closed), "{own:#?}");
+            assert!(own.is_sorted_by_key(|e| e.mono_ns), "in order of time");
+            let bytes = if flow == sender { last.snapshot.bytes_acked } else { last.snapshot.bytes_received };
+            // SYN and FIN are counted with the bytes.
+            assert!((3_000_000..=3_000_002).contains(&bytes), "{bytes}");
+            let samples: Vec<_> = own.iter().filter(|e| e.kind == Kind::Sample).collect();
+            assert!(samples.len() > 10);
+            assert!(samples.iter().all(|e| e.counts.acks == 1), "one record at every ACK");
+        }
+        assert_eq!(seen.account.thinned(), 0);
+    }
+}
+
+/// What must not be missing in either density.
+fn changes(events: &[&Event]) -> Vec<(Kind, Reason, CaState, CaState, u32)> {
+    events
+        .iter()
+        .filter(|e| e.kind != Kind::Sample)
+        .map(|e| (e.kind, e.reason, e.ca_before, e.ca_state, e.snapshot.ssthresh))
+        .collect()
+}
+
+#[test]
+fn the_default_density_thins_samples_and_nothing_else() {
+    const TEST: &str = "the_default_density_thins_samples_and_nothing_else";
+    common::exactly(TEST, || {
+        let net = Net::or_skip(TEST)?;
+        net.shape(Side::A, 50, 30_000).unwrap();
+        // Two monitors on the same flows at once.
+        let mut every = Watched::of(&net, Side::A, Density::EveryAck);
+        let mut thin = Watched::of(&net, Side::A, Density::default());
+        let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+        pair.send(1_500_000);
+        let near = pair.near_addr();
+        pair.close();
+        every.until("the close", |items| closed(items) == 1);
+        thin.until("the close", |items| closed(items) == 1);
+        let (every, thin) = (every.finish_whole(), thin.finish_whole());
+        let (all, few) = (every.of(near), thin.of(near));
+        assert_eq!(every.account.thinned(), 0);
+        assert!(thin.account.thinned() > 0, "{}", thin.account);
+        // Identity records, closes and the rest apart, each segment is in exactly one count.
+        let acks = |events: &[&Event]| events.iter().map(|e| u64::from(e.counts.acks)).sum::<u64>();
+        // A sample that shows no change comes a millisecond after the record before it.
+        for pair in few.windows(2) {
+            if pair[1].kind == Kind::Sample && !pair[1].marks.contains(Marks::SSTHRESH) {
+                let distance_ns = pair[1].mono_ns - pair[0].mono_ns;
+                assert!(distance_ns >= 1_000_000, "{distance_ns} ns: {pair:?}");
+            }
+        }
+        let ssthreshs = |events: &[&Event]| {
+            let mut values: Vec<u32> = events.iter().map(|e| e.snapshot.ssthresh).collect();
+            values.dedup();
+            values
+        };
+        if every.nested() + thin.nested() > 0 {
+            return Some(Err(format!("{}; {}", every.account, thin.account)));
+        }
+        Some(if acks(&all) != acks(&few) {
+            Err(format!("{} ACKs, {} in the thinned counts", acks(&all), acks(&few)))
+        } else if changes(&all) != changes(&few) || ssthreshs(&all) != ssthreshs(&few) {
+            Err(format!("{:?}\n{:?}", changes(&all), changes(&few)))
+        } else {
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn another_congestion_control_is_an_event() {
+    let Some(net) = Net::or_skip("another_congestion_control_is_an_event") else { return };
+    // No sample is due: the change alone brings the record.
+    let hour = Density::Interval { ns: 3_600_000_000_000 };
+    let mut watched = Watched::of(&net, Side::A, hour);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    pair.send(10_000);
+    socket2::SockRef::from(&pair.near).set_tcp_congestion(b"reno").unwrap();
+    let changed = |items: &[Item]| events(items).iter().any(|e| e.kind == Kind::Control);
+    watched.until("the change", |items| {
+        pair.ping();
+        changed(items)
+    });
+    let at =
+        watched.items.iter().position(|i| matches!(i, Item::Event(e) if e.kind == Kind::Control)).unwrap();
+    let named = watched.items[..at].iter().rev().find_map(|i| match i {
+        Item::Flow(flow) => Some(flow.congestion_control.clone()),
+        _ => None,
+    });
+    assert_eq!(named.as_deref(), Some("reno"), "the new identity comes before the event");
+    let events = events(&watched.items);
+    assert_eq!(events.iter().filter(|e| e.kind == Kind::Control).count(), 1);
+    watched.finish_whole();
+}
+
+#[test]
+fn a_reset_and_a_timed_out_connection_end_as_such() {
+    let Some(net) = Net::or_skip("a_reset_ends_as_such") else { return };
+    let mut watched = Watched::of(&net, Side::A, Density::default());
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    socket2::SockRef::from(&pair.far).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    let reset = pair.near_addr();
+    drop(pair.far);
+    watched.until("the reset", |items| closed(items) == 1);
+    let patience = std::time::Duration::from_millis(600);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    let timed_out = pair.near_addr();
+    socket2::SockRef::from(&pair.near).set_tcp_user_timeout(Some(patience)).unwrap();
+    let dark =
+        "add table inet dark\nadd chain inet dark in { type filter hook input priority 0 ; policy drop ; }";
+    if let Err(why) = net.firewall(Side::B, dark) {
+        return println!("a_reset_and_a_timed_out_connection_end_as_such: the second half skipped: {why}");
+    }
+    (&pair.near).write_all(&[1]).unwrap();
+    watched.until("the timeout", |items| closed(items) == 2);
+    let seen = watched.finish_whole();
+    assert_eq!(seen.of(reset).last().unwrap().reason, Reason::Reset);
+    assert_eq!(seen.of(timed_out).last().unwrap().reason, Reason::TimedOut);
+}
+
+#[test]
+fn a_storm_of_short_flows_pairs_up_and_is_forgotten() {
+    const CONNECTIONS: usize = 2000;
+    let Some(net) = Net::or_skip("a_storm_of_short_flows_pairs_up_and_is_forgotten") else { return };
+    let mut watched = Watched::of(&net, Side::A, Density::default());
+    let listener = net.inside(Side::A, || TcpListener::bind("127.0.0.1:0").unwrap());
+    let to: SocketAddr = listener.local_addr().unwrap();
+    net.inside(Side::A, || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..CONNECTIONS {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    stream.write_all(&[1; 100]).unwrap();
+                }
+            });
+            for n in 0..CONNECTIONS {
+                let mut stream = TcpStream::connect(to).unwrap();
+                assert_eq!(std::io::copy(&mut stream, &mut std::io::sink()).unwrap(), 100);
+                if n % 50 == 0 {
+                    watched.read();
+                }
+            }
+        });
+    });
+    watched.until("all closed", |items| closed(items) >= 2 * CONNECTIONS - 20);
+    let mut by_flow: HashMap<FlowId, (usize, usize)> = HashMap::new();
+    for event in events(&watched.items) {
+        let counts = by_flow.entry(event.flow).or_default();
+        counts.0 += usize::from(event.kind == Kind::Open);
+        counts.1 += usize::from(event.kind == Kind::Close);
+    }
+    let whole = by_flow.values().filter(|counts| **counts == (1, 1)).count();
+    assert!(by_flow.values().all(|(opened, closed)| *opened <= 1 && *closed <= 1));
+    // A run of a program that the kernel left out on a busy machine costs one record.
+    assert!(whole >= 2 * CONNECTIONS - 20, "{whole} of {}", 2 * CONNECTIONS);
+    let open = by_flow.len() - by_flow.values().filter(|(_, closed)| *closed == 1).count();
+    assert!(watched.monitor.remembered() <= 2 * open, "{} remembered", watched.monitor.remembered());
+    watched.finish_whole();
+}

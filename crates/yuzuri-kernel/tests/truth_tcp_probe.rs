@@ -1,0 +1,136 @@
+//! The record at every ACK against what the kernel itself prints at the same tracepoint.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::tracefs::{Line, Trace};
+use common::{Pair, Watched};
+use std::net::IpAddr;
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{CaState, Density, Event};
+
+/// What one record and one line have in common.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+struct Row {
+    cookie: u64,
+    cwnd: u64,
+    ssthresh: u64,
+    snd_wnd: u64,
+    srtt_us: u64,
+    rcv_wnd: u64,
+    /// Bytes acknowledged since the flow's first row.
+    acknowledged: u64,
+}
+
+fn ours(event: &Event, first: &Event) -> Row {
+    let s = &event.snapshot;
+    // The tracepoint prints tcp_current_ssthresh(): outside a reduction at least three quarters of the window.
+    let reducing = matches!(event.ca_state, CaState::Cwr | CaState::Recovery);
+    let ssthresh = if reducing { s.ssthresh } else { s.ssthresh.max((s.cwnd >> 1) + (s.cwnd >> 2)) };
+    Row {
+        cookie: event.flow.0,
+        cwnd: s.cwnd.into(),
+        ssthresh: ssthresh.into(),
+        snd_wnd: s.snd_wnd.into(),
+        srtt_us: s.srtt_us.into(),
+        rcv_wnd: s.rcv_wnd.into(),
+        acknowledged: s.bytes_acked - first.snapshot.bytes_acked,
+    }
+}
+
+fn kernels(line: &Line, first: &Line) -> Row {
+    let hex = |line: &Line, name: &str| u64::from_str_radix(line[name].trim_start_matches("0x"), 16).unwrap();
+    let number = |name: &str| line[name].parse().unwrap();
+    Row {
+        cookie: hex(line, "sock_cookie"),
+        cwnd: number("snd_cwnd"),
+        ssthresh: number("ssthresh"),
+        snd_wnd: number("snd_wnd"),
+        srtt_us: number("srtt"),
+        rcv_wnd: number("rcv_wnd"),
+        acknowledged: (hex(line, "snd_una") as u32).wrapping_sub(hex(first, "snd_una") as u32).into(),
+    }
+}
+
+/// The flow's records must be the kernel's lines: none that the kernel did not print, in the same order, and none
+/// missing.
+fn compare_end(records: &[&Event], lines: &[&Line], started_ns: u64) -> Result<(), String> {
+    let mut acks: Vec<&Event> = (records.iter().copied())
+        .filter(|e| e.place.name() == "tcp:tcp_probe" && e.counts.acks > 0)
+        .collect();
+    assert!(acks.iter().all(|e| e.counts.acks == 1), "a record at every ACK");
+    // The end of the handshake came before the trace.
+    let early = acks.iter().take_while(|e| e.mono_ns < started_ns).count();
+    assert!(early <= 1, "{early} segments before the first byte");
+    acks.drain(..early);
+    if acks.is_empty() {
+        return Err(format!("no record for {} lines", lines.len()));
+    }
+    // Where the very first line has no record, the sums do not begin together.
+    let first = lines.iter().position(|line| {
+        let (a, b) = (ours(acks[0], acks[0]), kernels(line, line));
+        a == b
+    });
+    let Some(first) = first else { return Err("no line is the first record".into()) };
+    let mut rows = acks.iter().map(|e| ours(e, acks[0])).peekable();
+    let mut missing: Vec<&Line> = lines[..first].to_vec();
+    for line in &lines[first..] {
+        if rows.next_if_eq(&kernels(line, lines[first])).is_none() {
+            missing.push(line);
+        }
+    }
+    assert_eq!(
+        rows.next(),
+        None,
+        "a record that the kernel did not print next; missing until there: {missing:?}"
+    );
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} of {} lines without a record: {missing:?}", missing.len(), lines.len()))
+}
+
+fn compare(test: &'static str, v6: bool, control: &str) {
+    common::exactly(test, || {
+        let net = Net::or_skip(test)?;
+        net.shape(Side::A, 20, 25_000).unwrap();
+        let to: IpAddr = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
+        let filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B));
+        let watched = Watched::start(&filter, Density::EveryAck);
+        let pair = Pair::new(&net, Side::A, to, control);
+        let port = pair.near_addr().port();
+        let trace = Trace::start(&format!("{}-{port}", net.name(Side::A)), port);
+        let trace = trace.map_err(|why| println!("{test}: skipped: {why}")).ok()?;
+        let started_ns = yuzuri_kernel::clock::mono_ns();
+        pair.send(600_000);
+        let lines = trace.lines();
+        let seen = watched.finish_whole();
+        let cookie = |line: &Line| u64::from_str_radix(&line["sock_cookie"], 16).unwrap();
+        let mut result = Ok(());
+        for (local, remote) in [
+            (pair.near_addr(), pair.far.local_addr().unwrap()),
+            (pair.far.local_addr().unwrap(), pair.near_addr()),
+        ] {
+            let id = seen.id(local);
+            let own: Vec<&Line> = lines.iter().filter(|line| cookie(line) == id.0).collect();
+            assert!(own.len() >= 30, "{} lines for {local}", own.len());
+            assert!(own[0]["dest"].contains(&remote.to_string()), "{:?}", own[0]);
+            result = result.and(compare_end(&seen.of(local), &own, started_ns));
+        }
+        // The path was lossy.
+        let sender = seen.of(pair.near_addr());
+        assert!(sender.iter().any(|e| e.ca_state == CaState::Recovery || e.ca_state == CaState::Cwr));
+        assert!(sender.iter().any(|e| e.snapshot.total_retrans > 0));
+        Some(result)
+    });
+}
+
+#[test]
+fn every_ack_is_what_tcp_probe_prints_over_ipv4() {
+    compare("every_ack_is_what_tcp_probe_prints_over_ipv4", false, "cubic");
+}
+
+#[test]
+fn every_ack_is_what_tcp_probe_prints_over_ipv6() {
+    compare("every_ack_is_what_tcp_probe_prints_over_ipv6", true, "reno");
+}

@@ -1,0 +1,156 @@
+//! A second path between the two namespaces, through user space: a test decides for each packet what becomes of it, by
+//! what the packet says and what went before. So a loss or a reordering happens exactly where the test wants it, and
+//! not when a clock or a queue happens to agree.
+
+use crate::packet::Packet;
+use crate::{Net, Side, feed};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Pass,
+    /// It is lost.
+    Drop,
+    /// It waits for a release.
+    Hold,
+    /// It goes on, and after it all that waits, in order, on both directions.
+    PassAndRelease,
+    /// All that waits goes on, and after it this.
+    ReleaseAndPass,
+}
+
+/// Decides.
+pub type Policy = Box<dyn FnMut(&mut Packet<'_>) -> Verdict + Send>;
+
+/// The path: a TUN device in each namespace and a thread between them. Gone when dropped.
+pub struct Relay {
+    policy: Arc<Mutex<Policy>>,
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Builds the path; until told otherwise it passes everything.
+    ///
+    /// # Errors
+    /// Where there is no `/dev/net/tun`, or what `ip` says.
+    pub fn new(net: &Net) -> Result<Relay, String> {
+        let tuns = [tun(net, Side::A)?, tun(net, Side::B)?];
+        let policy: Arc<Mutex<Policy>> = Arc::new(Mutex::new(Box::new(|_| Verdict::Pass)));
+        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("making a pipe: {e}"))?;
+        let thread = std::thread::spawn({
+            let policy = policy.clone();
+            move || carry(tuns, &policy, &stopped)
+        });
+        Ok(Relay { policy, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// As [`Relay::new`]; without one prints that the test is skipped and why.
+    pub fn or_skip(net: &Net, test: &str) -> Option<Relay> {
+        Relay::new(net).map_err(|why| println!("{test}: skipped: {why}")).ok()
+    }
+
+    /// Decides otherwise from the next packet on. What waits goes on waiting.
+    pub fn decide(&self, policy: impl FnMut(&mut Packet<'_>) -> Verdict + Send + 'static) {
+        *self.lock() = Box::new(policy);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Policy> {
+        self.policy.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A side's IPv4 address on this path.
+    pub fn v4(&self, side: Side) -> IpAddr {
+        IpAddr::from([10, 78, 0, 1 + side as u8])
+    }
+
+    /// A side's IPv6 address on this path.
+    pub fn v6(&self, side: Side) -> IpAddr {
+        IpAddr::from([0xfd78, 0, 0, 0, 0, 0, 0, 1 + side as u16])
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Makes a TUN device `relay` in a side's namespace.
+fn tun(net: &Net, side: Side) -> Result<File, String> {
+    let file = net.inside(side, || -> Result<File, String> {
+        let file = File::options().read(true).write(true).open("/dev/net/tun");
+        let file = file.map_err(|e| format!("/dev/net/tun cannot be opened: {e}"))?;
+        // SAFETY: ifreq is plain integers; all zero is valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(b"relay") {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        // SAFETY: the descriptor is open and the request lives through the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
+        if result < 0 {
+            return Err(format!("making a TUN device: {}", std::io::Error::last_os_error()));
+        }
+        Ok(file)
+    })?;
+    let (name, host) = (net.name(side), 1 + side as u8);
+    let lines = format!(
+        "addr add 10.78.0.{host}/24 dev relay\naddr add fd78::{host}/64 dev relay nodad\nlink set relay up\n"
+    );
+    feed(std::process::Command::new("ip").args(["-n", name, "-batch", "-"]), &lines)?;
+    Ok(file)
+}
+
+fn carry(mut tuns: [File; 2], policy: &Mutex<Policy>, stopped: &OwnedFd) {
+    let mut held: Vec<(Side, Vec<u8>)> = Vec::new();
+    let mut buffer = vec![0; 65536];
+    loop {
+        let mut ready = [
+            PollFd::new(tuns[0].as_fd(), PollFlags::POLLIN),
+            PollFd::new(tuns[1].as_fd(), PollFlags::POLLIN),
+            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return,
+        }
+        let any = ready.map(|fd| fd.any().unwrap_or(true));
+        if any[2] {
+            return;
+        }
+        for from in [Side::A, Side::B] {
+            if !any[from as usize] {
+                continue;
+            }
+            // The namespace is gone: so is the path.
+            let Ok(length) = tuns[from as usize].read(&mut buffer) else { return };
+            let mut packet = Packet::read(from, &mut buffer[..length]);
+            let verdict = policy.lock().unwrap_or_else(|e| e.into_inner())(&mut packet);
+            // A full receive queue loses packets, as every network may.
+            let mut deliver = |from: Side, bytes: &[u8]| drop(tuns[from.other() as usize].write(bytes));
+            if verdict == Verdict::ReleaseAndPass {
+                held.drain(..).for_each(|(from, bytes)| deliver(from, &bytes));
+            }
+            match verdict {
+                Verdict::Drop => {}
+                Verdict::Hold => held.push((from, buffer[..length].to_vec())),
+                _ => deliver(from, &buffer[..length]),
+            }
+            if verdict == Verdict::PassAndRelease {
+                held.drain(..).for_each(|(from, bytes)| deliver(from, &bytes));
+            }
+        }
+    }
+}
