@@ -40,6 +40,7 @@ bench: ui
 	@scripts/setup.sh bench
 	cargo build --release --locked -p yuzuri -p yuzuri-bench
 	target/release/yuzuri-bench all
+	scripts/page-test.sh --load
 
 fuzz:
 	@scripts/fuzz.sh

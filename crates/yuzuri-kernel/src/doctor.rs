@@ -114,9 +114,13 @@ pub fn examine() -> Vec<Finding> {
         let skel = ProbeSkelBuilder::default().open(&mut object)?.load()?;
         skel.progs.on_function.attach().map(drop)
     });
-    let functions = functions.map(|()| "attaches".to_owned());
+    // The advice of a monitor that cannot load does not fit here: it does without.
+    let functions = functions.map(|()| "attaches".to_owned()).map_err(|error| match error {
+        MonitorError::NotPermitted(why) | MonitorError::Load(why) => why,
+        other => other.to_string(),
+    });
     let advice = "nothing: the stacks of the tracepoints tell the function";
-    findings.push(finding("fentry", "not needed", functions.map_err(|e| (Fallback, e.to_string(), advice))));
+    findings.push(finding("fentry", "not needed", functions.map_err(|why| (Fallback, why, advice))));
 
     let polled = Poller::start(&Filter::default(), Density::default(), "doctor").map(|mut poller| {
         let mut items = Vec::new();
