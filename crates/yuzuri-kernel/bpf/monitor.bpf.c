@@ -76,12 +76,13 @@ struct flow {
 	u8 announced; /* its identity reached the ring */
 	u8 detached;  /* when announced, no file stood behind the socket yet: nobody had accepted it */
 	u8 ca_state;  /* at the last record */
+	u8 pending;   /* of MARKS_ALONE, found and not told yet, >> 8 */
 	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
-	u8 after_rto;
 	/* 64 */
 	u32 pid;
 	char name[16];
 	u8 role;
+	u8 after_rto;
 };
 
 struct {
@@ -468,27 +469,26 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 	return marks;
 }
 
-/* Records of their own for what the hook's own record cannot tell: one for each of `marks`. */
-static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 marks, u32 stack)
+/* A record of its own for one of the pending marks, where the hook's own record cannot tell it. No loop over
+ * all of them: the verifier would follow each way through it, and loading would take three times as long. */
+static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 stack)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	struct ring_control *ring = ring_control(cpu);
+	struct event_record *record;
+	u8 pending = flow->pending, ca_state;
 
 	if (!tp || !ring)
 		return;
-	u8 ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	for (u32 mark = MARK_UNDO; mark <= MARK_CONTROL; mark <<= 1) {
-		if (!(marks & mark))
-			continue;
-		ring->hooks[hook].chosen++;
-		struct event_record *record = reserve(ring, cpu, hook, &seq);
-		if (!record)
-			continue;
-		flow->marks |= mark;
-		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack,
-			     seq);
-	}
+	ring->hooks[hook].chosen++;
+	record = reserve(ring, cpu, hook, &seq);
+	flow->pending = pending & (pending - 1);
+	if (!record)
+		return;
+	flow->marks |= (u16)(pending ^ flow->pending) << 8;
+	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack, seq);
 }
 
 /* A record of anything but an ACK. `detail` is the new state of RECORD_STATE, the error of RECORD_CLOSE. */
@@ -517,10 +517,11 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
 		flow->undoable = false;
 	marks = changes(tp, flow, ca_before);
-	alone = marks & MARKS_ALONE;
+	alone = MARKS_ALONE;
 	/* A return to Open or Disorder tells by its reason that it is an undo. */
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
 		alone &= ~MARK_UNDO;
+	flow->pending |= (marks & alone) >> 8;
 	flow->marks |= marks & ~alone;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
@@ -543,8 +544,8 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		long id = bpf_get_stackid(ctx, &stacks, 0);
 		stack = id < 0 ? NO_STACK : (u32)id;
 	}
-	if (unlikely(alone))
-		note(sk, flow, hook, alone, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
+	if (unlikely(flow->pending))
+		note(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
 	record = reserve(ring, cpu, hook, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
@@ -683,7 +684,7 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 	struct ring_control *ring;
 	struct tcp_sock *tp;
 	u8 kind = RECORD_ACK, ca_state, ca_before;
-	u16 marks, alone;
+	u16 marks, pending;
 	u64 now;
 
 	if (!flow)
@@ -698,7 +699,7 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 	ca_before = flow->last_ns ? flow->ca_state : ca_state;
 	if (!state_hook && ca_state != ca_before)
 		kind = RECORD_STATE;
-	marks = changes(tp, flow, ca_state);
+	marks = changes(tp, flow, ca_state) | (u16)flow->pending << 8;
 	if (likely(!marks && kind == RECORD_ACK)) {
 		u64 interval_ns = config.interval_ns, since;
 
@@ -718,19 +719,18 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 	} else {
 		now = bpf_ktime_get_ns();
 	}
-	/* One of MARKS_ALONE is told by this record, as its kind; where there are more, each has its own. */
-	alone = marks & MARKS_ALONE;
+	/* One of MARKS_ALONE is told by this record, as its kind; others by the next. */
+	pending = marks & MARKS_ALONE;
 	if (kind == RECORD_ACK)
-		alone &= alone - 1;
-	flow->marks |= marks & ~alone;
+		pending &= pending - 1;
+	flow->pending = pending >> 8;
+	flow->marks |= marks & ~pending;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, now, kind, ca_state,
 			     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
-	if (unlikely(alone))
-		note(sk, flow, HOOK_ACK, alone, NO_STACK);
 	return 0;
 }
 
