@@ -60,7 +60,10 @@ fn bytes_and_rate_agree_with_iperf3() {
     assert!((bytes / theirs - 1.0).abs() < 0.01, "bytes: ours {bytes}, iperf3's {theirs}");
     let retransmits = number(&report, sent, "retransmits");
     let ours = own.iter().map(|e| e.snapshot.total_retrans).max().unwrap();
-    assert!((f64::from(ours) - retransmits).abs() <= 0.01 * retransmits.max(100.0), "{ours} {retransmits}");
+    // iperf3 reads the counter when its time is over; what is in flight then may still be sent again.
+    let in_flight = own.iter().map(|e| e.snapshot.in_flight()).max().unwrap();
+    let later = f64::from(ours) - retransmits;
+    assert!((0.0..=f64::from(in_flight)).contains(&later), "{ours} {retransmits} {in_flight}");
 
     // The rate over the span that iperf3 itself names, from the first byte that was acknowledged.
     let span_s = number(&report, sent, "seconds");

@@ -94,6 +94,9 @@ fn compare(test: &'static str, v6: bool, control: &str) {
     common::exactly(test, || {
         let net = Net::or_skip(test)?;
         net.shape(Side::A, 20, 25_000).unwrap();
+        let loss = "add table inet lossy\nadd chain inet lossy in { type filter hook input priority 0 ; }\n\
+                    add rule inet lossy in meta l4proto tcp numgen inc mod 60 30 drop\n";
+        net.firewall(Side::B, loss).map_err(|why| println!("{test}: skipped: {why}")).ok()?;
         let to: IpAddr = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
         let filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B));
         let watched = Watched::start(&filter, Density::EveryAck);

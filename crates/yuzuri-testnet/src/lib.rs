@@ -144,8 +144,7 @@ impl Net {
         )
     }
 
-    /// Adds rules to a side's firewall: lines of `nft -f`, which may flush the table `lossy` that [`Net::drop_every`]
-    /// uses.
+    /// Adds rules to a side's firewall: lines of `nft -f`.
     ///
     /// # Errors
     /// What `nft` says.
