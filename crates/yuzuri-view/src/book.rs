@@ -50,7 +50,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, event: &Event) {
+    /// Counts a record.
+    pub fn add(&mut self, event: &Event) {
         self.events += 1;
         self.acks += u64::from(event.counts.acks);
         self.dup_acks += u64::from(event.counts.dup_acks);

@@ -3,8 +3,8 @@
 use super::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
-use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Reason};
-use yuzuri_view::text;
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item};
+use yuzuri_view::{Tally, text};
 
 /// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
 const MOST_ROWS: usize = 20;
@@ -18,25 +18,16 @@ struct Course {
     last: Event,
     cwnd_sum: f64,
     srtt_sum_us: f64,
-    records: u64,
-    recoveries: u64,
-    timeouts: u64,
-    local: u64,
-    retransmits: u64,
+    tally: Tally,
 }
 
 impl Course {
     fn add(&mut self, event: &Event) {
         self.first.get_or_insert(*event);
         self.last = *event;
-        self.records += 1;
+        self.tally.add(event);
         self.cwnd_sum += f64::from(event.snapshot.cwnd);
         self.srtt_sum_us += f64::from(event.snapshot.srtt_us);
-        let entered = event.ca_before != event.ca_state;
-        self.recoveries += u64::from(entered && event.ca_state == CaState::Recovery);
-        self.local += u64::from(event.reason == Reason::LocalCongestion);
-        self.timeouts += u64::from(event.kind == Kind::Timeout);
-        self.retransmits += u64::from(event.kind == Kind::Retransmit);
     }
 
     fn bytes(&self) -> u64 {
@@ -51,7 +42,8 @@ impl Course {
 
     fn row(&self) -> [String; 11] {
         let flow = self.flow.as_deref();
-        let records = self.records.max(1) as f64;
+        let records = self.tally.events.max(1) as f64;
+        let recoveries = self.tally.entered[CaState::Recovery as usize - 1];
         [
             flow.map_or("?".into(), |f| f.to_string()),
             flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| o.name.clone()),
@@ -65,9 +57,9 @@ impl Course {
             },
             format!("{:.0}", self.cwnd_sum / records),
             text::time_us(self.srtt_sum_us / records),
-            text::count(self.retransmits),
-            text::count(self.recoveries + self.local),
-            text::count(self.timeouts),
+            text::count(self.tally.retransmits),
+            text::count(recoveries + self.tally.local_congestion),
+            text::count(self.tally.timeouts),
         ]
     }
 }
@@ -92,7 +84,7 @@ impl Summary {
     }
 
     fn table(&self) -> String {
-        let mut courses: Vec<&Course> = self.courses.values().filter(|c| c.records > 0).collect();
+        let mut courses: Vec<&Course> = self.courses.values().filter(|c| c.tally.events > 0).collect();
         courses.sort_by_key(|c| (std::cmp::Reverse(c.bytes()), c.last.flow));
         let left_out = courses.len().saturating_sub(MOST_ROWS) as u64 + self.beyond;
         let mut rows = vec![HEAD.map(str::to_owned)];
@@ -136,7 +128,7 @@ impl Sink for Summary {
     }
 
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
-        if self.courses.values().any(|c| c.records > 0) {
+        if self.courses.values().any(|c| c.tally.events > 0) {
             eprint!("{}", self.table());
         }
         Ok(())
