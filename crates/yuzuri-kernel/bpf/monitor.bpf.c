@@ -110,7 +110,7 @@ static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hoo
 	u64 head = *(volatile u64 *)&ring->head;
 
 	if (unlikely(head - *(volatile u64 *)&ring->tail >= slots_per_cpu - NESTING)) {
-		ring->hooks[hook].lost_ring++;
+		__sync_fetch_and_add(&ring->hooks[hook].lost_ring, 1);
 		return NULL;
 	}
 	head = __sync_fetch_and_add(&ring->head, 1);
@@ -311,7 +311,9 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	/* Tried again at the next event where the ring has no room. */
 	if (!ring || !icsk)
 		return;
-	ring->hooks[HOOK_FLOW].chosen++;
+	/* Unlike the other hooks' counters, which one program writes each, this one may be interrupted by its
+	 * like. */
+	__sync_fetch_and_add(&ring->hooks[HOOK_FLOW].chosen, 1);
 	record = reserve(ring, cpu, HOOK_FLOW, &seq);
 	if (!record)
 		return;

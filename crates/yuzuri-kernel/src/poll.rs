@@ -32,6 +32,8 @@ pub struct Poller {
     diags: Vec<(u32, Option<String>, Diag)>,
     session: Arc<Session>,
     filter: Filter,
+    /// The filter less its namespaces: these were chosen by the sockets that were opened.
+    within: Filter,
     cgroups: HashMap<String, HashSet<u64>>,
     density: Density,
     known: HashMap<FlowId, Known>,
@@ -97,7 +99,8 @@ impl Poller {
         let session = Arc::new(session::describe(Source::Sampled, density, filter, hooks));
         let mut poller = Poller {
             diags: Vec::new(),
-            filter: filter.clone(),
+            filter: Filter::default(),
+            within: Filter::default(),
             cgroups: HashMap::new(),
             density,
             known: HashMap::new(),
@@ -120,6 +123,7 @@ impl Poller {
         self.cgroups = groups.collect::<Result<_, String>>()?;
         self.diags = diags;
         self.filter = filter.clone();
+        self.within = Filter { netns: Vec::new(), ..filter.clone() };
         self.known.clear();
         self.round = 0;
         Ok(())
@@ -171,12 +175,10 @@ impl Poller {
             let Some(known) = self.known.get_mut(&id) else { continue };
             known.searches += 1;
             if let Some(owner) = found.get(&inode) {
-                known.flow = Arc::new(Flow { owner: Some(owner.clone()), ..known.flow.as_ref().clone() });
-                if self
-                    .filter
-                    .chooses(&known.flow, |id, path| self.cgroups.get(path).is_some_and(|g| g.contains(&id)))
-                {
-                    out.push(Item::Flow(known.flow.clone()));
+                let flow = Arc::new(Flow { owner: Some(owner.clone()), ..known.flow.as_ref().clone() });
+                known.flow = flow.clone();
+                if self.chosen(&flow) {
+                    out.push(Item::Flow(flow));
                 }
             }
         }
@@ -184,9 +186,7 @@ impl Poller {
 
     fn chosen(&self, flow: &Flow) -> bool {
         let in_group = |id: u64, path: &str| self.cgroups.get(path).is_some_and(|group| group.contains(&id));
-        // The namespaces were chosen by the sockets that were opened.
-        let by_all_else = Filter { netns: Vec::new(), ..self.filter.clone() };
-        by_all_else.chooses(flow, in_group)
+        self.within.chooses(flow, in_group)
     }
 
     fn take(&mut self, socket: Socket, netns: u32, netns_name: Option<&str>, now: u64, out: &mut Vec<Item>) {
