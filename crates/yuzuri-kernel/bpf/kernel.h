@@ -41,7 +41,14 @@ enum {
 #define AF_INET 2
 #define AF_INET6 10
 
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4, TCP_CLOSE = 7 };
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT = 2,
+	TCP_SYN_RECV = 3,
+	TCP_FIN_WAIT1 = 4,
+	TCP_CLOSE = 7,
+	TCP_LISTEN = 10,
+};
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 
 #define TCPHDR_FIN 0x01

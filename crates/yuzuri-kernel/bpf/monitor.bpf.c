@@ -793,8 +793,9 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 			flow->role = ROLE_ACCEPTED;
 		emit(ctx, sk, RECORD_OPEN, 0);
 	} else if (after == TCP_CLOSE && before != TCP_SYN_SENT && before != TCP_CLOSE) {
-		/* A listener or a socket that we never met has no state: then there is nothing to close. */
-		if (bpf_sk_storage_get(&flows, sk, 0, 0))
+		/* Neither a listener nor a connection that nobody accepted is a flow. One that we never met is: sock_diag
+		 * may have shown it, and nothing else tells that it ended. */
+		if ((before != TCP_LISTEN && before != TCP_SYN_RECV) || bpf_sk_storage_get(&flows, sk, 0, 0))
 			emit(ctx, sk, RECORD_CLOSE, sk->sk_err);
 	}
 	return 0;

@@ -22,8 +22,9 @@ const INET_DIAG_CGROUP_ID: u16 = 21;
 const HEADER: usize = 16;
 const INET_DIAG_MSG: usize = 72;
 
+const SYN_SENT: u8 = 2;
 /// States worth a look: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE (7).
-const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+const STATES: u32 = 1 << 1 | 1 << SYN_SENT | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
 /// A TCP socket as `sock_diag` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +32,21 @@ pub(crate) struct Socket {
     pub(crate) cookie: u64,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+    /// The connection's state (`enum` in net/tcp_states.h).
+    pub(crate) state: u8,
     pub(crate) inode: u64,
     pub(crate) cgroup: u64,
     pub(crate) control: String,
     pub(crate) ca_state: CaState,
     pub(crate) app_limited: bool,
     pub(crate) snapshot: Snapshot,
+}
+
+impl Socket {
+    /// Whether the connection was established (RFC 9293 section 3.3.2: the synchronized states).
+    pub(crate) fn is_synchronized(&self) -> bool {
+        self.state != SYN_SENT
+    }
 }
 
 /// A netlink socket in one network namespace.
@@ -147,6 +157,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
         cookie: u64::from(u32_at(id, 44)?) | u64::from(u32_at(id, 48)?) << 32,
         local: address(8, 4)?,
         remote: address(24, 6)?,
+        state: id[1],
         inode: u32_at(id, 68)?.into(),
         cgroup: 0,
         control: String::new(),

@@ -1,6 +1,7 @@
 //! What this kernel and this user's privileges offer, found out by trying.
 
 use crate::features::{Tracepoints, first_line, with_log};
+use crate::shielded::shielded;
 use crate::skel::probe::ProbeSkelBuilder;
 use crate::{Monitor, MonitorError, Options, Poller, Symbols, Watch};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -142,6 +143,16 @@ pub fn examine() -> Vec<Finding> {
         Err(e) => Err((Fallback, e.clone(), "run as root to see it")),
     };
     findings.push(finding("BPF JIT", "speed", jit));
+
+    let kept: Vec<String> = shielded().into_iter().map(|p| format!("{} ({})", p.pid, p.name)).collect();
+    let kept = if kept.is_empty() {
+        Ok("none".to_owned())
+    } else {
+        let advice = "nothing: this kernel runs no BPF program, and counts no miss, for packets that arrive \
+                      while such a process has the CPU; totals stay right";
+        Err((Fallback, kept.join(", "), advice))
+    };
+    findings.push(finding("processes kept from root", "no event goes by unseen", kept));
 
     let controls = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let controls = controls.map_err(|e| (Missing, e, "a kernel with TCP"));

@@ -15,10 +15,13 @@
 //! See also: `docs/monitor.md` (what each hook can and cannot see), `bpf/event.h` (what crosses).
 
 mod abi;
+mod census;
 pub mod clock;
+pub mod control;
 mod decode;
 mod diag;
 pub mod doctor;
+mod errand;
 mod features;
 mod monitor;
 pub mod netns;
@@ -27,11 +30,16 @@ mod places;
 mod poll;
 mod reader;
 mod ring;
+mod sampled;
 mod session;
 mod settings;
+pub mod shielded;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skel {
+    pub mod control {
+        include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
+    }
     pub mod monitor {
         include!(concat!(env!("OUT_DIR"), "/monitor.skel.rs"));
     }

@@ -1,7 +1,9 @@
 //! The monitor: loads the BPF programs, attaches them, and turns what they write into items.
 
 use crate::abi::{self, Record};
+use crate::census::{self, Census, Counted};
 use crate::features::with_log;
+use crate::owners::{self, Owners};
 use crate::places::Symbols;
 use crate::reader::Reader;
 use crate::ring::Rings;
@@ -14,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use yuzuri_trace::{
     Account, CpuAccount, Density, Filter, Hook, HookState, Item, LossReason, Session, Setting, Source,
 };
@@ -71,6 +73,11 @@ pub struct Monitor {
     density: Density,
     generation: u32,
     reader: Reader,
+    census: Census,
+    /// Came back before the rings were read up to its time.
+    counted: Option<Counted>,
+    /// Records of flows that only the census told of.
+    sampled: u64,
     account_due_ns: u64,
     pending: Vec<Item>,
 }
@@ -90,6 +97,9 @@ impl Monitor {
         if !features.tcp_probe {
             return Err(MonitorError::NoTracepoint("tcp:tcp_probe"));
         }
+        let thread = |e| MonitorError::Load(format!("starting a thread: {e}"));
+        let owners = Owners::new().map_err(thread)?;
+        let mut census = Census::new().map_err(thread)?;
         let (sender, symbols_coming) = mpsc::channel();
         // 120,000 lines to read: beside the loading of the programs, which takes as long.
         std::thread::spawn(move || sender.send(Symbols::load()));
@@ -141,6 +151,11 @@ impl Monitor {
             hooks.push(Hook { name: name.to_owned(), tells: tells.to_owned(), state });
         }
         hooks.push(features::stacks_hook());
+        hooks.push(census::hook());
+        let mut reader = Reader::new(symbols_coming, owners, &options.filter);
+        // From here on the hooks tell of whatever happens: what was there before and is silent, a census tells.
+        census.order(&options.filter);
+        reader.expect_census();
         let now = clock::mono_ns();
         let session = session::describe(Source::Events, options.density, &options.filter, hooks);
         Ok(Monitor {
@@ -151,7 +166,10 @@ impl Monitor {
             filter: options.filter.clone(),
             density: options.density,
             generation: 1,
-            reader: Reader::new(symbols_coming),
+            reader,
+            census,
+            counted: None,
+            sampled: 0,
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
         })
@@ -189,9 +207,49 @@ impl Monitor {
         reader.release(until_ns == u64::MAX, read_stack, out);
     }
 
-    fn tend(&mut self, now_ns: u64, out: &mut Vec<Item>) {
-        let Monitor { reader, skel, .. } = self;
-        reader.tend(now_ns, out, |id, owner| {
+    /// Takes in what was found beside the rings, which were read up to a time.
+    fn tend(&mut self, until_ns: u64, out: &mut Vec<Item>) {
+        self.reader.tend(until_ns, out);
+        if self.counted.is_none() {
+            self.counted = self.census.take();
+        }
+        self.take_in_silent(until_ns, out);
+        self.tell_owners();
+    }
+
+    /// A flow that spoke before the census saw it must be known by its own record first.
+    fn take_in_silent(&mut self, until_ns: u64, out: &mut Vec<Item>) {
+        if !self.reader.is_holding()
+            && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
+        {
+            self.sampled += self.reader.meet_silent(counted, until_ns, out);
+        }
+        if self.reader.asks_for_census() {
+            self.census.order(&self.filter);
+        }
+    }
+
+    /// The same at the end: waits for what is under way.
+    fn conclude(&mut self, out: &mut Vec<Item>) {
+        let until = Instant::now() + owners::LAST_WAIT;
+        self.wait_for_census(until);
+        self.take_in_silent(clock::mono_ns(), out);
+        self.reader.conclude(until, out);
+        self.take_in_silent(clock::mono_ns(), out);
+        // Now that owners are known, a filter for them may choose more.
+        self.wait_for_census(until);
+        self.take_in_silent(clock::mono_ns(), out);
+    }
+
+    fn wait_for_census(&mut self, until: Instant) {
+        while self.counted.is_none() && self.census.is_due() && Instant::now() < until {
+            self.counted = self.census.wait(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Tells the programs whose flows those are that they cannot decide.
+    fn tell_owners(&mut self) {
+        for (id, owner) in self.reader.take_told() {
             let mut name = [0i8; 16];
             for (to, from) in name.iter_mut().zip(owner.name.bytes().take(15)) {
                 *to = from as i8;
@@ -200,8 +258,8 @@ impl Monitor {
             let bytes: [u8; size_of::<abi::owner>()] =
                 unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
             // Where this fails (no memory) the flow stays undecided: not chosen, as the filter says of unknown owners.
-            let _ = skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY);
-        });
+            let _ = self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY);
+        }
     }
 }
 
@@ -233,9 +291,15 @@ impl Watch for Monitor {
             (&raw mut (*target).generation).write_volatile(generation);
         }
         self.generation = generation;
-        self.filter = filter.clone();
         self.density = density;
-        self.reader.forget();
+        // The programs announce every flow again, but silent ones do not pass them.
+        if self.filter != *filter {
+            self.filter = filter.clone();
+            self.reader.forget(filter);
+            self.reader.expect_census();
+            self.counted = None;
+            self.census.order(filter);
+        }
         let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
         self.pending.push(Item::Setting(Arc::new(setting)));
         Ok(())
@@ -243,8 +307,9 @@ impl Watch for Monitor {
 
     fn read(&mut self, out: &mut Vec<Item>) {
         let now = clock::mono_ns();
-        self.drain(now.saturating_sub(SETTLE_NS), out);
-        self.tend(now, out);
+        let until = now.saturating_sub(SETTLE_NS);
+        self.drain(until, out);
+        self.tend(until, out);
         if now >= self.account_due_ns {
             self.account_due_ns = now + ACCOUNT_NS;
             out.push(Item::Account(Arc::new(self.account())));
@@ -255,12 +320,13 @@ impl Watch for Monitor {
         self.links.clear();
         // A program that runs on another CPU right now ends within microseconds; RCU waits for it when a map goes, but
         // we want its record.
-        let until = std::time::Instant::now() + Duration::from_millis(20);
+        let until = Instant::now() + Duration::from_millis(20);
         loop {
             self.drain(u64::MAX, out);
             let account = self.account();
-            if account.seen() == account.kept() + account.lost() || std::time::Instant::now() > until {
-                self.tend(u64::MAX, out);
+            if account.seen() == account.kept() + account.lost() || Instant::now() > until {
+                self.conclude(out);
+                let account = self.account();
                 out.push(Item::Account(Arc::new(account.clone())));
                 return account;
             }
@@ -294,10 +360,13 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
+        // Of no one CPU: what the kernel counts for all of them together, and the records of silent flows.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
-        if nested > 0 {
-            let lost = vec![(LossReason::Nested, nested)];
-            cpus.push(CpuAccount { cpu: None, seen: nested, kept: 0, lost, thinned: 0 });
+        if nested + self.sampled > 0 {
+            let mut lost = vec![(LossReason::Nested, nested)];
+            lost.retain(|(_, records)| *records > 0);
+            let seen = nested + self.sampled;
+            cpus.push(CpuAccount { cpu: None, seen, kept: self.sampled, lost, thinned: 0 });
         }
         Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 const NAMED: &str = "/run/netns";
 
@@ -35,6 +36,59 @@ pub(crate) fn names() -> HashMap<u32, String> {
         .collect()
 }
 
+/// A network namespace and where it can be entered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Its inode number.
+    pub(crate) number: u32,
+    /// Its name in `/run/netns`.
+    pub(crate) name: Option<String>,
+    pub(crate) path: PathBuf,
+}
+
+/// Every namespace that has a name or a process.
+pub(crate) fn all() -> Vec<Space> {
+    let named = names();
+    let mut spaces: HashMap<u32, Space> = HashMap::new();
+    let mut add = |number: u32, path: PathBuf| {
+        let space = || Space { number, name: named.get(&number).cloned(), path };
+        spaces.entry(number).or_insert_with(space);
+    };
+    named.iter().for_each(|(number, name)| add(*number, format!("{NAMED}/{name}").into()));
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let path = process.path().join("ns/net");
+        // `net:[4026531840]`
+        let link = std::fs::read_link(&path).ok();
+        let number =
+            link.as_ref().and_then(|l| l.to_str()?.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+        if let Some(number) = number {
+            add(number, path);
+        }
+    }
+    spaces.into_values().collect()
+}
+
+/// Whether the calling thread is in that namespace.
+pub(crate) fn is_own(number: u32) -> bool {
+    std::fs::metadata("/proc/thread-self/ns/net").is_ok_and(|m| m.ino() == u64::from(number))
+}
+
+/// Runs a closure inside the namespace at a path, on a thread of its own.
+///
+/// # Errors
+/// Where there is none, or it cannot be entered (it needs CAP_SYS_ADMIN).
+pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Result<T, String> {
+    let file = std::fs::File::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
+                .map_err(|e| format!("entering network namespace {}: {e} (it needs root)", path.display()))?;
+            Ok(f())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Runs a closure inside a namespace, on a thread of its own.
 ///
 /// # Errors
@@ -53,15 +107,7 @@ pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, St
         }
         Err(_) => format!("{NAMED}/{name}"),
     };
-    let file = std::fs::File::open(&path).map_err(|e| format!("opening {path}: {e}"))?;
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
-                .map_err(|e| format!("entering network namespace {path}: {e} (it needs root)"))?;
-            Ok(f())
-        });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    enter(Path::new(&path), f)
 }
 
 /// Folder of the control group (version 2) at a path below the mount point.

@@ -1,16 +1,82 @@
-//! Which process holds a socket, from `/proc`.
+//! Which process holds a socket, from `/proc`. Where many processes have many files open a search takes seconds: it
+//! has a thread of its own, so that neither the rings nor the polls wait for it.
 
+use crate::errand::{Errand, Given};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use yuzuri_trace::Owner;
+use std::time::Duration;
+use yuzuri_trace::{FlowId, Owner};
+
+/// Flows looked for at once at most; others wait for the next search.
+const MOST_AT_ONCE: usize = 16 * 1024;
+
+/// How long the end of watching waits for a search, so that the last flows have their owners, too.
+pub(crate) const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Owners by inode number.
+type Found = HashMap<u64, Owner>;
+
+/// Looks for owners, one search at a time.
+pub(crate) struct Owners {
+    errand: Errand<HashSet<u64>, Found>,
+    /// The flows of the search under way, with their sockets' inode numbers.
+    asked: Vec<(FlowId, u64)>,
+}
+
+impl Owners {
+    /// # Errors
+    /// Where the system has no room for a thread.
+    pub(crate) fn new() -> std::io::Result<Owners> {
+        Owners::found_by(|wanted, given| find(&wanted, given))
+    }
+
+    /// As [`Owners::new`] with another way to search.
+    pub(crate) fn found_by(
+        search: impl FnMut(HashSet<u64>, &Given) -> Found + Send + 'static,
+    ) -> std::io::Result<Owners> {
+        Ok(Owners { errand: Errand::new("yuzuri-owners", search)?, asked: Vec::new() })
+    }
+
+    /// Whether a search may begin.
+    pub(crate) fn is_free(&self) -> bool {
+        self.errand.is_free()
+    }
+
+    /// Begins a search for these flows' sockets, where none is under way.
+    pub(crate) fn look_for(&mut self, flows: impl IntoIterator<Item = (FlowId, u64)>) {
+        if !self.is_free() {
+            return;
+        }
+        self.asked = flows.into_iter().take(MOST_AT_ONCE).collect();
+        if !self.asked.is_empty() {
+            let _ = self.errand.send(self.asked.iter().map(|(_, inode)| *inode).collect());
+        }
+    }
+
+    /// What the search under way found, if it has ended: an owner or none for each flow that was asked for.
+    pub(crate) fn take(&mut self) -> Option<Vec<(FlowId, Option<Owner>)>> {
+        let found = self.errand.take()?;
+        Some(self.answer(&found))
+    }
+
+    /// As [`Owners::take`], waiting for it at most this long.
+    pub(crate) fn wait(&mut self, most: Duration) -> Option<Vec<(FlowId, Option<Owner>)>> {
+        if self.is_free() {
+            return None;
+        }
+        let found = self.errand.wait(most)?;
+        Some(self.answer(&found))
+    }
+
+    fn answer(&mut self, found: &Found) -> Vec<(FlowId, Option<Owner>)> {
+        self.asked.drain(..).map(|(id, inode)| (id, found.get(&inode).cloned())).collect()
+    }
+}
 
 /// Owners of the sockets with these inode numbers, as far as `/proc` shows them to us. Where several processes
 /// hold a socket, the one with the lowest id.
-pub(crate) fn find(wanted: &HashSet<u64>) -> HashMap<u64, Owner> {
+fn find(wanted: &HashSet<u64>, given: &Given) -> Found {
     let mut found = HashMap::new();
-    if wanted.is_empty() {
-        return found;
-    }
     let Ok(processes) = std::fs::read_dir("/proc") else { return found };
     let mut pids: Vec<u32> =
         processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -20,6 +86,9 @@ pub(crate) fn find(wanted: &HashSet<u64>) -> HashMap<u64, Owner> {
         let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let mut owner = None;
         for file in files.flatten() {
+            if given.up() {
+                return found;
+            }
             let Some(inode) = std::fs::read_link(file.path()).ok().and_then(|target| socket_inode(&target))
             else {
                 continue;
@@ -55,8 +124,13 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let link = std::fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap();
         let inode = socket_inode(&link).unwrap();
-        let found = find(&HashSet::from([inode]));
-        assert_eq!(found.get(&inode).map(|owner| owner.pid), Some(std::process::id()));
-        assert!(find(&HashSet::from([u64::MAX])).is_empty());
+        let mut owners = Owners::new().unwrap();
+        assert!(owners.is_free() && owners.take().is_none());
+        owners.look_for([(FlowId(1), inode), (FlowId(2), u64::MAX)]);
+        let found = owners.wait(Duration::from_secs(20)).unwrap();
+        assert_eq!(found[0].1.as_ref().map(|owner| owner.pid), Some(std::process::id()));
+        assert_eq!(found[1], (FlowId(2), None));
+        owners.look_for([]);
+        assert!(owners.is_free());
     }
 }

@@ -1,13 +1,15 @@
 //! Watching without privilege: `sock_diag` is asked again and again, and what changed becomes a record.
 
 use crate::diag::{Diag, Socket};
-use crate::{Watch, clock, netns, owners, session};
-use std::collections::{HashMap, HashSet};
+use crate::owners::{self, Owners};
+use crate::sampled::{self, Scope};
+use crate::{Watch, clock, netns, session};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{
-    Account, CpuAccount, Density, Event, Filter, Flow, FlowId, Hook, HookState, Item, Kind, Marks, Place,
-    Reason, Role, Session, Setting, Source,
+    Account, CpuAccount, Density, Event, Filter, Flow, FlowId, Hook, HookState, Item, Kind, Marks, Owner,
+    Place, Reason, Session, Setting, Source,
 };
 
 /// The shortest and the default interval.
@@ -16,6 +18,9 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const MOST_OF_A_CPU: u32 = 20;
 const QUIET_NS: u64 = 1_000_000_000;
 const ACCOUNT_NS: u64 = 1_000_000_000;
+/// Owners are looked for this often, and for a socket this many times.
+const SEARCH_NS: u64 = 250_000_000;
+const MOST_SEARCHES: u32 = 8;
 
 struct Known {
     flow: Arc<Flow>,
@@ -32,11 +37,10 @@ pub struct Poller {
     diags: Vec<(u32, Option<String>, Diag)>,
     session: Arc<Session>,
     filter: Filter,
-    /// The filter less its namespaces: these were chosen by the sockets that were opened.
-    within: Filter,
-    cgroups: HashMap<String, HashSet<u64>>,
+    scope: Scope,
     density: Density,
     known: HashMap<FlowId, Known>,
+    owners: Owners,
     round: u64,
     rest: Duration,
     kept: u64,
@@ -44,20 +48,6 @@ pub struct Poller {
     search_due_ns: u64,
     pending: Vec<Item>,
     place: Place,
-}
-
-/// Ids of a control group and all below it.
-fn group_ids(path: &str) -> Result<HashSet<u64>, String> {
-    use std::os::unix::fs::MetadataExt;
-    let top = netns::cgroup_folder(path)?;
-    let mut ids = HashSet::new();
-    let mut folders = vec![top];
-    while let Some(folder) = folders.pop() {
-        ids.extend(folder.metadata().map(|m| m.ino()));
-        let below = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        folders.extend(below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
-    }
-    Ok(ids)
 }
 
 /// A socket for each namespace that the filter names, or for our own.
@@ -100,17 +90,17 @@ impl Poller {
         let mut poller = Poller {
             diags: Vec::new(),
             filter: Filter::default(),
-            within: Filter::default(),
-            cgroups: HashMap::new(),
+            scope: Scope::default(),
             density,
             known: HashMap::new(),
+            owners: Owners::new().map_err(|e| format!("starting a thread: {e}"))?,
             round: 0,
             rest: SHORTEST,
             kept: 0,
             account_due_ns: session.started_mono_ns + ACCOUNT_NS,
             search_due_ns: 0,
             pending: Vec::new(),
-            place: Place::named("sock_diag"),
+            place: Place::named(sampled::PLACE),
             session,
         };
         poller.choose(filter)?;
@@ -119,11 +109,9 @@ impl Poller {
 
     fn choose(&mut self, filter: &Filter) -> Result<(), String> {
         let diags = open(filter)?;
-        let groups = filter.cgroups.iter().map(|path| Ok((path.clone(), group_ids(path)?)));
-        self.cgroups = groups.collect::<Result<_, String>>()?;
+        self.scope = Scope::new(filter)?;
         self.diags = diags;
         self.filter = filter.clone();
-        self.within = Filter { netns: Vec::new(), ..filter.clone() };
         self.known.clear();
         self.round = 0;
         Ok(())
@@ -132,7 +120,8 @@ impl Poller {
     fn poll(&mut self, out: &mut Vec<Item>) {
         let started = std::time::Instant::now();
         self.round += 1;
-        let search = clock::mono_ns() >= self.search_due_ns;
+        let found = self.owners.take();
+        self.name_owners(found, out);
         let mut diags = std::mem::take(&mut self.diags);
         let mut sockets = Vec::new();
         for (netns, name, diag) in &mut diags {
@@ -140,9 +129,6 @@ impl Poller {
             // A failed or interrupted dump leaves out sockets for one round: none may be taken for closed then.
             let whole = matches!(diag.dump(&mut sockets), Ok(false));
             let now = clock::mono_ns();
-            if search {
-                self.find_owners(&sockets, out);
-            }
             for socket in sockets.drain(..) {
                 self.take(socket, *netns, name.as_deref(), now, out);
             }
@@ -151,58 +137,46 @@ impl Poller {
             }
         }
         self.diags = diags;
-        if search {
-            self.search_due_ns = clock::mono_ns() + 250_000_000;
-        }
+        self.look_for_owners();
         let spent = started.elapsed();
         self.rest = self.density.interval().max(SHORTEST).max(spent * MOST_OF_A_CPU).saturating_sub(spent);
     }
 
-    /// Names the processes of new sockets, so that a filter can tell.
-    fn find_owners(&mut self, sockets: &[Socket], out: &mut Vec<Item>) {
-        let wanting = |s: &&Socket| match self.known.get(&FlowId(s.cookie)) {
-            Some(known) => known.flow.owner.is_none() && known.searches < 8,
-            None => true,
-        };
-        let wanted: HashMap<u64, FlowId> = sockets
-            .iter()
-            .filter(wanting)
-            .filter(|s| s.inode != 0)
-            .map(|s| (s.inode, FlowId(s.cookie)))
-            .collect();
-        let found = owners::find(&wanted.keys().copied().collect());
-        for (inode, id) in wanted {
-            let Some(known) = self.known.get_mut(&id) else { continue };
-            known.searches += 1;
-            if let Some(owner) = found.get(&inode) {
-                let flow = Arc::new(Flow { owner: Some(owner.clone()), ..known.flow.as_ref().clone() });
-                known.flow = flow.clone();
-                if self.chosen(&flow) {
-                    out.push(Item::Flow(flow));
-                }
-            }
+    /// Begins to look for the processes of new sockets, so that a filter can tell.
+    fn look_for_owners(&mut self) {
+        let now = clock::mono_ns();
+        if now < self.search_due_ns || !self.owners.is_free() {
+            return;
         }
+        self.search_due_ns = now + SEARCH_NS;
+        // Before accept() a socket has no inode, and no owner.
+        let wanting = self.known.iter().filter(|(_, known)| {
+            known.flow.owner.is_none() && known.last.inode != 0 && known.searches < MOST_SEARCHES
+        });
+        self.owners.look_for(wanting.map(|(id, known)| (*id, known.last.inode)));
     }
 
-    fn chosen(&self, flow: &Flow) -> bool {
-        let in_group = |id: u64, path: &str| self.cgroups.get(path).is_some_and(|group| group.contains(&id));
-        self.within.chooses(flow, in_group)
+    /// Takes in what a search found.
+    fn name_owners(&mut self, found: Option<Vec<(FlowId, Option<Owner>)>>, out: &mut Vec<Item>) {
+        for (id, owner) in found.into_iter().flatten() {
+            let Some(known) = self.known.get_mut(&id) else { continue };
+            known.searches += 1;
+            let Some(owner) = owner else { continue };
+            let inode = known.last.inode;
+            known.flow = Arc::new(Flow { owner: Some(owner), inode, ..known.flow.as_ref().clone() });
+            // A filter for owners chooses it only now: the next poll makes a record, also if nothing changed.
+            known.record_ns = 0;
+            let flow = known.flow.clone();
+            if self.scope.chooses(&flow) {
+                out.push(Item::Flow(flow));
+            }
+        }
     }
 
     fn take(&mut self, socket: Socket, netns: u32, netns_name: Option<&str>, now: u64, out: &mut Vec<Item>) {
         let id = FlowId(socket.cookie);
         let round = self.round;
-        let (place, marks) = (self.place, sampled(socket.app_limited));
-        let mut event = Event {
-            mono_ns: now,
-            flow: id,
-            place,
-            marks,
-            ca_state: socket.ca_state,
-            ca_before: socket.ca_state,
-            snapshot: socket.snapshot,
-            ..Event::default()
-        };
+        let mut event = sampled::sample(&socket, now, self.place);
         if let Some(known) = self.known.get_mut(&id) {
             known.round = round;
             if known.last == socket && now - known.record_ns < QUIET_NS {
@@ -228,7 +202,7 @@ impl Poller {
             };
             known.last = socket;
             let flow = known.flow.clone();
-            if !self.chosen(&flow) {
+            if !self.scope.chooses(&flow) {
                 return;
             }
             if changed_control {
@@ -238,22 +212,11 @@ impl Poller {
                 known.record_ns = now;
             }
         } else {
-            let flow = Arc::new(Flow {
-                id,
-                local: socket.local,
-                remote: socket.remote,
-                netns,
-                netns_name: netns_name.map(str::to_owned),
-                owner: None,
-                cgroup: socket.cgroup,
-                congestion_control: socket.control.clone(),
-                role: Role::Unknown,
-                inode: socket.inode,
-            });
+            let flow = Arc::new(sampled::identity(&socket, netns, netns_name));
             self.search_due_ns = 0;
             self.known
                 .insert(id, Known { flow: flow.clone(), last: socket, record_ns: now, round, searches: 0 });
-            if !self.chosen(&flow) {
+            if !self.scope.chooses(&flow) {
                 return;
             }
             out.push(Item::Flow(flow));
@@ -273,31 +236,14 @@ impl Poller {
             .collect();
         for id in gone {
             let Some(known) = self.known.remove(&id) else { continue };
-            if !self.chosen(&known.flow) {
+            if !self.scope.chooses(&known.flow) {
                 continue;
             }
             self.kept += 1;
-            out.push(Item::Event(Event {
-                mono_ns: now,
-                flow: id,
-                kind: Kind::Close,
-                place: self.place,
-                marks: sampled(known.last.app_limited),
-                ca_state: known.last.ca_state,
-                ca_before: known.last.ca_state,
-                snapshot: known.last.snapshot,
-                ..Event::default()
-            }));
+            let sample = sampled::sample(&known.last, now, self.place);
+            out.push(Item::Event(Event { kind: Kind::Close, ..sample }));
         }
     }
-}
-
-fn sampled(app_limited: bool) -> Marks {
-    let mut marks = Marks::SAMPLED;
-    if app_limited {
-        marks.insert(Marks::APP_LIMITED);
-    }
-    marks
 }
 
 impl Watch for Poller {
@@ -344,6 +290,8 @@ impl Watch for Poller {
 
     fn finish(mut self: Box<Self>, out: &mut Vec<Item>) -> Account {
         self.poll(out);
+        let found = self.owners.wait(owners::LAST_WAIT);
+        self.name_owners(found, out);
         let account = self.account();
         out.push(Item::Account(Arc::new(account.clone())));
         account

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Pair, Watched, of_reason, retransmitted, side_by_side};
+use common::{Outcome, Pair, Watched, of_reason, retransmitted, side_by_side};
 use std::collections::BTreeMap;
 use yuzuri_testnet::{Net, Packet, Relay, Side, Verdict};
 use yuzuri_trace::{CaState, Density, Event, Kind, Marks, Reason};
@@ -134,7 +134,10 @@ fn trouble(
         let counters = Counters::read(&net).since(&before);
         let seen = watched.finish_whole();
         let events = seen.events();
-        Some(check(&events, &counters).map(|()| (events.into_iter().copied().collect(), counters)))
+        Some(match check(&events, &counters) {
+            Ok(()) => Outcome::Exact((events.into_iter().copied().collect(), counters)),
+            Err(how) => Outcome::Differs { how, skipped: seen.nested() },
+        })
     })
 }
 

@@ -109,18 +109,26 @@ impl Net {
         Net::new().map_err(|why| println!("{test}: skipped: {why}")).ok()
     }
 
+    /// What a shaped side may send at once, bytes.
+    pub const BURST_BYTES: u32 = 10 * 1024;
+
     /// Limits what leaves a side: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
     ///
     /// # Errors
     /// What `tc` says.
     pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
         let (name, link) = (self.name(side), self.link(side));
-        run(
-            "tc",
-            &format!(
-                "-n {name} qdisc replace dev {link} root tbf rate {rate_mbit}mbit burst 10kb limit {limit_bytes}"
-            ),
-        )
+        let tbf = format!("tbf rate {rate_mbit}mbit burst {} limit {limit_bytes}", Self::BURST_BYTES);
+        run("tc", &format!("-n {name} qdisc replace dev {link} root {tbf}"))
+    }
+
+    /// Takes a side's link down or up: nobody is told, packets are lost.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn connect(&self, side: Side, up: bool) -> Result<(), String> {
+        let (name, link, word) = (self.name(side), self.link(side), if up { "up" } else { "down" });
+        run("ip", &format!("-n {name} link set {link} {word}"))
     }
 
     /// Drops one in `every` packets that arrive at a side, after `first` have passed, without regard to what they are.

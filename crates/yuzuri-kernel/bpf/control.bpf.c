@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic (net/ipv4/tcp_cubic.c), HyStart,
+ * fast convergence and Reno-friendly region, whose constants are settings, and bounds on the window. While no bound
+ * holds and the constants are the kernel's, it behaves as the kernel's CUBIC.
+ */
+#include "control.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* ---- settings, fixed when the control is registered ------------------------------------------------------- */
+
+const volatile u32 c_1024 = 410;    /* C in 1/1024 segments per s^3 */
+const volatile u32 keep_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
+const volatile bool fast_convergence = true;
+const volatile bool reno_friendly = true;
+const volatile bool hystart = true;
+/* The mode of the kernel monitor's paper: neither window nor ssthresh is cut on a sign of loss. */
+const volatile bool no_decrease = false;
+const volatile u32 hz = 250; /* jiffies in a second */
+/* A bound for every flow under this control, without expiry. 0: none. */
+const volatile u32 lower_always = 0;
+const volatile u32 upper_always = 0;
+
+/* A bound for one flow, written by user space. It holds until `expiry_ns` of the monotonic clock: whatever becomes
+ * of its writer, the flow is plain CUBIC again by then. */
+struct bound {
+	u32 lower; /* segments; 0: none */
+	u32 upper; /* segments; 0: none */
+	u64 expiry_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64); /* socket cookie */
+	__type(value, struct bound);
+} bounds SEC(".maps");
+
+/* User space sets it while any flow has a bound: others need not look for theirs. */
+bool any_bounds = false;
+
+/* ---- the flow's state, in the socket's private area ------------------------------------------------------- */
+
+/* CUBIC's clock: 1024 ticks a second. */
+#define TICK_SHIFT 10
+
+struct cubic {
+	u32 count;    /* ACKed segments per segment of growth */
+	u32 last_max; /* W_max */
+	u32 last_cwnd;
+	u32 last_time; /* jiffies of the last look at the curve */
+	u32 origin;    /* of the curve: the plateau */
+	u32 k;         /* ticks from the epoch's start to the plateau */
+	u32 delay_min_us;
+	u32 epoch_start; /* jiffies; 0: none begun */
+	u32 ack_count;   /* ACKed segments not yet in reno_cwnd */
+	u32 reno_cwnd;   /* W_est */
+	/* HyStart */
+	u32 round_start_us;
+	u32 end_seq;
+	u32 last_ack_us;
+	u32 current_rtt_us;
+	u8 samples;
+	u8 found;
+	u8 after_timeout; /* no lower bound until slow start is over again */
+};
+
+_Static_assert(sizeof(struct cubic) <= 104, "ICSK_CA_PRIV_SIZE");
+
+static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct cubic *state_of(const struct sock *sk)
+{
+	return (struct cubic *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static __always_inline u32 jiffies32(void)
+{
+	return (u32)bpf_jiffies64();
+}
+
+static __always_inline bool in_slow_start(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+static __always_inline void forget(struct cubic *ca)
+{
+	ca->count = 0;
+	ca->last_max = 0;
+	ca->last_cwnd = 0;
+	ca->last_time = 0;
+	ca->origin = 0;
+	ca->k = 0;
+	ca->delay_min_us = 0;
+	ca->epoch_start = 0;
+	ca->ack_count = 0;
+	ca->reno_cwnd = 0;
+	ca->found = 0;
+}
+
+static __always_inline void hystart_reset(struct tcp_sock *tp, struct cubic *ca)
+{
+	ca->round_start_us = ca->last_ack_us = (u32)tp->tcp_mstamp;
+	ca->end_seq = tp->snd_nxt;
+	ca->current_rtt_us = ~0u;
+	ca->samples = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(yuzuri_init, struct sock *sk)
+{
+	struct cubic *ca = state_of(sk);
+
+	forget(ca);
+	ca->after_timeout = 0;
+	hystart_reset(tcp_sk(sk), ca);
+}
+
+/* After a pause of the application the epoch starts later by as much: the curve does not run on meanwhile. */
+SEC("struct_ops")
+void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct cubic *ca = state_of(sk);
+	u32 now = jiffies32();
+	s32 idle;
+
+	if (event != CA_EVENT_TX_START)
+		return;
+	idle = (s32)(now - tcp_sk(sk)->lsndtime);
+	if (ca->epoch_start && idle > 0) {
+		ca->epoch_start += idle;
+		if ((s32)(ca->epoch_start - now) > 0)
+			ca->epoch_start = now;
+	}
+}
+
+/* ---- the curve -------------------------------------------------------------------------------------------- */
+
+/* The cube root of `a` < 2^63, by Newton's method from above: two thirds nearer with each step until it is near, exact
+ * or one too much in the end. No branch and not `static`, so that the verifier looks at one path, once. */
+__noinline u32 cube_root(u64 a)
+{
+	u64 root = 1 << 21;
+
+	for (int step = 0; step < 44; step++)
+		root = (2 * root + a / (root * root)) / 3;
+	return (u32)root;
+}
+
+static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
+{
+	u32 now = jiffies32();
+	u64 t, offset, delta, target;
+	u32 cnt;
+
+	ca->ack_count += acked;
+	if (ca->last_cwnd == cwnd && now - ca->last_time <= hz / 32)
+		return;
+	/* At most one look per jiffy; each reduction ends the epoch, and then there is one in any case. */
+	if (!(ca->epoch_start && now == ca->last_time)) {
+		ca->last_cwnd = cwnd;
+		ca->last_time = now;
+		if (!ca->epoch_start) {
+			ca->epoch_start = now ? now : 1;
+			ca->ack_count = acked;
+			ca->reno_cwnd = cwnd;
+			if (ca->last_max <= cwnd) {
+				ca->k = 0;
+				ca->origin = cwnd;
+			} else {
+				/* K = cbrt((W_max - cwnd) / C) in ticks: a factor of 2^30 under the root, and C in 1/1024. */
+				ca->k = cube_root((1ull << 40) / c_1024 * (ca->last_max - cwnd));
+				ca->origin = ca->last_max;
+			}
+		}
+		/* The window of one round trip ahead, as the kernel's CUBIC. */
+		t = (u64)(now - ca->epoch_start) + ((u64)ca->delay_min_us * hz + 999999) / 1000000;
+		t = (t << TICK_SHIFT) / hz;
+		offset = t < ca->k ? ca->k - t : t - ca->k;
+		/* Beyond 2^20 ticks (17 minutes) the cube would not fit, and the window long is what other limits make it. */
+		if (offset > 1 << 20)
+			offset = 1 << 20;
+		delta = ((offset * offset * offset >> 20) * c_1024) >> 20;
+		if (t < ca->k)
+			target = delta < ca->origin ? ca->origin - delta : 0;
+		else
+			target = ca->origin + delta;
+		cnt = target > cwnd ? cwnd / (u32)(target - cwnd) : 100 * cwnd;
+		/* The first epoch has no W_max to find: at least 5 % a round trip. */
+		if (!ca->last_max && cnt > 20)
+			cnt = 20;
+		ca->count = cnt;
+	}
+	if (reno_friendly) {
+		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3), in eighths. */
+		u32 scale = 8 * (1024 + keep_1024) / 3 / (1024 - keep_1024);
+		u32 per_segment = cwnd * scale >> 3;
+		if (per_segment && ca->ack_count > per_segment) {
+			/* As a loop that takes per_segment off while more is left. */
+			u32 times = (ca->ack_count - 1) / per_segment;
+			ca->ack_count -= times * per_segment;
+			ca->reno_cwnd += times;
+		}
+		if (ca->reno_cwnd > cwnd) {
+			u32 most = cwnd / (ca->reno_cwnd - cwnd);
+			if (ca->count > most)
+				ca->count = most;
+		}
+	}
+	/* At most half a window of growth per round trip. */
+	if (ca->count < 2)
+		ca->count = 2;
+}
+
+/* ---- bounds ----------------------------------------------------------------------------------------------- */
+
+static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
+{
+	*lower = lower_always;
+	*upper = upper_always;
+	if (any_bounds) {
+		u64 cookie = sk->__sk_common.skc_cookie.counter;
+		struct bound *bound = cookie ? bpf_map_lookup_elem(&bounds, &cookie) : (void *)0;
+		if (bound && bpf_ktime_get_ns() < bound->expiry_ns) {
+			*lower = bound->lower;
+			*upper = bound->upper;
+		}
+	}
+	/* Below two segments a flow would wait for delayed ACKs. */
+	if (*upper == 1)
+		*upper = 2;
+	if (*upper && *lower > *upper)
+		*lower = *upper;
+}
+
+static __always_inline void set_cwnd(struct tcp_sock *tp, u32 cwnd)
+{
+	tp->snd_cwnd = cwnd < tp->snd_cwnd_clamp ? cwnd : tp->snd_cwnd_clamp;
+}
+
+SEC("struct_ops")
+void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = state_of(sk);
+	u32 cwnd = tp->snd_cwnd, lower, upper, count;
+
+	bound_of(sk, &lower, &upper);
+	if (upper && cwnd > upper) {
+		/* Shrinks by what was acknowledged: what is in flight stays within the window. */
+		set_cwnd(tp, cwnd - upper > acked ? cwnd - acked : upper);
+		ca->epoch_start = 0;
+		return;
+	}
+	/* As tcp_is_cwnd_limited(). */
+	if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) &&
+	    !(in_slow_start(tp) && cwnd < 2 * tp->max_packets_out))
+		return;
+	if (ca->after_timeout && !in_slow_start(tp))
+		ca->after_timeout = 0;
+	if (cwnd < lower && !ca->after_timeout &&
+	    BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Open) {
+		/* By what was acknowledged, as in slow start: never a burst of more than twice that. */
+		set_cwnd(tp, lower - cwnd > acked ? cwnd + acked : lower);
+		ca->epoch_start = 0;
+		return;
+	}
+	if (in_slow_start(tp)) {
+		/* As tcp_slow_start(). */
+		u32 grown = cwnd + acked < tp->snd_ssthresh ? cwnd + acked : tp->snd_ssthresh;
+		if (upper && grown > upper)
+			grown = upper;
+		acked -= grown - cwnd;
+		set_cwnd(tp, grown);
+		if (!acked || grown == upper)
+			return;
+		cwnd = tp->snd_cwnd;
+	}
+	if (upper && cwnd >= upper) {
+		ca->epoch_start = 0;
+		return;
+	}
+	look_at_curve(ca, cwnd, acked);
+	/* As tcp_cong_avoid_ai(). */
+	count = tp->snd_cwnd_cnt;
+	if (count >= ca->count) {
+		count = 0;
+		cwnd++;
+	}
+	count += acked;
+	if (count >= ca->count && ca->count) {
+		u32 more = count / ca->count;
+		count -= more * ca->count;
+		cwnd += more;
+	}
+	tp->snd_cwnd_cnt = count;
+	if (upper && cwnd > upper)
+		cwnd = upper;
+	set_cwnd(tp, cwnd);
+}
+
+/* ---- loss ------------------------------------------------------------------------------------------------- */
+
+SEC("struct_ops")
+u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
+{
+	struct cubic *ca = state_of(sk);
+	u32 cwnd = tcp_sk(sk)->snd_cwnd, kept;
+
+	ca->epoch_start = 0;
+	if (cwnd < ca->last_max && fast_convergence)
+		ca->last_max = cwnd * (1024 + keep_1024) / 2048;
+	else
+		ca->last_max = cwnd;
+	if (no_decrease)
+		return cwnd > 2 ? cwnd : 2;
+	kept = cwnd * keep_1024 / 1024;
+	return kept > 2 ? kept : 2;
+}
+
+SEC("struct_ops")
+void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
+{
+	struct cubic *ca = state_of(sk);
+
+	if (state == TCP_CA_Loss) {
+		forget(ca);
+		hystart_reset(tcp_sk(sk), ca);
+		ca->after_timeout = 1;
+	}
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	/* As tcp_reno_undo_cwnd(). */
+	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
+}
+
+/* ---- HyStart ---------------------------------------------------------------------------------------------- */
+
+#define HYSTART_LOW_WINDOW 16
+#define HYSTART_ACK_DELTA_US 2000
+#define HYSTART_SAMPLES 8
+
+static __always_inline void hystart_look(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 delay_us)
+{
+	u32 now_us = (u32)tp->tcp_mstamp, threshold, cwnd = tp->snd_cwnd;
+
+	if ((s32)(ca->end_seq - tp->snd_una) < 0)
+		hystart_reset(tp, ca);
+	if (cwnd < HYSTART_LOW_WINDOW)
+		return;
+	/* ACKs that come in a train longer than half the least RTT: as much is under way as the path holds. */
+	if ((s32)(now_us - ca->last_ack_us) <= HYSTART_ACK_DELTA_US) {
+		unsigned long rate = sk->sk_pacing_rate;
+		u64 gso_us = rate ? 4ull * 65536 * 1000000 / rate : 0;
+
+		ca->last_ack_us = now_us;
+		threshold = ca->delay_min_us + (u32)(gso_us < 1000 ? gso_us : 1000);
+		/* Pacing spreads a window over half the round trip. */
+		if (sk->sk_pacing_status == SK_PACING_NONE)
+			threshold >>= 1;
+		if ((s32)(now_us - ca->round_start_us) > (s32)threshold) {
+			ca->found = 1;
+			tp->snd_ssthresh = cwnd;
+		}
+	}
+	/* The round's least delay rose by an eighth, within 4 and 16 ms. */
+	if (ca->current_rtt_us > delay_us)
+		ca->current_rtt_us = delay_us;
+	if (ca->samples < HYSTART_SAMPLES) {
+		ca->samples++;
+	} else {
+		u32 rise = ca->delay_min_us >> 3;
+		rise = rise < 4000 ? 4000 : rise > 16000 ? 16000 : rise;
+		if (ca->current_rtt_us > ca->delay_min_us + rise) {
+			ca->found = 1;
+			tp->snd_ssthresh = cwnd;
+		}
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = state_of(sk);
+	u32 delay_us;
+
+	if (sample->rtt_us < 0)
+		return;
+	/* Right after a reduction the queue drains: no measure of the path's delay. */
+	if (ca->epoch_start && (s32)(jiffies32() - ca->epoch_start) < (s32)hz)
+		return;
+	delay_us = sample->rtt_us ? sample->rtt_us : 1;
+	if (!ca->delay_min_us || ca->delay_min_us > delay_us)
+		ca->delay_min_us = delay_us;
+	if (hystart && !ca->found && in_slow_start(tp))
+		hystart_look(sk, tp, ca, delay_us);
+}
+
+/* ---- registration ----------------------------------------------------------------------------------------- */
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops yuzuri = {
+	.init = (void *)yuzuri_init,
+	.ssthresh = (void *)yuzuri_ssthresh,
+	.cong_avoid = (void *)yuzuri_cong_avoid,
+	.set_state = (void *)yuzuri_set_state,
+	.undo_cwnd = (void *)yuzuri_undo_cwnd,
+	.cwnd_event = (void *)yuzuri_cwnd_event,
+	.pkts_acked = (void *)yuzuri_pkts_acked,
+	.name = "yuzuri",
+};
+
+/* ---- jiffies ---------------------------------------------------------------------------------------------- */
+
+/* For user space to find `hz` out: no interface tells it on every kernel. */
+u64 clock_jiffies = 0;
+u64 clock_ns = 0;
+
+SEC("syscall")
+int read_clocks(void *ctx)
+{
+	clock_jiffies = bpf_jiffies64();
+	clock_ns = bpf_ktime_get_ns();
+	return 0;
+}

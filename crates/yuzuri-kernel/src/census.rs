@@ -1,0 +1,149 @@
+//! Flows that are silent: no hook tells of a connection on which nothing happens, so `sock_diag` is asked once for all
+//! that there are, when watching begins and when the filter changes. A thread of its own asks: with many sockets and
+//! namespaces it takes longer than the rings may wait.
+
+use crate::diag::{Diag, Socket};
+use crate::errand::{Errand, Given};
+use crate::sampled::Scope;
+use crate::{clock, netns, sampled};
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+use yuzuri_trace::{Event, Filter, Flow, Hook, HookState, Place};
+
+/// A dump is asked for again this many times where sockets came or went meanwhile: one may be missing in it.
+const TRIES: u32 = 3;
+
+/// Which flows are looked for.
+#[derive(Debug)]
+struct Order {
+    number: u32,
+    filter: Filter,
+}
+
+/// The flows that there were.
+pub(crate) struct Counted {
+    /// Of the order.
+    pub(crate) number: u32,
+    /// When the last of them was looked at, `CLOCK_MONOTONIC`, nanoseconds.
+    pub(crate) mono_ns: u64,
+    /// Established flows that the filter chooses, or would if they had the right owner: none has one here.
+    pub(crate) flows: Vec<(Flow, Event)>,
+}
+
+/// Asks for all flows that there are, once for each order.
+pub(crate) struct Census {
+    errand: Errand<Order, Counted>,
+    /// The latest order.
+    number: u32,
+    /// What to ask for once the errand is free.
+    next: Option<Filter>,
+}
+
+impl Census {
+    /// # Errors
+    /// Where the system has no room for a thread.
+    pub(crate) fn new() -> std::io::Result<Census> {
+        let errand = Errand::new("yuzuri-census", |order: Order, given: &Given| count(&order, given))?;
+        Ok(Census { errand, number: 0, next: None })
+    }
+
+    /// Orders a new count; one that is under way no longer counts.
+    pub(crate) fn order(&mut self, filter: &Filter) {
+        self.number = self.number.wrapping_add(1);
+        self.next = Some(filter.clone());
+        self.send();
+    }
+
+    fn send(&mut self) {
+        if self.errand.is_free()
+            && let Some(filter) = self.next.take()
+        {
+            let _ = self.errand.send(Order { number: self.number, filter });
+        }
+    }
+
+    /// Whether the latest order is still to be answered.
+    pub(crate) fn is_due(&self) -> bool {
+        self.next.is_some() || !self.errand.is_free()
+    }
+
+    /// The answer to the latest order, once.
+    pub(crate) fn take(&mut self) -> Option<Counted> {
+        let counted = self.errand.take();
+        self.send();
+        counted.filter(|counted| counted.number == self.number)
+    }
+
+    /// As [`Census::take`], waiting for it at most this long.
+    pub(crate) fn wait(&mut self, most: Duration) -> Option<Counted> {
+        let counted = if self.errand.is_free() { None } else { self.errand.wait(most) };
+        self.send();
+        counted.filter(|counted| counted.number == self.number)
+    }
+}
+
+/// What the session says of it.
+pub(crate) fn hook() -> Hook {
+    let state = match netns::enter(Path::new("/proc/thread-self/ns/net"), || ()) {
+        Ok(()) => HookState::Used,
+        Err(why) => {
+            HookState::Missing { why, instead: "silent flows of our own network namespace only".into() }
+        }
+    };
+    let tells = "flows that are silent, once at the start and at each change of filter";
+    Hook { name: "sock_diag".into(), tells: tells.into(), state }
+}
+
+fn count(order: &Order, given: &Given) -> Counted {
+    let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new() };
+    // A group that has gone since the filter was set chooses nothing.
+    if let Ok(scope) = Scope::new(&order.filter) {
+        let place = Place::named(sampled::PLACE);
+        for space in spaces(&order.filter) {
+            if given.up() {
+                break;
+            }
+            // A namespace may end at any moment, and without CAP_SYS_ADMIN others' are closed to us: the session says so.
+            for socket in sockets_in(&space).unwrap_or_default() {
+                let flow = sampled::identity(&socket, space.number, space.name.as_deref());
+                // A connection that is being opened tells of itself.
+                if socket.is_synchronized() && scope.may_choose(&flow) {
+                    counted.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
+                }
+            }
+        }
+    }
+    counted.mono_ns = clock::mono_ns();
+    counted
+}
+
+/// The namespaces that a filter names, or all.
+fn spaces(filter: &Filter) -> Vec<netns::Space> {
+    let mut spaces = netns::all();
+    if !filter.netns.is_empty() {
+        let wanted: HashSet<u32> = filter.netns.iter().filter_map(|name| netns::inode(name).ok()).collect();
+        spaces.retain(|space| wanted.contains(&space.number));
+    }
+    spaces
+}
+
+fn sockets_in(space: &netns::Space) -> Option<Vec<Socket>> {
+    // The socket stays in the namespace where it was made. Our own needs no right to enter it.
+    let mut diag = if netns::is_own(space.number) {
+        Diag::open().ok()?
+    } else {
+        netns::enter(&space.path, || Diag::open().ok()).ok()??
+    };
+    let mut sockets = Vec::new();
+    for _ in 0..TRIES {
+        sockets.clear();
+        if !diag.dump(&mut sockets).ok()? {
+            break;
+        }
+    }
+    // Twice in it, one is where the list changed under the dump.
+    let mut met = HashSet::new();
+    sockets.retain(|socket| met.insert(socket.cookie));
+    Some(sockets)
+}

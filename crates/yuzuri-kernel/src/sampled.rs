@@ -1,0 +1,92 @@
+//! What `sock_diag` tells of a socket, in the words of `yuzuri_trace`, and whether a filter chooses it.
+
+use crate::diag::Socket;
+use crate::netns;
+use std::collections::{HashMap, HashSet};
+use yuzuri_trace::{Event, Filter, Flow, FlowId, Marks, Place, Role};
+
+/// Where a polled record is taken.
+pub(crate) const PLACE: &str = "sock_diag";
+
+/// A filter as far as flows of namespaces that are already chosen are concerned.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// The filter less its namespaces.
+    within: Filter,
+    /// The same less the owner.
+    but_for_owner: Filter,
+    cgroups: HashMap<String, HashSet<u64>>,
+}
+
+impl Scope {
+    /// # Errors
+    /// Where the filter names a control group that does not exist.
+    pub(crate) fn new(filter: &Filter) -> Result<Scope, String> {
+        let groups = filter.cgroups.iter().map(|path| Ok((path.clone(), group_ids(path)?)));
+        let within = Filter { netns: Vec::new(), ..filter.clone() };
+        let but_for_owner = Filter { pids: Vec::new(), names: Vec::new(), ..within.clone() };
+        Ok(Scope { cgroups: groups.collect::<Result<_, String>>()?, within, but_for_owner })
+    }
+
+    /// Whether the flow is chosen.
+    pub(crate) fn chooses(&self, flow: &Flow) -> bool {
+        self.within.chooses(flow, |id, path| self.in_group(id, path))
+    }
+
+    /// Whether some owner would make it chosen.
+    pub(crate) fn may_choose(&self, flow: &Flow) -> bool {
+        self.but_for_owner.chooses(flow, |id, path| self.in_group(id, path))
+    }
+
+    fn in_group(&self, id: u64, path: &str) -> bool {
+        self.cgroups.get(path).is_some_and(|group| group.contains(&id))
+    }
+}
+
+/// Ids of a control group and all below it.
+fn group_ids(path: &str) -> Result<HashSet<u64>, String> {
+    use std::os::unix::fs::MetadataExt;
+    let top = netns::cgroup_folder(path)?;
+    let mut ids = HashSet::new();
+    let mut folders = vec![top];
+    while let Some(folder) = folders.pop() {
+        ids.extend(folder.metadata().map(|m| m.ino()));
+        let below = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+    Ok(ids)
+}
+
+/// Who the socket is; its owner stands elsewhere.
+pub(crate) fn identity(socket: &Socket, netns: u32, netns_name: Option<&str>) -> Flow {
+    Flow {
+        id: FlowId(socket.cookie),
+        local: socket.local,
+        remote: socket.remote,
+        netns,
+        netns_name: netns_name.map(str::to_owned),
+        owner: None,
+        cgroup: socket.cgroup,
+        congestion_control: socket.control.clone(),
+        role: Role::Unknown,
+        inode: socket.inode,
+    }
+}
+
+/// A sample of the socket as it was.
+pub(crate) fn sample(socket: &Socket, mono_ns: u64, place: Place) -> Event {
+    let mut marks = Marks::SAMPLED;
+    if socket.app_limited {
+        marks.insert(Marks::APP_LIMITED);
+    }
+    Event {
+        mono_ns,
+        flow: FlowId(socket.cookie),
+        place,
+        marks,
+        ca_state: socket.ca_state,
+        ca_before: socket.ca_state,
+        snapshot: socket.snapshot,
+        ..Event::default()
+    }
+}

@@ -1,0 +1,171 @@
+//! The congestion control, on real flows: registered and gone again, its constants, its bounds.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::{Pair, Watched};
+use std::time::Duration;
+use yuzuri_kernel::control::{Bound, Control, ControlError, Law, available};
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{CaState, Density, Event, Kind};
+
+/// A name of its own, so that tests run beside each other.
+fn name(what: &str) -> String {
+    format!("yz{}{what}", std::process::id() % 100_000)
+}
+
+fn register(test: &str, law: Law) -> Option<Control> {
+    match Control::register(&law) {
+        Ok(control) => Some(control),
+        Err(error @ ControlError::Kernel(yuzuri_kernel::MonitorError::NotPermitted(_))) => {
+            println!("{test}: skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
+    let law = Law { name: name("a"), ..Law::default() };
+    let Some(control) = register("a_control_is_there_while_it_lives", law.clone()) else { return };
+    assert!(available().contains(&law.name));
+    assert!(matches!(Control::register(&law), Err(ControlError::Taken(taken)) if taken == law.name));
+    drop(control);
+    assert!(!available().contains(&law.name), "{:?}", available());
+}
+
+/// Sends over a path whose queue of packets overflows, and gives the sender's events.
+fn sent(net: &Net, control: &str, bytes: usize) -> Vec<Event> {
+    let mut watched = Watched::of(net, Side::A, Density::EveryAck);
+    let pair = Pair::new(net, Side::A, net.v4(Side::B), control);
+    pair.send(bytes);
+    watched.read();
+    let near = pair.near_addr();
+    let seen = watched.finish();
+    seen.of(near).into_iter().copied().collect()
+}
+
+/// The window before and ssthresh after the beginning of each reduction: the queue that overflows is the sender's own, so
+/// it may begin by CWR, and Recovery that follows cuts nothing again.
+fn reductions(events: &[Event]) -> Vec<(u32, u32)> {
+    let mut found = Vec::new();
+    for pair in events.windows(2) {
+        let begins = matches!(pair[1].ca_before, CaState::Open | CaState::Disorder)
+            && matches!(pair[1].ca_state, CaState::Cwr | CaState::Recovery);
+        if pair[1].kind == Kind::State && begins {
+            // The state is set after ssthresh is: the record of the state change has both.
+            found.push((pair[0].snapshot.cwnd, pair[1].snapshot.ssthresh));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_reduction_keeps_what_the_law_says() {
+    const TEST: &str = "a_reduction_keeps_what_the_law_says";
+    for (what, keeps, no_decrease) in [("l", 717.0 / 1024.0, false), ("i", 0.8, false), ("n", 0.7, true)] {
+        let law = Law { name: name(what), keeps, no_decrease, hystart: false, ..Law::default() };
+        let Some(control) = register(TEST, law.clone()) else { return };
+        let Some(net) = Net::or_skip(TEST) else { return };
+        net.shape(Side::A, 20, 25_000).unwrap();
+        let events = sent(&net, &law.name, 1_500_000);
+        let reductions = reductions(&events);
+        assert!(!reductions.is_empty(), "{what}: no loss on an overflowing queue");
+        for (cwnd, ssthresh) in reductions {
+            let expected = if no_decrease { cwnd } else { (f64::from(cwnd) * keeps) as u32 };
+            // The kernel's arithmetic is in 1/1024; one ACK may lie between the two records.
+            assert!(ssthresh.abs_diff(expected) <= 2, "{what}: {cwnd} -> {ssthresh}, expected {expected}");
+        }
+        drop(control);
+    }
+}
+
+#[test]
+fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
+    const TEST: &str = "an_upper_bound_holds_the_window";
+    let law = Law { name: name("u"), ..Law::default() };
+    let Some(mut control) = register(TEST, law.clone()) else { return };
+    let Some(net) = Net::or_skip(TEST) else { return };
+    net.shape(Side::A, 50, 200_000).unwrap();
+    let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &law.name);
+    pair.send(1_000_000);
+    watched.read();
+    let near = pair.near_addr();
+    let id = common::flow_id(&watched.items, near).unwrap();
+    let own = |watched: &Watched| -> Vec<Event> {
+        common::events(&watched.items).into_iter().filter(|e| e.flow == id).copied().collect()
+    };
+    let before = own(&watched);
+    let free = before.iter().map(|e| e.snapshot.cwnd).max().unwrap();
+    assert!(free > 20, "without a bound the window grew to {free} only");
+
+    control.bound(id, Bound { lower: 0, upper: 12 }, Duration::from_secs(60)).unwrap();
+    pair.send(500_000);
+    watched.read();
+    let bounded = own(&watched);
+    let windows: Vec<u32> = bounded[before.len()..].iter().map(|e| e.snapshot.cwnd).collect();
+    assert_eq!(*windows.last().unwrap(), 12);
+    // No cliff: an ACK takes no more than what it acknowledged.
+    for pair in bounded[before.len()..].windows(2) {
+        let acked = (pair[1].snapshot.bytes_acked - pair[0].snapshot.bytes_acked) / u64::from(pair[0].snapshot.mss);
+        let fell = pair[0].snapshot.cwnd.saturating_sub(pair[1].snapshot.cwnd);
+        assert!(u64::from(fell) <= acked + 1, "{fell} segments for {acked}: {pair:?}");
+    }
+
+    control.release(id);
+    pair.send(1_000_000);
+    watched.read();
+    let released = own(&watched);
+    let later = released[bounded.len()..].iter().map(|e| e.snapshot.cwnd).max().unwrap();
+    assert!(later > 12, "the window stayed at {later} after its bound was taken away");
+}
+
+#[test]
+fn a_bound_ends_by_itself() {
+    const TEST: &str = "a_bound_ends_by_itself";
+    let law = Law { name: name("e"), ..Law::default() };
+    let Some(mut control) = register(TEST, law.clone()) else { return };
+    let Some(net) = Net::or_skip(TEST) else { return };
+    net.shape(Side::A, 50, 200_000).unwrap();
+    let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &law.name);
+    pair.send(10_000);
+    watched.read();
+    let id = common::flow_id(&watched.items, pair.near_addr()).unwrap();
+    // It has expired when the next ACK comes, and nobody takes it out of the map.
+    control.bound(id, Bound { lower: 0, upper: 4 }, Duration::ZERO).unwrap();
+    pair.send(1_000_000);
+    watched.read();
+    let most = common::events(&watched.items).iter().filter(|e| e.flow == id).map(|e| e.snapshot.cwnd).max();
+    assert!(most.unwrap() > 20, "{most:?}");
+}
+
+#[test]
+fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
+    const TEST: &str = "a_lower_bound_is_reached_by_growth";
+    let lower = 60;
+    let law = Law { name: name("f"), always: Bound { lower, upper: 80 }, ..Law::default() };
+    let Some(_control) = register(TEST, law.clone()) else { return };
+    let Some(net) = Net::or_skip(TEST) else { return };
+    // Room for the bound: it is no loss that keeps the window low.
+    net.shape(Side::A, 50, 400_000).unwrap();
+    let loss = "add table inet lossy\nadd chain inet lossy in { type filter hook input priority 0 ; }\n\
+                add rule inet lossy in meta l4proto tcp numgen inc mod 300 150 drop\n";
+    if let Err(why) = net.firewall(Side::B, loss) {
+        return println!("{TEST}: skipped: {why}");
+    }
+    let events = sent(&net, &law.name, 4_000_000);
+    let reductions = reductions(&events);
+    assert!(reductions.len() >= 2, "{reductions:?}");
+    let windows: Vec<u32> = events.iter().map(|e| e.snapshot.cwnd).collect();
+    assert!(windows.iter().filter(|w| **w >= lower).count() > windows.len() / 3, "{windows:?}");
+    assert!(windows.iter().all(|w| *w <= 80), "{windows:?}");
+    for pair in events.windows(2).filter(|p| p.iter().all(|e| e.kind == Kind::Sample)) {
+        let acked = (pair[1].snapshot.bytes_acked - pair[0].snapshot.bytes_acked) / u64::from(pair[0].snapshot.mss);
+        let grew = pair[1].snapshot.cwnd.saturating_sub(pair[0].snapshot.cwnd);
+        // SACKed segments that a later ACK covers were growth's due before.
+        assert!(u64::from(grew) <= acked + 2, "{grew} segments for {acked}: {pair:?}");
+    }
+}
