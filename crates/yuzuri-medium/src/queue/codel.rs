@@ -1,0 +1,232 @@
+//! CoDel (RFC 8289): drops from the head when packets have waited longer than `target` for at least `interval`.
+
+use super::QueueDrops;
+use crate::error::check_range;
+use crate::{ConfigError, Packet, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// CoDel's constants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CodelConfig {
+    /// Acceptable standing delay, µs; RFC 8289 section 4.3: 5 ms.
+    pub target_us: u32,
+    /// How long the delay must stand, µs; RFC 8289 section 4.3: 100 ms.
+    pub interval_us: u32,
+    /// Most packets that wait; Linux's `codel`: 1000.
+    pub packets: u32,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for CodelConfig {
+    fn default() -> CodelConfig {
+        CodelConfig { target_us: 5000, interval_us: 100_000, packets: 1000, ecn: true }
+    }
+}
+
+impl CodelConfig {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        check_range("target_us", self.target_us, 1, 10_000_000)?;
+        check_range("interval_us", self.interval_us, 1, 100_000_000)?;
+        check_range("packets", self.packets, 1, 100_000_000)
+    }
+}
+
+/// CoDel's control law for one queue (RFC 8289 section 5).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Law {
+    first_above: Option<Time>,
+    drop_next: Time,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+/// The constants in the law's units.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Constants {
+    target_ns: u64,
+    interval_ns: u64,
+    ecn: bool,
+}
+
+impl Constants {
+    pub(super) fn new(target_us: u32, interval_us: u32, ecn: bool) -> Constants {
+        Constants { target_ns: u64::from(target_us) * 1000, interval_ns: u64::from(interval_us) * 1000, ecn }
+    }
+
+    fn next_drop(&self, after: Time, count: u32) -> Time {
+        after.after_nanos((self.interval_ns as f64 / f64::from(count.max(1)).sqrt()) as u64)
+    }
+}
+
+/// A packet and when it came.
+pub(super) type Waiting<P> = (Time, P);
+
+/// CoDel for a queue that someone else keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct CoDelLine {
+    law: Law,
+    constants: Constants,
+}
+
+impl CoDelLine {
+    pub(crate) fn new(config: &CodelConfig) -> CoDelLine {
+        CoDelLine {
+            law: Law::default(),
+            constants: Constants::new(config.target_us, config.interval_us, config.ecn),
+        }
+    }
+
+    /// Takes the next packet that may go from `queue`, of a backlog of `bytes` in all.
+    pub(crate) fn pop<P: Packet>(
+        &mut self,
+        now: Time,
+        queue: &mut VecDeque<(Time, P)>,
+        bytes: &mut u64,
+        drops: &mut QueueDrops,
+    ) -> Option<P> {
+        self.law.pop(now, &self.constants, queue, bytes, drops)
+    }
+}
+
+impl Law {
+    /// Takes packets from `queue`, dropping as the law says, until one may go. `bytes` is the queue's backlog and is kept up;
+    /// returns the packet and how many were dropped.
+    pub(super) fn pop<P: Packet>(
+        &mut self,
+        now: Time,
+        constants: &Constants,
+        queue: &mut VecDeque<Waiting<P>>,
+        bytes: &mut u64,
+        drops: &mut QueueDrops,
+    ) -> Option<P> {
+        let (mut head, mut late) = self.take(now, constants, queue, bytes)?;
+        if self.dropping {
+            if !late {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                if mark(constants, &mut head, drops) {
+                    self.drop_next = constants.next_drop(self.drop_next, self.count);
+                    return Some(head);
+                }
+                drops.aqm += 1;
+                (head, late) = self.take(now, constants, queue, bytes)?;
+                if late {
+                    self.drop_next = constants.next_drop(self.drop_next, self.count);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if late {
+            let marked = mark(constants, &mut head, drops);
+            self.dropping = true;
+            // A drop rate that controlled the queue lately is resumed rather than found again (section 5.5).
+            let delta = self.count.saturating_sub(self.last_count);
+            self.count = if delta > 1 && now.nanos_since(self.drop_next) < 16 * constants.interval_ns {
+                delta
+            } else {
+                1
+            };
+            self.drop_next = constants.next_drop(now, self.count);
+            self.last_count = self.count;
+            if !marked {
+                drops.aqm += 1;
+                (head, _) = self.take(now, constants, queue, bytes)?;
+            }
+        }
+        Some(head)
+    }
+
+    /// The head, and whether the delay has been above target for an interval.
+    fn take<P: Packet>(
+        &mut self,
+        now: Time,
+        constants: &Constants,
+        queue: &mut VecDeque<Waiting<P>>,
+        bytes: &mut u64,
+    ) -> Option<(P, bool)> {
+        let Some((since, packet)) = queue.pop_front() else {
+            self.first_above = None;
+            self.dropping = false;
+            return None;
+        };
+        *bytes -= u64::from(packet.bytes());
+        let sojourn = now.nanos_since(since);
+        // A queue of at most one packet of full length is no standing queue (section 5.4).
+        if sojourn < constants.target_ns || *bytes <= FULL_PACKET {
+            self.first_above = None;
+            return Some((packet, false));
+        }
+        let late = match self.first_above {
+            None => {
+                self.first_above = Some(now.after_nanos(constants.interval_ns));
+                false
+            }
+            Some(first) => now >= first,
+        };
+        Some((packet, late))
+    }
+}
+
+/// 1500 bytes of IP with the Ethernet header.
+const FULL_PACKET: u64 = 1514;
+
+fn mark<P: Packet>(constants: &Constants, packet: &mut P, drops: &mut QueueDrops) -> bool {
+    let marks = constants.ecn && packet.ecn_capable();
+    if marks {
+        packet.mark_ce();
+        drops.marked += 1;
+    }
+    marks
+}
+
+/// A first-in-first-out queue governed by CoDel.
+#[derive(Clone, Debug)]
+pub struct Codel<P> {
+    queue: VecDeque<Waiting<P>>,
+    bytes: u64,
+    line: CoDelLine,
+    most_packets: usize,
+}
+
+impl<P: Packet> Codel<P> {
+    /// An empty queue.
+    pub fn new(config: &CodelConfig) -> Codel<P> {
+        Codel {
+            queue: VecDeque::new(),
+            bytes: 0,
+            line: CoDelLine::new(config),
+            most_packets: config.packets as usize,
+        }
+    }
+
+    /// Puts a packet at the end, or drops it if the queue is full.
+    pub fn push(&mut self, now: Time, packet: P, drops: &mut QueueDrops) {
+        if self.queue.len() >= self.most_packets {
+            drops.overflow += 1;
+            return;
+        }
+        self.bytes += u64::from(packet.bytes());
+        self.queue.push_back((now, packet));
+    }
+
+    /// Takes the oldest packet that CoDel lets go.
+    pub fn pop(&mut self, now: Time, drops: &mut QueueDrops) -> Option<P> {
+        self.line.pop(now, &mut self.queue, &mut self.bytes, drops)
+    }
+
+    /// Packets waiting.
+    pub fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes waiting.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

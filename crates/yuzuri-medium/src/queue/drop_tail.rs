@@ -1,0 +1,54 @@
+//! First in, first out; what comes to a full queue is dropped.
+
+use super::QueueDrops;
+use crate::Packet;
+use std::collections::VecDeque;
+
+/// A drop-tail queue with a limit in packets, bytes or both.
+#[derive(Clone, Debug)]
+pub struct DropTail<P> {
+    packets: VecDeque<P>,
+    bytes: u64,
+    most_packets: usize,
+    most_bytes: u64,
+}
+
+impl<P: Packet> DropTail<P> {
+    /// An empty queue; no limit where `None`.
+    pub fn new(most_packets: Option<u32>, most_bytes: Option<u64>) -> DropTail<P> {
+        DropTail {
+            packets: VecDeque::new(),
+            bytes: 0,
+            most_packets: most_packets.map_or(usize::MAX, |n| n as usize),
+            most_bytes: most_bytes.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Puts a packet at the end, or drops it.
+    pub fn push(&mut self, packet: P, drops: &mut QueueDrops) {
+        let bytes = u64::from(packet.bytes());
+        if self.packets.len() >= self.most_packets || self.bytes + bytes > self.most_bytes {
+            drops.overflow += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.packets.push_back(packet);
+    }
+
+    /// Takes the oldest packet.
+    pub fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    /// Packets waiting.
+    pub fn packets(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Bytes waiting.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

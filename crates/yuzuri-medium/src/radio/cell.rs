@@ -1,0 +1,372 @@
+//! The cell: its nodes, and the doors through which it is driven. What happens on the channel: `exchange`.
+
+use super::account::{CellAccount, NodeAccount};
+use super::backlog::{Backlog, BacklogDrops, GROUP, Item, Receiver};
+use super::config::MOST_STATIONS;
+use super::contention::{Contention, NodeIndex};
+use super::exchange::{Channel, OnAir};
+use super::ledger::{Ledger, node_account};
+use super::link::Link;
+use super::terms::Terms;
+use super::{Access, CellConfig, Node, Phy, StationConfig, Timing, To};
+use crate::random::Random;
+use crate::{Arrival, ConfigError, Packet, Time};
+
+/// The access point's index.
+pub(super) const AP: NodeIndex = 0;
+
+/// One node's sending side.
+#[derive(Clone, Debug)]
+pub(super) struct Terminal<P> {
+    /// Associated; the access point always is.
+    pub(super) present: bool,
+    pub(super) backlog: Backlog<P>,
+    /// By receiver.
+    pub(super) links: Vec<Link<P>>,
+    /// The receiver of MPDUs that wait for another attempt: it goes first.
+    pub(super) unfinished: Option<Receiver>,
+    /// Towards and from the access point; of the access point itself unused.
+    pub(super) terms: Terms,
+    pub(super) mpdu_error_rate: f64,
+    access: Option<Access>,
+}
+
+/// One 802.11 cell.
+#[derive(Clone, Debug)]
+pub struct Cell<P> {
+    pub(super) config: CellConfig,
+    pub(super) timing: Timing,
+    pub(super) random: Random,
+    /// The access point, then the stations.
+    pub(super) nodes: Vec<Terminal<P>>,
+    pub(super) contention: Contention,
+    pub(super) channel: Channel,
+    pub(super) on_air: Vec<OnAir>,
+    pub(super) group_on_air: Option<Item<P>>,
+    pub(super) ledger: Ledger,
+    pub(super) account: CellAccount,
+    pub(super) winners: Vec<(NodeIndex, Time)>,
+    pub(super) ends: Vec<(Time, NodeIndex)>,
+    /// How far the cell was run.
+    pub(super) now: Time,
+    /// Arrivals that came out when a call other than `advance` had to run the cell; they are handed over with the next one.
+    early: Vec<Arrival<P, Node>>,
+}
+
+impl<P: Packet> Cell<P> {
+    /// An idle cell; one seed, one result.
+    ///
+    /// # Errors
+    /// If the configuration cannot be: the field, its value, and what is allowed there.
+    pub fn new(config: &CellConfig, seed: u64) -> Result<Cell<P>, ConfigError> {
+        config.check()?;
+        let timing = Timing::new(config.band);
+        let mut cell = Cell {
+            config: CellConfig { stations: Vec::new(), ..config.clone() },
+            timing,
+            random: Random::new(seed, 11),
+            nodes: Vec::new(),
+            contention: Contention::new(timing, Random::new(seed, 12)),
+            channel: Channel::Idle,
+            on_air: Vec::new(),
+            group_on_air: None,
+            ledger: Ledger::default(),
+            account: CellAccount::default(),
+            winners: Vec::new(),
+            ends: Vec::new(),
+            now: Time::ZERO,
+            early: Vec::new(),
+        };
+        // The access point sends at its stations' rates; its own terms are never looked at.
+        cell.nodes.push(Terminal {
+            present: true,
+            backlog: Backlog::new(&config.ap.queue, config.ap.airtime_fairness),
+            links: vec![Link::new()],
+            unfinished: None,
+            terms: Terms::new(Phy::g(6), config, timing),
+            mpdu_error_rate: 0.0,
+            access: config.ap.access,
+        });
+        cell.contention.add(config.ap.access.unwrap_or(Access::DCF), false);
+        for station in &config.stations {
+            cell.add_station(station);
+        }
+        cell.set_ap_access();
+        Ok(cell)
+    }
+
+    /// Puts a packet into `from`'s queue at `now`; a drop is counted in the account. `now` must not lie before an earlier call;
+    /// what is due up to `now` is run first, and its arrivals come out of the next [`advance`](Cell::advance).
+    pub fn send(&mut self, now: Time, from: Node, to: To, packet: P) {
+        let now = self.catch_up(now);
+        let Some(node) = self.index(from) else {
+            // A station that never was has no account of its own.
+            self.account.unknown_senders += 1;
+            return;
+        };
+        self.enqueue(now, node, Item { packet, origin: from, to, order: 0 });
+    }
+
+    /// When something happens next if nothing is sent before.
+    pub fn next(&self) -> Option<Time> {
+        match self.early.first() {
+            Some(arrival) => Some(arrival.at),
+            None => Some(self.due()).filter(|at| *at != Time::MAX),
+        }
+    }
+
+    /// Runs everything due up to and including `to`. Arrivals are appended to `out` in the order of their times.
+    pub fn advance(&mut self, to: Time, out: &mut Vec<Arrival<P, Node>>) {
+        out.append(&mut self.early);
+        self.run(to, out);
+    }
+
+    /// What happened up to the time of the last call.
+    pub fn account(&self) -> &CellAccount {
+        &self.account
+    }
+
+    /// A station associates at `now`: the number it got, the lowest that is free. If another had that number before, the
+    /// account goes on.
+    ///
+    /// # Errors
+    /// If the station's configuration cannot be, or 2007 stations are there already.
+    pub fn join(&mut self, now: Time, station: &StationConfig) -> Result<u16, ConfigError> {
+        station.check(self.config.band).map_err(|error| error.within("station"))?;
+        self.catch_up(now);
+        let number =
+            match (1..self.nodes.len()).find(|node| !self.nodes[*node].present && !self.is_on_air(*node)) {
+                Some(node) => {
+                    self.place_station(node, station);
+                    node - 1
+                }
+                None if self.nodes.len() <= MOST_STATIONS => {
+                    self.add_station(station);
+                    self.nodes.len() - 2
+                }
+                None => {
+                    let why =
+                        "an access point has association identifiers for 2007 stations; let one leave first";
+                    return Err(ConfigError::new("stations", self.nodes.len(), why));
+                }
+            };
+        self.set_ap_access();
+        Ok(number as u16)
+    }
+
+    /// A station leaves at `now`: what waits in its queue or for it is dropped and counted as departed. Nothing happens if it
+    /// is not there.
+    pub fn leave(&mut self, now: Time, station: u16) {
+        let now = self.catch_up(now);
+        let Some(node) = self.index(Node::Station(station)).filter(|node| self.nodes[*node].present) else {
+            return;
+        };
+        self.nodes[node].present = false;
+        self.cancel(node);
+        self.discard(now, node, 1);
+        self.discard(now, AP, node);
+        // A node on the air is settled at the end of the exchange.
+        for idle in [node, AP] {
+            if !self.is_on_air(idle) && !self.has_work(idle) {
+                self.contention.withdraw(idle);
+            }
+        }
+        if matches!(self.channel, Channel::Idle) {
+            self.contention.find_next();
+        }
+        self.set_ap_access();
+    }
+
+    /// Changes the rate between a station and the access point from the next frame on.
+    ///
+    /// # Errors
+    /// If there is no such rate, or no such station.
+    pub fn set_phy(&mut self, now: Time, station: u16, phy: Phy) -> Result<(), ConfigError> {
+        let known = self.index(Node::Station(station)).filter(|node| self.nodes[*node].present);
+        let Some(node) = known else {
+            let why = format!("no such station; there are {}", self.nodes.len() - 1);
+            return Err(ConfigError::new("station", station, why));
+        };
+        let mut config = StationConfig::new(phy);
+        config.access = self.nodes[node].access;
+        config.check(self.config.band)?;
+        self.catch_up(now);
+        self.nodes[node].terms = Terms::new(phy, &self.config, self.timing);
+        self.contention.set_access(node, config.access(), phy.is_qos());
+        self.set_ap_access();
+        if matches!(self.channel, Channel::Idle) {
+            self.contention.find_next();
+        }
+        Ok(())
+    }
+
+    /// Changes the probability, 0 to 1, that an MPDU between a station and the access point is received in error.
+    ///
+    /// # Errors
+    /// If the probability is none, or there is no such station.
+    pub fn set_mpdu_error_rate(
+        &mut self,
+        now: Time,
+        station: u16,
+        probability: f64,
+    ) -> Result<(), ConfigError> {
+        crate::error::check_range("mpdu_error_rate", probability, 0.0, 1.0)?;
+        let Some(node) = self.index(Node::Station(station)).filter(|node| self.nodes[*node].present) else {
+            let why = format!("no such station; there are {}", self.nodes.len() - 1);
+            return Err(ConfigError::new("station", station, why));
+        };
+        self.catch_up(now);
+        self.nodes[node].mpdu_error_rate = probability;
+        Ok(())
+    }
+
+    /// How many stations there are or were: their numbers are below it.
+    pub fn stations(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Whether a station is associated.
+    pub fn is_present(&self, station: u16) -> bool {
+        self.index(Node::Station(station)).is_some_and(|node| self.nodes[node].present)
+    }
+
+    /// Packets in a node's queue; those the MAC has taken out to send are not counted.
+    pub fn queued(&self, node: Node) -> usize {
+        self.index(node).map_or(0, |node| self.nodes[node].backlog.packets())
+    }
+
+    fn add_station(&mut self, station: &StationConfig) {
+        let terms = Terms::new(station.phy, &self.config, self.timing);
+        self.contention.add(station.access(), station.phy.is_qos());
+        self.nodes.push(Terminal {
+            present: true,
+            backlog: Backlog::new(&station.queue, false),
+            links: vec![Link::new(), Link::new()],
+            unfinished: None,
+            terms,
+            mpdu_error_rate: station.mpdu_error_rate,
+            access: station.access,
+        });
+        self.nodes[AP].links.push(Link::new());
+        self.account.stations.push(NodeAccount::default());
+    }
+
+    /// Puts a new station in the place of one that left.
+    fn place_station(&mut self, node: NodeIndex, station: &StationConfig) {
+        let terminal = &mut self.nodes[node];
+        terminal.present = true;
+        terminal.backlog = Backlog::new(&station.queue, false);
+        terminal.terms = Terms::new(station.phy, &self.config, self.timing);
+        terminal.mpdu_error_rate = station.mpdu_error_rate;
+        terminal.access = station.access;
+        self.contention.set_access(node, station.access(), station.phy.is_qos());
+        self.contention.reset(node);
+    }
+
+    /// The access point speaks QoS as soon as one station does.
+    fn set_ap_access(&mut self) {
+        let qos = self.nodes[1..].iter().any(|station| station.present && station.terms.phy.is_qos());
+        let usual = if qos { Access::BEST_EFFORT } else { Access::DCF };
+        self.contention.set_access(AP, self.nodes[AP].access.unwrap_or(usual), qos);
+    }
+
+    fn index(&self, node: Node) -> Option<NodeIndex> {
+        match node {
+            Node::Ap => Some(AP),
+            Node::Station(number) => Some(usize::from(number) + 1).filter(|node| *node < self.nodes.len()),
+        }
+    }
+
+    pub(super) fn node(index: NodeIndex) -> Node {
+        match index.checked_sub(1) {
+            None => Node::Ap,
+            Some(station) => Node::Station(station as u16),
+        }
+    }
+
+    pub(super) fn has_work(&self, node: NodeIndex) -> bool {
+        self.nodes[node].unfinished.is_some() || self.nodes[node].backlog.packets() > 0
+    }
+
+    /// Puts an item into a node's queue.
+    pub(super) fn enqueue(&mut self, now: Time, node: NodeIndex, item: Item<P>) {
+        let receiver = if node == AP {
+            match item.to {
+                To::Group => Some(GROUP),
+                To::One(to) => self.index(to).filter(|to| *to != AP && self.nodes[*to].present),
+            }
+        } else {
+            // Everything a station sends goes to the access point first.
+            let myself = item.to == To::One(Self::node(node));
+            let known = match item.to {
+                To::One(to) => self.index(to).is_some(),
+                To::Group => true,
+            };
+            (self.nodes[node].present && known && !myself).then_some(1)
+        };
+        let account = node_account(&mut self.account, node);
+        let Some(receiver) = receiver else {
+            account.offered += 1;
+            account.drops.departed += 1;
+            return;
+        };
+        if receiver == GROUP {
+            account.group.offered += 1;
+            account.group.queued += 1;
+        } else {
+            account.offered += 1;
+        }
+        let mut drops = BacklogDrops::default();
+        let terminal = &mut self.nodes[node];
+        terminal.backlog.push(now, receiver, item, &mut drops);
+        account.count_drops(&drops);
+        account.queue.set(now, terminal.backlog.packets());
+        if terminal.backlog.packets() > 0 && !self.is_on_air(node) {
+            self.ledger.settle(now, self.contention.anybody(), &mut self.account);
+            let in_exchange = !matches!(self.channel, Channel::Idle);
+            self.contention.request(
+                node,
+                now,
+                in_exchange && !self.is_about_to_answer(node, now),
+                in_exchange,
+            );
+        }
+    }
+
+    /// Drops everything a node has for a receiver.
+    fn discard(&mut self, now: Time, node: NodeIndex, receiver: Receiver) {
+        let terminal = &mut self.nodes[node];
+        let waiting = terminal.backlog.clear(receiver) as u64;
+        let in_mac = terminal.links[receiver].clear() as u64;
+        if terminal.unfinished == Some(receiver) {
+            terminal.unfinished = None;
+        }
+        let account = node_account(&mut self.account, node);
+        account.drops.departed += waiting + in_mac;
+        account.in_mac -= in_mac;
+        account.queue.set(now, terminal.backlog.packets());
+    }
+
+    /// Runs what is due up to `now`; arrivals wait for `advance`. Time does not go back.
+    fn catch_up(&mut self, now: Time) -> Time {
+        let mut early = std::mem::take(&mut self.early);
+        self.run(now.max(self.now), &mut early);
+        self.early = early;
+        self.now
+    }
+
+    fn run(&mut self, to: Time, out: &mut Vec<Arrival<P, Node>>) {
+        loop {
+            let at = self.due();
+            if at > to || at == Time::MAX {
+                break;
+            }
+            self.step(at, out);
+        }
+        if to > self.now && to != Time::MAX {
+            self.now = to;
+        }
+        self.ledger.settle(self.now, self.contention.anybody(), &mut self.account);
+        self.account.at_ns = self.now.as_nanos();
+    }
+}

@@ -1,0 +1,238 @@
+//! Who gets the channel next, and when: back-off by DCF (10.3.4) and EDCA (10.23.2) of IEEE Std 802.11-2020.
+//!
+//! Nothing is stepped through: a node whose frame is ready sends at (start of idleness) + AIFS + slots, so the next transmission
+//! is a minimum, and what the others counted down meanwhile is a division.
+
+use super::Access;
+use super::timing::{CCA_NS, SLOT_NS, Timing};
+use crate::Time;
+use crate::random::Random;
+
+/// A node's place in the cell: 0 is the access point, n + 1 is station n.
+pub(super) type NodeIndex = usize;
+
+#[derive(Clone, Debug)]
+struct Contender {
+    access: Access,
+    /// EDCA counts a slot down at the end of AIFS, DCF at the end of the first slot behind DIFS (10.23.2.4).
+    edca: bool,
+    cw: u16,
+    /// Failures in a row (QSRC): at the retry limit the window shrinks again.
+    failures: u8,
+    /// What is left of the back-off.
+    slots: u32,
+    /// Since when it has something to send.
+    ready: Option<Time>,
+    /// When idleness began for this node, if not when it did for all.
+    own_from: Option<Time>,
+    listed: bool,
+}
+
+/// All nodes' back-off.
+#[derive(Clone, Debug)]
+pub(super) struct Contention {
+    contenders: Vec<Contender>,
+    /// Those with a frame ready or a back-off running.
+    listed: Vec<NodeIndex>,
+    /// Those with an `own_from`.
+    apart: Vec<NodeIndex>,
+    ready: usize,
+    idle_from: Time,
+    next: Time,
+    timing: Timing,
+    random: Random,
+}
+
+impl Contention {
+    pub(super) fn new(timing: Timing, random: Random) -> Contention {
+        Contention {
+            contenders: Vec::new(),
+            listed: Vec::new(),
+            apart: Vec::new(),
+            ready: 0,
+            idle_from: Time::ZERO,
+            next: Time::MAX,
+            timing,
+            random,
+        }
+    }
+
+    /// Adds a node.
+    pub(super) fn add(&mut self, access: Access, edca: bool) {
+        self.contenders.push(Contender {
+            access,
+            edca,
+            cw: access.cw_min,
+            failures: 0,
+            slots: 0,
+            ready: None,
+            own_from: None,
+            listed: false,
+        });
+    }
+
+    /// Changes a node's parameters; a running back-off goes on.
+    pub(super) fn set_access(&mut self, node: NodeIndex, access: Access, edca: bool) {
+        let contender = &mut self.contenders[node];
+        contender.access = access;
+        contender.edca = edca;
+        contender.cw = contender.cw.clamp(access.cw_min, access.cw_max);
+    }
+
+    /// Whether anybody waits for the channel.
+    pub(super) fn anybody(&self) -> bool {
+        self.ready > 0
+    }
+
+    /// When the next transmission begins if nothing changes; [`Time::MAX`] if there is none.
+    pub(super) fn next(&self) -> Time {
+        self.next
+    }
+
+    /// A node has something to send from `now` on. If it did not have before and finds the channel busy, it draws a back-off
+    /// unless one is running (10.3.4.2, 10.23.2.2). `in_exchange` says whether the channel is in use, whatever the node finds.
+    pub(super) fn request(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
+        let contender = &mut self.contenders[node];
+        if contender.ready.is_some() {
+            return;
+        }
+        contender.ready = Some(now);
+        self.ready += 1;
+        if busy && contender.slots == 0 {
+            contender.slots = self.random.up_to(u32::from(contender.cw));
+        }
+        self.list(node);
+        if !in_exchange {
+            self.next = self.next.min(self.access_at(node));
+        }
+    }
+
+    /// A node has nothing to send after all.
+    pub(super) fn withdraw(&mut self, node: NodeIndex) {
+        let contender = &mut self.contenders[node];
+        if contender.ready.take().is_some() {
+            self.ready -= 1;
+        }
+    }
+
+    /// A node leaves for good, or its place is taken by a new one.
+    pub(super) fn reset(&mut self, node: NodeIndex) {
+        self.withdraw(node);
+        let contender = &mut self.contenders[node];
+        contender.cw = contender.access.cw_min;
+        contender.failures = 0;
+        contender.slots = 0;
+    }
+
+    /// Who transmits at `at`, the time `next` gave, and when each begins: those whose slot comes before they could sense the
+    /// first one, too.
+    pub(super) fn winners(&self, at: Time, winners: &mut Vec<(NodeIndex, Time)>) {
+        for &node in &self.listed {
+            if self.contenders[node].ready.is_some() {
+                let begin = self.access_at(node);
+                if begin < at.after_nanos(CCA_NS) {
+                    winners.push((node, begin));
+                }
+            }
+        }
+    }
+
+    /// The channel became busy at `at`: the others' back-off stops there. `transmits` says who does.
+    pub(super) fn count_down(&mut self, at: Time, transmits: impl Fn(NodeIndex) -> bool) {
+        let mut position = 0;
+        while position < self.listed.len() {
+            let node = self.listed[position];
+            let start = self.start(node);
+            let contender = &mut self.contenders[node];
+            if !transmits(node) && at >= start {
+                let passed = at.nanos_since(start) / SLOT_NS + u64::from(contender.edca);
+                contender.slots = contender.slots.saturating_sub(u32::try_from(passed).unwrap_or(u32::MAX));
+            }
+            if contender.slots == 0 && contender.ready.is_none() && !transmits(node) {
+                contender.listed = false;
+                self.listed.swap_remove(position);
+            } else {
+                position += 1;
+            }
+        }
+        for node in self.apart.drain(..) {
+            self.contenders[node].own_from = None;
+        }
+    }
+
+    /// A node's transmission succeeded, or failed: the window changes and a back-off is drawn (10.23.2.2). `own_from` is when
+    /// idleness begins for it, if not for all; `ready` whether it has more to send.
+    pub(super) fn finish(
+        &mut self,
+        node: NodeIndex,
+        now: Time,
+        success: bool,
+        retry_limit: u8,
+        own_from: Option<Time>,
+        ready: bool,
+    ) {
+        self.withdraw(node);
+        let contender = &mut self.contenders[node];
+        contender.failures = if success { 0 } else { contender.failures.saturating_add(1) };
+        if contender.failures == 0 || contender.failures >= retry_limit {
+            contender.failures = 0;
+            contender.cw = contender.access.cw_min;
+        } else {
+            contender.cw = (2 * contender.cw + 1).min(contender.access.cw_max);
+        }
+        contender.slots = self.random.up_to(u32::from(contender.cw));
+        contender.own_from = own_from;
+        if ready {
+            contender.ready = Some(now);
+            self.ready += 1;
+        }
+        if own_from.is_some() {
+            self.apart.push(node);
+        }
+        if ready || contender.slots > 0 {
+            self.list(node);
+        }
+    }
+
+    /// The channel is idle, for all but those that finished with a time of their own, from `from` on.
+    pub(super) fn idle(&mut self, from: Time) {
+        self.idle_from = from;
+        self.find_next();
+    }
+
+    /// Finds the next transmission anew.
+    pub(super) fn find_next(&mut self) {
+        let ready = self.listed.iter().filter(|node| self.contenders[**node].ready.is_some());
+        self.next = ready.map(|node| self.access_at(*node)).min().unwrap_or(Time::MAX);
+    }
+
+    fn list(&mut self, node: NodeIndex) {
+        if !self.contenders[node].listed {
+            self.contenders[node].listed = true;
+            self.listed.push(node);
+        }
+    }
+
+    /// The end of AIFS.
+    fn start(&self, node: NodeIndex) -> Time {
+        let contender = &self.contenders[node];
+        let from = contender.own_from.unwrap_or(self.idle_from);
+        from.after_nanos(self.timing.aifs_ns(contender.access.aifsn))
+    }
+
+    /// When a node transmits if nobody does before.
+    fn access_at(&self, node: NodeIndex) -> Time {
+        let contender = &self.contenders[node];
+        let start = self.start(node);
+        let counted = start.after_nanos(u64::from(contender.slots) * SLOT_NS);
+        let ready = contender.ready.unwrap_or(counted);
+        if ready <= counted {
+            counted
+        } else if contender.edca {
+            // EDCA begins on slot boundaries only (10.23.2.4), DCF at once after DIFS of idleness (10.3.4.2).
+            start.after_nanos(ready.nanos_since(start).div_ceil(SLOT_NS) * SLOT_NS)
+        } else {
+            ready
+        }
+    }
+}

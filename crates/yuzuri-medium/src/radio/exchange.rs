@@ -1,0 +1,453 @@
+//! What happens on the channel: a node sends alone and is answered or not, or several collide.
+
+use super::backlog::{BacklogDrops, GROUP, Item, Receiver};
+use super::cell::{AP, Cell};
+use super::contention::NodeIndex;
+use super::ledger::{Ledger, Purpose, node_account};
+use super::terms::{Psdu, group_ns};
+use super::{Node, To};
+use crate::{Arrival, Packet, Time};
+
+/// What the channel is doing, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Channel {
+    Idle,
+    /// One node sends; RTS and CTS are over when this ends.
+    Frame {
+        end: Time,
+    },
+    /// The receiver answers.
+    Response {
+        begin: Time,
+        end: Time,
+    },
+    /// Several send at once.
+    Collision {
+        end: Time,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Data { receiver: Receiver, mpdus: usize, retries: u64 },
+    BlockAckReq { receiver: Receiver },
+    Group,
+}
+
+/// A node that sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnAir {
+    node: NodeIndex,
+    kind: Kind,
+    begin: Time,
+    /// RTS, CTS and the SIFS behind each; 0 if not protected.
+    protection_ns: u64,
+    rts_ns: u64,
+    frame_ns: u64,
+    /// SIFS and response; 0 if none is wanted.
+    response_ns: u64,
+    /// The sender or receiver left meanwhile: nothing comes through.
+    cancelled: bool,
+}
+
+impl OnAir {
+    /// The end of what collides: of the RTS if there is one.
+    fn first_end(&self) -> Time {
+        self.begin.after_nanos(if self.protection_ns > 0 { self.rts_ns } else { self.frame_ns })
+    }
+}
+
+impl<P: Packet> Cell<P> {
+    /// When something happens next on the channel; [`Time::MAX`] if nothing does.
+    pub(super) fn due(&self) -> Time {
+        match self.channel {
+            // A change of rate or of parameters may have moved a turn into the past: then it is now.
+            Channel::Idle => self.contention.next().max(self.now),
+            Channel::Frame { end } | Channel::Response { end, .. } | Channel::Collision { end } => end,
+        }
+    }
+
+    pub(super) fn is_on_air(&self, node: NodeIndex) -> bool {
+        self.on_air.iter().any(|on_air| on_air.node == node)
+    }
+
+    /// Whether a node has just received a frame of one MPDU and waits for SIFS to answer. To it the channel is idle: nobody
+    /// sends, and its own NAV is not set by a frame for itself (10.3.2.4). What it has to send in that moment (the next
+    /// segments, on the ACK that just came) goes out without a new back-off. The MPDUs of an aggregate are taken to be passed on
+    /// one by one as they come in: all but the last while the channel is busy.
+    pub(super) fn is_about_to_answer(&self, node: NodeIndex, now: Time) -> bool {
+        let (Channel::Response { begin, .. }, Some(one)) = (self.channel, self.on_air.first()) else {
+            return false;
+        };
+        let single = matches!(one.kind, Kind::Data { mpdus: 1, .. });
+        single && now < begin && self.receiver_of(one) == node
+    }
+
+    fn receiver_of(&self, one: &OnAir) -> NodeIndex {
+        match one.kind {
+            Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } if one.node == AP => receiver,
+            _ => AP,
+        }
+    }
+
+    /// Frames from or to a node that left come to nothing.
+    pub(super) fn cancel(&mut self, node: NodeIndex) {
+        for index in 0..self.on_air.len() {
+            let concerned = self.on_air[index].node == node || self.receiver_of(&self.on_air[index]) == node;
+            self.on_air[index].cancelled |= concerned;
+        }
+    }
+
+    /// Does what is due at `at`.
+    pub(super) fn step(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
+        self.ledger.settle(at, self.contention.anybody(), &mut self.account);
+        match self.channel {
+            Channel::Idle => self.begin(at),
+            Channel::Frame { .. } => self.frame_ends(at, out),
+            Channel::Response { .. } => self.response_ends(at),
+            Channel::Collision { .. } => self.collision_ends(at),
+        }
+    }
+
+    /// The back-off of one node or more is over.
+    fn begin(&mut self, at: Time) {
+        let mut winners = std::mem::take(&mut self.winners);
+        winners.clear();
+        self.contention.winners(at, &mut winners);
+        for &(node, begin) in &winners {
+            match self.build(at, node, begin.max(at)) {
+                Some(on_air) => self.on_air.push(on_air),
+                // CoDel dropped all there was.
+                None => self.contention.withdraw(node),
+            }
+        }
+        self.winners = winners;
+        if self.on_air.is_empty() {
+            self.contention.find_next();
+            return;
+        }
+        let on_air = &self.on_air;
+        self.contention.count_down(at, |node| on_air.iter().any(|one| one.node == node));
+        self.account.busy_periods += 1;
+        for index in 0..self.on_air.len() {
+            self.count_access(index);
+        }
+        if self.on_air.len() == 1 {
+            self.begin_alone(at);
+        } else {
+            self.begin_collision(at);
+        }
+    }
+
+    fn begin_alone(&mut self, at: Time) {
+        let one = self.on_air[0];
+        let protected = at.after_nanos(one.protection_ns);
+        if one.protection_ns > 0 {
+            self.ledger.add(protected, one.node, Purpose::Protection);
+        }
+        let end = protected.after_nanos(one.frame_ns);
+        let purpose = match one.kind {
+            Kind::Data { .. } => Purpose::Data,
+            Kind::BlockAckReq { .. } => Purpose::BlockAckReq,
+            Kind::Group => Purpose::Group,
+        };
+        self.ledger.add(end, one.node, purpose);
+        self.channel = Channel::Frame { end };
+    }
+
+    fn begin_collision(&mut self, at: Time) {
+        self.account.collisions += 1;
+        self.ends.clear();
+        self.ends.extend(self.on_air.iter().map(|one| (one.first_end(), one.node)));
+        self.ledger.add_collision(at, &mut self.ends);
+        let end = self.ends.last().map_or(at, |(end, _)| *end);
+        self.channel = Channel::Collision { end };
+    }
+
+    fn count_access(&mut self, index: usize) {
+        let (collides, one) = (self.on_air.len() > 1, self.on_air[index]);
+        let account = node_account(&mut self.account, one.node);
+        account.accesses += 1;
+        account.collisions += u64::from(collides);
+        if let Kind::Data { mpdus, retries, .. } = one.kind
+            && !(collides && one.protection_ns > 0)
+        {
+            account.frames += 1;
+            account.mpdus += mpdus as u64;
+            account.retries += retries;
+        }
+    }
+
+    /// The frame a node sends now; `None` if its queue has nothing after all.
+    fn build(&mut self, now: Time, node: NodeIndex, begin: Time) -> Option<OnAir> {
+        let mut drops = BacklogDrops::default();
+        let packets = self.nodes[node].backlog.packets();
+        let built = self.build_frame(now, node, begin, &mut drops);
+        let account = node_account(&mut self.account, node);
+        account.count_drops(&drops);
+        let left = self.nodes[node].backlog.packets();
+        if left != packets {
+            account.queue.set(now, left);
+        }
+        built
+    }
+
+    fn build_frame(
+        &mut self,
+        now: Time,
+        node: NodeIndex,
+        begin: Time,
+        drops: &mut BacklogDrops,
+    ) -> Option<OnAir> {
+        let quiet = OnAir {
+            node,
+            kind: Kind::Group,
+            begin,
+            protection_ns: 0,
+            rts_ns: 0,
+            frame_ns: 0,
+            response_ns: 0,
+            cancelled: false,
+        };
+        loop {
+            let unfinished = self.nodes[node].unfinished;
+            let receiver = match unfinished {
+                Some(receiver) => receiver,
+                None => self.nodes[node].backlog.next_receiver()?,
+            };
+            if receiver == GROUP {
+                let Some(item) = self.nodes[node].backlog.pop(now, GROUP, drops) else { continue };
+                self.nodes[node].backlog.served(GROUP);
+                let account = node_account(&mut self.account, node);
+                account.group.sent += 1;
+                account.group.queued -= 1;
+                let frame_ns = group_ns(&self.config, self.timing, item.bytes());
+                self.group_on_air = Some(item);
+                return Some(OnAir { frame_ns, ..quiet });
+            }
+            if self.nodes[node].links[receiver].ask {
+                let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+                return Some(OnAir {
+                    kind: Kind::BlockAckReq { receiver },
+                    frame_ns: terms.block_ack_req_ns,
+                    response_ns: terms.sifs_ns + terms.block_ack_ns(),
+                    ..quiet
+                });
+            }
+            let (psdu, retries) = self.fill(now, node, receiver, drops);
+            if psdu.mpdus == 0 {
+                continue;
+            }
+            self.nodes[node].backlog.served(receiver);
+            let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+            let protection_ns = if terms.is_protected(psdu.bytes) {
+                terms.rts_ns + terms.cts_ns + 2 * terms.sifs_ns
+            } else {
+                0
+            };
+            return Some(OnAir {
+                kind: Kind::Data { receiver, mpdus: psdu.mpdus, retries },
+                protection_ns,
+                rts_ns: terms.rts_ns,
+                frame_ns: terms.ppdu_ns(psdu.bytes),
+                response_ns: terms.sifs_ns + terms.response_ns(psdu.mpdus),
+                ..quiet
+            });
+        }
+    }
+
+    /// Collects MPDUs for one PPDU: those that failed before, oldest first, then new ones from the queue.
+    fn fill(
+        &mut self,
+        now: Time,
+        node: NodeIndex,
+        receiver: Receiver,
+        drops: &mut BacklogDrops,
+    ) -> (Psdu, u64) {
+        let (ap, stations) = self.nodes.split_at_mut(1);
+        let (link, backlog, terms) = if node == AP {
+            (&mut ap[0].links[receiver], &mut ap[0].backlog, &stations[receiver - 1].terms)
+        } else {
+            let terminal = &mut stations[node - 1];
+            (&mut terminal.links[receiver], &mut terminal.backlog, &terminal.terms)
+        };
+        let mut psdu = Psdu::default();
+        let mut retries = 0;
+        for (bytes, again) in link.waiting() {
+            if !psdu.add(bytes, terms) {
+                return (psdu, retries);
+            }
+            retries += u64::from(again);
+        }
+        let account = node_account(&mut self.account, node);
+        while psdu.mpdus < terms.most_mpdus && link.outstanding() < terms.window {
+            let Some(item) = backlog.pop(now, receiver, drops) else { break };
+            let bytes = terms.mpdu_bytes(item.bytes());
+            if !psdu.add(bytes, terms) {
+                backlog.put_back(now, receiver, item);
+                break;
+            }
+            link.push(item, bytes);
+            account.in_mac += 1;
+        }
+        (psdu, retries)
+    }
+
+    /// A frame sent alone has ended: the receiver has it, or parts of it, or nothing.
+    fn frame_ends(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
+        let one = self.on_air[0];
+        let (receiver, mpdus) = match one.kind {
+            Kind::Group => return self.group_frame_ends(at, out),
+            Kind::BlockAckReq { receiver } => (receiver, 0),
+            Kind::Data { receiver, mpdus, .. } => (receiver, mpdus),
+        };
+        let (station, to) = if one.node == AP { (receiver, receiver) } else { (one.node, AP) };
+        let error_rate = self.nodes[station].mpdu_error_rate;
+        let answered = if one.cancelled {
+            false
+        } else {
+            let random = &mut self.random;
+            let link = &mut self.nodes[one.node].links[receiver];
+            match one.kind {
+                Kind::Data { .. } => link.sent(mpdus, || !random.happens(error_rate)),
+                // Control frames at basic rates are taken to be robust.
+                _ => {
+                    link.asked();
+                    true
+                }
+            }
+        };
+        if answered {
+            let end = at.after_nanos(one.response_ns);
+            self.ledger.add(end, one.node, Purpose::Response);
+            self.channel = Channel::Response { begin: at.after_nanos(self.timing.sifs_ns()), end };
+            while let Some(item) = self.nodes[one.node].links[receiver].deliver() {
+                let account = node_account(&mut self.account, one.node);
+                account.sent += 1;
+                account.sent_bytes += u64::from(item.bytes());
+                account.in_mac -= 1;
+                self.arrive(at, to, item, out);
+            }
+            return;
+        }
+        let account = node_account(&mut self.account, one.node);
+        account.unanswered += 1;
+        let purpose = if mpdus == 0 { Purpose::BlockAckReq } else { Purpose::Data };
+        Ledger::rebook(account, one.frame_ns, purpose, Purpose::Failed);
+        // The others know from the frame's Duration field until when to keep quiet (10.3.2.4).
+        let idle_from = at.after_nanos(one.response_ns);
+        self.fail(at, one, mpdus > 1, at.after_nanos(self.timing.response_timeout_ns()));
+        self.end_exchange(idle_from);
+    }
+
+    fn group_frame_ends(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
+        let one = self.on_air[0];
+        if let Some(item) = self.group_on_air.take() {
+            for station in 1..self.nodes.len() {
+                // A station ignores a frame whose source address is its own.
+                if !self.nodes[station].present || item.origin == Self::node(station) {
+                    continue;
+                }
+                if self.random.happens(self.nodes[station].mpdu_error_rate) {
+                    self.account.ap.group.copies_lost += 1;
+                } else {
+                    self.account.ap.group.copies += 1;
+                    self.arrive(at, station, item.clone(), out);
+                }
+            }
+        }
+        self.finish(at, one.node, true, None);
+        self.end_exchange(at);
+    }
+
+    /// Everything went well, or at least some of it did.
+    fn response_ends(&mut self, at: Time) {
+        let one = self.on_air[0];
+        if let Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } = one.kind {
+            if !one.cancelled {
+                self.settle_link(one.node, receiver, false);
+            }
+            let station = if one.node == AP { receiver } else { one.node };
+            self.nodes[AP].backlog.charge(station, at.nanos_since(one.begin));
+        }
+        self.finish(at, one.node, true, None);
+        self.end_exchange(at);
+    }
+
+    fn collision_ends(&mut self, at: Time) {
+        let timeout_ns = self.timing.response_timeout_ns();
+        for index in 0..self.on_air.len() {
+            let one = self.on_air[index];
+            if let (Kind::Data { receiver, mpdus, .. }, false) = (one.kind, one.cancelled) {
+                self.nodes[one.node].links[receiver].lost(mpdus);
+            }
+            if one.kind == Kind::Group {
+                // Nobody answers a group-addressed frame: its sender does not notice.
+                if let Some(item) = self.group_on_air.take() {
+                    let present = self.nodes[1..].iter().filter(|station| station.present).count() as u64;
+                    let own = matches!(item.origin, Node::Station(number) if self.is_present(number));
+                    self.account.ap.group.copies_lost += present - u64::from(own);
+                }
+                self.finish(at, one.node, true, Some(at));
+            } else {
+                // A sender waits for the response in vain, and no longer than that (10.23.2.4).
+                // Behind a collided RTS no block acknowledgement was to be expected.
+                let missed = one.protection_ns == 0 && matches!(one.kind, Kind::Data { mpdus: 2.., .. });
+                self.fail(at, one, missed, one.first_end().after_nanos(timeout_ns).max(at));
+            }
+        }
+        // Those who heard a frame they could not read wait for EIFS (10.3.2.3.7).
+        self.end_exchange(at.after_nanos(self.timing.eifs_extra_ns()));
+    }
+
+    /// A frame got no response; its sender waited for it until `own_from`.
+    fn fail(&mut self, at: Time, one: OnAir, block_ack_missed: bool, own_from: Time) {
+        if let Kind::Data { receiver, .. } = one.kind {
+            if !one.cancelled {
+                self.settle_link(one.node, receiver, block_ack_missed);
+            }
+            if one.node == AP {
+                self.nodes[AP].backlog.charge(receiver, at.nanos_since(one.begin));
+            }
+        }
+        self.finish(at, one.node, false, Some(own_from));
+    }
+
+    /// Gives up MPDUs that failed too often, and notes what is left to do.
+    fn settle_link(&mut self, node: NodeIndex, receiver: Receiver, block_ack_missed: bool) {
+        let block_ack = self.nodes[if node == AP { receiver } else { node }].terms.block_ack;
+        let link = &mut self.nodes[node].links[receiver];
+        let given_up = link.give_up(self.config.retry_limit, block_ack) as u64;
+        link.ask |= block_ack_missed && self.config.request_missed_block_ack;
+        self.nodes[node].unfinished = link.has_work().then_some(receiver);
+        let account = node_account(&mut self.account, node);
+        account.drops.retry += given_up;
+        account.in_mac -= given_up;
+    }
+
+    fn finish(&mut self, at: Time, node: NodeIndex, success: bool, own_from: Option<Time>) {
+        let ready = self.nodes[node].present && self.has_work(node);
+        self.contention.finish(node, at, success, self.config.retry_limit, own_from, ready);
+    }
+
+    fn end_exchange(&mut self, idle_from: Time) {
+        self.on_air.clear();
+        self.channel = Channel::Idle;
+        self.contention.idle(idle_from);
+    }
+
+    /// A packet has come over the channel to a node: it is for it, or for others.
+    fn arrive(&mut self, at: Time, node: NodeIndex, item: Item<P>, out: &mut Vec<Arrival<P, Node>>) {
+        let account = node_account(&mut self.account, node);
+        account.received += 1;
+        account.received_bytes += u64::from(item.bytes());
+        if node != AP || item.to == To::One(Node::Ap) {
+            out.push(Arrival { at, at_node: Self::node(node), from: item.origin, packet: item.packet });
+            return;
+        }
+        if item.to == To::Group {
+            out.push(Arrival { at, at_node: Node::Ap, from: item.origin, packet: item.packet.clone() });
+        }
+        self.enqueue(at, AP, item);
+    }
+}

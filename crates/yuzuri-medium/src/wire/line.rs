@@ -1,0 +1,141 @@
+//! One direction of the wire.
+
+use super::LineConfig;
+use super::loss::Loss;
+use crate::queue::{Queue, QueueDrops};
+use crate::random::Random;
+use crate::{ConfigError, Packet, Time};
+use std::collections::VecDeque;
+
+/// What happened on one direction: `sent = delivered + queue.overflow + queue.aqm + lost + queued + on_the_way`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineAccount {
+    /// Packets handed in.
+    pub sent: u64,
+    /// Packets that arrived.
+    pub delivered: u64,
+    /// Their bytes, as [`Packet::bytes`].
+    pub delivered_bytes: u64,
+    /// What the queue dropped and marked.
+    pub drops: QueueDrops,
+    /// Lost behind the queue.
+    pub lost: u64,
+    /// Packets in the queue now.
+    pub queued: u64,
+    /// The most there were.
+    pub queued_max: u64,
+    /// Packets in transmission or on the way now.
+    pub on_the_way: u64,
+    /// Time the transmitter was busy, up to the last transmission begun, ns.
+    pub busy_ns: u64,
+    queued_packet_ns: u128,
+    queued_since: Time,
+}
+
+impl LineAccount {
+    /// Mean number of packets in the queue from the start to `now`.
+    pub fn queued_mean(&self, now: Time) -> f64 {
+        let waiting = u128::from(self.queued) * u128::from(now.nanos_since(self.queued_since));
+        if now == Time::ZERO { 0.0 } else { (self.queued_packet_ns + waiting) as f64 / now.as_nanos() as f64 }
+    }
+
+    fn set_queued(&mut self, now: Time, packets: usize) {
+        self.queued_packet_ns += u128::from(self.queued) * u128::from(now.nanos_since(self.queued_since));
+        self.queued_since = now;
+        self.queued = packets as u64;
+        self.queued_max = self.queued_max.max(self.queued);
+    }
+}
+
+/// A queue, a transmitter, a delay line.
+#[derive(Clone, Debug)]
+pub(super) struct Line<P> {
+    queue: Queue<P>,
+    /// The packet in transmission, and its end.
+    transmitting: Option<(Time, P)>,
+    /// Packets on the way in the order of their arrival.
+    pipe: VecDeque<(Time, P)>,
+    loss: Loss,
+    random: Random,
+    rate_bps: Option<u64>,
+    overhead_bytes: u64,
+    delay_ns: u64,
+    jitter_ns: u64,
+}
+
+impl<P: Packet> Line<P> {
+    pub(super) fn new(config: &LineConfig, seed: u64, stream: u64) -> Result<Line<P>, ConfigError> {
+        Ok(Line {
+            queue: Queue::new(&config.queue)?,
+            transmitting: None,
+            pipe: VecDeque::new(),
+            loss: Loss::new(&config.loss),
+            random: Random::new(seed, stream),
+            rate_bps: config.rate_bps,
+            overhead_bytes: u64::from(config.overhead_bytes),
+            delay_ns: config.delay_us * 1000,
+            jitter_ns: config.jitter_us * 1000,
+        })
+    }
+
+    pub(super) fn send(&mut self, now: Time, packet: P, account: &mut LineAccount) {
+        account.sent += 1;
+        if self.rate_bps.is_none() {
+            self.put_on_the_way(now, packet, account);
+        } else if self.transmitting.is_none() {
+            // An idle transmitter has an empty queue. Passing through it would only let CoDel see a packet that never waited.
+            self.transmit(now, packet, account);
+        } else {
+            self.queue.push(now, packet, &mut account.drops);
+            account.set_queued(now, self.queue.packets());
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        let end = self.transmitting.as_ref().map(|(end, _)| *end);
+        let arrival = self.pipe.front().map(|(at, _)| *at);
+        match (end, arrival) {
+            (Some(end), Some(arrival)) => Some(end.min(arrival)),
+            (end, arrival) => end.or(arrival),
+        }
+    }
+
+    /// Does the one thing due at `now`; an arriving packet is returned.
+    pub(super) fn step(&mut self, now: Time, account: &mut LineAccount) -> Option<P> {
+        if let Some((end, packet)) = self.transmitting.take_if(|(end, _)| *end <= now) {
+            account.on_the_way -= 1;
+            self.put_on_the_way(end, packet, account);
+            if let Some(following) = self.queue.pop(end, &mut account.drops) {
+                self.transmit(end, following, account);
+            }
+            account.set_queued(end, self.queue.packets());
+            return None;
+        }
+        let (_, packet) = self.pipe.pop_front()?;
+        account.on_the_way -= 1;
+        account.delivered += 1;
+        account.delivered_bytes += u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    fn transmit(&mut self, now: Time, packet: P, account: &mut LineAccount) {
+        let bits = (u64::from(packet.bytes()) + self.overhead_bytes) * 8;
+        let nanos = (bits * 1_000_000_000).div_ceil(self.rate_bps.unwrap_or(u64::MAX));
+        account.busy_ns += nanos;
+        account.on_the_way += 1;
+        self.transmitting = Some((now.after_nanos(nanos), packet));
+    }
+
+    fn put_on_the_way(&mut self, now: Time, packet: P, account: &mut LineAccount) {
+        if self.loss.strikes(&mut self.random) {
+            account.lost += 1;
+            return;
+        }
+        let jitter = if self.jitter_ns == 0 { 0 } else { self.random.up_to_u64(self.jitter_ns) };
+        let arrival = now.after_nanos(self.delay_ns + jitter);
+        // No overtaking: a packet that would arrive before its predecessor arrives with it.
+        let arrival = self.pipe.back().map_or(arrival, |(before, _)| arrival.max(*before));
+        account.on_the_way += 1;
+        self.pipe.push_back((arrival, packet));
+    }
+}
