@@ -1,0 +1,33 @@
+//! CUBIC, Reno and BBR beside the windows that Linux 6.1 had on the same path (20 Mbps, 50 ms, 100 packets, 60 s).
+//!
+//! `cargo run --release -p yuzuri-sim --example kernel_traces [ALGORITHM]`: with a name, both windows over time as CSV.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Kernel, simulated};
+use yuzuri_sim::cc::Algorithm;
+
+fn main() {
+    let wanted = std::env::args().nth(1);
+    for (name, algorithm) in [("cubic", Algorithm::Cubic), ("reno", Algorithm::Reno), ("bbr", Algorithm::Bbr)]
+    {
+        let kernel = Kernel::read(name);
+        let ours = simulated(algorithm);
+        match &wanted {
+            None => {
+                println!("{name:6} kernel  {}", kernel.summary);
+                println!("{name:6} ours    {}  in {:.0} ms of CPU", ours.summary, ours.cpu_s * 1e3);
+            }
+            Some(wanted) if wanted == name => {
+                println!("whose,t_s,cwnd,ssthresh,srtt_us");
+                for (whose, rows) in [("kernel", &kernel.rows), ("ours", &ours.rows)] {
+                    for row in rows {
+                        println!("{whose},{:.3},{},{},{}", row.t_s, row.cwnd, row.ssthresh, row.srtt_us);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Simulated TCP senders and receivers over the emulated medium, for sweeps of many settings: hundreds of runs in minutes, where the virtual
+//! machine takes hours.
+//!
+//! ```
+//! use yuzuri_medium::radio::Phy;
+//! use yuzuri_sim::{NoSteer, Scenario, Terminal, path, run};
+//!
+//! // Four 802.11ac terminals upload through one access point over a path of 100 Mbps, 50 packets, 64 ms.
+//! let terminals = vec![Terminal::uploading(); 4];
+//! let scenario = Scenario::wireless(&[Phy::ac(80, 1, 8); 4], path(100_000_000, 50, 64_000), terminals, 2_000);
+//! let results = run(&scenario.seeded(7), &mut NoSteer)?;
+//! assert!(results.total_mbps() > 20.0 && results.total_mbps() < 100.0);
+//! assert!(results.jain() > 0.25 && results.jain() <= 1.0);
+//! # Ok::<(), yuzuri_sim::ScenarioError>(())
+//! ```
+//!
+//! What is modelled, after which function of the kernel, what is left out and how it is checked: `docs/simulation.md`.
+
+pub mod cc;
+pub mod fairness;
+mod histogram;
+mod network;
+mod receiver;
+mod recovery;
+mod results;
+mod scenario;
+mod segment;
+mod sender;
+mod steer;
+mod units;
+mod workload;
+
+pub use network::{ScenarioError, run};
+pub use receiver::{Receiver, ReceiverConfig};
+pub use results::{Results, RttSummary, TerminalResult, TracePoint};
+pub use scenario::{Flow, LocalDrop, Scenario, Terminal, Traffic, path};
+pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
+pub use sender::{LocalQueue, Sender, SenderConfig, SenderCounts};
+pub use steer::{Fixed, NoSteer, Observation, Steer};

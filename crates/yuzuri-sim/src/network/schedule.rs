@@ -1,0 +1,72 @@
+//! What is due when, besides cell and wire.
+
+use crate::segment::Segment;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use yuzuri_medium::Time;
+
+/// What is due.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Sender(u32),
+    Receiver(u32),
+    Workload(u32),
+    /// A segment of a server further away.
+    Delayed(Box<Segment>),
+    Steer,
+    Sample,
+    Trace,
+    WarmUp,
+}
+
+struct Entry {
+    at: Time,
+    /// Of two things due at once, the one scheduled first comes first: one seed, one result.
+    order: u64,
+    what: What,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Schedule {
+    heap: BinaryHeap<Reverse<Entry>>,
+    order: u64,
+}
+
+impl Schedule {
+    pub(super) fn add(&mut self, at: Time, what: What) {
+        self.order += 1;
+        self.heap.push(Reverse(Entry { at, order: self.order, what }));
+    }
+
+    pub(super) fn delay(&mut self, at: Time, segment: Segment) {
+        self.add(at, What::Delayed(Box::new(segment)));
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse(entry)| entry.at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<What> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| entry.what)
+    }
+}

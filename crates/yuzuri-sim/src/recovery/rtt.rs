@@ -1,0 +1,103 @@
+//! The round-trip estimate and the retransmission timeout (RFC 6298) with Linux's arithmetic (`tcp_rtt_estimator`).
+
+/// Least variance term, µs (`TCP_RTO_MIN`): the timeout is at least this much above the smoothed round-trip time.
+const RTO_MIN_US: u64 = 200_000;
+/// Most the timeout grows to, µs (`TCP_RTO_MAX`).
+const RTO_MAX_US: u64 = 120_000_000;
+/// Before the first sample, µs (`TCP_TIMEOUT_INIT`).
+const RTO_INITIAL_US: u64 = 1_000_000;
+
+/// Estimates in µs. `srtt` is kept in eighths and `mdev` in quarters, as the kernel does.
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    srtt_eighths: u64,
+    mdev_quarters: u64,
+    mdev_max: u64,
+    rttvar: u64,
+    /// The variance may fall once per round trip: when this segment is acknowledged.
+    round_end: u32,
+    rto: u64,
+}
+
+impl RttEstimator {
+    pub(crate) fn new() -> RttEstimator {
+        RttEstimator {
+            srtt_eighths: 0,
+            mdev_quarters: 0,
+            mdev_max: 0,
+            rttvar: 0,
+            round_end: 0,
+            rto: RTO_INITIAL_US,
+        }
+    }
+
+    pub(crate) fn srtt_us(&self) -> u64 {
+        self.srtt_eighths >> 3
+    }
+
+    pub(crate) fn rto_us(&self) -> u64 {
+        self.rto
+    }
+
+    pub(crate) fn least_rto_us() -> u64 {
+        RTO_MIN_US
+    }
+
+    /// Doubles the timeout after it ran out.
+    pub(crate) fn back_off(&mut self) {
+        self.rto = (self.rto * 2).min(RTO_MAX_US);
+    }
+
+    /// Takes a sample; ends backing off.
+    pub(crate) fn sample(&mut self, rtt_us: u64, snd_una: u32, snd_nxt: u32) {
+        let rtt = rtt_us.max(1);
+        if self.srtt_eighths == 0 {
+            self.srtt_eighths = rtt << 3;
+            self.mdev_quarters = rtt << 1;
+            self.rttvar = self.mdev_quarters.max(RTO_MIN_US);
+            self.mdev_max = self.rttvar;
+            self.round_end = snd_nxt;
+        } else {
+            let error = rtt as i64 - (self.srtt_eighths >> 3) as i64;
+            self.srtt_eighths = (self.srtt_eighths as i64 + error).max(1) as u64;
+            let mdev = self.mdev_quarters as i64;
+            let mut change = error.abs() - (mdev >> 2);
+            if error < 0 && change > 0 {
+                // A falling round-trip time raises the variance slower (tcp_rtt_estimator's remark on Eifel).
+                change >>= 3;
+            }
+            self.mdev_quarters = (mdev + change).max(0) as u64;
+            if self.mdev_quarters > self.mdev_max {
+                self.mdev_max = self.mdev_quarters;
+                self.rttvar = self.rttvar.max(self.mdev_max);
+            }
+            if snd_una > self.round_end {
+                if self.mdev_max < self.rttvar {
+                    self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
+                }
+                self.round_end = snd_nxt;
+                self.mdev_max = RTO_MIN_US;
+            }
+        }
+        self.rto = ((self.srtt_eighths >> 3) + self.rttvar).min(RTO_MAX_US);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_path_has_200_ms_above_its_round_trip() {
+        let mut rtt = RttEstimator::new();
+        assert_eq!(rtt.rto_us(), 1_000_000);
+        for n in 0..400 {
+            rtt.sample(50_000, n, n + 10);
+        }
+        assert_eq!((rtt.srtt_us(), rtt.rto_us()), (50_000, 250_000));
+        rtt.back_off();
+        assert_eq!(rtt.rto_us(), 500_000);
+        rtt.sample(50_000, 401, 411);
+        assert_eq!(rtt.rto_us(), 250_000);
+    }
+}

@@ -1,0 +1,209 @@
+//! What is outstanding: one record per segment between the first not acknowledged and the next to send.
+
+use crate::units::after;
+use std::collections::VecDeque;
+use yuzuri_medium::Time;
+
+/// A segment that was sent and is not yet acknowledged (`struct tcp_skb_cb`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outstanding {
+    /// When it was sent last.
+    pub(crate) sent_at: Time,
+    /// State of the delivery count when it was sent last (delivery-rate estimation).
+    pub(crate) first_sent_at: Time,
+    pub(crate) delivered_at: Time,
+    pub(crate) delivered: u64,
+    pub(crate) payload_bytes: u16,
+    pub(crate) app_limited: bool,
+    pub(crate) sacked: bool,
+    pub(crate) lost: bool,
+    /// A retransmission of it is in the network.
+    pub(crate) retransmitted: bool,
+    /// It was retransmitted at least once.
+    pub(crate) ever_retransmitted: bool,
+}
+
+/// The retransmission queue, its counts (`packets_out`, `sacked_out`, `lost_out`, `retrans_out`) and the order of sending.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    una: u32,
+    queue: VecDeque<Outstanding>,
+    pub(crate) sacked_out: u32,
+    pub(crate) lost_out: u32,
+    pub(crate) retrans_out: u32,
+    /// The highest segment sacked plus one.
+    pub(crate) highest_sacked: u32,
+    /// No lost segment below it waits for retransmission.
+    hint: u32,
+    /// Segments in the order they were sent last (`tsorted_sent_queue`). Entries of acknowledged or re-sent segments are stale and skipped.
+    by_time: VecDeque<(u32, Time)>,
+}
+
+impl Scoreboard {
+    /// First segment not acknowledged.
+    pub(crate) fn una(&self) -> u32 {
+        self.una
+    }
+
+    /// The next segment to send.
+    pub(crate) fn next(&self) -> u32 {
+        self.una + self.packets_out()
+    }
+
+    pub(crate) fn packets_out(&self) -> u32 {
+        self.queue.len() as u32
+    }
+
+    /// `tcp_packets_in_flight`
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Outstanding> {
+        self.queue.get(number.checked_sub(self.una)? as usize)
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut Outstanding> {
+        self.queue.get_mut(number.checked_sub(self.una)? as usize)
+    }
+
+    pub(crate) fn head(&self) -> Option<&Outstanding> {
+        self.queue.front()
+    }
+
+    /// A new segment leaves.
+    pub(crate) fn push(&mut self, segment: Outstanding) {
+        self.by_time.push_back((self.next(), segment.sent_at));
+        self.queue.push_back(segment);
+    }
+
+    /// `number` is sent again; `stamp` sets the stamps of the sending.
+    pub(crate) fn retransmit(&mut self, number: u32, stamp: impl FnOnce(&mut Outstanding)) {
+        let Some(segment) = self.get_mut(number) else { return };
+        stamp(segment);
+        let (again, sent_at) = (!segment.retransmitted, segment.sent_at);
+        segment.retransmitted = true;
+        segment.ever_retransmitted = true;
+        self.retrans_out += u32::from(again);
+        self.by_time.push_back((number, sent_at));
+    }
+
+    /// Removes the head, acknowledged cumulatively.
+    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
+        let segment = self.queue.pop_front()?;
+        self.una += 1;
+        self.sacked_out -= u32::from(segment.sacked);
+        self.lost_out -= u32::from(segment.lost);
+        self.retrans_out -= u32::from(segment.retransmitted);
+        Some(segment)
+    }
+
+    /// Marks `number` as sacked; returns what was known of it before, if it was not sacked yet.
+    pub(crate) fn sack(&mut self, number: u32) -> Option<Outstanding> {
+        let segment = self.get_mut(number).filter(|segment| !segment.sacked)?;
+        let before = *segment;
+        segment.sacked = true;
+        segment.lost = false;
+        segment.retransmitted = false;
+        self.sacked_out += 1;
+        self.lost_out -= u32::from(before.lost);
+        self.retrans_out -= u32::from(before.retransmitted);
+        self.highest_sacked = self.highest_sacked.max(number + 1);
+        Some(before)
+    }
+
+    /// Marks `number` as lost, and its retransmission, if there is one. Returns whether that is news.
+    pub(crate) fn mark_lost(&mut self, number: u32) -> bool {
+        let Some(segment) = self.get_mut(number).filter(|segment| !segment.sacked) else { return false };
+        let (newly, again) = (!segment.lost, segment.retransmitted);
+        segment.lost = true;
+        segment.retransmitted = false;
+        self.lost_out += u32::from(newly);
+        self.retrans_out -= u32::from(again);
+        if newly || again {
+            self.hint = self.hint.min(number);
+        }
+        newly || again
+    }
+
+    /// Takes back all marks of loss (`tcp_undo_cwnd_reduction`).
+    pub(crate) fn unmark_lost(&mut self) {
+        for segment in &mut self.queue {
+            segment.lost = false;
+        }
+        self.lost_out = 0;
+    }
+
+    /// After a timeout: everything that was not sacked is lost, except what was sent less than `settled_ns` before `now`, bar the head
+    /// (`tcp_timeout_mark_lost`). Returns how many were not known to be lost.
+    pub(crate) fn mark_all_lost(&mut self, now: Time, settled_ns: u64) -> u32 {
+        let before = self.lost_out;
+        let una = self.una;
+        // A head that was sacked means the receiver reneged: then no SACK counts any more.
+        let reneged = self.queue.front().is_some_and(|head| head.sacked);
+        for (n, segment) in self.queue.iter_mut().enumerate() {
+            if reneged && segment.sacked {
+                segment.sacked = false;
+                self.sacked_out -= 1;
+            }
+            if segment.sacked || (n > 0 && after(segment.sent_at, settled_ns) > now) {
+                continue;
+            }
+            self.lost_out += u32::from(!segment.lost);
+            self.retrans_out -= u32::from(segment.retransmitted);
+            segment.lost = true;
+            segment.retransmitted = false;
+        }
+        self.hint = una;
+        self.lost_out - before
+    }
+
+    /// The first lost segment that waits for retransmission.
+    pub(crate) fn next_lost(&mut self) -> Option<u32> {
+        if self.lost_out <= self.retrans_out {
+            return None;
+        }
+        self.hint = self.hint.max(self.una);
+        let from = (self.hint - self.una) as usize;
+        let found =
+            self.queue.range(from.min(self.queue.len())..).position(|s| s.lost && !s.retransmitted)?;
+        self.hint += found as u32;
+        Some(self.hint)
+    }
+
+    /// Walks the segments sent before `newest` (its time and number) in the order of sending, while they are neither acknowledged nor lost and
+    /// waiting. `judge` says whether one is lost. Returns those found lost.
+    pub(crate) fn sent_before(
+        &mut self,
+        newest: (Time, u32),
+        mut judge: impl FnMut(Time) -> bool,
+    ) -> Vec<u32> {
+        let mut lost = Vec::new();
+        let mut front = true;
+        let mut at = 0;
+        while let Some(&(number, sent_at)) = self.by_time.get(at) {
+            let current = self
+                .get(number)
+                .is_some_and(|s| s.sent_at == sent_at && !s.sacked && (!s.lost || s.retransmitted));
+            if current {
+                if (sent_at, number) >= newest {
+                    break;
+                }
+                if judge(sent_at) {
+                    lost.push(number);
+                } else {
+                    front = false;
+                }
+            }
+            if front {
+                self.by_time.pop_front();
+            } else {
+                at += 1;
+            }
+        }
+        for &number in &lost {
+            self.mark_lost(number);
+        }
+        lost
+    }
+}

@@ -1,0 +1,147 @@
+//! What came out of a run.
+
+use crate::fairness::{jain, jain_of_alone};
+use crate::histogram::Histogram;
+use crate::sender::SenderCounts;
+use serde::Serialize;
+use yuzuri_medium::radio::CellAccount;
+use yuzuri_medium::wire::WireAccount;
+
+/// Round-trip times as the senders measured them after warm-up, ms; `None` without a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RttSummary {
+    /// Samples.
+    pub samples: u64,
+    /// Least.
+    pub min_ms: Option<f64>,
+    /// Mean.
+    pub mean_ms: Option<f64>,
+    /// Median.
+    pub p50_ms: Option<f64>,
+    /// 95 of 100 are at most this.
+    pub p95_ms: Option<f64>,
+}
+
+impl RttSummary {
+    pub(crate) fn of(micros: &Histogram) -> RttSummary {
+        RttSummary {
+            samples: micros.samples(),
+            min_ms: micros.least().map(|least| least as f64 / 1e3),
+            mean_ms: micros.mean().map(|mean| mean / 1e3),
+            p50_ms: micros.quantile(0.5).map(|value| value / 1e3),
+            p95_ms: micros.quantile(0.95).map(|value| value / 1e3),
+        }
+    }
+}
+
+/// A window at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TracePoint {
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// In flight, segments.
+    pub in_flight: u32,
+    /// Smoothed round-trip time, µs.
+    pub srtt_us: u64,
+}
+
+/// What one terminal got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TerminalResult {
+    /// Payload received by its peer or itself after warm-up, Mbps.
+    pub goodput_mbps: f64,
+    /// The same from the start of the run.
+    pub goodput_total_mbps: f64,
+    /// Payload received, bytes.
+    pub received_bytes: u64,
+    /// Counts of its senders, and of the server's towards it.
+    pub counts: SenderCounts,
+    /// Round-trip times.
+    pub rtt: RttSummary,
+    /// Mean window of its main sender after warm-up, segments, sampled every 10 ms.
+    pub cwnd_mean: f64,
+    /// The window over time, if asked for.
+    pub trace: Vec<TracePoint>,
+    /// When a transfer of limited size was acknowledged, seconds.
+    pub finished_s: Option<f64>,
+    /// Answers received.
+    pub exchanges: u64,
+    /// Mean time from a question to its answer, ms.
+    pub exchange_ms: Option<f64>,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// The terminals, numbered as in the scenario.
+    pub terminals: Vec<TerminalResult>,
+    /// The radio, from the start of the run: airtime, queues, drops.
+    pub cell: Option<CellAccount>,
+    /// The wire, from the start of the run.
+    #[serde(skip)]
+    pub wire: WireAccount,
+    /// Mean length of the access point's queue after warm-up, packets.
+    pub ap_queue_mean: f64,
+    /// Mean length of a station's queue after warm-up, packets.
+    pub station_queue_mean: f64,
+    /// Simulated time, seconds.
+    pub simulated_s: f64,
+    /// Time the run took, seconds.
+    pub wall_s: f64,
+    /// Processor time the run took, seconds.
+    pub cpu_s: f64,
+    /// Steps of the event loop.
+    pub events: u64,
+}
+
+impl Results {
+    /// Sum of goodputs after warm-up, Mbps.
+    pub fn total_mbps(&self) -> f64 {
+        self.goodputs().iter().sum()
+    }
+
+    /// Goodputs after warm-up, Mbps.
+    pub fn goodputs(&self) -> Vec<f64> {
+        self.terminals.iter().map(|terminal| terminal.goodput_mbps).collect()
+    }
+
+    /// Goodputs from the start of the run, Mbps.
+    pub fn goodputs_total(&self) -> Vec<f64> {
+        self.terminals.iter().map(|terminal| terminal.goodput_total_mbps).collect()
+    }
+
+    /// Jain's index of the goodputs after warm-up.
+    pub fn jain(&self) -> f64 {
+        jain(&self.goodputs())
+    }
+
+    /// Jain's index of goodput over what each would get alone.
+    pub fn jain_of_alone(&self, alone_mbps: &[f64]) -> f64 {
+        jain_of_alone(&self.goodputs(), alone_mbps)
+    }
+
+    /// Mean round-trip time over all samples, ms.
+    pub fn rtt_mean_ms(&self) -> Option<f64> {
+        let samples: u64 = self.terminals.iter().map(|t| t.rtt.samples).sum();
+        let sum: f64 =
+            self.terminals.iter().map(|t| t.rtt.mean_ms.unwrap_or(0.0) * t.rtt.samples as f64).sum();
+        (samples > 0).then(|| sum / samples as f64)
+    }
+
+    /// Retransmissions over segments sent.
+    pub fn retransmitted_share(&self) -> f64 {
+        let (again, all) = self.terminals.iter().fold((0, 0), |(again, all), terminal| {
+            (again + terminal.counts.retransmissions, all + terminal.counts.segments)
+        });
+        if all == 0 { 0.0 } else { again as f64 / all as f64 }
+    }
+
+    /// Retransmission timeouts of all terminals.
+    pub fn timeouts(&self) -> u64 {
+        self.terminals.iter().map(|terminal| terminal.counts.timeouts).sum()
+    }
+}

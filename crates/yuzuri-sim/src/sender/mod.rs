@@ -1,0 +1,356 @@
+//! The sending half of a connection as a state machine: what Linux's TCP does between the application and the queue of the interface.
+//!
+//! The driver hands in acknowledgements ([`on_segment`](Sender::on_segment)), the time ([`on_timer`](Sender::on_timer)) and data
+//! ([`write`](Sender::write)), and after each of them takes segments with [`poll_transmit`](Sender::poll_transmit) until there are none.
+
+mod ack;
+mod state;
+mod timer;
+mod transmit;
+
+pub use transmit::LocalQueue;
+
+use crate::cc::{Algorithm, Bounds, CaState, CongestionControl, SlowStartExit, Window, make};
+use crate::recovery::prr::Prr;
+use crate::recovery::rack::Rack;
+use crate::recovery::rtt::RttEstimator;
+use crate::recovery::scoreboard::Scoreboard;
+use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
+use crate::units::{MILLISECOND, micros_between};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use timer::Timer;
+use yuzuri_medium::Time;
+
+/// How a sender behaves; the default is Linux 6.x on a device whose interface has a plain or fair queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SenderConfig {
+    /// The law of the window.
+    pub algorithm: Algorithm,
+    /// How CUBIC ends slow start.
+    pub slow_start_exit: SlowStartExit,
+    /// Paced by the `fq` queueing discipline. BBR is paced in any case.
+    pub paced_by_fq: bool,
+    /// Most bytes of payload not acknowledged: the smaller of the send buffer and the receive window.
+    pub window_bytes: u64,
+    /// Kernel ticks per second: 250 (Debian), 1000 (Ubuntu since 24.10), 300 (Android).
+    pub hz: u32,
+    /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s (`sk_pacing_shift`: 10, for Wi-Fi drivers 7 or 8);
+    /// absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_queue_shift: Option<u32>,
+    /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
+    pub slow_start_after_idle: bool,
+}
+
+impl Default for SenderConfig {
+    fn default() -> SenderConfig {
+        SenderConfig {
+            algorithm: Algorithm::Cubic,
+            slow_start_exit: SlowStartExit::Hystart,
+            paced_by_fq: false,
+            window_bytes: 4 << 20,
+            hz: 250,
+            small_queue_shift: Some(7),
+            slow_start_after_idle: true,
+        }
+    }
+}
+
+/// Counts of a sender since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderCounts {
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Retransmissions.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast recoveries.
+    pub recoveries: u64,
+    /// Tail-loss probes.
+    pub probes: u64,
+    /// Retransmissions found lost by RACK.
+    pub lost_retransmissions: u64,
+    /// Reductions taken back.
+    pub undone: u64,
+    /// Times the local queue was full.
+    pub local_congestion: u64,
+    /// Segments marked lost.
+    pub lost: u64,
+}
+
+impl std::ops::Add for SenderCounts {
+    type Output = SenderCounts;
+    fn add(self, other: SenderCounts) -> SenderCounts {
+        SenderCounts {
+            segments: self.segments + other.segments,
+            retransmissions: self.retransmissions + other.retransmissions,
+            timeouts: self.timeouts + other.timeouts,
+            recoveries: self.recoveries + other.recoveries,
+            probes: self.probes + other.probes,
+            lost_retransmissions: self.lost_retransmissions + other.lost_retransmissions,
+            undone: self.undone + other.undone,
+            local_congestion: self.local_congestion + other.local_congestion,
+            lost: self.lost + other.lost,
+        }
+    }
+}
+
+/// What the next transmission may be after an acknowledgement (`REXMIT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retransmit {
+    No,
+    Lost,
+    /// F-RTO: new data first.
+    NewFirst,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handshake {
+    Closed,
+    SynDue,
+    SynSent,
+    Established,
+}
+
+/// What the application wants sent.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    /// Segments written.
+    end: u32,
+    /// Without end.
+    endless: bool,
+    /// Segments that are not full: number and payload, for those not yet acknowledged.
+    short: VecDeque<(u32, u16)>,
+}
+
+impl Stream {
+    fn payload(&self, number: u32) -> u16 {
+        let at = self.short.partition_point(|(n, _)| *n < number);
+        self.short.get(at).filter(|(n, _)| *n == number).map_or(MSS_BYTES, |(_, bytes)| *bytes)
+    }
+}
+
+/// The sending half of a connection.
+pub struct Sender {
+    connection: u32,
+    config: SenderConfig,
+    window: Window,
+    law: Box<dyn CongestionControl>,
+    board: Scoreboard,
+    rack: Rack,
+    rtt: RttEstimator,
+    prr: Prr,
+    handshake: Handshake,
+    syn_sent_at: Time,
+    stream: Stream,
+    counts: SenderCounts,
+    retransmit: Retransmit,
+    timer: Option<(Time, Timer)>,
+    /// When pacing lets the next segment go, and whether it held one back.
+    departure: Time,
+    held_by_pacing: bool,
+    /// `high_seq`: the present state ends when this segment is acknowledged.
+    high: u32,
+    prior_ssthresh: u32,
+    undo_marker: Option<u32>,
+    undo_retransmissions: i64,
+    /// Send time of the first retransmission of the present episode (`retrans_stamp`).
+    first_retransmission: Option<Time>,
+    frto: bool,
+    timeouts_in_row: u32,
+    /// A tail-loss probe was sent: the episode ends with this segment; whether it was a retransmission (`tlp_high_seq`).
+    probe_end: Option<(u32, bool)>,
+    /// A tail-loss probe is to be sent; whether by retransmitting.
+    probe_due: Option<bool>,
+    usage_end: u32,
+    used: u32,
+    used_at: Time,
+    sent_since_idle: bool,
+    last_sent: Option<Time>,
+    first_sent_at: Time,
+    /// Timestamp of the newest segment of the other side.
+    echo: Time,
+    acked_bytes: u64,
+    last_rtt_us: Option<u64>,
+    /// SACK blocks of the last acknowledgement.
+    last_blocks: [Block; SACK_BLOCKS],
+}
+
+impl Sender {
+    /// A sender of the half-connection `connection`; `seed` is for laws that draw lots.
+    pub fn new(connection: u32, config: SenderConfig, seed: u64) -> Sender {
+        let law = make(config.algorithm, config.slow_start_exit, seed);
+        let paced = config.paced_by_fq || law.controls_all();
+        Sender {
+            connection,
+            window: Window::new(config.hz.max(1), MSS_BYTES.into(), paced),
+            law,
+            board: Scoreboard::default(),
+            rack: Rack::new(),
+            rtt: RttEstimator::new(),
+            prr: Prr::default(),
+            handshake: Handshake::Closed,
+            syn_sent_at: Time::ZERO,
+            stream: Stream::default(),
+            counts: SenderCounts::default(),
+            retransmit: Retransmit::No,
+            timer: None,
+            departure: Time::ZERO,
+            held_by_pacing: false,
+            high: 0,
+            prior_ssthresh: 0,
+            undo_marker: None,
+            undo_retransmissions: -1,
+            first_retransmission: None,
+            frto: false,
+            timeouts_in_row: 0,
+            probe_end: None,
+            probe_due: None,
+            usage_end: 0,
+            used: 0,
+            used_at: Time::ZERO,
+            sent_since_idle: false,
+            last_sent: None,
+            first_sent_at: Time::ZERO,
+            echo: Time::ZERO,
+            acked_bytes: 0,
+            last_rtt_us: None,
+            last_blocks: [Block::default(); SACK_BLOCKS],
+            config,
+        }
+    }
+
+    /// Opens the connection: a SYN is due.
+    pub fn open(&mut self) {
+        if self.handshake == Handshake::Closed {
+            self.handshake = Handshake::SynDue;
+        }
+    }
+
+    /// The application writes `bytes`. A write's last segment may be short; writes do not share segments (as with `TCP_NODELAY`).
+    pub fn write(&mut self, bytes: u64) {
+        let mss = u64::from(MSS_BYTES);
+        let segments = u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX - self.stream.end);
+        self.stream.end += segments;
+        let rest = (bytes % mss) as u16;
+        if rest > 0 {
+            self.stream.short.push_back((self.stream.end - 1, rest));
+        }
+    }
+
+    /// The application writes for ever, or stops doing so.
+    pub fn write_endlessly(&mut self, endless: bool) {
+        if self.stream.endless && !endless {
+            // What was sent stays; what was not is taken back.
+            self.stream.end = self.board.next().max(self.stream.end);
+        }
+        self.stream.endless = endless;
+    }
+
+    /// Sets the bounds of the window, from the next acknowledgement on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.window.bounds = bounds;
+    }
+
+    /// The window and what else the laws see.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Name of the congestion control as Linux writes it.
+    pub fn algorithm(&self) -> &'static str {
+        self.law.name()
+    }
+
+    /// Counts since the start.
+    pub fn counts(&self) -> &SenderCounts {
+        &self.counts
+    }
+
+    /// Payload acknowledged cumulatively, bytes.
+    pub fn acked_bytes(&self) -> u64 {
+        self.acked_bytes
+    }
+
+    /// Segments outstanding (`packets_out`).
+    pub fn outstanding(&self) -> u32 {
+        self.board.packets_out()
+    }
+
+    /// Whether everything written has been acknowledged.
+    pub fn is_finished(&self) -> bool {
+        !self.stream.endless && self.board.una() >= self.stream.end
+    }
+
+    /// Round-trip time sampled by the last acknowledgement, µs; taken once.
+    pub fn take_rtt_us(&mut self) -> Option<u64> {
+        self.last_rtt_us.take()
+    }
+
+    /// Whether segments were seen to arrive out of order (`reord_seen`): RACK then waits longer.
+    pub fn reordering_seen(&self) -> bool {
+        self.rack.reordering_seen
+    }
+
+    /// Present retransmission timeout, µs.
+    pub fn rto_us(&self) -> u64 {
+        self.rtt.rto_us()
+    }
+
+    /// A segment of the other side arrives: [`Kind::SynAck`] or [`Kind::Ack`].
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) {
+        self.window.now = now;
+        self.echo = segment.sent_at;
+        match (segment.kind, self.handshake) {
+            (Kind::SynAck, Handshake::SynSent) => self.establish(now),
+            (Kind::Ack, Handshake::Established) => self.on_ack(now, segment),
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, now: Time) {
+        self.handshake = Handshake::Established;
+        self.timer = None;
+        // A repeated SYN gives no sample: which one was answered is not known here.
+        if self.timeouts_in_row == 0 {
+            let rtt_us = micros_between(now, self.syn_sent_at).max(1);
+            self.rtt.sample(rtt_us, 0, 0);
+            self.window.min_rtt_us = Some(rtt_us);
+            self.window.srtt_us = self.rtt.srtt_us();
+        }
+        self.timeouts_in_row = 0;
+        self.used_at = now;
+        self.law.tx_start(&mut self.window, None);
+        self.update_pacing_rate();
+    }
+
+    fn refresh(&mut self) {
+        self.window.snd_una = self.board.una();
+        self.window.snd_nxt = self.board.next();
+        self.window.in_flight = self.board.in_flight();
+    }
+
+    fn set_state(&mut self, state: CaState) {
+        self.law.set_state(&mut self.window, state);
+        self.window.state = state;
+    }
+
+    /// `tcp_update_pacing_rate`
+    fn update_pacing_rate(&mut self) {
+        if self.law.controls_all() {
+            return;
+        }
+        let window = &mut self.window;
+        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
+        let amount = u64::from(window.cwnd.max(self.board.packets_out())) * u64::from(window.mss_bytes);
+        window.pacing_rate = (amount * percent * 10_000).checked_div(window.srtt_us).unwrap_or(0);
+    }
+
+    /// Timestamps are compared in ms, as they are on the wire.
+    fn answers_before(echo: Time, stamp: Time) -> bool {
+        echo.as_nanos() / MILLISECOND < stamp.as_nanos() / MILLISECOND
+    }
+}

@@ -1,0 +1,287 @@
+//! What leaves next: retransmissions, then new data, within window, buffer, pacing and the local queue (`tcp_write_xmit`).
+
+use super::timer::Timer;
+use super::{CaState, Handshake, Retransmit, Sender};
+use crate::recovery::scoreboard::Outstanding;
+use crate::segment::{Kind, MSS_BYTES, Segment};
+use crate::units::{MICROSECOND, SECOND, after, nanos_between};
+use yuzuri_medium::Time;
+
+/// Memory a full segment takes in the kernel, bytes (`skb->truesize`): what TCP small queues count.
+const TRUE_SIZE: u64 = 2304;
+
+/// The queue of the interface as the sender sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalQueue {
+    /// The sender's segments in it.
+    pub segments: u32,
+    /// Nothing more goes in: sending now would be refused (`NET_XMIT_DROP`).
+    pub full: bool,
+}
+
+impl Sender {
+    /// The next segment to leave, if any. `local` describes the interface's queue at this moment. After `None`, ask again after the next
+    /// acknowledgement, timer or write, or when the local queue has shrunk.
+    pub fn poll_transmit(&mut self, now: Time, local: LocalQueue) -> Option<Segment> {
+        self.window.now = now;
+        if self.handshake != Handshake::Established {
+            return self.poll_handshake(now);
+        }
+        let segment = self.poll_data(now, local);
+        if segment.is_none() {
+            self.after_sending(local);
+        }
+        segment
+    }
+
+    fn poll_handshake(&mut self, now: Time) -> Option<Segment> {
+        if self.handshake != Handshake::SynDue {
+            return None;
+        }
+        self.handshake = Handshake::SynSent;
+        self.syn_sent_at = now;
+        self.set_timer(Timer::Retransmission, self.rtt.rto_us() * MICROSECOND);
+        Some(Segment::new(self.connection, Kind::Syn, 0, now, Time::ZERO))
+    }
+
+    fn poll_data(&mut self, now: Time, local: LocalQueue) -> Option<Segment> {
+        if let Some(again) = self.probe_due.take()
+            && !local.full
+            && let Some(segment) = self.send_probe(now, again)
+        {
+            return Some(segment);
+        }
+        self.restart_after_idle();
+        self.window.in_flight = self.board.in_flight();
+        if self.retransmit == Retransmit::NewFirst && !(self.room() && self.may_send_new()) {
+            if self.board.next() <= self.high {
+                self.frto = false;
+                self.retransmit = Retransmit::Lost;
+            } else {
+                self.retransmit = Retransmit::No;
+            }
+        }
+        if !self.room() {
+            return None;
+        }
+        let lost = if self.retransmit == Retransmit::Lost { self.board.next_lost() } else { None };
+        if lost.is_none() && !self.may_send_new() {
+            return None;
+        }
+        if lost.is_none() && self.held_back(now) {
+            return None;
+        }
+        if self.small_queue_full(local, lost.is_some()) {
+            return None;
+        }
+        if local.full {
+            self.counts.local_congestion += 1;
+            self.enter_cwr();
+            return None;
+        }
+        Some(match lost {
+            Some(number) => self.send_again(now, number),
+            None => self.send_new(now),
+        })
+    }
+
+    fn room(&self) -> bool {
+        self.board.in_flight() < self.window.cwnd
+    }
+
+    /// Whether there is new data that buffer and receive window admit.
+    pub(super) fn may_send_new(&self) -> bool {
+        let waiting = self.stream.endless || self.board.next() < self.stream.end;
+        let most = (self.config.window_bytes / u64::from(MSS_BYTES)).max(1);
+        waiting && u64::from(self.board.packets_out()) < most
+    }
+
+    fn held_back(&mut self, now: Time) -> bool {
+        // tcp_pacing_check; retransmissions are paced by the same departure times, but not held here.
+        self.held_by_pacing = self.window.paced && now < self.departure;
+        self.held_by_pacing
+    }
+
+    /// `tcp_small_queue_check`: two segments or the time slice of the pacing rate; retransmissions may take twice as much.
+    fn small_queue_full(&self, local: LocalQueue, again: bool) -> bool {
+        let Some(shift) = self.config.small_queue_shift else { return false };
+        let limit = (2 * TRUE_SIZE).max(self.window.pacing_rate >> shift) << u32::from(again);
+        u64::from(local.segments) * TRUE_SIZE > limit
+    }
+
+    fn send_probe(&mut self, now: Time, again: bool) -> Option<Segment> {
+        let segment = if again {
+            let last = self.board.next().checked_sub(1).filter(|last| *last >= self.board.una())?;
+            self.send_again(now, last)
+        } else if self.may_send_new() {
+            self.send_new(now)
+        } else {
+            return None;
+        };
+        self.probe_end = Some((self.board.next(), again));
+        self.timer = None;
+        self.rearm_rto();
+        Some(segment)
+    }
+
+    fn stamp(&mut self, now: Time) -> Outstanding {
+        if self.board.packets_out() == 0 {
+            self.first_sent_at = now;
+            self.window.delivered_at = now;
+        }
+        Outstanding {
+            sent_at: now,
+            first_sent_at: self.first_sent_at,
+            delivered_at: self.window.delivered_at,
+            delivered: self.window.delivered,
+            payload_bytes: MSS_BYTES,
+            app_limited: self.window.app_limited > 0,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+            ever_retransmitted: false,
+        }
+    }
+
+    fn send_new(&mut self, now: Time) -> Segment {
+        let number = self.board.next();
+        let idle = self.board.packets_out() == 0;
+        if idle && self.last_sent.is_some() {
+            self.law.tx_start(&mut self.window, self.last_sent);
+        }
+        let mut stamp = self.stamp(now);
+        stamp.payload_bytes = self.stream.payload(number);
+        self.board.push(stamp);
+        if self.stream.endless {
+            self.stream.end = self.stream.end.max(number + 1);
+        }
+        if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
+            self.prr.sent();
+        }
+        // tcp_event_new_data_sent
+        if idle || matches!(self.timer, Some((_, Timer::TailLossProbe))) {
+            self.rearm_rto();
+        }
+        self.sent_since_idle = true;
+        self.last_sent = Some(now);
+        self.emit(now, number, stamp.payload_bytes)
+    }
+
+    fn send_again(&mut self, now: Time, number: u32) -> Segment {
+        let stamp = self.stamp(now);
+        let mut payload_bytes = MSS_BYTES;
+        self.board.retransmit(number, |segment| {
+            payload_bytes = segment.payload_bytes;
+            segment.sent_at = stamp.sent_at;
+            segment.first_sent_at = stamp.first_sent_at;
+            segment.delivered_at = stamp.delivered_at;
+            segment.delivered = stamp.delivered;
+            segment.app_limited = stamp.app_limited;
+        });
+        self.counts.retransmissions += 1;
+        self.first_retransmission.get_or_insert(now);
+        self.undo_retransmissions = self.undo_retransmissions.max(0) + 1;
+        if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
+            self.prr.sent();
+        }
+        // tcp_xmit_retransmit_queue: the head again gives it a full timeout.
+        if number == self.board.una() && !matches!(self.timer, Some((_, Timer::Reordering))) {
+            self.set_timer(Timer::Retransmission, self.rtt.rto_us() * MICROSECOND);
+        }
+        self.sent_since_idle = true;
+        self.last_sent = Some(now);
+        self.emit(now, number, payload_bytes)
+    }
+
+    fn emit(&mut self, now: Time, number: u32, payload_bytes: u16) -> Segment {
+        self.counts.segments += 1;
+        // tcp_update_skb_after_send; the first ten segments are not paced.
+        if self.window.paced && self.window.pacing_rate > 0 && self.counts.segments > 10 {
+            let length = (u64::from(payload_bytes) * SECOND).div_ceil(self.window.pacing_rate);
+            let late = nanos_between(now, self.departure);
+            self.departure = after(self.departure.max(now), length - late.min(length / 2));
+        }
+        let mut segment = Segment::new(self.connection, Kind::Data, number, now, self.echo);
+        segment.payload_bytes = payload_bytes;
+        segment
+    }
+
+    /// The end of `tcp_write_xmit`: a probe for the tail, validation of the window (`tcp_cwnd_validate`) and
+    /// the mark of a sender limited by its application (`tcp_rate_check_app_limited`).
+    fn after_sending(&mut self, local: LocalQueue) {
+        self.refresh();
+        let limited = self.window.in_flight >= self.window.cwnd;
+        let packets_out = self.board.packets_out();
+        if self.sent_since_idle {
+            self.schedule_probe(false);
+        }
+        if self.sent_since_idle || limited {
+            self.sent_since_idle = false;
+            if self.board.una() >= self.usage_end
+                || limited
+                || (!self.window.cwnd_limited && packets_out > self.window.max_packets_out)
+            {
+                self.window.cwnd_limited = limited;
+                self.window.max_packets_out = packets_out;
+                self.usage_end = self.board.next();
+            }
+            self.validate(packets_out);
+        }
+        let nothing_to_send = !self.stream.endless && self.board.next() >= self.stream.end;
+        if nothing_to_send && local.segments == 0 && !limited && self.board.lost_out <= self.board.retrans_out
+        {
+            self.window.app_limited = (self.window.delivered + u64::from(self.window.in_flight)).max(1);
+        }
+    }
+
+    fn validate(&mut self, packets_out: u32) {
+        let now = self.window.now;
+        if self.window.is_cwnd_limited() {
+            self.used = 0;
+            self.used_at = now;
+            return;
+        }
+        self.used = self.used.max(packets_out);
+        if !self.config.slow_start_after_idle
+            || self.law.controls_all()
+            || nanos_between(now, self.used_at) < self.rtt.rto_us() * MICROSECOND
+        {
+            return;
+        }
+        // tcp_cwnd_application_limited; a full send buffer is no lack of data.
+        let starved = !self.stream.endless && self.board.next() >= self.stream.end;
+        if self.window.state == CaState::Open && starved {
+            let used = self.used.max(crate::cc::INITIAL_WINDOW);
+            if used < self.window.cwnd {
+                self.window.ssthresh = self.window.current_ssthresh();
+                self.window.cwnd = (self.window.cwnd + used) >> 1;
+            }
+            self.used = 0;
+        }
+        self.used_at = now;
+    }
+
+    /// `tcp_slow_start_after_idle_check` and `tcp_cwnd_restart`
+    fn restart_after_idle(&mut self) {
+        if !self.config.slow_start_after_idle || self.board.packets_out() > 0 || self.law.controls_all() {
+            return;
+        }
+        let Some(last) = self.last_sent else { return };
+        let rto = self.rtt.rto_us() * MICROSECOND;
+        let mut idle = nanos_between(self.window.now, last);
+        if idle <= rto || !self.may_send_new() {
+            return;
+        }
+        let window = &mut self.window;
+        window.ssthresh = window.current_ssthresh();
+        let restart = crate::cc::INITIAL_WINDOW.min(window.cwnd);
+        while idle > rto && window.cwnd > restart {
+            idle -= rto;
+            window.cwnd >>= 1;
+        }
+        window.cwnd = window.cwnd.max(restart);
+        self.used_at = window.now;
+        self.used = 0;
+        self.last_sent = Some(window.now);
+    }
+}

@@ -1,0 +1,171 @@
+//! What terminals do: turns their traffic into writes.
+
+use crate::network::Connection;
+use crate::scenario::{Flow, Terminal, Traffic};
+use crate::units::{MILLISECOND, after, nanos_between};
+use yuzuri_medium::Time;
+
+/// What happens to a workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    /// It asked to be woken.
+    Timer,
+    /// The receiver of a direction has `segments` in order.
+    Received { upload: bool, segments: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    On,
+    Off,
+    Asked,
+    Answered,
+    Thinking,
+    Done,
+}
+
+/// One terminal's doings.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    traffic: Traffic,
+    start: Time,
+    stop: Time,
+    phase: Phase,
+    wake: Option<Time>,
+    /// Segments of questions and answers so far.
+    asked: u32,
+    answered: u32,
+    asked_at: Time,
+    exchanges: u64,
+    exchange_ns: u64,
+    finished_at: Option<Time>,
+}
+
+impl Workload {
+    /// Which half-connections it needs, in order: true for an upload.
+    pub(crate) fn directions(traffic: &Traffic) -> &'static [bool] {
+        match traffic {
+            Traffic::Bulk { flow: Flow::Upload, .. } | Traffic::OnOff { flow: Flow::Upload, .. } => &[true],
+            Traffic::Bulk { flow: Flow::Download, .. } | Traffic::OnOff { flow: Flow::Download, .. } => {
+                &[false]
+            }
+            Traffic::RequestResponse { .. } => &[true, false],
+            Traffic::Silent => &[],
+        }
+    }
+
+    pub(crate) fn new(terminal: &Terminal, start: Time) -> Workload {
+        let stop = terminal.stop_ms.map_or(Time::MAX, |stop_ms| Time::from_nanos(stop_ms * MILLISECOND));
+        Workload {
+            traffic: terminal.traffic.clone(),
+            start,
+            stop,
+            phase: Phase::Waiting,
+            wake: None,
+            asked: 0,
+            answered: 0,
+            asked_at: Time::ZERO,
+            exchanges: 0,
+            exchange_ns: 0,
+            finished_at: None,
+        }
+    }
+
+    pub(crate) fn finished_at(&self) -> Option<Time> {
+        self.finished_at
+    }
+
+    pub(crate) fn exchanges(&self) -> u64 {
+        self.exchanges
+    }
+
+    pub(crate) fn exchange_mean_ms(&self) -> Option<f64> {
+        (self.exchanges > 0).then(|| self.exchange_ns as f64 / self.exchanges as f64 / MILLISECOND as f64)
+    }
+
+    /// Handles `signal`; `own` are the half-connections of [`directions`](Workload::directions). Returns when to wake it next.
+    pub(crate) fn on(&mut self, now: Time, signal: Signal, own: &mut [Connection]) -> Option<Time> {
+        match signal {
+            Signal::Received { upload, segments } => self.received(now, upload, segments, own),
+            Signal::Timer if now < self.start => Some(self.start),
+            Signal::Timer if self.wake.is_some_and(|wake| wake > now) => None,
+            Signal::Timer => self.woken(now, own),
+        }
+    }
+
+    fn woken(&mut self, now: Time, own: &mut [Connection]) -> Option<Time> {
+        if self.phase == Phase::Waiting {
+            own.iter_mut().for_each(Connection::open);
+        }
+        if now >= self.stop {
+            own.iter_mut().for_each(|connection| connection.sender.write_endlessly(false));
+            self.phase = Phase::Done;
+            return None;
+        }
+        let next = match (self.traffic.clone(), self.phase) {
+            (Traffic::Bulk { bytes, .. }, Phase::Waiting) => {
+                self.phase = Phase::On;
+                match bytes {
+                    Some(bytes) => own[0].sender.write(bytes.max(1)),
+                    None => own[0].sender.write_endlessly(true),
+                }
+                self.stop
+            }
+            (Traffic::OnOff { on_ms, .. }, Phase::Waiting | Phase::Off) => {
+                self.phase = Phase::On;
+                own[0].sender.write_endlessly(true);
+                after(now, on_ms * MILLISECOND)
+            }
+            (Traffic::OnOff { off_ms, .. }, Phase::On) => {
+                self.phase = Phase::Off;
+                own[0].sender.write_endlessly(false);
+                after(now, off_ms * MILLISECOND)
+            }
+            (Traffic::RequestResponse { request_bytes, .. }, Phase::Waiting | Phase::Thinking) => {
+                self.phase = Phase::Asked;
+                self.asked_at = now;
+                self.asked += segments(request_bytes);
+                own[0].sender.write(request_bytes.max(1));
+                self.stop
+            }
+            _ => self.stop,
+        };
+        let next = next.min(self.stop);
+        self.wake = Some(next);
+        Some(next).filter(|at| *at < Time::MAX)
+    }
+
+    fn received(&mut self, now: Time, upload: bool, have: u32, own: &mut [Connection]) -> Option<Time> {
+        match self.traffic {
+            Traffic::Bulk { bytes: Some(bytes), .. } if have >= segments(bytes) => {
+                self.finished_at.get_or_insert(now);
+                None
+            }
+            Traffic::RequestResponse { response_bytes, .. }
+                if upload && self.phase == Phase::Asked && have >= self.asked =>
+            {
+                self.phase = Phase::Answered;
+                self.answered += segments(response_bytes);
+                own[1].sender.write(response_bytes.max(1));
+                None
+            }
+            Traffic::RequestResponse { think_ms, .. }
+                if !upload && self.phase == Phase::Answered && have >= self.answered =>
+            {
+                self.phase = Phase::Thinking;
+                self.exchanges += 1;
+                self.exchange_ns += nanos_between(now, self.asked_at);
+                let wake = after(now, think_ms * MILLISECOND).min(self.stop);
+                self.wake = Some(wake);
+                Some(wake)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Segments a write of `bytes` takes; one at least.
+fn segments(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(crate::segment::MSS_BYTES.into())).unwrap_or(u32::MAX).max(1)
+}

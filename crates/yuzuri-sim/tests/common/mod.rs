@@ -1,0 +1,159 @@
+//! The windows of the real kernel, and ours on the same path.
+
+use std::fmt;
+use yuzuri_medium::queue::QueueConfig;
+use yuzuri_medium::wire::{LineConfig, WireConfig};
+use yuzuri_sim::cc::Algorithm;
+use yuzuri_sim::{NoSteer, Scenario, SenderConfig, Terminal, run};
+
+/// A window at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub t_s: f64,
+    pub cwnd: f64,
+    pub ssthresh: f64,
+    pub srtt_us: f64,
+}
+
+/// The figures that are compared.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub goodput_mbps: f64,
+    /// Largest window of the first two seconds.
+    pub start_peak: f64,
+    /// From 5 s on: mean window, mean window before and after a reduction, and seconds between reductions.
+    pub mean: f64,
+    pub peak: f64,
+    pub trough: f64,
+    pub period_s: f64,
+    pub reductions: usize,
+    pub srtt_mean_ms: f64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.3} Mbps, start-up peak {:.0}, window mean {:.1}, peak {:.1}, trough {:.1}, {} reductions, one per {:.2} s, srtt {:.1} ms",
+            self.goodput_mbps,
+            self.start_peak,
+            self.mean,
+            self.peak,
+            self.trough,
+            self.reductions,
+            self.period_s,
+            self.srtt_mean_ms
+        )
+    }
+}
+
+/// The saw-tooth from 5 s on. A reduction is a fall of the window by more than 10 % below its running maximum, held against the next
+/// minimum; windows are read once per round trip, so that a reduction spread by PRR over one round trip counts once.
+fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
+    let start_peak = rows.iter().filter(|row| row.t_s < 2.0).map(|row| row.cwnd).fold(0.0, f64::max);
+    let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= 5.0).collect();
+    let weighted = |value: fn(&Row) -> f64| {
+        let (mut sum, mut time) = (0.0, 0.0);
+        for pair in late.windows(2) {
+            sum += value(pair[0]) * (pair[1].t_s - pair[0].t_s);
+            time += pair[1].t_s - pair[0].t_s;
+        }
+        sum / time
+    };
+    let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut top, mut bottom, mut falling) = (late[0].cwnd, late[0].cwnd, false);
+    for row in &late {
+        if falling {
+            if row.cwnd > bottom {
+                troughs.push(bottom);
+                falling = false;
+                top = row.cwnd;
+            }
+            bottom = bottom.min(row.cwnd);
+        } else if row.cwnd < 0.9 * top {
+            peaks.push(top);
+            times.push(row.t_s);
+            falling = true;
+            bottom = row.cwnd;
+        } else {
+            top = top.max(row.cwnd);
+        }
+    }
+    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    Summary {
+        goodput_mbps,
+        start_peak,
+        mean: weighted(|row| row.cwnd),
+        peak: mean_of(&peaks),
+        trough: mean_of(&troughs),
+        // CUBIC's fast convergence makes a short and a long period by turns: two are taken together.
+        period_s: mean_of(&times.windows(3).map(|t| (t[2] - t[0]) / 2.0).collect::<Vec<_>>()),
+        reductions: times.len(),
+        srtt_mean_ms: weighted(|row| row.srtt_us) / 1e3,
+    }
+}
+
+/// What Linux 6.1 did.
+pub struct Kernel {
+    pub rows: Vec<Row>,
+    pub summary: Summary,
+}
+
+impl Kernel {
+    pub fn read(name: &str) -> Kernel {
+        let path = format!("{}/tests/data/{name}_20M_50ms_100p.csv", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("reading {path}: {error}"));
+        let cells: Vec<Vec<f64>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect())
+            .collect();
+        let rows: Vec<Row> =
+            cells.iter().map(|r| Row { t_s: r[0], cwnd: r[2], ssthresh: r[3], srtt_us: r[5] }).collect();
+        let (first, last) = (&cells[0], &cells[cells.len() - 1]);
+        let goodput = (last[1] - first[1]) * 1448.0 * 8.0 / 1e6 / (last[0] - first[0]);
+        Kernel { summary: summarize(&rows, goodput), rows }
+    }
+}
+
+/// What our sender does.
+#[allow(dead_code)]
+pub struct Ours {
+    pub rows: Vec<Row>,
+    pub summary: Summary,
+    pub cpu_s: f64,
+}
+
+pub fn simulated(algorithm: Algorithm) -> Ours {
+    // netem: the limit of 100 counts the packet in transmission; the whole delay is on the way back; HZ is Debian's.
+    let wire = WireConfig {
+        up: LineConfig {
+            rate_bps: Some(20_000_000),
+            overhead_bytes: 0,
+            queue: QueueConfig::drop_tail(99),
+            ..LineConfig::default()
+        },
+        down: LineConfig { delay_us: 50_000, ..LineConfig::default() },
+    };
+    let sender = SenderConfig { algorithm, hz: 250, ..SenderConfig::default() };
+    let mut scenario = Scenario::wired(wire, vec![Terminal::uploading().with_sender(sender)], 60_000);
+    scenario.warm_up_ms = 100;
+    scenario.trace_every_ms = Some(50);
+    let results = run(&scenario, &mut NoSteer).expect("a consistent scenario");
+    let terminal = &results.terminals[0];
+    // Time begins with the first segment, a round trip after the SYN.
+    let rows: Vec<Row> = terminal
+        .trace
+        .iter()
+        .map(|p| Row {
+            t_s: p.at_s - 0.05,
+            cwnd: p.cwnd.into(),
+            ssthresh: p.ssthresh.into(),
+            srtt_us: p.srtt_us as f64,
+        })
+        .collect();
+    if std::env::var_os("DETAILS").is_some() {
+        eprintln!("{:?} {:?}", terminal.counts, terminal.rtt);
+    }
+    Ours { summary: summarize(&rows, terminal.goodput_mbps), rows, cpu_s: results.cpu_s }
+}

@@ -1,0 +1,150 @@
+//! Whole scenarios: radio, wire, workloads and steering together.
+
+use yuzuri_medium::Time;
+use yuzuri_medium::radio::Phy;
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{
+    Fixed, Flow, NoSteer, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path, run,
+};
+
+fn wifi(terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
+    let phys = vec![Phy::n(20, 1, 7); terminals.len()];
+    Scenario::wireless(&phys, path(100_000_000, 1000, 20_000), terminals, duration_ms)
+}
+
+#[test]
+fn one_seed_gives_one_result() {
+    let scenario = wifi(vec![Terminal::uploading(); 5], 5_000);
+    let first = run(&scenario, &mut NoSteer).expect("a run");
+    let second = run(&scenario, &mut NoSteer).expect("a run");
+    assert_eq!(first.terminals, second.terminals);
+    assert_eq!((first.cell, first.wire, first.events), (second.cell, second.wire, second.events));
+    let other = run(&scenario.seeded(2), &mut NoSteer).expect("a run");
+    assert_ne!(first.terminals, other.terminals);
+}
+
+#[test]
+fn uploads_and_downloads_share_the_air() {
+    let mut terminals = vec![Terminal::uploading(); 2];
+    terminals.extend(vec![Terminal::downloading(); 2]);
+    let results = run(&wifi(terminals, 10_000), &mut NoSteer).expect("a run");
+    let each = results.goodputs();
+    assert!(each.iter().all(|mbps| *mbps > 0.3), "{each:?}");
+    // 65 Mbps of 802.11n carry at most 57 of payload, and two ways need no less than one to fill the air.
+    assert!(results.total_mbps() > 30.0 && results.total_mbps() < 57.0, "{each:?}");
+    let cell = results.cell.expect("a cell");
+    let air: u64 = cell.nodes().map(|node| node.airtime.total_ns()).sum();
+    assert!(air > 7_000_000_000, "the air was used for {air} ns of 10 s");
+}
+
+#[test]
+fn a_transfer_of_limited_size_ends_with_every_byte() {
+    for flow in [Flow::Upload, Flow::Download] {
+        let terminal = Terminal::new(Traffic::Bulk { flow, bytes: Some(1_000_003) });
+        let results = run(&wifi(vec![terminal; 3], 20_000), &mut NoSteer).expect("a run");
+        for terminal in &results.terminals {
+            assert_eq!(terminal.received_bytes, 1_000_003);
+            assert!(terminal.finished_s.is_some_and(|at| at < 10.0), "{:?}", terminal.finished_s);
+        }
+    }
+}
+
+#[test]
+fn questions_are_answered() {
+    let traffic = Traffic::RequestResponse { request_bytes: 300, response_bytes: 20_000, think_ms: 100 };
+    let results = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run");
+    let terminal = &results.terminals[0];
+    let took = terminal.exchange_ms.expect("exchanges");
+    // A round trip of 20 ms and two at most, for 14 segments, once both connections stand.
+    assert!(took > 20.0 && took < 70.0, "{took} ms");
+    let expected = 10_000.0 / (100.0 + took);
+    assert!((terminal.exchanges as f64 - expected).abs() < 8.0, "{} of {expected:.0}", terminal.exchanges);
+    // One more may be under way.
+    let whole = terminal.exchanges * 20_300;
+    assert!(terminal.received_bytes >= whole && terminal.received_bytes <= whole + 20_300);
+}
+
+#[test]
+fn on_and_off() {
+    let traffic = Traffic::OnOff { flow: Flow::Upload, on_ms: 500, off_ms: 500 };
+    let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run").total_mbps();
+    let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoSteer).expect("a run").total_mbps();
+    assert!(half > 0.25 * full && half < 0.6 * full, "{half:.1} of {full:.1} Mbps");
+}
+
+#[test]
+fn a_more_distant_server_has_a_longer_round_trip() {
+    let mut terminals = vec![Terminal::new(Traffic::Bulk { flow: Flow::Upload, bytes: Some(14_480) }); 2];
+    terminals[1].extra_rtt_us = 100_000;
+    let mut scenario = Scenario::wired(path(100_000_000, 1000, 20_000), terminals, 5_000);
+    scenario.warm_up_ms = 1;
+    let results = run(&scenario, &mut NoSteer).expect("a run");
+    let least = |n: usize| results.terminals[n].rtt.min_ms.expect("samples");
+    assert!((least(1) - least(0) - 100.0).abs() < 2.0, "{} and {}", least(0), least(1));
+}
+
+#[test]
+fn fixed_bounds_hold_the_queue_down() {
+    let scenario = wifi(vec![Terminal::uploading(); 4], 10_000);
+    let free = run(&scenario, &mut NoSteer).expect("a run");
+    let bound = Bounds { lower: None, upper: Some(40) };
+    let held = run(&scenario, &mut Fixed(vec![bound; 4])).expect("a run");
+    assert!(held.terminals.iter().all(|terminal| terminal.cwnd_mean <= 40.0));
+    let (free_ms, held_ms) = (free.rtt_mean_ms().expect("samples"), held.rtt_mean_ms().expect("samples"));
+    assert!(held_ms < 0.5 * free_ms, "{held_ms:.0} of {free_ms:.0} ms");
+    assert!(held.jain() > 0.95, "{}", held.jain());
+    assert!(held.total_mbps() > 0.9 * free.total_mbps());
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Watch(Vec<(Time, Vec<Option<Observation>>)>);
+
+impl Steer for Watch {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
+        self.0.push((now, terminals.to_vec()));
+    }
+}
+
+#[test]
+fn a_policy_sees_uploads_twice_a_second() {
+    let mut watch = Watch::default();
+    let mut terminals = vec![Terminal::uploading(), Terminal::downloading(), Terminal::uploading()];
+    terminals[2].start_ms = 3_000;
+    let results = run(&wifi(terminals, 10_000), &mut watch).expect("a run");
+    assert_eq!(watch.0.len(), 20);
+    assert!(watch.0.windows(2).all(|pair| (pair[1].0 - pair[0].0).as_millis() == 500));
+    let (_, last) = watch.0.last().expect("twenty");
+    let first = last[0].expect("an upload");
+    assert!(first.acked_bytes > 0 && first.acked_bytes <= results.terminals[0].received_bytes);
+    assert!(first.min_rtt_us >= 20_000 && first.srtt_us >= first.min_rtt_us);
+    assert!(last[1].is_none(), "a download is not the terminal's to steer");
+    assert!(watch.0[3].1[2].is_none() && last[2].is_some());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut scenario = wifi(vec![Terminal::uploading(); 2], 1_000);
+    scenario.terminals.pop();
+    assert!(matches!(
+        run(&scenario, &mut NoSteer),
+        Err(ScenarioError::Stations { stations: 2, terminals: 1 })
+    ));
+    let mut scenario = wifi(vec![Terminal::uploading()], 1_000);
+    scenario.warm_up_ms = 1_000;
+    assert!(matches!(run(&scenario, &mut NoSteer), Err(ScenarioError::Range { field: "warm_up_ms", .. })));
+}
+
+#[test]
+fn a_thousand_terminals_run() {
+    let phys = vec![Phy::ac(80, 1, 9); 1000];
+    let scenario = Scenario::wireless(
+        &phys,
+        path(1_000_000_000, 1000, 20_000),
+        vec![Terminal::uploading(); 1000],
+        2_000,
+    );
+    let results = run(&scenario, &mut NoSteer).expect("a run");
+    assert_eq!(results.terminals.len(), 1000);
+    assert!(results.goodputs_total().iter().sum::<f64>() > 10.0);
+}
