@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# The page in real Chromium, against the server with a made-up stream of known values.
+# The page in real Chromium, against the server with a made-up stream of known values:
+#   page-test.sh                    checks what it shows and does
+#   page-test.sh --load [MINUTES]   frames and memory with 200 flows at 1000 samples/s (2 minutes)
+#   page-test.sh --hour             the same for an hour
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v chromium >/dev/null || { echo "page in Chromium: skipped: chromium is not installed"; exit 0; }
-[ -e crates/yuzuri-web/tests/page/node_modules/.package-lock.json ] ||
-    npm --prefix crates/yuzuri-web/tests/page ci --no-audit --no-fund --loglevel=error
-profile=debug
-if [ "${1:-}" = --load ]; then profile=release; fi
-flags=()
-[ $profile = debug ] || flags=(--release)
+page=crates/yuzuri-web/tests/page
+profile=debug flags=() script=run.mjs
+case "${1:-}" in
+--load) profile=release flags=(--release) script=load.mjs; export MINUTES=${2:-${MINUTES:-2}}; set -- ;;
+--hour) profile=release flags=(--release) script=load.mjs; export MINUTES=60; set -- ;;
+esac
+. scripts/path.sh
+CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromium is installed (scripts/chromium.sh)"; exit 0; }
+export CHROMIUM
+[ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
 cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
-FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec node crates/yuzuri-web/tests/page/run.mjs "$@"
+FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec node $page/$script "$@"

@@ -21,6 +21,11 @@ impl Token {
         Ok(Token(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
+    /// One that is known.
+    pub(crate) fn of(secret: &str) -> Token {
+        Token(secret.to_owned())
+    }
+
     /// The secret: 32 hexadecimal digits.
     pub fn secret(&self) -> &str {
         &self.0

@@ -24,12 +24,15 @@ mod assets;
 mod client;
 mod encode;
 mod feed;
+mod fuzz;
 mod guard;
 mod hub;
 mod page;
 mod serve;
 mod stall;
 
+#[doc(hidden)]
+pub use fuzz::Fuzzed;
 pub use guard::Token;
 pub use page::Page;
 pub use serve::{Options, ServeError, Server, serve};

@@ -173,6 +173,17 @@ pub fn serve(options: Options, page: Page) -> Result<Server, ServeError> {
     Ok(Server { addr: bound, token, stop, thread: Some(thread) })
 }
 
+/// HTTP with its limits.
+pub(crate) fn http1() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_headers(64)
+        .max_buf_size(16 * 1024);
+    builder
+}
+
 async fn run(listener: TcpListener, app: App, stopped: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let router = api::router(app.clone());
@@ -197,12 +208,8 @@ async fn run(listener: TcpListener, app: App, stopped: watch::Receiver<bool>) {
         let mut stop = stopped.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_PATIENCE)
-                .max_headers(64)
-                .max_buf_size(16 * 1024)
-                .serve_connection(Stall::new(TokioIo::new(stream), WRITE_PATIENCE), service);
+            let connection =
+                http1().serve_connection(Stall::new(TokioIo::new(stream), WRITE_PATIENCE), service);
             tokio::pin!(connection);
             tokio::select! {
                 _ = connection.as_mut() => return,

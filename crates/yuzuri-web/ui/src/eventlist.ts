@@ -1,4 +1,5 @@
 // The list of events, newest first.
+import { put } from "./dom";
 import { count } from "./format";
 import { drawGlyph, glyphOf, STATE_LETTERS } from "./marks";
 import { color } from "./theme";
@@ -27,24 +28,30 @@ export class EventList {
   /** Rows are kept and filled anew: making them new at each turn would keep the garbage collector busy. */
   private readonly rows: HTMLTableRowElement[] = [];
 
-  constructor(
-    root: HTMLElement,
-    private readonly skippedNote: HTMLElement,
-    private readonly go: (event: EventData) => void,
-  ) {
+  /** What choosing an event does. */
+  onChoice: (event: EventData) => void = () => undefined;
+
+  constructor(root: HTMLElement, private readonly skippedNote: HTMLElement) {
+    this.table.setAttribute("aria-label", "Events");
     const head = document.createElement("tr");
-    for (const [name, kind] of [["Time", ""], ["Flow", "wide"], ["What", ""], ["Reason", ""], ["Place in the kernel", "wide"], ["cwnd", "right"], ["", ""]] as const) {
+    for (const [name, kind] of [["Time", ""], ["Flow", "wide"], ["What", ""], ["Reason", ""], ["Place in the kernel", "wide"], ["cwnd", "right"]] as const) {
       const th = document.createElement("th");
       th.textContent = name;
+      th.scope = "col";
       th.className = kind;
       head.append(th);
     }
-    head.lastElementChild?.remove();
     const thead = document.createElement("thead");
     thead.append(head);
     this.table.append(thead, this.body);
     this.note.className = "note";
     root.append(this.table, this.note);
+    // One listener for all rows: of these there are up to MOST_SHOWN.
+    this.body.addEventListener("click", ({ target }) => {
+      const number = target instanceof Element ? Number(target.closest("tr")?.dataset["number"]) : NaN;
+      const event = this.shown.find((shown) => shown[E.NUMBER] === number);
+      if (event !== undefined) this.onChoice(event);
+    });
   }
 
   clear(): void {
@@ -69,10 +76,6 @@ export class EventList {
     this.changed = true;
   }
 
-  private find(number: number): EventData | undefined {
-    return this.shown.find((event) => event[E.NUMBER] === number);
-  }
-
   /** Shows those of some flows (each oldest first), or of all as far as they came. */
   update(only: EventData[][] | undefined, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     if (!this.changed) return;
@@ -90,8 +93,8 @@ export class EventList {
     this.rows.forEach((row, n) => (row.hidden = n >= shown));
     this.table.hidden = shown === 0;
     this.note.hidden = shown > 0;
-    this.note.textContent = only === undefined ? "Nothing has happened yet." : "Nothing has happened to these flows yet.";
-    this.skippedNote.textContent = only === undefined && this.skipped > 0 ? `${count(this.skipped)} of other flows not listed` : "";
+    put(this.note, only === undefined ? "Nothing has happened yet." : "Nothing has happened to these flows yet.");
+    put(this.skippedNote, only === undefined && this.skipped > 0 ? `${count(this.skipped)} of other flows not listed` : "");
   }
 
   private row(n: number): HTMLTableRowElement {
@@ -109,11 +112,6 @@ export class EventList {
     canvas.style.width = canvas.style.height = "17px";
     row.cells[2].append(canvas, document.createElement("span"));
     row.cells[4].append(document.createElement("code"));
-    row.addEventListener("click", () => {
-      const number = Number.parseInt(row.dataset["number"] ?? "", 10);
-      const event = this.find(number);
-      if (event !== undefined) this.go(event);
-    });
     this.rows[n] = row;
     this.body.append(row);
     return row;
@@ -122,13 +120,13 @@ export class EventList {
   private fill(row: HTMLTableRowElement, event: EventData, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     const { what, why } = describe(event, session);
     row.dataset["number"] = String(event[E.NUMBER]);
-    row.cells[0].textContent = time(event[E.TIME]);
-    row.cells[1].textContent = name(event[E.FLOW]);
-    row.cells[3].textContent = why;
-    row.cells[5].textContent = String(event[E.CWND]);
+    put(row.cells[0], time(event[E.TIME]));
+    put(row.cells[1], name(event[E.FLOW]));
+    put(row.cells[3], why);
+    put(row.cells[5], String(event[E.CWND]));
     const canvas = row.cells[2].firstElementChild as HTMLCanvasElement;
-    (row.cells[2].lastElementChild as HTMLElement).textContent = what;
-    (row.cells[4].firstElementChild as HTMLElement).textContent = event[E.PLACE];
+    put(row.cells[2].lastElementChild, what);
+    put(row.cells[4].firstElementChild, event[E.PLACE]);
     const c = canvas.getContext("2d");
     if (c === null) return;
     const ratio = window.devicePixelRatio || 1;
@@ -136,7 +134,7 @@ export class EventList {
     c.clearRect(0, 0, 17, 17);
     const glyph = glyphOf(event);
     if (glyph !== undefined) {
-      drawGlyph(c, glyph, 8.5, 8.5, 5.6, color(glyph.color), color("--ink"));
+      drawGlyph(c, glyph, 8.5, 8.5, 6.3, color(glyph.color), color("--ink"));
     } else if (event[E.KIND] === Kind.STATE && event[E.STATE] > 0) {
       c.fillStyle = color(["", "--disorder", "--cwr", "--recovery", "--loss"][event[E.STATE]]);
       c.fillRect(1, 2, 15, 13);

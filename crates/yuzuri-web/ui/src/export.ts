@@ -1,6 +1,7 @@
 // Saving what is shown: a picture, or the data.
 import { B, Mark, STATES } from "./wire";
-import type { Drawn, Panel, View } from "./panel";
+import type { Drawn, View } from "./drawn";
+import type { Panel } from "./panel";
 import { color } from "./theme";
 import { smoothing } from "./thin";
 

@@ -44,7 +44,8 @@ export const history = (id: string, from: number, points: number): Promise<Histo
 const SILENCE_MS = 6000;
 
 /** Keeps a stream open, again and again with growing pauses. */
-export class Live {
+class Live {
+  private listener: Listener | undefined;
   private source: EventSource | undefined;
   private client: string | undefined;
   private flows: string[] = [];
@@ -52,22 +53,25 @@ export class Live {
   private heard = 0;
   private timer: number | undefined;
 
-  constructor(private readonly listener: Listener) {
+  /** Opens the stream; what it brings goes to the listener. */
+  start(listener: Listener): void {
+    this.listener = listener;
     window.setInterval(() => {
       if (this.source !== undefined && performance.now() - this.heard > SILENCE_MS) this.lost("nothing was heard for some seconds");
     }, 1000);
     window.addEventListener("online", () => this.now());
+    this.open();
   }
 
   /** Tries at once. */
-  now(): void {
+  private now(): void {
     if (this.source === undefined) this.open();
   }
 
-  open(): void {
+  private open(): void {
     window.clearTimeout(this.timer);
     this.source?.close();
-    this.listener.link({ state: "connecting" });
+    this.listener?.link({ state: "connecting" });
     this.heard = performance.now();
     this.client = undefined;
     const source = new EventSource(`/api/live?flows=${this.flows.join(",")}`);
@@ -81,14 +85,14 @@ export class Live {
     on<{ client: string; epoch: number }>("hello", ({ client, epoch }) => {
       this.client = client;
       this.failures = 0;
-      this.listener.link({ state: "open" });
-      this.listener.hello(epoch);
+      this.listener?.link({ state: "open" });
+      this.listener?.hello(epoch);
     });
-    on<RowsMessage>("rows", (message) => this.listener.rows(message));
-    on<ChartMessage>("chart", (message) => this.listener.chart(message));
-    on<EventsMessage>("events", (message) => this.listener.events(message));
-    on<Status>("status", (message) => this.listener.status(message));
-    on("gap", () => this.listener.gap());
+    on<RowsMessage>("rows", (message) => this.listener?.rows(message));
+    on<ChartMessage>("chart", (message) => this.listener?.chart(message));
+    on<EventsMessage>("events", (message) => this.listener?.events(message));
+    on<Status>("status", (message) => this.listener?.status(message));
+    on("gap", () => this.listener?.gap());
     source.onerror = () => this.lost("the server does not answer");
   }
 
@@ -97,7 +101,7 @@ export class Live {
     this.source = undefined;
     this.failures += 1;
     const pause = Math.min(500 * 2 ** (this.failures - 1), 8000);
-    this.listener.link({ state: "lost", why, again: Date.now() + pause });
+    this.listener?.link({ state: "lost", why, again: Date.now() + pause });
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.open(), pause);
     if (this.failures > 1) void this.askWhy();
@@ -109,7 +113,7 @@ export class Live {
       await session();
     } catch (error) {
       if (error instanceof Refusal && this.source === undefined) {
-        this.listener.link({ state: "lost", why: error.message, again: Date.now() });
+        this.listener?.link({ state: "lost", why: error.message, again: Date.now() });
       }
     }
   }
@@ -124,3 +128,5 @@ export class Live {
     });
   }
 }
+
+export const live = new Live();

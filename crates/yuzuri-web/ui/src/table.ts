@@ -1,85 +1,15 @@
 // The list of flows. Rows are kept and changed in place; a row's picture is drawn only while it can be seen.
+import { put } from "./dom";
+import { closedAt, flowMore, flowName, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
-import { color } from "./theme";
-import { R, STATES, type RowData, type RowsMessage, type Who } from "./wire";
 import { STATE_LETTERS } from "./marks";
-
-/** A flow as the list knows it. */
-export interface Flow {
-  who: Who;
-  row: RowData;
-  /** What the text filter looks in. */
-  text: string;
-  rates: number[];
-  windows: number[];
-  sparkAt: number;
-}
+import { spark } from "./spark";
+import { R, STATES } from "./wire";
 
 export type SortKey = "name" | "rate" | "cwnd" | "srtt" | "resent" | "state";
 const KEYS: readonly SortKey[] = ["rate", "cwnd", "srtt", "resent", "state", "name"];
-const SPARK_POINTS = 60;
-const SPARK_US = 500_000;
 /** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
 const MOST_ROWS = 400;
-
-const number = (flow: Flow, place: number): number => Number(flow.row[place] ?? 0);
-export const flowRate = (flow: Flow): number => number(flow, R.SENT) + number(flow, R.RECEIVED);
-/** Whether a flow mostly receives. */
-export const receives = (flow: Flow): boolean => number(flow, R.BYTES_RECEIVED) > number(flow, R.ACKED);
-export const closedAt = (flow: Flow): number | null => (flow.row[R.CLOSED] ?? null) as number | null;
-
-/** A flow's name in short: the other end, and who talks to it. */
-export const flowName = (flow: Flow): string => flow.who.remote;
-export function flowMore(flow: Flow): string {
-  const { process, pid, local, netns_name, control } = flow.who;
-  const owner = process === null ? "" : `${process}/${pid ?? "?"}`;
-  return [owner, netns_name === null ? "" : `netns ${netns_name}`, control, `from ${local}`].filter((part) => part !== "").join(" · ");
-}
-
-/** All flows, as the server tells of them. */
-export class Flows {
-  readonly all = new Map<string, Flow>();
-
-  take(message: RowsMessage): void {
-    if (message.all) {
-      const present = new Set(message.rows.map((row) => row[0]));
-      for (const id of this.all.keys()) if (!present.has(id)) this.all.delete(id);
-    }
-    const new_ = new Map(message.flows.map((who) => [who.id, who]));
-    for (const row of message.rows) {
-      const known = this.all.get(row[0]);
-      const who = new_.get(row[0]) ?? known?.who;
-      if (who === undefined) continue;
-      if (known === undefined) {
-        this.all.set(row[0], { who, row, text: "", rates: [], windows: [], sparkAt: 0 });
-      } else {
-        known.row = row;
-      }
-    }
-    for (const [id, who] of new_) {
-      const flow = this.all.get(id);
-      if (flow === undefined) continue;
-      flow.who = who;
-      flow.text = [who.local, who.remote, who.process, who.pid, who.netns_name, who.netns, who.control, who.id].join(" ").toLowerCase();
-    }
-    for (const [id, [rates, windows]] of Object.entries(message.sparks)) {
-      const flow = this.all.get(id);
-      if (flow === undefined) continue;
-      flow.rates = rates;
-      flow.windows = windows;
-      flow.sparkAt = message.now;
-    }
-    for (const id of message.gone) this.all.delete(id);
-    for (const flow of this.all.values()) {
-      if (message.now - flow.sparkAt < SPARK_US || closedAt(flow) !== null) continue;
-      flow.sparkAt = message.now;
-      flow.rates.push(flowRate(flow));
-      flow.windows.push(number(flow, R.CWND));
-      if (flow.rates.length > SPARK_POINTS) flow.rates.shift();
-      if (flow.windows.length > SPARK_POINTS) flow.windows.shift();
-    }
-  }
-}
 
 interface Line {
   tr: HTMLTableRowElement;
@@ -94,11 +24,6 @@ interface Line {
   drawn: number;
 }
 
-export interface ListEvents {
-  focus(id: string): void;
-  choose(id: string, chosen: boolean): void;
-}
-
 export class List {
   private readonly body = document.createElement("tbody");
   private readonly note = document.createElement("div");
@@ -111,7 +36,11 @@ export class List {
   private sortedAt = 0;
   private pointer = false;
 
-  constructor(root: HTMLElement, private readonly flows: Flows, private readonly events: ListEvents) {
+  /** What the reader does with a line: looks at its flow, or chooses it. */
+  onFocus: (id: string) => void = () => undefined;
+  onChoice: (id: string, chosen: boolean) => void = () => undefined;
+
+  constructor(root: HTMLElement, private readonly flows: Flows) {
     const table = document.createElement("table");
     table.setAttribute("role", "grid");
     table.setAttribute("aria-label", "Flows");
@@ -157,6 +86,7 @@ export class List {
     this.note.className = "note";
     this.note.hidden = true;
     root.append(table, this.note);
+    this.listen();
     root.addEventListener("pointerenter", () => (this.pointer = true));
     root.addEventListener("pointerleave", () => (this.pointer = false));
     this.watcher = new IntersectionObserver((entries) => {
@@ -165,6 +95,8 @@ export class List {
         if (line === undefined) continue;
         line.seen = entry.isIntersecting;
         line.drawn = 0;
+        const flow = this.flows.all.get(line.tr.dataset["id"] ?? "");
+        if (line.seen && flow !== undefined) spark(line.canvas, flow);
       }
     });
     this.headings();
@@ -200,6 +132,23 @@ export class List {
     for (const line of this.lines.values()) line.drawn = 0;
   }
 
+  /** One listener of a kind for all rows. */
+  private listen(): void {
+    const idOf = (target: EventTarget | null): string | undefined => (target instanceof Element ? target.closest("tr")?.dataset["id"] : undefined);
+    this.body.addEventListener("change", ({ target }) => {
+      const id = idOf(target);
+      if (id !== undefined && target instanceof HTMLInputElement) this.onChoice(id, target.checked);
+    });
+    this.body.addEventListener("click", ({ target }) => {
+      const id = idOf(target);
+      if (id !== undefined && !(target instanceof HTMLInputElement)) this.onFocus(id);
+    });
+    this.body.addEventListener("keydown", ({ key, target }) => {
+      const id = idOf(target);
+      if (id !== undefined && key === "Enter" && target instanceof HTMLTableRowElement) this.onFocus(id);
+    });
+  }
+
   private headings(): void {
     for (const [key, cell] of this.heads) {
       cell.setAttribute("aria-sort", key !== this.sort.key ? "none" : this.sort.up ? "ascending" : "descending");
@@ -231,7 +180,7 @@ export class List {
     this.order = found.slice(0, MOST_ROWS).map(([, flow]) => flow.who.id);
     const more = found.length - this.order.length;
     this.note.hidden = more <= 0;
-    this.note.textContent = `${more} more: narrow the list with the filter above.`;
+    put(this.note, `${more} more: narrow the list with the filter above.`);
   }
 
   /** Brings the list up to date; how many flows are listed. */
@@ -250,6 +199,7 @@ export class List {
       line.tr.remove();
       this.lines.delete(id);
     }
+    const active = document.activeElement;
     let place: Element | null = this.body.firstElementChild;
     for (const id of this.order) {
       const flow = this.flows.all.get(id);
@@ -263,6 +213,8 @@ export class List {
       else this.body.insertBefore(line.tr, place);
       this.tell(line, flow, focus === id, chosen.has(id), now);
     }
+    // A line that is put elsewhere loses the keyboard's focus.
+    if (active instanceof HTMLElement && active !== document.activeElement && this.body.contains(active)) active.focus({ preventScroll: true });
     return this.order.length;
   }
 
@@ -278,8 +230,6 @@ export class List {
     };
     const box = document.createElement("input");
     box.type = "checkbox";
-    box.addEventListener("change", () => this.events.choose(id, box.checked));
-    box.addEventListener("click", (event) => event.stopPropagation());
     cell("pick").append(box);
     const name = document.createElement("span");
     const more = document.createElement("span");
@@ -292,10 +242,6 @@ export class List {
     const cells = { rate: cell("rate-cell"), cwnd: cell("cwnd-cell"), srtt: cell("srtt-cell"), resent: cell("resent-cell") };
     const state = document.createElement("span");
     cell("").append(state);
-    tr.addEventListener("click", () => this.events.focus(id));
-    tr.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.target === tr) this.events.focus(id);
-    });
     const line: Line = { tr, box, name, more, canvas, cells, state, seen: false, told: "", drawn: 0 };
     this.watcher.observe(tr);
     return line;
@@ -312,9 +258,6 @@ export class List {
     if (told !== line.told) {
       line.told = told;
       const { cells } = line;
-      const put = (element: HTMLElement, text: string): void => {
-        if (element.textContent !== text) element.textContent = text;
-      };
       put(line.name, texts[0]);
       put(line.more, texts[1]);
       line.name.title = `${flow.who.local} > ${flow.who.remote}`;
@@ -338,47 +281,11 @@ export class List {
     }
   }
 
+  /** Brings a flow's line into sight; the keyboard's focus goes along where it is on a line. */
   scrollTo(id: string): void {
-    this.lines.get(id)?.tr.scrollIntoView({ block: "nearest" });
+    const tr = this.lines.get(id)?.tr;
+    tr?.scrollIntoView({ block: "nearest" });
+    const active = document.activeElement;
+    if (active instanceof HTMLTableRowElement && this.body.contains(active)) tr?.focus({ preventScroll: true });
   }
-}
-
-function spark(canvas: HTMLCanvasElement, flow: Flow): void {
-  const ratio = window.devicePixelRatio || 1;
-  const [w, h] = [canvas.clientWidth, canvas.clientHeight];
-  if (w === 0) return;
-  if (canvas.width !== Math.round(w * ratio)) {
-    canvas.width = Math.round(w * ratio);
-    canvas.height = Math.round(h * ratio);
-  }
-  const c = canvas.getContext("2d");
-  if (c === null) return;
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, w, h);
-  const line = (values: number[], stroke: string, fill: boolean): void => {
-    if (values.length < 2) return;
-    const most = Math.max(...values, 1);
-    c.beginPath();
-    const left = w - ((values.length - 1) / (SPARK_POINTS - 1)) * w;
-    values.forEach((value, n) => {
-      const x = left + (n / (SPARK_POINTS - 1)) * w;
-      const y = h - 2 - (value / most) * (h - 4);
-      if (n === 0) c.moveTo(x, y);
-      else c.lineTo(x, y);
-    });
-    c.strokeStyle = stroke;
-    c.lineWidth = 1.25;
-    c.lineJoin = "round";
-    c.stroke();
-    if (!fill) return;
-    c.lineTo(w, h);
-    c.lineTo(left, h);
-    c.closePath();
-    c.globalAlpha = 0.16;
-    c.fillStyle = stroke;
-    c.fill();
-    c.globalAlpha = 1;
-  };
-  line(flow.rates, color("--rate"), true);
-  line(flow.windows, color("--cwnd"), false);
 }

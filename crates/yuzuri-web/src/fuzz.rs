@@ -1,0 +1,186 @@
+//! For the fuzzer: a connection's bytes without a socket, through the same HTTP and the same checks.
+
+use crate::api::{self, App};
+use crate::guard::{Guard, Token};
+use crate::page::Page;
+use crate::serve::http1;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::service::{Service, service_fn};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Turns without a request under way after which the other end says that no more will come: by then what was answered
+/// is written.
+const QUIET_TURNS: u32 = 8;
+
+/// A page that answers whatever it is given.
+#[derive(Debug)]
+pub struct Fuzzed {
+    runtime: tokio::runtime::Runtime,
+    router: axum::Router,
+    patience: Duration,
+}
+
+impl Fuzzed {
+    /// Serves a page as at a loopback address, or, where a token is given, as at any other. `patience` is for requests
+    /// that are not whole.
+    ///
+    /// # Errors
+    /// Where the runtime cannot be built.
+    pub fn new(page: Page, secret: Option<&str>, patience: Duration) -> io::Result<Fuzzed> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let ip = if secret.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
+        let guard = Guard { bound: (ip, 80).into(), token: secret.map(Token::of) };
+        let app = App { shared: page.shared, guard: Arc::new(guard), came: Arc::new(Notify::new()) };
+        Ok(Fuzzed { runtime, router: api::router(app), patience })
+    }
+
+    /// What is answered to these bytes.
+    pub fn answer(&self, bytes: &[u8]) -> Vec<u8> {
+        let answer = Arc::new(Mutex::new(Vec::new()));
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let wire = Wire {
+            input: bytes.to_vec(),
+            at: 0,
+            output: answer.clone(),
+            under_way: under_way.clone(),
+            quiet_turns: 0,
+        };
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |request| {
+            under_way.fetch_add(1, Ordering::SeqCst);
+            let (answered, under_way) = (router.call(request), under_way.clone());
+            async move {
+                let answered = answered.await;
+                under_way.fetch_sub(1, Ordering::SeqCst);
+                answered
+            }
+        });
+        self.runtime.block_on(async {
+            // An error is how HTTP ends with who does not speak it.
+            let served = http1().serve_connection(wire, service);
+            let _ = tokio::time::timeout(self.patience, served).await;
+        });
+        std::mem::take(&mut *answer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Both directions of a connection in memory.
+struct Wire {
+    input: Vec<u8>,
+    at: usize,
+    output: Arc<Mutex<Vec<u8>>>,
+    /// Requests that wait for their answer: HTTP gives up on them when the other end goes.
+    under_way: Arc<AtomicUsize>,
+    quiet_turns: u32,
+}
+
+impl Read for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.at == self.input.len() && self.quiet_turns < QUIET_TURNS {
+            if self.under_way.load(Ordering::SeqCst) == 0 {
+                self.quiet_turns += 1;
+            }
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let left = &self.input[self.at..];
+        let count = left.len().min(buf.remaining());
+        buf.put_slice(&left[..count]);
+        self.at += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Wire {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_trace::{Density, Flow, FlowId, Item, Session, Source};
+    use yuzuri_view::{Book, Limits, NoControl};
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    fn fuzzed(secret: Option<&str>) -> Fuzzed {
+        let session = Session {
+            yuzuri: String::new(),
+            host: String::new(),
+            kernel: String::new(),
+            machine: String::new(),
+            source: Source::Events,
+            density: Density::default(),
+            filter: String::new(),
+            hooks: vec![],
+            started_unix_ns: 0,
+            started_mono_ns: 0,
+        };
+        let mut book = Book::new(Arc::new(session), Limits::default());
+        book.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), ..Flow::default() })));
+        Fuzzed::new(
+            Page::new(Arc::new(Mutex::new(book)), Arc::new(NoControl)),
+            secret,
+            Duration::from_secs(20),
+        )
+        .unwrap()
+    }
+
+    fn status(answer: &[u8]) -> u16 {
+        let line = answer.strip_prefix(b"HTTP/1.1 ").unwrap_or_else(|| panic!("{}", answer.escape_ascii()));
+        std::str::from_utf8(&line[..3]).unwrap().parse().unwrap()
+    }
+
+    /// What the fuzzer begins from reaches every request, and is let in only with the token.
+    #[test]
+    fn the_seeds_are_requests() {
+        let (open, guarded) = (fuzzed(None), fuzzed(Some(SECRET)));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/http");
+        let mut seeds = 0;
+        for seed in std::fs::read_dir(folder).unwrap().flatten() {
+            let (name, bytes) = (seed.file_name(), std::fs::read(seed.path()).unwrap());
+            let expected = match name.to_str().unwrap() {
+                // Nothing can be changed here, and nobody looks on.
+                "filter" | "density" | "replay" | "chunked" => 409,
+                "choose" => 404,
+                "options" => 403,
+                _ => 200,
+            };
+            assert_eq!(status(&open.answer(&bytes)), expected, "{name:?}");
+            let knows = ["token", "cookie", "bearer"].map(Some).contains(&name.to_str());
+            let expected = match expected {
+                _ if knows => 200,
+                403 => 403,
+                _ => 401,
+            };
+            assert_eq!(status(&guarded.answer(&bytes)), expected, "{name:?}");
+            seeds += 1;
+        }
+        assert!(seeds >= 16);
+        assert!(open.answer(b"\x16\x03\x01 no HTTP").starts_with(b"HTTP/1.1 400"));
+        assert!(open.answer(b"").is_empty());
+    }
+}

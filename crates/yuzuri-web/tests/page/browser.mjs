@@ -1,0 +1,58 @@
+// Real Chromium, the made-up feed, and what every look at the page needs.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const ARGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
+
+export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGS });
+
+const feeds = [];
+/** Starts a made-up feed (FEED=path of its binary); its process and address. */
+export async function feed(...flags) {
+  const target = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../../target", import.meta.url));
+  const binary = process.env.FEED ?? [`${target}/release/examples/feed`, `${target}/debug/examples/feed`].find(existsSync);
+  if (!binary) throw new Error("no feed: run `cargo build --release -p yuzuri-web --example feed`, or give a URL");
+  const child = spawn(binary, flags, { stdio: ["ignore", "pipe", "inherit"] });
+  feeds.push(child);
+  const url = await new Promise((resolve, reject) => {
+    child.stdout.once("data", (data) => resolve(String(data).trim()));
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`the feed ended with ${code}`)));
+  });
+  return { child, url };
+}
+export function endFeeds() {
+  for (const child of feeds) child.kill();
+}
+
+/** What pages complained of: errors and warnings on the console, exceptions. */
+export const problems = [];
+export async function open(browser, url, options = {}, prepare = undefined) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: "dark", acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  if (prepare) await page.addInitScript(prepare);
+  page.on("console", (m) => {
+    // The lost connection of the test of it is told by the browser too.
+    if (["error", "warning"].includes(m.type()) && !page.expected?.test(m.text())) problems.push(`${m.type()}: ${m.text()}`);
+  });
+  page.on("pageerror", (e) => problems.push(`exception: ${e.stack}`));
+  await page.goto(url);
+  return page;
+}
+
+export const ready = (page) => page.waitForFunction(() => document.querySelectorAll("tr.flow").length > 0 && document.querySelector(".lanes canvas") !== null);
+/** Waits until `hold` of the page gives something true. */
+export const until = (page, hold, arg) => page.waitForFunction(hold, arg, { timeout: 20_000, polling: 50 });
+export const text = (page, selector) => page.locator(selector).first().textContent();
+
+/** What lives in the page once all garbage is collected: bytes of the heap, nodes (also those in no document), listeners. */
+export async function living(page) {
+  page.cdp ??= await page.context().newCDPSession(page);
+  // What a first collection finalises is gone after the second.
+  for (let n = 0; n < 2; n += 1) await page.cdp.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await page.cdp.send("Runtime.getHeapUsage");
+  const { nodes, jsEventListeners } = await page.cdp.send("Memory.getDOMCounters");
+  return { heapBytes: usedSize, nodes, listeners: jsEventListeners };
+}

@@ -1,0 +1,115 @@
+// Whether the page stays smooth and small: 200 flows at 1000 samples/s, one of them in the chart.
+//
+//   node load.mjs [URL]           without a URL it starts the made-up feed itself (FEED=path of its binary)
+//
+// MINUTES=n is how long it looks (default 2), SPEED=x lets the made-up time run faster. It fails if the heap, the nodes or
+// the listeners grow; it prints the frames, which depend on the machine.
+import { endFeeds, feed, launch, living, open, problems, ready, text } from "./browser.mjs";
+
+const given = process.argv.slice(2).find((arg) => arg.startsWith("http"));
+const minutes = Number(process.env.MINUTES ?? 2);
+if (!(minutes > 0)) throw new Error(`MINUTES=${process.env.MINUTES}: not a number of minutes`);
+/** A look of a quarter of an hour or more judges what comes after five minutes, when the lists are full; a shorter one, after a third, sees them fill. */
+const long = minutes >= 15;
+const settledMs = Math.min(5, minutes / 3) * 60_000;
+const pauseMs = long ? 60_000 : 10_000;
+/**
+ * What each may grow by between then and the end, taken from the median of all slopes (Theil and Sen): one late collection
+ * or one busy moment does not decide. The page keeps at most 5000 events of a charted flow and 2500 of all; that the former
+ * come only within the hour is in the bound of the heap. It lists 150 of them, at 16 nodes each.
+ */
+const BOUNDS = long ? { heapBytes: 2_000_000, nodes: 100, listeners: 10 } : { heapBytes: 4_000_000, nodes: 150 * 16 + 100, listeners: 20 };
+
+/** Runs in the page before its own script: counts what the stream brings and how long frames take, in memory of fixed size. */
+function watch() {
+  const counts = { rows: 0, chart: 0, events: 0, status: 0, gap: 0, bytes: 0, samples: 0 };
+  const Stream = window.EventSource;
+  window.EventSource = class extends Stream {
+    constructor(...args) {
+      super(...args);
+      for (const name of ["rows", "chart", "events", "status", "gap"]) {
+        this.addEventListener(name, ({ data }) => {
+          counts[name] += 1;
+          counts.bytes += data.length;
+          // Buckets of 19 numbers; the third says how many samples are in it.
+          if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 19) counts.samples += list[n];
+        });
+      }
+    }
+  };
+  const gaps = new Float64Array(64 * 240);
+  let [filled, last] = [0, 0];
+  const frame = (at) => {
+    if (last > 0 && filled < gaps.length) gaps[filled++] = at - last;
+    last = at;
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+  window.watched = () => {
+    const sorted = gaps.slice(0, filled).sort();
+    const at = (part) => sorted[Math.min(Math.floor(filled * part), filled - 1)] ?? 0;
+    const told = { ...counts, frames: filled, seconds: sorted.reduce((sum, gap) => sum + gap, 0) / 1000, median: at(0.5), p95: at(0.95), p99: at(0.99) };
+    filled = 0;
+    for (const name of Object.keys(counts)) counts[name] = 0;
+    return told;
+  };
+}
+
+function slope(points) {
+  const slopes = points.flatMap(([x, y], n) => points.slice(n + 1).map(([u, v]) => (v - y) / (u - x))).sort((a, b) => a - b);
+  const middle = slopes.length >> 1;
+  return slopes.length % 2 === 1 ? slopes[middle] : (slopes[middle - 1] + slopes[middle]) / 2;
+}
+
+async function measure(browser, url) {
+  const page = await open(browser, url, {}, watch);
+  await ready(page);
+  const cdp = await page.context().newCDPSession(page);
+  // Time that the main thread computed, not time that passed: the figure of a busy machine means something too.
+  await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
+  const busy = async () => (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  const start = performance.now();
+  const looks = [];
+  let busyBefore = await busy();
+  await page.evaluate(() => window.watched());
+  for (let n = 1; performance.now() - start < minutes * 60_000 - pauseMs / 2; n += 1) {
+    await page.waitForTimeout(Math.max(n * pauseMs - (performance.now() - start), 0));
+    const seen = await page.evaluate(() => window.watched());
+    const busySeconds = (await busy()) - busyBefore;
+    const ms = performance.now() - start;
+    const look = { ms, ...(await living(page)) };
+    looks.push(look);
+    busyBefore = await busy();
+    const per = (value) => (value / seen.seconds).toFixed(value / seen.seconds < 10 ? 1 : 0);
+    console.log(
+      `${(ms / 60_000).toFixed(1).padStart(5)} min: heap ${(look.heapBytes / 1e6).toFixed(2)} MB, ${look.nodes} nodes, ${look.listeners} listeners; ` +
+        `frames ${per(seen.frames)}/s, median ${seen.median.toFixed(1)}, p95 ${seen.p95.toFixed(1)}, p99 ${seen.p99.toFixed(1)} ms, ${((busySeconds * 1000) / Math.max(seen.frames, 1)).toFixed(1)} ms computed for each, main thread ${((busySeconds / seen.seconds) * 100).toFixed(0)} % of a core; ` +
+        `of the charted flow ${per(seen.samples)} samples/s, rows ${per(seen.rows)}/s, chart ${per(seen.chart)}/s, ${per(seen.bytes / 1000)} kB/s, ${seen.gap} gaps; ` +
+        `${await text(page, "#found")}; ${await text(page, "#account")}`,
+    );
+  }
+  await page.context().close();
+  const settled = looks.filter(({ ms }) => ms >= settledMs);
+  if (settled.length < 3) throw new Error(`${settled.length} looks after the first minutes are too few: look for longer`);
+  const [first, last] = [settled[0], settled[settled.length - 1]];
+  const grown = Object.entries(BOUNDS).filter(([name, most]) => {
+    const by = slope(settled.map((look) => [look.ms, look[name]])) * (last.ms - first.ms);
+    console.log(`${name}: ${first[name]} after ${(first.ms / 60_000).toFixed(1)} min, ${last[name]} after ${(last.ms / 60_000).toFixed(1)} min; grows by ${by.toFixed(0)} between, at most ${most} is allowed`);
+    return !(by <= most);
+  });
+  if (grown.length > 0) throw new Error(`what grows: ${grown.map(([name]) => name).join(", ")}`);
+  if (problems.length > 0) throw new Error(`the console is not clean: ${problems.join("; ")}`);
+}
+
+const browser = await launch();
+let failed = false;
+try {
+  await measure(browser, given ?? (await feed("--flows", "200", "--rate", "1000", "--speed", process.env.SPEED ?? "1")).url);
+} catch (error) {
+  failed = true;
+  console.log(`FAIL ${error.stack}`);
+} finally {
+  await browser.close();
+  endFeeds();
+}
+process.exit(failed ? 1 : 0);

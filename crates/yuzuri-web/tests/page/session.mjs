@@ -1,0 +1,40 @@
+// What all checks share: one browser, the folder for screenshots, and what they read in the page.
+import { mkdirSync } from "node:fs";
+import { launch, open as openIn } from "./browser.mjs";
+
+export const browser = await launch();
+export const open = (url, options) => openIn(browser, url, options);
+
+/** Folder for screenshots, if any are wanted. */
+export const shots = process.env.SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+/** Checks in order; `only` is "own" where a check starts feeds of its own and needs no address. */
+export const tests = [];
+export const test = (name, run, only) => tests.push({ name, run, only });
+
+/** A value of the line above the chart. */
+export const value = (page, key) => page.locator(`[data-value="${key}"]`).textContent();
+
+/** How many pixels of the chart's first canvas are near a colour. */
+export function near(page, name) {
+  return page.evaluate((property) => {
+    const probe = document.createElement("i");
+    probe.style.color = `var(${property})`;
+    document.body.append(probe);
+    const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+    probe.remove();
+    const canvas = document.querySelector(".lanes canvas");
+    const copy = document.createElement("canvas");
+    copy.width = canvas.width;
+    copy.height = canvas.height;
+    const c = copy.getContext("2d", { willReadFrequently: true });
+    c.drawImage(canvas, 0, 0);
+    const { data } = c.getImageData(0, 0, canvas.width, canvas.height);
+    let n = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      if (data[i + 3] > 200 && Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 24) n += 1;
+    }
+    return n;
+  }, name);
+}

@@ -1,0 +1,173 @@
+// What the page shows: lines, the list, values, files, on wide and narrow screens.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { inflateSync } from "node:zlib";
+import { ready, text, until } from "./browser.mjs";
+import { near, open, shots, test, value } from "./session.mjs";
+
+/** A PNG's size and how many different colours are in it (8 bit RGB or RGBA, not interlaced). */
+function png(file) {
+  assert.equal(file.readUInt32BE(0), 0x89504e47);
+  const [width, height, kind] = [file.readUInt32BE(16), file.readUInt32BE(20), file[25]];
+  const parts = [];
+  for (let at = 8; at < file.length; ) {
+    const length = file.readUInt32BE(at);
+    if (file.toString("latin1", at + 4, at + 8) === "IDAT") parts.push(file.subarray(at + 8, at + 8 + length));
+    at += 12 + length;
+  }
+  const raw = inflateSync(Buffer.concat(parts));
+  assert.equal(raw.length, height * (width * (kind === 6 ? 4 : 3) + 1));
+  return { width, height, bytes: file.length };
+}
+
+async function download(page, action) {
+  const [file] = await Promise.all([page.waitForEvent("download"), action()]);
+  return { name: file.suggestedFilename(), data: readFileSync(await file.path()) };
+}
+
+/** Relative luminance contrast (WCAG 2) of two custom properties. */
+const contrast = (page, a, b) =>
+  page.evaluate(([x, y]) => {
+    const luminance = (name) => {
+      const probe = document.createElement("i");
+      probe.style.color = `var(${name})`;
+      document.body.append(probe);
+      const rgb = getComputedStyle(probe).color.match(/\d+/g).slice(0, 3).map((v) => v / 255);
+      probe.remove();
+      const [r, g, bl] = rgb.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * r + 0.7152 * g + 0.0722 * bl;
+    };
+    const [l, m] = [luminance(x), luminance(y)].sort((p, q) => q - p);
+    return (l + 0.05) / (m + 0.05);
+  }, [a, b]);
+
+test("lines of both colours are drawn, in both themes with enough contrast", async (url) => {
+  for (const colorScheme of ["dark", "light"]) {
+    const page = await open(url, { colorScheme });
+    await ready(page);
+    await page.waitForTimeout(1500);
+    assert.ok((await near(page, "--cwnd")) > 150, "light blue");
+    assert.ok((await near(page, "--rate")) > 150, "pink");
+    for (const name of ["--cwnd", "--rate", "--rtt", "--ssthresh", "--disorder", "--cwr", "--recovery", "--loss"]) {
+      const by = await contrast(page, name, "--panel");
+      assert.ok(by >= 3, `${name} on ${colorScheme}: ${by.toFixed(2)}`);
+    }
+    for (const name of ["--text", "--muted", "--cwnd-text", "--rate-text"]) {
+      const by = await contrast(page, name, "--panel");
+      assert.ok(by >= 4.5, `${name} on ${colorScheme}: ${by.toFixed(2)}`);
+    }
+    if (shots) await page.screenshot({ path: `${shots}/desktop-${colorScheme}.png` });
+    await page.context().close();
+  }
+});
+
+test("the list is sorted and found in", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  // Values move on between two sortings; the ends do not change places.
+  const sorted = (order) =>
+    until(page, (sort) => {
+      const head = document.querySelector(`th[aria-sort="${sort}"]`);
+      const cells = [...document.querySelectorAll("tr.flow .cwnd-cell")].map(({ textContent }) => Number.parseFloat(textContent) * (textContent.includes("k") ? 1e3 : 1));
+      const [first, last] = [cells[0], cells[cells.length - 1]];
+      return head?.textContent === "cwnd" && cells.length > 2 && (sort === "descending" ? first > last : first < last);
+    }, order);
+  await page.getByRole("button", { name: "cwnd" }).click();
+  await sorted("descending");
+  await page.getByRole("button", { name: "cwnd" }).click();
+  await sorted("ascending");
+  const name = await page.locator("tr.flow .name").first().textContent();
+  await page.fill("#find", name);
+  await until(page, (n) => document.querySelectorAll("tr.flow").length >= 1 && [...document.querySelectorAll("tr.flow .name")].every((e) => e.textContent === n), name);
+  await page.fill("#find", "no such flow");
+  await until(page, () => document.querySelectorAll("tr.flow").length === 0);
+  assert.match(await text(page, "#found"), /^0 of \d+/);
+  await page.context().close();
+});
+
+test("the cursor reads what the server knows", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await page.waitForTimeout(1500);
+  await page.focus("#chart");
+  await page.keyboard.press(" ");
+  let checked = 0;
+  for (let n = 0; n < 8; n += 1) {
+    await page.keyboard.press("Shift+ArrowLeft");
+    await page.waitForTimeout(80);
+    const told = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
+    const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
+    const last = Number.parseInt(told.cwnd, 10);
+    const get = (path) => page.evaluate(async (p) => (await fetch(p)).json(), path);
+    const session = await get("/api/session");
+    const history = await get(`/api/flows/${id}/history?from=0&points=4096`);
+    const shown = await page.evaluate(() => document.querySelector('[data-value="time"]').textContent);
+    const near_ = [];
+    for (let i = 0; i < history.buckets.length; i += 19) {
+      const wall = new Date((session.started_unix_us + history.buckets[i]) / 1000);
+      const [h, m, s] = shown.split(":").map(Number);
+      const here = wall.getHours() * 3600 + wall.getMinutes() * 60 + wall.getSeconds() + wall.getMilliseconds() / 1000;
+      if (Math.abs(here - (h * 3600 + m * 60 + s)) < 0.6) near_.push([history.buckets[i + 3], history.buckets[i + 4]]);
+    }
+    if (near_.length === 0) continue;
+    const [low, high] = [Math.min(...near_.map((b) => b[0])), Math.max(...near_.map((b) => b[1]))];
+    assert.ok(last >= low && last <= high, `cwnd ${told.cwnd} at ${shown}, the server says ${low} to ${high}`);
+    assert.match(told.cwnd, / seg$/);
+    assert.match(told.srtt, /ms|s/);
+    assert.match(told.at, /cwnd .* throughput .* srtt/);
+    checked += 1;
+  }
+  assert.ok(checked >= 4, `${checked} places could be compared`);
+  await page.context().close();
+});
+
+test("PNG and CSV hold what is shown", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await page.waitForTimeout(1500);
+  const picture = await download(page, () => page.click("#png"));
+  assert.match(picture.name, /^yuzuri-.*\.png$/);
+  const { width, height, bytes } = png(picture.data);
+  assert.ok(width > 1200 && height > 800 && bytes > 20_000, `${width}x${height}, ${bytes} bytes`);
+  const file = await download(page, () => page.click("#csv"));
+  const lines = file.data.toString().trim().split("\n");
+  const head = lines[0].split(",");
+  assert.ok(lines.length > 100, `${lines.length} lines`);
+  const column = (name) => lines.slice(1).map((line) => line.split(",")[head.indexOf(name)]);
+  const times = column("since_start_us").map(Number);
+  assert.ok(times.every((t, n) => n === 0 || t >= times[n - 1]), "in order of time");
+  assert.ok(times[times.length - 1] - times[0] <= 30.1e6);
+  assert.ok(column("cwnd").every((c) => Number(c) >= 0) && column("throughput_bps").some((r) => Number(r) > 0));
+  const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
+  assert.ok(column("flow").every((f) => f === id));
+  await page.context().close();
+});
+
+test("on a phone nothing is wider than the screen", async (url) => {
+  const page = await open(url, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await ready(page);
+  await page.waitForTimeout(900);
+  for (const mode of ["one", "over", "small"]) {
+    await page.click(`[data-mode="${mode}"]`);
+    await page.waitForTimeout(400);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 390, `${mode}: ${wide}`);
+  }
+  await page.click('[data-mode="one"]');
+  await page.waitForTimeout(600);
+  if (shots) await page.screenshot({ path: `${shots}/phone.png` });
+  await page.context().close();
+});
+
+test("first paint within a second, page within 150 kB", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  const told = await page.evaluate(() => ({
+    paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+    bytes: performance.getEntriesByType("resource").filter((e) => /\.(js|css|svg)$/.test(e.name)).reduce((n, e) => n + e.encodedBodySize, performance.getEntriesByType("navigation")[0].encodedBodySize),
+  }));
+  console.log(`  first paint ${told.paint?.toFixed(0)} ms, ${told.bytes} bytes over the wire`);
+  assert.ok(told.paint < 1000);
+  assert.ok(told.bytes < 150_000);
+  await page.context().close();
+});

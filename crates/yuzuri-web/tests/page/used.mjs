@@ -1,0 +1,244 @@
+// What can be done with it: by mouse, keyboard and finger, and without seeing it.
+import assert from "node:assert/strict";
+import { living, ready, text, until } from "./browser.mjs";
+import { open, shots, test, value } from "./session.mjs";
+
+test("pause freezes, zoom and drag choose, double click goes live", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await page.waitForTimeout(800);
+  const box = await page.locator(".lanes").boundingBox();
+  const at = (part, high = 0.3) => [box.x + 60 + (box.width - 120) * part, box.y + box.height * high];
+  // Live, what a resting pointer reads stays below it while time goes on.
+  await page.mouse.move(...at(0.5));
+  await until(page, () => !document.querySelector(".cursor-line").hidden && /\d:/.test(document.querySelector('[data-value="time"]').textContent));
+  const line = async () => (await page.locator(".cursor-line").boundingBox()).x;
+  const [place, earlier] = [await line(), await value(page, "time")];
+  await until(page, (old) => Number(document.querySelector('[data-value="time"]').textContent.slice(-6)) !== Number(old.slice(-6)), earlier);
+  assert.ok(Math.abs((await line()) - place) < 2, "the cursor stays below the pointer");
+  await page.click("#pause");
+  assert.equal(await text(page, "#pause"), "Go live");
+  const picture = () => page.locator(".lanes canvas").first().evaluate((c) => c.toDataURL().length + c.toDataURL().slice(-4000));
+  await page.mouse.move(...at(0.5));
+  await page.waitForTimeout(300);
+  const before = await picture();
+  await page.waitForTimeout(900);
+  assert.equal(await picture(), before, "a frozen view stays");
+  const time = async (part) => {
+    await page.mouse.move(...at(part));
+    await page.waitForTimeout(150);
+    const [h, m, s] = (await value(page, "time")).split(":").map(Number);
+    return h * 3600 + m * 60 + s;
+  };
+  const wide = async () => (await time(0.95)) - (await time(0.05));
+  const span = await wide();
+  assert.ok(Math.abs(span - 27) < 1, `30 s are shown: ${span}`);
+  await page.mouse.move(...at(0.5));
+  await page.mouse.wheel(0, -120);
+  await page.waitForTimeout(150);
+  assert.ok((await wide()) < span * 0.9, "the wheel zooms in");
+  await page.mouse.move(...at(0.4));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.6), { steps: 5 });
+  await page.mouse.up();
+  await page.waitForTimeout(150);
+  assert.ok((await wide()) < span * 0.25, "a drag chooses a stretch");
+  const from = await time(0.5);
+  await page.keyboard.down("Shift");
+  await page.mouse.move(...at(0.3));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.6), { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  assert.ok((await time(0.5)) < from, "shift and drag move back");
+  await page.mouse.dblclick(...at(0.5));
+  assert.equal(await text(page, "#pause"), "Pause");
+  await page.context().close();
+});
+
+test("all can be done by keyboard", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  const key = (k) => page.keyboard.press(k);
+  const focused = () => page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
+  const first = await focused();
+  await key("j");
+  await until(page, (id) => document.querySelector('tr.flow[aria-selected="true"]')?.dataset.id !== id, first);
+  await key("x");
+  await until(page, () => document.querySelector('tr.flow[aria-selected="true"] input').checked);
+  await key("2");
+  await until(page, () => document.querySelectorAll(".panel-over canvas").length === 4);
+  await page.waitForTimeout(700);
+  if (shots) await page.screenshot({ path: `${shots}/overlay.png` });
+  await key("3");
+  await until(page, () => document.querySelectorAll(".panel-small").length >= 2);
+  await page.waitForTimeout(900);
+  if (shots) await page.screenshot({ path: `${shots}/small-multiples.png` });
+  await key("1");
+  await key(" ");
+  assert.equal(await text(page, "#pause"), "Go live");
+  await key("0");
+  assert.equal(await text(page, "#pause"), "Pause");
+  const shown = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await key("t");
+  await until(page, (old) => getComputedStyle(document.body).backgroundColor !== old, shown);
+  await key("?");
+  assert.ok(await page.locator("#help").isVisible());
+  if (shots) await page.screenshot({ path: `${shots}/help.png` });
+  await key("Escape");
+  assert.ok(!(await page.locator("#help").isVisible()));
+  await key("/");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "find");
+  await key("Escape");
+  await key("n");
+  assert.ok((await text(page, "#say")).length > 0);
+  // Whatever has the focus shows it.
+  for (let n = 0; n < 30; n += 1) {
+    await key("Tab");
+    const outline = await page.evaluate(() => {
+      const style = getComputedStyle(document.activeElement);
+      return document.activeElement === document.body ? "body" : style.outlineStyle;
+    });
+    assert.ok(outline !== "none", await page.evaluate(() => document.activeElement.outerHTML.slice(0, 120)));
+  }
+  await page.context().close();
+});
+
+test("fingers move and zoom", async (url) => {
+  const page = await open(url, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await ready(page);
+  await until(page, () => document.querySelector("#chart-text").textContent.includes("following live"));
+  const cdp = await page.context().newCDPSession(page);
+  const box = await page.locator(".lanes").boundingBox();
+  const middle = box.x + box.width / 2;
+  const y = box.y + box.height * 0.3;
+  const touch = (type, ...xs) => cdp.send("Input.dispatchTouchEvent", { type, touchPoints: xs.map((x, id) => ({ x, y, id })) });
+  const move = async (from, to) => {
+    await touch("touchStart", from[0]);
+    if (from.length > 1) await touch("touchStart", ...from);
+    for (let n = 1; n <= 6; n += 1) await touch("touchMove", ...from.map((x, i) => x + ((to[i] - x) * n) / 6));
+    await touch("touchEnd");
+  };
+  // The chart's words begin with the stretch that is seen.
+  const seen = async () => {
+    const [from, to] = [...(await text(page, "#chart-text")).matchAll(/(\d+):(\d+):([\d.]+)/g)].slice(0, 2).map(([, h, m, s]) => h * 3600 + m * 60 + Number(s));
+    return { from, to, wide: to - from };
+  };
+  const settled = async (hold) => {
+    for (const end = Date.now() + 10_000; ; await page.waitForTimeout(50)) {
+      const now = await seen();
+      if (hold(now)) return now;
+      if (Date.now() > end) assert.fail(`${hold} does not come to hold: ${JSON.stringify(now)}`);
+    }
+  };
+  await settled(({ wide }) => Math.abs(wide - 30) < 0.1);
+  // Live, two fingers change the span and the view goes on following.
+  await move([middle - 40, middle + 40], [middle - 80, middle + 80]);
+  await settled(({ wide }) => Math.abs(wide - 15) < 1.5);
+  assert.equal(await text(page, "#pause"), "Pause");
+  // One finger moves the view, and freezes it.
+  const live = await seen();
+  await move([middle - 60], [middle + 60]);
+  assert.equal(await text(page, "#pause"), "Go live");
+  const moved = await settled(({ to }) => to < live.to - 3);
+  // Frozen, what lies between two fingers stays between them.
+  await move([middle - 80, middle + 80], [middle - 40, middle + 40]);
+  const out = await settled(({ wide }) => wide > moved.wide * 1.8);
+  assert.ok(Math.abs((out.from + out.to) / 2 - (moved.from + moved.to) / 2) < moved.wide * 0.1, `${JSON.stringify(moved)} to ${JSON.stringify(out)}`);
+  assert.equal(await page.evaluate(() => window.visualViewport.scale), 1, "the page itself is not zoomed");
+  await page.context().close();
+});
+
+test("what is not seen can be heard: names, words for the chart, quiet live regions", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  const cdp = await page.context().newCDPSession(page);
+  const tree = async () => (await cdp.send("Accessibility.getFullAXTree")).nodes.filter((node) => !node.ignored);
+  const role = (nodes, ...roles) => nodes.filter((node) => roles.includes(node.role?.value));
+  for (const mode of ["1", "2", "3", "?"]) {
+    await page.keyboard.press(mode);
+    await page.waitForTimeout(300);
+    const unnamed = role(await tree(), "button", "checkbox", "textbox", "searchbox", "combobox", "slider", "grid", "table", "application", "dialog", "toolbar", "group", "region", "columnheader")
+      .filter((node) => !node.name?.value)
+      .map((node) => `${node.role.value} ${JSON.stringify(node.properties?.slice(0, 3))}`);
+    assert.deepEqual(unnamed, [], `all have names after ${mode}`);
+  }
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("1");
+  // The words are taken up by the tree a moment after they stand in the page.
+  const described = async (hold) => {
+    for (const end = Date.now() + 10_000; ; await page.waitForTimeout(100)) {
+      const nodes = await tree();
+      const [chart] = role(nodes, "application");
+      if (hold(chart?.description?.value ?? "")) return nodes;
+      if (Date.now() > end) assert.fail(`${hold} does not come to hold: ${chart?.description?.value}`);
+    }
+  };
+  const nodes = await described((words) => /cwnd \d+ .*throughput .*state \w+\. In view: cwnd \d+ to \d+ segments/.test(words));
+  assert.deepEqual(role(nodes, "grid").map((node) => node.name.value), ["Flows"]);
+  assert.deepEqual(role(nodes, "table").map((node) => node.name.value), ["Events"]);
+  const focused = (await text(page, 'tr.flow[aria-selected="true"] .name')).trim();
+  await page.keyboard.press("j");
+  await until(page, (old) => document.querySelector('tr.flow[aria-selected="true"] .name').textContent !== old, focused);
+  const next = (await text(page, 'tr.flow[aria-selected="true"] .name')).trim();
+  await described((words) => words.includes(` to ${next}`));
+  await page.keyboard.press(" ");
+  await described((words) => words.includes("frozen."));
+  await page.keyboard.press("Shift+ArrowLeft");
+  assert.match(await text(page, "#say"), /cwnd .* throughput .* srtt/);
+  await described((words) => /At \d+:\d+:\d+\.\d+: cwnd/.test(words));
+  await page.keyboard.press("l");
+  await page.keyboard.press("Escape");
+  // Live regions speak of what the reader did and of what went wrong, not of each number that changes.
+  const spoken = await page.evaluate(async () => {
+    const told = [];
+    const watcher = new MutationObserver((changes) => told.push(...changes.map(({ target }) => (target.parentElement ?? target).id)));
+    for (const region of document.querySelectorAll('[aria-live], [role="status"], [role="alert"], [role="log"], output')) {
+      if (region.offsetParent !== null || region.classList.contains("sr")) watcher.observe(region, { subtree: true, childList: true, characterData: true });
+    }
+    const before = document.querySelector("#account").textContent;
+    for (let n = 0; n < 100 && (n < 30 || document.querySelector("#account").textContent === before); n += 1) await new Promise((resolve) => setTimeout(resolve, 100));
+    watcher.disconnect();
+    return { told, moved: document.querySelector("#account").textContent !== before };
+  });
+  assert.ok(spoken.moved, "the numbers did change meanwhile");
+  assert.deepEqual(spoken.told, []);
+  // In the list, arrows go from line to line and take the focus along, also when lines are sorted anew.
+  await page.focus('tr.flow[aria-selected="true"]');
+  await page.keyboard.press("ArrowUp");
+  await until(page, () => document.activeElement.matches('tr.flow[aria-selected="true"]'));
+  const held = await page.evaluate(() => document.activeElement.dataset.id);
+  await page.getByRole("button", { name: "srtt" }).evaluate((button) => button.click());
+  await until(page, () => document.querySelector('th[aria-sort="descending"]').textContent === "srtt");
+  await page.waitForTimeout(500);
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.id), held);
+  await page.context().close();
+});
+
+test("what is taken down is gone", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  const use = async (times) => {
+    for (let n = 0; n < times; n += 1) {
+      for (const key of ["2", "j", "x", "3", "k", "t", "1", "j"]) {
+        await page.keyboard.press(key);
+        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      }
+    }
+    await page.keyboard.press("1");
+    const { nodes, listeners } = await living(page);
+    const kept = await page.evaluate(() => {
+      const walker = document.createTreeWalker(document, NodeFilter.SHOW_ALL);
+      let count = 1;
+      while (walker.nextNode()) count += 1;
+      return count;
+    });
+    return { outside: nodes - kept, listeners };
+  };
+  const few = await use(3);
+  const many = await use(15);
+  // Each turn makes more than a hundred nodes and some listeners: were they kept, there would be thousands.
+  assert.ok(many.outside - few.outside < 300, `${few.outside} nodes in no document, later ${many.outside}`);
+  assert.ok(many.listeners - few.listeners < 20, `${few.listeners} listeners, later ${many.listeners}`);
+  await page.context().close();
+});

@@ -1,0 +1,115 @@
+// The bars at the top: whose device this is, the account of records, the connection, the replay.
+import { el, put, say } from "./dom";
+import { count, elapsed, whole } from "./format";
+import { state } from "./state";
+import { newest, timeText } from "./time";
+import type { Session } from "./wire";
+
+export function showSession(session: Session): void {
+  el("host").textContent = session.host;
+  el("kernel").textContent = `${session.kernel} · ${session.machine}`;
+  el("kernel").title = session.kernel;
+  document.title = `Yuzuri · ${session.host}`;
+  const badge = el("source");
+  badge.hidden = session.source !== "sampled";
+  badge.textContent = "sampled";
+  badge.title = "Polled from TCP_INFO, not recorded at each event: what happened between two polls shows only as a difference";
+  const hooks = session.hooks.map((hook) => {
+    const item = document.createElement("li");
+    const name = document.createElement("code");
+    name.textContent = hook.name;
+    if (hook.state === "used") item.append(name, ` ${hook.tells}`);
+    else {
+      item.className = "missing";
+      item.append(name, ` missing: ${hook.state.missing.why}; ${hook.state.missing.instead}`);
+    }
+    return item;
+  });
+  el("help-hooks").replaceChildren(...hooks);
+  el<HTMLInputElement>("filter").title = session.filter_syntax;
+}
+
+let linkTimer: number | undefined;
+export function showLink(): void {
+  window.clearInterval(linkTimer);
+  const pill = el("link");
+  pill.className = `pill ${state.link.state}`;
+  const banner = el("banner");
+  if (state.link.state === "lost") {
+    put(pill, "lost");
+    const lost = state.link;
+    const since = newest() > 0 ? ` What you see is from ${timeText(newest(), 0)}.` : "";
+    // Read out when it changes, so the count of seconds is not in it.
+    put(el("banner-why"), `Connection lost: ${lost.why}.${since}`);
+    const tell = (): void => {
+      const left = Math.max(Math.ceil((lost.again - Date.now()) / 1000), 0);
+      put(el("banner-again"), left > 0 ? `Trying again in ${left} s.` : "Trying again …");
+    };
+    tell();
+    banner.hidden = false;
+    linkTimer = window.setInterval(tell, 500);
+  } else {
+    put(pill, state.link.state === "open" ? "live" : "connecting");
+    if (state.link.state === "open") banner.hidden = true;
+  }
+  state.dirty = true;
+}
+
+/** The account's parts: made once, for they change twice a second. */
+const account = el("account");
+const [seen, kept, lostCount] = ["b", "b", "b"].map((name) => document.createElement(name));
+const accountMore = document.createElement("span");
+const accountParts = ["seen ", seen, " = kept ", kept, " + lost ", lostCount, accountMore];
+
+export function showStatus(): void {
+  const { status } = state;
+  if (status === undefined) return;
+  const lost = status.lost ?? 0;
+  const skipped = status.face_lost > 0 ? ` · page skipped ${count(status.face_lost)}` : "";
+  if (status.seen === null || status.kept === null) {
+    put(account, `no account yet${skipped}`);
+  } else {
+    if (accountMore.parentNode === null) account.replaceChildren(...accountParts);
+    put(seen, whole(status.seen));
+    put(kept, whole(status.kept));
+    put(lostCount, whole(lost));
+    put(accountMore, `${lost > 0 ? ` ▲ ${status.reasons.map(([why, n]) => `${why} ${count(n)}`).join(", ")}` : ""}${skipped}`);
+  }
+  if (lost > 0 && !account.classList.contains("lossy")) say("Records were lost; the account tells how many");
+  account.classList.toggle("lossy", lost > 0);
+  account.title =
+    `Records due, kept and lost since the start. ${whole(status.thinned ?? 0)} more were merged into a later sample by the density.` +
+    (status.face_lost > 0 ? ` ${whole(status.face_lost)} were not shown because a browser did not keep up; recordings are not touched by that.` : "") +
+    (status.forgotten > 0 ? ` ${whole(status.forgotten)} old flows were dropped from the table.` : "");
+  const filter = el<HTMLInputElement>("filter");
+  if (document.activeElement !== filter && filter.dataset["told"] !== status.filter) {
+    filter.value = status.filter;
+    filter.dataset["told"] = status.filter;
+  }
+  const density = el<HTMLSelectElement>("density");
+  const interval = String(status.interval_us);
+  if (document.activeElement !== density && density.value !== interval) {
+    if (![...density.options].some((option) => option.value === interval)) density.add(new Option(`${status.interval_us / 1000} ms`, interval));
+    density.value = interval;
+  }
+  showReplay();
+}
+
+function showReplay(): void {
+  const replay = state.status?.replay ?? null;
+  el("replay").hidden = replay === null;
+  if (replay === null) return;
+  const play = el("replay-play");
+  const atEnd = replay.length_us > 0 && replay.position_us >= replay.length_us;
+  put(play, replay.paused ? "Play" : atEnd ? "Ended" : "Pause");
+  const seek = el<HTMLInputElement>("replay-seek");
+  if (document.activeElement !== seek || !seek.matches(":active")) seek.value = String(Math.round((replay.position_us / Math.max(replay.length_us, 1)) * 1000));
+  put(el("replay-time"), `${elapsed(replay.position_us, 0)} / ${elapsed(replay.length_us, 0)}`);
+  seek.setAttribute("aria-valuetext", `${elapsed(replay.position_us, 0)} of ${elapsed(replay.length_us, 0)}`);
+  const choice = el<HTMLSelectElement>("replay-speed");
+  if (document.activeElement !== choice) {
+    const value = String(replay.speed);
+    if (![...choice.options].some((option) => option.value === value)) choice.add(new Option(`${value}×`, value));
+    choice.value = value;
+  }
+}

@@ -1,0 +1,115 @@
+// The chart's panels: made for the flows in it, drawn, or told why there are none.
+import { describeChart } from "./alternative";
+import { charted, drawn } from "./charted";
+import { el, put } from "./dom";
+import { Panel } from "./panel";
+import { read } from "./reading";
+import { readAgain, readout, showReading } from "./readout";
+import { flows, state } from "./state";
+import { BEHIND_US, now, timeAxis } from "./time";
+
+export const chart = el("chart");
+export const panels: Panel[] = [];
+
+function heights(): { main: number; rtt: number } {
+  const narrow = window.innerWidth <= 860;
+  if (state.mode === "small") return { main: narrow ? 130 : 150, rtt: 0 };
+  const room = narrow ? 420 : Math.max(window.innerHeight - 430, 330);
+  return state.mode === "over" ? { main: Math.round(room * 0.76), rtt: Math.round(room * 0.3) } : { main: Math.round(room * 0.66), rtt: Math.round(room * 0.32) };
+}
+
+/** Brings the panels to the window's size. */
+function fit(): void {
+  const { main, rtt } = heights();
+  for (const panel of panels) panel.setHeights(main, rtt);
+  state.dirty = true;
+}
+
+/** Width of a pixel of the lines, microseconds. */
+export const pixelUs = (): number => state.span / Math.max(panels[0]?.edges.width ?? 1000, 100);
+
+/** Makes the panels anew, for other flows or in another mode. */
+export function rebuild(): void {
+  readAgain();
+  for (const panel of panels) panel.destroy();
+  panels.length = 0;
+  chart.classList.toggle("grid", state.mode === "small");
+  readout.classList.toggle("short", state.mode === "small");
+  const ids = charted().length;
+  const number = state.mode === "small" ? ids : Math.min(ids, 1);
+  for (let n = 0; n < number; n += 1) {
+    const panel = new Panel(state.mode, heights());
+    if (state.mode === "small") {
+      const title = document.createElement("div");
+      title.className = "panel-title";
+      title.append(document.createElement("b"), document.createElement("span"));
+      panel.root.prepend(title);
+    }
+    chart.append(panel.root);
+    panels.push(panel);
+  }
+  el("tooltip").hidden = true;
+  state.dirty = true;
+}
+
+/** Draws what is to be seen now. */
+export function draw(): void {
+  if (state.follow) {
+    const pixel = pixelUs();
+    const end = Math.floor((now() - BEHIND_US) / pixel) * pixel;
+    state.view = { from: end - state.span, to: end };
+    const edges = panels[0]?.edges;
+    if (state.hover !== undefined && edges !== undefined) state.cursor = state.view.from + ((state.hover - edges.left) / edges.width) * state.span;
+  }
+  const axis = timeAxis();
+  const all = drawn();
+  const width = Math.floor((state.mode === "small" ? panels[0]?.root.clientWidth : chart.clientWidth) ?? 0);
+  chart.hidden = all.length === 0;
+  showEmpty(all.length === 0);
+  if (all.length === 0 || width < 50) return;
+  if (state.mode === "small") {
+    panels.forEach((panel, n) => {
+      const flow = all[n];
+      if (flow === undefined) return;
+      panel.draw([flow], state.view, axis, width);
+      panel.cursor(state.cursor);
+      panel.root.classList.toggle("focus", flow.id === state.focus);
+      const at = read(flow, panel, 0, state.cursor ?? state.view.to, flows.all.get(flow.id)?.row);
+      const title = panel.root.firstElementChild;
+      put(title?.firstElementChild, flow.name);
+      put(title?.lastElementChild, at === undefined ? "" : `${at.cwnd.split(" (")[0].replace(" seg", "")} seg · ${at.rate}`);
+    });
+  } else {
+    panels[0]?.draw(all, state.view, axis, width);
+    panels[0]?.cursor(state.cursor);
+  }
+  showReading(all, panels[0]);
+  describeChart(all, panels);
+}
+
+/** Says why there is no chart, where there is none. */
+function showEmpty(empty: boolean): void {
+  const box = el("empty");
+  box.hidden = !empty;
+  readout.hidden = empty;
+  if (!empty || box.dataset["key"] === `${flows.all.size}${state.mode}${state.status?.filter}${state.link.state}`) return;
+  box.dataset["key"] = `${flows.all.size}${state.mode}${state.status?.filter}${state.link.state}`;
+  const head = document.createElement("h2");
+  const text = document.createElement("p");
+  if (flows.all.size > 0) {
+    head.textContent = state.mode === "one" ? "Choose a flow" : "No flow is chosen";
+    text.textContent = "Tick flows in the list, or press j and k to go through them and x to choose.";
+  } else if (state.link.state !== "open") {
+    head.textContent = "Connecting …";
+  } else {
+    head.textContent = "No flows yet";
+    text.append("Nothing has sent or received over TCP since watching began. Start a transfer, for example ");
+    const code = document.createElement("code");
+    code.textContent = "yuzuri send HOST:PORT";
+    text.append(code, state.status?.filter ? `, or widen the filter “${state.status.filter}”.` : ", or open a web page.");
+  }
+  box.replaceChildren(head, text);
+}
+
+new ResizeObserver(fit).observe(chart);
+window.addEventListener("resize", fit);

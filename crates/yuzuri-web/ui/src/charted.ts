@@ -1,0 +1,27 @@
+// The flows in the chart, and what is known of them.
+import type { Drawn } from "./drawn";
+import { flows, state, stores } from "./state";
+import { closedAt, flowName, receives } from "./flows";
+import { BEHIND_US, now } from "./time";
+import { R } from "./wire";
+
+/** Flows over each other or side by side at most: the server sends no more of them closely. */
+export const MOST_CHOSEN = 16;
+
+/** Ids of the flows in the chart. */
+export function charted(): string[] {
+  if (state.mode === "one") return state.focus === undefined ? [] : [state.focus];
+  return [...state.chosen].filter((id) => flows.all.has(id)).slice(0, MOST_CHOSEN);
+}
+
+export function drawnOf(id: string): Drawn | undefined {
+  const flow = flows.all.get(id);
+  const store = stores.get(id);
+  if (flow === undefined || store === undefined) return undefined;
+  const closed = closedAt(flow);
+  const latest = Math.max(store.latest, now() - BEHIND_US);
+  return { id, name: flowName(flow), store, receives: receives(flow), srttUs: Number(flow.row[R.SRTT] ?? 0), mss: Number(flow.row[R.MSS] ?? 0) || 1448, end: closed ?? latest };
+}
+
+/** The flows of which something is known, in the order of the chart. */
+export const drawn = (): Drawn[] => charted().map(drawnOf).filter((flow): flow is Drawn => flow !== undefined);

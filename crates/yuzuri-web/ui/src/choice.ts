@@ -1,0 +1,122 @@
+// Choosing flows: which are in the chart, and their past.
+import { rebuild } from "./chart";
+import { MOST_CHOSEN, charted } from "./charted";
+import { say } from "./dom";
+import { events, list } from "./lists";
+import { Refusal, history, live } from "./live";
+import { Store } from "./ring";
+import { flows, state, stores } from "./state";
+import { flowMore, flowName, flowRate } from "./flows";
+import { newest } from "./time";
+import type { PanelKind } from "./drawn";
+
+let subscribed = "";
+
+/** Asks for what the chart needs, where that has changed. */
+export function subscribe(): void {
+  const wanted = charted();
+  const key = wanted.join();
+  if (key === subscribed) return;
+  subscribed = key;
+  for (const id of stores.keys()) if (!wanted.includes(id)) stores.delete(id);
+  live.choose(wanted);
+  for (const id of wanted) {
+    if (stores.has(id)) continue;
+    stores.set(id, new Store());
+    void load(id);
+  }
+  rebuild();
+}
+
+/** Takes in the past of a flow, from fine and recent to coarse and long ago. */
+async function load(id: string): Promise<void> {
+  const store = stores.get(id);
+  if (store === undefined) return;
+  const at = state.epoch;
+  try {
+    const to = newest();
+    const past = await Promise.all([history(id, to - 32e6, 1024), history(id, to - 260e6, 1024), history(id, to - 4300e6, 2048)]);
+    if (at !== state.epoch || stores.get(id) !== store) return;
+    store.fill(past);
+    const recent = store.events;
+    store.events = [];
+    store.addEvents(past[2].events);
+    store.addEvents(recent);
+    store.eventsFrom = past[2].events_from;
+    events.touch();
+    state.listDirty = true;
+    state.dirty = true;
+  } catch (error) {
+    // Gone meanwhile, or the connection was lost: then all is asked for again once it is back.
+    if (error instanceof Refusal && stores.get(id) === store) store.filled = true;
+  }
+}
+
+/** Forgets the past of all flows in the chart and asks for it again. */
+export function reload(): void {
+  for (const [id, store] of stores) {
+    store.clear();
+    void load(id);
+  }
+}
+
+export function choose(id: string, on: boolean): void {
+  if (on && state.chosen.size >= MOST_CHOSEN) {
+    say(`At most ${MOST_CHOSEN} flows can be chosen`);
+    state.listDirty = true;
+    return;
+  }
+  const chosen = new Set(state.chosen);
+  if (on) chosen.add(id);
+  else chosen.delete(id);
+  state.chosen = chosen;
+  state.listDirty = true;
+  subscribe();
+  state.dirty = true;
+}
+
+export function setFocus(id: string): void {
+  state.focus = id;
+  const flow = flows.all.get(id);
+  if (flow !== undefined) say(`${flowName(flow)}, ${flowMore(flow)}`);
+  state.listDirty = true;
+  subscribe();
+  list.scrollTo(id);
+  events.touch();
+  state.dirty = true;
+}
+
+const fastest = (): string[] => [...flows.all.values()].sort((a, b) => flowRate(b) - flowRate(a)).map((flow) => flow.who.id);
+
+/** Looks at the fastest flow where none is looked at, or the one that was is gone. */
+export function focusSome(): void {
+  if (state.focus === undefined || (!flows.all.has(state.focus) && state.mode === "one")) state.focus = fastest()[0];
+}
+
+/** Looks at the flow so many lines further down the list. */
+export function step(by: number): void {
+  if (list.listed.length === 0) return;
+  const at = list.listed.indexOf(state.focus ?? "");
+  setFocus(list.listed[at < 0 ? 0 : Math.min(Math.max(at + by, 0), list.listed.length - 1)]);
+}
+
+export function setMode(next: PanelKind): void {
+  state.mode = next;
+  if (next !== "one" && state.chosen.size < 2) {
+    // Something to look at: the focus and the fastest.
+    const some = new Set([...state.chosen, ...(state.focus === undefined ? [] : [state.focus]), ...fastest()]);
+    state.chosen = new Set([...some].slice(0, next === "over" ? 3 : 6));
+  }
+  for (const button of document.querySelectorAll<HTMLButtonElement>("[data-mode]")) {
+    button.setAttribute("aria-pressed", String(button.dataset["mode"] === next));
+  }
+  subscribed = "?";
+  state.listDirty = true;
+  events.touch();
+  // Builds the panels anew.
+  subscribe();
+}
+
+for (const button of document.querySelectorAll<HTMLButtonElement>("[data-mode]")) {
+  button.addEventListener("click", () => setMode(button.dataset["mode"] as PanelKind));
+}

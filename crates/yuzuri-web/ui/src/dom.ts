@@ -1,0 +1,27 @@
+// The page's own elements.
+
+/** An element of `index.html`. */
+export function el<T extends HTMLElement = HTMLElement>(id: string): T {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`the page has no #${id}`);
+  return found as T;
+}
+
+/**
+ * Changes the text of an element that holds nothing else, where it differs. The text node stays: `textContent` would make
+ * a new one each time, hundreds a second in a long list.
+ */
+export function put(element: Element | null | undefined, text: string): void {
+  if (element === null || element === undefined) return;
+  const only = element.firstChild;
+  if (only instanceof Text && only.nextSibling === null) {
+    if (only.data !== text) only.data = text;
+  } else if (element.textContent !== text) {
+    element.textContent = text;
+  }
+}
+
+/** Tells people who do not see the page what they have just done; the same words again are read again. */
+export const say = (text: string): void => {
+  el("say").textContent = text;
+};

@@ -1,0 +1,25 @@
+// What a chart is told to draw.
+import type { Store } from "./ring";
+
+/** What is needed of a flow to draw it. */
+export interface Drawn {
+  id: string;
+  name: string;
+  store: Store;
+  /** Whether its throughput is what it receives. */
+  receives: boolean;
+  srttUs: number;
+  /** Bytes per segment. */
+  mss: number;
+  /** After this nothing is known. */
+  end: number;
+}
+
+/** A stretch of time, microseconds since the session's start. */
+export interface View {
+  from: number;
+  to: number;
+}
+
+/** One flow, flows over each other, or one of several side by side. */
+export type PanelKind = "one" | "over" | "small";

@@ -1,0 +1,77 @@
+// All flows that the server tells of, and what they are called.
+import { R, type RowData, type RowsMessage, type Who } from "./wire";
+
+/** A flow as the list knows it. */
+export interface Flow {
+  who: Who;
+  row: RowData;
+  /** What the text filter looks in. */
+  text: string;
+  rates: number[];
+  windows: number[];
+  sparkAt: number;
+}
+
+/** Points of a flow's small picture, and the time between two. */
+export const SPARK_POINTS = 60;
+const SPARK_US = 500_000;
+
+/** A number of a flow's row; 0 where it is open. */
+export const number = (flow: Flow, place: number): number => Number(flow.row[place] ?? 0);
+export const flowRate = (flow: Flow): number => number(flow, R.SENT) + number(flow, R.RECEIVED);
+/** Whether a flow mostly receives. */
+export const receives = (flow: Flow): boolean => number(flow, R.BYTES_RECEIVED) > number(flow, R.ACKED);
+export const closedAt = (flow: Flow): number | null => (flow.row[R.CLOSED] ?? null) as number | null;
+
+/** A flow's name in short: the other end, and who talks to it. */
+export const flowName = (flow: Flow): string => flow.who.remote;
+export function flowMore(flow: Flow): string {
+  const { process, pid, local, netns_name, control } = flow.who;
+  const owner = process === null ? "" : `${process}/${pid ?? "?"}`;
+  return [owner, netns_name === null ? "" : `netns ${netns_name}`, control, `from ${local}`].filter((part) => part !== "").join(" · ");
+}
+
+/** All flows, as the server tells of them. */
+export class Flows {
+  readonly all = new Map<string, Flow>();
+
+  take(message: RowsMessage): void {
+    if (message.all) {
+      const present = new Set(message.rows.map((row) => row[0]));
+      for (const id of this.all.keys()) if (!present.has(id)) this.all.delete(id);
+    }
+    const new_ = new Map(message.flows.map((who) => [who.id, who]));
+    for (const row of message.rows) {
+      const known = this.all.get(row[0]);
+      const who = new_.get(row[0]) ?? known?.who;
+      if (who === undefined) continue;
+      if (known === undefined) {
+        this.all.set(row[0], { who, row, text: "", rates: [], windows: [], sparkAt: 0 });
+      } else {
+        known.row = row;
+      }
+    }
+    for (const [id, who] of new_) {
+      const flow = this.all.get(id);
+      if (flow === undefined) continue;
+      flow.who = who;
+      flow.text = [who.local, who.remote, who.process, who.pid, who.netns_name, who.netns, who.control, who.id].join(" ").toLowerCase();
+    }
+    for (const [id, [rates, windows]] of Object.entries(message.sparks)) {
+      const flow = this.all.get(id);
+      if (flow === undefined) continue;
+      flow.rates = rates;
+      flow.windows = windows;
+      flow.sparkAt = message.now;
+    }
+    for (const id of message.gone) this.all.delete(id);
+    for (const flow of this.all.values()) {
+      if (message.now - flow.sparkAt < SPARK_US || closedAt(flow) !== null) continue;
+      flow.sparkAt = message.now;
+      flow.rates.push(flowRate(flow));
+      flow.windows.push(number(flow, R.CWND));
+      if (flow.rates.length > SPARK_POINTS) flow.rates.shift();
+      if (flow.windows.length > SPARK_POINTS) flow.windows.shift();
+    }
+  }
+}

@@ -1,0 +1,67 @@
+// Keys and meanings, and the change between dark and light that redraws them.
+import { rebuild } from "./chart";
+import { el } from "./dom";
+import { list } from "./lists";
+import { GLYPHS, STATE_COLORS, drawGlyph, drawState } from "./marks";
+import { state } from "./state";
+import { color, startTheme } from "./theme";
+import { STATES } from "./wire";
+
+export const help = el<HTMLDialogElement>("help");
+export const openHelp = (): void => help.showModal();
+export const toggleTheme = startTheme(() => {
+  list.redraw();
+  rebuild();
+  legends();
+  state.listDirty = true;
+});
+
+function legends(): void {
+  const entry = (draw: (c: CanvasRenderingContext2D) => void, text: string): Node[] => {
+    const [dt, dd, canvas] = [document.createElement("dt"), document.createElement("dd"), document.createElement("canvas")];
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = 34 * ratio;
+    canvas.height = 18 * ratio;
+    canvas.style.width = "34px";
+    canvas.style.height = "18px";
+    const c = canvas.getContext("2d");
+    if (c !== null) {
+      c.scale(ratio, ratio);
+      draw(c);
+    }
+    dt.append(canvas);
+    dd.textContent = text;
+    return [dt, dd];
+  };
+  const stroke = (name: string, dash: number[], width: number) => (c: CanvasRenderingContext2D): void => {
+    c.strokeStyle = color(name);
+    c.setLineDash(dash);
+    c.lineWidth = width;
+    c.beginPath();
+    c.moveTo(0, 9);
+    c.lineTo(34, 9);
+    c.stroke();
+  };
+  el("help-lines").replaceChildren(
+    ...entry(stroke("--cwnd", [], 2), "cwnd, segments (left)"),
+    ...entry(stroke("--ssthresh", [6, 4], 1.5), "ssthresh, segments (left)"),
+    ...entry((c) => {
+      c.fillStyle = color("--rate-area");
+      c.fillRect(0, 9, 34, 9);
+      stroke("--rate", [], 2)(c);
+    }, "throughput (right), its ground shaded"),
+    ...entry(stroke("--rtt", [], 2), "srtt; band: smallest to largest"),
+    ...entry(stroke("--min-rtt", [2, 3], 1.5), "min RTT, as far as this page has watched"),
+  );
+  const why = ["", "duplicate ACKs or SACKs came", "the window is being reduced (ECN, own queue full)", "fast retransmission", "after a timeout"];
+  el("help-states").replaceChildren(
+    ...[1, 2, 3, 4].flatMap((state) => entry((c) => drawState(c, state, 0, 2, 34, 14, color(STATE_COLORS[state]), color("--ink")), `${STATES[state]}: ${why[state]}`)),
+  );
+  el("help-marks").replaceChildren(
+    ...Object.values(GLYPHS).flatMap((glyph) => entry((c) => drawGlyph(c, glyph, 12, 9, 5.8, color(glyph.color), color("--ink")), glyph.label)),
+  );
+}
+
+el("theme").addEventListener("click", toggleTheme);
+el("help-open").addEventListener("click", openHelp);
+legends();

@@ -1,0 +1,169 @@
+// The plots that a chart is made of: their axes, scales and lines.
+import uPlot from "uplot";
+import { count } from "./format";
+import { color, flowColor, flowDash, flowLetter } from "./theme";
+
+export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+const INCREMENTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+
+/** How times are written, and what is added to them so that ticks fall on round times. */
+export interface TimeAxis {
+  offsetUs: number;
+  label(us: number, digits: number): string;
+}
+
+export type Quantity = "cwnd" | "rate" | "rtt";
+
+/** What plots ask their panel for while they draw. */
+export interface Ground {
+  readonly width: number;
+  /** Room for the labels left of the lines, and right of them, CSS pixels. */
+  readonly gutter: number;
+  readonly rightGutter: number;
+  readonly axis: TimeAxis;
+  /** Upper end of each scale, in the data's unit (segments, bit/s, microseconds). */
+  readonly scales: Readonly<Record<Quantity, { max: number }>>;
+}
+
+/** Number of a rate's unit, so that an axis has one unit. */
+export function unitOf(bps: number): { by: number; name: string } {
+  if (bps >= 1e9) return { by: 1e9, name: "Gbps" };
+  if (bps >= 1e6) return { by: 1e6, name: "Mbps" };
+  return { by: 1e3, name: "kbps" };
+}
+
+function trim(value: number): string {
+  return String(Number(value.toPrecision(4)));
+}
+
+function xAxis(ground: Ground, show: boolean): uPlot.Axis {
+  return {
+    show: true,
+    stroke: () => color("--muted"),
+    font: FONT,
+    size: show ? 26 : 0,
+    gap: 4,
+    space: ground.width < 520 ? 68 : 90,
+    incrs: INCREMENTS,
+    grid: { stroke: () => color("--grid"), width: 1 },
+    ticks: { show, stroke: () => color("--grid"), size: 4 },
+    values: (_, splits, __, ___, increment) => {
+      const digits = increment >= 1 ? 0 : increment >= 0.1 ? 1 : increment >= 0.01 ? 2 : 3;
+      return show ? splits.map((s) => ground.axis.label(Math.round(s * 1e6 - ground.axis.offsetUs), digits)) : splits.map(() => "");
+    },
+  };
+}
+
+function yAxis(ground: Ground, scale: string, hue: string, side: 1 | 3, write: (v: number) => string, withGrid: boolean): uPlot.Axis {
+  return {
+    scale,
+    side,
+    stroke: () => color(`${hue}-text`),
+    font: FONT,
+    size: ground.gutter,
+    gap: 5,
+    space: 34,
+    grid: withGrid ? { stroke: () => color("--grid"), width: 1 } : { show: false },
+    ticks: { show: false },
+    values: (_, splits) => splits.map((v) => (v === null ? "" : write(v))),
+  };
+}
+
+function options(ground: Ground, width: number, height: number, withX: boolean, extra: Partial<uPlot.Options>): uPlot.Options {
+  const right = ground.rightGutter;
+  return {
+    width,
+    height,
+    padding: [24, extra.axes !== undefined && extra.axes.length > 1 ? 0 : right, withX ? 0 : 4, 0],
+    cursor: { show: false },
+    legend: { show: false },
+    select: { show: false, left: 0, top: 0, width: 0, height: 0 },
+    series: [],
+    ...extra,
+    axes: [xAxis(ground, withX), ...(extra.axes ?? [])],
+    scales: { x: { time: false, auto: false }, ...extra.scales },
+  };
+}
+
+function range(scale: { max: number }): uPlot.Scale.Range {
+  return () => [0, scale.max];
+}
+
+export function mainPlot(ground: Ground, width: number, height: number, withX: boolean, tint: (u: uPlot) => void): uPlot {
+  const rates = (v: number): string => trim(v / unitOf(ground.scales.rate.max).by);
+  const made = options(ground, width, height, withX, {
+    scales: { cwnd: { range: range(ground.scales.cwnd) }, rate: { range: range(ground.scales.rate) } },
+    axes: [yAxis(ground, "cwnd", "--cwnd", 3, (v) => count(v), true), yAxis(ground, "rate", "--rate", 1, rates, false)],
+    series: [
+      {},
+      // Told from the window by the ground below it, too, for those who do not see the colours.
+      { scale: "rate", stroke: () => color("--rate"), fill: () => color("--rate-area"), width: 1.4, points: { show: false }, spanGaps: false },
+      { scale: "cwnd", stroke: () => color("--ssthresh"), width: 1.25, dash: [6, 4], points: { show: false }, spanGaps: false },
+      { scale: "cwnd", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
+    ],
+    hooks: { drawClear: [(u) => tint(u)] },
+  });
+  return new uPlot(made, [[0, 1], [null, null], [null, null], [null, null]]);
+}
+
+export function rttPlot(ground: Ground, width: number, height: number): uPlot {
+  const made = options(ground, width, height, true, {
+    scales: { rtt: { range: range(ground.scales.rtt) } },
+    axes: [yAxis(ground, "rtt", "--rtt", 3, (v) => trim(v / 1000), true), { ...yAxis(ground, "rtt", "--rtt", 1, () => "", false), show: true }],
+    series: [
+      {},
+      { scale: "rtt", stroke: () => color("--rtt-band"), width: 0.5, points: { show: false } },
+      { scale: "rtt", stroke: () => color("--rtt-band"), width: 0.5, points: { show: false } },
+      { scale: "rtt", stroke: () => color("--rtt"), width: 1.6, points: { show: false } },
+      { scale: "rtt", stroke: () => color("--min-rtt"), width: 1.25, dash: [2, 3], points: { show: false } },
+    ],
+    bands: [{ series: [2, 1], fill: () => color("--rtt-band") }],
+  });
+  return new uPlot(made, [[0, 1], [null, null], [null, null], [null, null], [null, null]]);
+}
+
+export function overPlot(ground: Ground, width: number, height: number, flows: number, scale: Quantity, withX: boolean): uPlot {
+  const values = (v: number): string =>
+    scale === "cwnd" ? count(v) : scale === "rtt" ? trim(v / 1000) : trim(v / unitOf(ground.scales.rate.max).by);
+  const made = options(ground, width, height, withX, {
+    scales: { [scale]: { range: range(ground.scales[scale]) } },
+    axes: [yAxis(ground, scale, `--${scale}`, 3, values, true)],
+    series: [
+      {},
+      ...Array.from({ length: flows }, (_, n): uPlot.Series => ({ scale, stroke: () => flowColor(n), dash: flowDash(n), width: 1.6, points: { show: false } })),
+    ],
+    hooks: { draw: [(u) => letters(u)] },
+  });
+  return new uPlot(made, [[0, 1], ...Array.from({ length: flows }, () => [null, null])] as uPlot.AlignedData);
+}
+
+/** The flows' letters at the right end of their lines. */
+function letters(u: uPlot): void {
+  const ratio = window.devicePixelRatio || 1;
+  const { ctx, bbox } = u;
+  ctx.save();
+  ctx.font = `700 ${10 * ratio}px system-ui, sans-serif`;
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  const ends: { letter: string; ink: string; x: number; y: number }[] = [];
+  for (let n = 1; n < u.data.length; n += 1) {
+    const list = u.data[n];
+    let i = list.length - 1;
+    while (i > 0 && (list[i] === null || list[i] === undefined || u.data[0][i] > (u.scales["x"].max ?? 0))) i -= 1;
+    const value = list[i];
+    if (value === null || value === undefined) continue;
+    const scale = u.series[n].scale ?? "y";
+    const x = Math.min(u.valToPos(u.data[0][i], "x", true) + 3 * ratio, bbox.left + bbox.width + 2 * ratio);
+    ends.push({ letter: flowLetter(n - 1), ink: flowColor(n - 1), x, y: u.valToPos(value, scale, true) });
+  }
+  // Lines that end at the same height: their letters stand below each other, as long as there is room.
+  const apart = Math.min(11 * ratio, bbox.height / Math.max(ends.length, 1));
+  ends.sort((a, b) => a.y - b.y);
+  ends.forEach((end, n) => (end.y = Math.max(end.y, (ends[n - 1]?.y ?? -Infinity) + apart)));
+  for (let n = ends.length - 1, lowest = bbox.top + bbox.height; n >= 0; n -= 1, lowest -= apart) ends[n].y = Math.min(ends[n].y, lowest);
+  for (const { letter, ink, x, y } of ends) {
+    ctx.fillStyle = ink;
+    ctx.fillText(letter, x, y);
+  }
+  ctx.restore();
+}

@@ -1,0 +1,44 @@
+// What the cursor reads of a flow, as text.
+import { rate, timeUs } from "./format";
+import type { Drawn } from "./drawn";
+import type { Panel } from "./panel";
+import { B, R, STATES, type RowData } from "./wire";
+
+/** What the cursor reads of a flow at a time. */
+export interface Reading {
+  cwnd: string;
+  ssthresh: string;
+  rate: string;
+  srtt: string;
+  minRtt: string;
+  inFlight: string;
+  state: string;
+}
+
+const NONE = "–";
+
+/** A value with its spread where it has one. */
+function spread(last: number, min: number, max: number, write: (n: number) => string): string {
+  if (min === max) return write(last);
+  const [low, high] = [write(min), write(max)];
+  const unit = low.slice(low.indexOf(" "));
+  return `${write(last)} (${low.includes(" ") && high.endsWith(unit) ? low.slice(0, low.indexOf(" ")) : low}–${high})`;
+}
+
+/** What is known of the n-th flow of a panel at a time; what the buckets lack is taken from its row now. */
+export function read(flow: Drawn, panel: Panel | undefined, n: number, time: number, now: RowData | undefined): Reading | undefined {
+  const found = time > flow.end + 1e6 ? undefined : flow.store.lookup(time);
+  if (found === undefined) return undefined;
+  const { data, at } = found;
+  const throughput = panel?.rateAt(n, time) ?? null;
+  const minRtt = data[at + B.MIN_RTT] > 0 ? data[at + B.MIN_RTT] : Number(now?.[R.MIN_RTT] ?? 0);
+  return {
+    cwnd: `${spread(data[at + B.CWND], data[at + B.CWND_MIN], data[at + B.CWND_MAX], (v) => v.toFixed(0))} seg`,
+    ssthresh: data[at + B.SSTHRESH] > 0 ? `${data[at + B.SSTHRESH]} seg` : "none yet",
+    rate: throughput === null ? NONE : rate(throughput),
+    srtt: data[at + B.SRTT] > 0 ? spread(data[at + B.SRTT], data[at + B.SRTT_MIN], data[at + B.SRTT_MAX], timeUs) : NONE,
+    minRtt: minRtt > 0 ? timeUs(minRtt) : NONE,
+    inFlight: `${data[at + B.IN_FLIGHT]} seg`,
+    state: STATES[data[at + B.STATE] as 0] ?? NONE,
+  };
+}

@@ -1,0 +1,141 @@
+// The line (or table) of values above the chart: at the cursor, or the newest.
+import type { Drawn } from "./drawn";
+import { el, put } from "./dom";
+import type { Panel } from "./panel";
+import { read, type Reading } from "./reading";
+import { flows, state } from "./state";
+import { flowMore } from "./flows";
+import { flowLetter } from "./theme";
+import { timeText } from "./time";
+
+export const readout = el("readout");
+/** Pause between two writings of numbers that run with the time. */
+const PAUSE_MS = 100;
+let lastReading = 0;
+let readAt: number | undefined;
+
+/** Writes the values at the next drawing, however soon. */
+export function readAgain(): void {
+  lastReading = 0;
+}
+
+/** Writes the values of what is drawn; the panel is the one in which all of it is. */
+export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
+  if (!due()) return;
+  if (state.mode === "one") readingOne(drawn[0], panel);
+  else readingMany(drawn, panel);
+}
+
+/** Numbers that run with the time are written ten times a second, those at a cursor at once. */
+function due(): boolean {
+  const time = performance.now();
+  if (state.cursor === readAt && time - lastReading < PAUSE_MS) return false;
+  readAt = state.cursor;
+  lastReading = time;
+  return true;
+}
+
+/** Parts of the line of values are made once and only their text is changed. */
+const slots = new Map<string, HTMLElement>();
+let readoutShape = "";
+
+function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
+  const known = flow === undefined ? undefined : flows.all.get(flow.id);
+  if (flow === undefined || known === undefined) return;
+  if (readoutShape !== "one") {
+    readoutShape = "one";
+    slots.clear();
+    const title = document.createElement("div");
+    title.className = "title";
+    const name = document.createElement("b");
+    const more = document.createElement("span");
+    title.append(name, more);
+    slots.set("name", name).set("more", more);
+    const items: Node[] = [title];
+    const item = (key: string, label: string, swatch: string, kind: string): void => {
+      const box = document.createElement("span");
+      box.className = "item";
+      if (swatch !== "") {
+        const line = document.createElement("span");
+        line.className = `swatch ${kind}`;
+        line.style.borderTopColor = `var(${swatch})`;
+        box.append(line);
+      }
+      const small = document.createElement("i");
+      small.textContent = label;
+      const value = document.createElement("span");
+      value.dataset["value"] = key;
+      box.append(small, value);
+      slots.set(key, value);
+      items.push(box);
+    };
+    item("time", "at", "", "");
+    item("cwnd", "cwnd", "--cwnd", "");
+    item("ssthresh", "ssthresh", "--ssthresh", "dashed");
+    item("rate", "throughput", "--rate", "area");
+    item("srtt", "srtt", "--rtt", "");
+    item("minRtt", "min RTT", "--min-rtt", "dotted");
+    item("inFlight", "in flight", "", "");
+    item("state", "state", "", "");
+    readout.replaceChildren(...items);
+  }
+  const write = (key: string, text: string): void => put(slots.get(key), text);
+  write("name", `${known.who.local} → ${known.who.remote}`);
+  write("more", flowMore(known).replace(/ · from .*$/, ""));
+  const at = state.cursor ?? Math.min(state.view.to, flow.end);
+  const values = read(flow, panel, 0, at, known.row);
+  write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
+  for (const key of ["cwnd", "ssthresh", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
+}
+
+function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
+  const key = `${state.mode}:${drawn.map((flow) => flow.id).join()}`;
+  const columns = ["cwnd", "ssthresh", "rate", "srtt", "inFlight", "state"] as const;
+  if (state.mode === "small") {
+    if (readoutShape !== key) {
+      readoutShape = key;
+      const note = document.createElement("span");
+      note.className = "muted";
+      readout.replaceChildren(note);
+      slots.clear();
+      slots.set("note", note);
+    }
+    put(slots.get("note"), `${drawn.length} flows side by side · cwnd left, throughput right${state.cursor === undefined ? "" : ` · at ${timeText(state.cursor, 3)}`}`);
+    return;
+  }
+  if (readoutShape !== key) {
+    readoutShape = key;
+    slots.clear();
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    for (const [name, column] of [["Flow", ""], ["cwnd", "cwnd"], ["ssthresh", "ssthresh"], ["throughput", "rate"], ["srtt", "srtt"], ["in flight", "inFlight"], ["state", "state"]] as const) {
+      const th = document.createElement("th");
+      th.textContent = name;
+      th.className = column;
+      head.append(th);
+    }
+    const body = table.createTBody();
+    drawn.forEach((flow, n) => {
+      const row = body.insertRow();
+      const name = row.insertCell();
+      const letter = document.createElement("span");
+      letter.className = "letter";
+      letter.textContent = flowLetter(n);
+      letter.style.color = `var(--flow-${n % 8})`;
+      name.append(letter, flow.name);
+      for (const column of columns) {
+        const cell = row.insertCell();
+        cell.className = column;
+        slots.set(`${n}${column}`, cell);
+      }
+    });
+    readout.replaceChildren(table);
+  }
+  drawn.forEach((flow, n) => {
+    const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);
+    for (const column of columns) {
+      // The spread is for one flow: here it would make the columns jump.
+      put(slots.get(`${n}${column}`), (values?.[column] ?? "–").replace(/ \(.*\)/, ""));
+    }
+  });
+}

@@ -1,0 +1,73 @@
+// What the server says, taken in.
+import { showLink, showSession, showStatus } from "./bar";
+import { focusSome, reload, subscribe } from "./choice";
+import { events } from "./lists";
+import { session as askSession, type Listener } from "./live";
+import { flows, state, stores } from "./state";
+import { hear, jump } from "./time";
+import { E } from "./wire";
+
+/** Whether the pasts are from before the connection was lost; they are asked for again once the time is known. */
+let stale = false;
+
+/** Another stretch of time, or other flows: what is known is forgotten. */
+function startOver(next: number): void {
+  state.epoch = next;
+  jump();
+  events.clear();
+  reload();
+  state.dirty = true;
+}
+
+export const listener: Listener = {
+  link(next) {
+    state.link = next;
+    showLink();
+  },
+  hello(next) {
+    if (state.session === undefined) void loadSession();
+    state.epoch = next;
+    jump();
+    events.clear();
+    stale = true;
+  },
+  rows(message) {
+    hear(message.now);
+    if (message.epoch !== state.epoch) startOver(message.epoch);
+    else if (stale) reload();
+    stale = false;
+    flows.take(message);
+    focusSome();
+    subscribe();
+    state.listDirty = true;
+  },
+  chart(message) {
+    hear(message.now);
+    if (message.epoch !== state.epoch) startOver(message.epoch);
+    for (const [id, buckets] of Object.entries(message.flows)) stores.get(id)?.push(buckets);
+    state.dirty = true;
+  },
+  events(message) {
+    events.add(message.events, message.skipped);
+    for (const event of message.events) stores.get(event[E.FLOW])?.addEvents([event]);
+    state.dirty = true;
+  },
+  status(message) {
+    hear(message.now);
+    if (message.epoch !== state.epoch) startOver(message.epoch);
+    state.status = message;
+    showStatus();
+  },
+  gap: reload,
+};
+
+export async function loadSession(): Promise<void> {
+  try {
+    state.session = await askSession();
+  } catch {
+    // The connection says it, and asks again when it is back.
+    return;
+  }
+  showSession(state.session);
+  events.touch();
+}

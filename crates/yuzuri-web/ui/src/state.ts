@@ -1,0 +1,57 @@
+// What is known, and what the reader has chosen to see: where the page's parts meet.
+import type { PanelKind, View } from "./drawn";
+import type { Link } from "./live";
+import type { Store } from "./ring";
+import { Flows } from "./flows";
+import type { Session, Status } from "./wire";
+
+export const DEFAULT_SPAN_US = 30e6;
+
+interface State {
+  session: Session | undefined;
+  status: Status | undefined;
+  link: Link;
+  /** The server's count of beginnings anew (a seek in a replay, another filter). */
+  epoch: number;
+  mode: PanelKind;
+  /** The flow that is looked at. */
+  focus: string | undefined;
+  /** The flows for overlay and multiples. */
+  chosen: ReadonlySet<string>;
+  /** Whether the view follows the newest data. */
+  follow: boolean;
+  /** Width of the view, microseconds. */
+  span: number;
+  view: View;
+  /** Time that is read, if any. */
+  cursor: number | undefined;
+  /** Where a resting pointer holds the cursor while the view moves below it, CSS pixels within the lanes. */
+  hover: number | undefined;
+  /** Whether times are of the day, not since the start. */
+  byClock: boolean;
+  /** Whether the chart is to be drawn anew, and the lists. */
+  dirty: boolean;
+  listDirty: boolean;
+}
+
+export const state: State = {
+  session: undefined,
+  status: undefined,
+  link: { state: "connecting" },
+  epoch: 0,
+  mode: "one",
+  focus: undefined,
+  chosen: new Set(),
+  follow: true,
+  span: DEFAULT_SPAN_US,
+  view: { from: 0, to: DEFAULT_SPAN_US },
+  cursor: undefined,
+  hover: undefined,
+  byClock: true,
+  dirty: true,
+  listDirty: true,
+};
+
+export const flows = new Flows();
+/** The past of the flows in the chart. */
+export const stores = new Map<string, Store>();

@@ -1,0 +1,168 @@
+// What lies below the lines: a strip of states per flow and, for one flow, marks of what happened.
+import { GLYPHS, STATE_COLORS, drawGlyph, drawState, glyphOf, glyphsOfKinds, type Glyph } from "./marks";
+import type { Drawn, PanelKind, View } from "./drawn";
+import { FONT } from "./plots";
+import { color, flowColor, flowLetter } from "./theme";
+import type { Columns, Grid } from "./thin";
+import { E, Mark, type EventData } from "./wire";
+
+const LINES = ["resent", "ACKs", "other"];
+const LINE_HEIGHT = 17;
+const MARK_WIDTH = 14;
+const ROOM_FOR_WORDS = 50;
+/** Height of the states and, below them, where the lines of marks begin, CSS pixels. */
+const MARKS_TOP = 16;
+
+/** What is drawn, and where. */
+export interface StripGround {
+  /** Left edge and width of the lines, CSS pixels. */
+  edges: { left: number; width: number };
+  xOf(time: number): number;
+  view: View;
+  grid: Grid;
+  flows: readonly Drawn[];
+  columns: readonly Columns[];
+}
+
+/** A mark as it was placed; several events may share one. */
+export interface PlacedMark {
+  x: number;
+  y: number;
+  glyph: Glyph;
+  events: EventData[];
+}
+
+/** Calls back for each stretch of a state other than Open: pixels `first` to `last` (exclusive). */
+export function runs({ state }: Columns, each: (state: number, first: number, last: number) => void): void {
+  let first = 0;
+  for (let p = 1; p <= state.length; p += 1) {
+    if (p < state.length && state[p] === state[first]) continue;
+    if (state[first] !== 0 && state[first] !== 255) each(state[first], first, p);
+    first = p;
+  }
+}
+
+/** The graver before the less grave. */
+const ORDER: readonly Glyph[] = Object.values(GLYPHS);
+
+export class Strip {
+  readonly canvas = document.createElement("canvas");
+  private placed: PlacedMark[] = [];
+
+  constructor(private readonly kind: PanelKind) {
+    this.canvas.className = "strip";
+  }
+
+  size(width: number, flows: number): void {
+    const height = this.kind === "one" ? MARKS_TOP + LINES.length * LINE_HEIGHT : this.kind === "small" ? 9 : flows * 12 + 4;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+  }
+
+  draw(ground: StripGround): void {
+    const c = this.canvas.getContext("2d");
+    if (c === null) return;
+    const ratio = window.devicePixelRatio || 1;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    const { left, width } = ground.edges;
+    const ink = color("--ink");
+    const x = (pixel: number): number => Math.max(ground.xOf(ground.grid.start + pixel * ground.grid.pixel), left);
+    const right = left + width;
+    const height = this.kind === "one" ? 13 : this.kind === "small" ? 8 : 10;
+    c.font = FONT;
+    ground.columns.forEach((columns, n) => {
+      const y = this.kind === "over" ? 2 + n * 12 : this.kind === "small" ? 1 : 0;
+      c.fillStyle = color("--strip");
+      c.fillRect(left, y, width, height);
+      runs(columns, (state, first, last) => {
+        const from = x(first);
+        const to = Math.min(Math.max(x(last), from + 2), right);
+        if (to > from) drawState(c, state, from, y, to - from, height, color(STATE_COLORS[state]), ink);
+      });
+      if (this.kind === "over") {
+        c.fillStyle = flowColor(n);
+        c.textAlign = "right";
+        c.textBaseline = "middle";
+        c.fillText(left < ROOM_FOR_WORDS ? flowLetter(n) : `${flowLetter(n)} state`, left - 6, y + height / 2);
+      }
+    });
+    if (this.kind !== "one") return;
+    c.fillStyle = color("--muted");
+    c.textAlign = "right";
+    c.textBaseline = "middle";
+    c.fillText("state", left - 6, 7);
+    LINES.forEach((name, n) => {
+      const y = MARKS_TOP + n * LINE_HEIGHT + LINE_HEIGHT / 2;
+      c.fillStyle = color("--muted");
+      c.fillText(name, left - 6, y);
+      c.fillStyle = color("--grid");
+      c.fillRect(left, y + LINE_HEIGHT / 2 - 0.5, width, 1);
+    });
+    this.drawMarks(c, ground, left, right);
+  }
+
+  private drawMarks(c: CanvasRenderingContext2D, ground: StripGround, left: number, right: number): void {
+    const flow = ground.flows[0];
+    const columns = ground.columns[0];
+    this.placed = [];
+    if (flow === undefined || columns === undefined) return;
+    const y = (line: number): number => MARKS_TOP + line * LINE_HEIGHT + LINE_HEIGHT / 2;
+    // Duplicate ACKs and SACKs come in hundreds: ticks, not letters. Upper half duplicate ACKs, lower half SACKs.
+    const perPixel = (ground.grid.pixel / (ground.view.to - ground.view.from)) * (right - left);
+    for (let p = 0; p < columns.marks.length; p += 1) {
+      const marks = columns.marks[p];
+      if (marks === 0) continue;
+      const x = ground.xOf(ground.grid.start + p * ground.grid.pixel);
+      if (x < left || x > right) continue;
+      if ((marks & Mark.DUP_ACK) !== 0) {
+        c.fillStyle = color("--disorder");
+        c.fillRect(x, y(1) - 6, Math.max(perPixel, 1.2), 5);
+      }
+      if ((marks & Mark.SACK) !== 0) {
+        c.fillStyle = color("--recovery");
+        c.fillRect(x, y(1) + 1, Math.max(perPixel, 1.2), 5);
+      }
+    }
+    // Events come in order of time: what lies close to the last mark of its line is told with that mark.
+    const last: (PlacedMark | undefined)[] = [];
+    const place = (glyph: Glyph, time: number, event: EventData | undefined): void => {
+      const at = ground.xOf(time);
+      if (at < left - 6 || at > right + 6) return;
+      const mark = last[glyph.line];
+      if (mark !== undefined && Math.abs(at - mark.x) < MARK_WIDTH) {
+        if (event !== undefined) mark.events.push(event);
+        // The graver one is shown; the others are told when pointed at.
+        if (ORDER.indexOf(glyph) < ORDER.indexOf(mark.glyph)) mark.glyph = glyph;
+        return;
+      }
+      const placed = { x: Math.min(Math.max(at, left), right), y: y(glyph.line), glyph, events: event === undefined ? [] : [event] };
+      last[glyph.line] = placed;
+      this.placed.push(placed);
+    };
+    for (let p = 0; p < columns.kinds.length; p += 1) {
+      const time = ground.grid.start + p * ground.grid.pixel;
+      if (columns.kinds[p] > 3 && time < flow.store.eventsFrom) {
+        for (const glyph of glyphsOfKinds(columns.kinds[p])) place(glyph, time, undefined);
+      }
+      if ((columns.marks[p] & Mark.DSACK) !== 0) place(GLYPHS.dsack, time, undefined);
+      if ((columns.marks[p] & Mark.ECE) !== 0) place(GLYPHS.ece, time, undefined);
+    }
+    for (const event of flow.store.events) {
+      if (event[E.TIME] < ground.view.from || event[E.TIME] > ground.view.to) continue;
+      const glyph = glyphOf(event);
+      if (glyph !== undefined) place(glyph, event[E.TIME], event);
+    }
+    for (const mark of this.placed) {
+      drawGlyph(c, mark.glyph, mark.x, mark.y, 6.3, color(mark.glyph.color), color("--ink"));
+    }
+  }
+
+  /** The mark under a point of the canvas, if any. */
+  markAt(x: number, y: number): PlacedMark | undefined {
+    return this.placed.find((mark) => Math.abs(mark.x - x) <= 8 && Math.abs(mark.y - y) <= 9);
+  }
+}

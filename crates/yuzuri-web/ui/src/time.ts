@@ -1,0 +1,49 @@
+// What time it is over there, and how times are written.
+import { clock, elapsed } from "./format";
+import type { TimeAxis } from "./plots";
+import { state } from "./state";
+
+/** How far behind the newest data the right edge is: what the server has not yet sent. */
+export const BEHIND_US = 160_000;
+
+/** The newest time heard of, and when it was heard. */
+let heard = { now: 0, at: 0 };
+let shown = 0;
+
+/** How fast time goes there: 1 live, otherwise what the replay does. */
+export function speed(): number {
+  const replay = state.status?.replay;
+  return replay === null || replay === undefined ? 1 : replay.paused ? 0 : replay.speed;
+}
+
+export function hear(now: number): void {
+  heard = { now, at: performance.now() };
+}
+
+/** The newest time heard of; 0 before anything was heard. */
+export const newest = (): number => heard.now;
+
+/** The time it is now over there, guessed from the newest message; never back, except after `jump`. */
+export function now(): number {
+  if (heard.at === 0) return 0;
+  const since = state.link.state === "open" ? Math.min((performance.now() - heard.at) * 1000 * speed(), 400_000 * Math.max(speed(), 1)) : 0;
+  shown = Math.max(shown, heard.now + since);
+  return shown;
+}
+
+/** Time may be earlier from here on. */
+export function jump(): void {
+  shown = 0;
+}
+
+/** Unix time of the session's start, microseconds. */
+export const zero = (): number => state.status?.zero_unix_us ?? state.session?.started_unix_us ?? 0;
+
+export function timeAxis(): TimeAxis {
+  if (!state.byClock) return { offsetUs: 0, label: elapsed };
+  // Ticks on round times of the day, in the reader's time zone.
+  const offset = zero() % 3600e6;
+  return { offsetUs: offset, label: (us, digits) => clock(zero() + us + (digits === 0 ? 1000 : 0), digits) };
+}
+
+export const timeText = (us: number, digits: number): string => (state.byClock ? clock(zero() + us, digits) : elapsed(us, digits));
