@@ -30,6 +30,8 @@ pub enum Command {
     Send(SendArgs),
     /// Receive what senders send, and throw it away
     Receive(ReceiveArgs),
+    /// Experiments with the kernel's TCP over an emulated wireless cell
+    Lab(crate::lab::LabArgs),
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod convert;
 mod doctor;
+mod lab;
 mod replay;
 mod signals;
 mod transfer;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Send(args) => transfer::send(args),
         Command::Receive(args) => transfer::receive(args),
+        Command::Lab(args) => lab::run(args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

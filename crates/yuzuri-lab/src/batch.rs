@@ -1,0 +1,285 @@
+//! Many runs: what is still to be done, side by side as far as cores allow, with what is finished kept whatever happens.
+
+use crate::LabError;
+use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task, scenario_text};
+use crate::scenario::{Document, Problems, Scenario};
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A run that belongs to an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// What it is.
+    pub task: Task,
+    /// The experiment.
+    pub scenario: Scenario,
+    /// Where its results are, or will be.
+    pub folder: PathBuf,
+}
+
+/// What there is of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Finished and valid.
+    Finished,
+    /// Finished, but its figures may not be believed: it is repeated.
+    Invalid,
+    /// Not there, of another scenario, or cut off.
+    Missing,
+}
+
+impl Planned {
+    /// In one word, for people.
+    pub fn name(&self) -> String {
+        format!("{}/seed-{}", self.task.point, self.task.seed)
+    }
+
+    /// What there is of it.
+    pub fn state(&self) -> State {
+        let same = |text: String| Ok(text) == scenario_text(&self.scenario).map_err(|_| ());
+        let there = std::fs::read_to_string(self.folder.join(SCENARIO_FILE)).is_ok_and(same);
+        match RunRecord::open(&self.folder) {
+            Ok(record) if there && record.task == self.task && record.valid => State::Finished,
+            Ok(record) if there && record.task == self.task => State::Invalid,
+            _ => State::Missing,
+        }
+    }
+}
+
+/// All runs of a file: each point with each of its seeds, seed by seed, so that a sweep that is ended early has every
+/// point.
+///
+/// # Errors
+/// None for a file that was read.
+pub fn plan(document: &Document, clock: Clock, out: &Path) -> Result<Vec<Planned>, Problems> {
+    let points = document.points()?;
+    let most = points.iter().map(|p| p.scenario.repetitions).max().unwrap_or(0);
+    let mut planned = Vec::new();
+    for repetition in 0..most {
+        for point in points.iter().filter(|p| repetition < p.scenario.repetitions) {
+            let seed = point.scenario.seed.wrapping_add(u64::from(repetition));
+            let task = Task {
+                point: point.name.clone(),
+                labels: point.labels.clone(),
+                alone: point.alone.clone(),
+                seed,
+                clock,
+            };
+            let folder = out.join(&point.name).join(format!("seed-{seed}"));
+            planned.push(Planned { task, scenario: point.scenario.clone(), folder });
+        }
+    }
+    Ok(planned)
+}
+
+/// How a run is done: here in real time, or in a guest.
+pub trait Executor: Sync {
+    /// Runs it and leaves its results in `folder`, which exists.
+    ///
+    /// # Errors
+    /// As [`crate::run::run`].
+    fn execute(
+        &self,
+        planned: &Planned,
+        folder: &Path,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<RunRecord, LabError>;
+}
+
+/// Runs on this host, in real time.
+#[derive(Debug, Clone, Copy)]
+pub struct Here;
+
+impl Executor for Here {
+    fn execute(
+        &self,
+        planned: &Planned,
+        folder: &Path,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<RunRecord, LabError> {
+        crate::run::run(&planned.scenario, &planned.task, folder, stop, progress)
+    }
+}
+
+/// What is told while runs are done.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// One begins.
+    Begun(&'a Planned),
+    /// How far all of them are.
+    Progress {
+        /// Runs that are done.
+        done: usize,
+        /// Runs there are to do.
+        of: usize,
+        /// Part of the work that is done, by the scenarios' time, 0 to 1.
+        part: f64,
+    },
+    /// One is done.
+    Done(&'a Planned, &'a RunRecord),
+    /// One could not be done.
+    Failed(&'a Planned, &'a LabError),
+}
+
+/// What became of the runs.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Done now.
+    pub done: usize,
+    /// Of these, not valid.
+    pub invalid: usize,
+    /// Could not be done, with the reason.
+    pub failed: Vec<(String, LabError)>,
+    /// Whether it was ended early.
+    pub stopped: bool,
+}
+
+/// A claim on a folder of results; the kernel drops it with the process.
+#[derive(Debug)]
+pub struct OutLock {
+    _lock: Flock<File>,
+}
+
+impl OutLock {
+    /// Makes the folder and claims it.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or another process writes into it.
+    pub fn claim(out: &Path) -> Result<OutLock, LabError> {
+        std::fs::create_dir_all(out).map_err(LabError::file(out))?;
+        let path = out.join(".lock");
+        let file = File::create(&path).map_err(LabError::file(&path))?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(OutLock { _lock: lock }),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Err(LabError::Run(format!(
+                "{} is being written by another `yuzuri lab`: wait for it, or choose another folder with --out",
+                out.display()
+            ))),
+            Err((_, errno)) => Err(LabError::file(&path)(errno.into())),
+        }
+    }
+}
+
+/// Does the runs, `jobs` at a time. A run's folder appears when it is finished and not before.
+///
+/// # Errors
+/// None of a single run: those are in the outcome.
+pub fn execute(
+    planned: &[Planned],
+    executor: &dyn Executor,
+    jobs: usize,
+    stop: &AtomicBool,
+    tell: &(dyn Fn(Event<'_>) + Sync),
+) -> Outcome {
+    let waiting: Mutex<VecDeque<&Planned>> = Mutex::new(planned.iter().collect());
+    let outcome = Mutex::new(Outcome::default());
+    let total_ms: u64 = planned.iter().map(|p| (p.scenario.duration_s * 1000.0) as u64).sum();
+    let done_ms = AtomicU64::new(0);
+    // Set where going on makes no sense for any run, without the user having asked for it.
+    let give_up = AtomicBool::new(false);
+    let next = || waiting.lock().unwrap_or_else(|e| e.into_inner()).pop_front();
+    let count = || outcome.lock().unwrap_or_else(|e| e.into_inner());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
+                    let Some(run) = next() else { break };
+                    tell(Event::Begun(run));
+                    let mut mine_ms = 0;
+                    let mut progress = |seconds: f64| {
+                        let now_ms = (seconds.clamp(0.0, run.scenario.duration_s) * 1000.0) as u64;
+                        let sum = done_ms.fetch_add(now_ms.saturating_sub(mine_ms), Ordering::Relaxed);
+                        mine_ms = mine_ms.max(now_ms);
+                        let part = sum as f64 / total_ms.max(1) as f64;
+                        tell(Event::Progress { done: count().done, of: planned.len(), part });
+                    };
+                    let result = one(run, executor, stop, &mut progress);
+                    progress(run.scenario.duration_s);
+                    match result {
+                        Ok(record) => {
+                            let mut outcome = count();
+                            outcome.done += 1;
+                            outcome.invalid += usize::from(!record.valid);
+                            drop(outcome);
+                            tell(Event::Done(run, &record));
+                        }
+                        Err(LabError::Stopped) if stop.load(Ordering::Relaxed) => {}
+                        Err(error) => {
+                            if is_hopeless(&error) {
+                                give_up.store(true, Ordering::Relaxed);
+                            }
+                            tell(Event::Failed(run, &error));
+                            count().failed.push((run.name(), error));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut outcome = outcome.into_inner().unwrap_or_else(|e| e.into_inner());
+    outcome.stopped = stop.load(Ordering::Relaxed);
+    outcome
+}
+
+/// Whether the next run would fail for the same reason.
+fn is_hopeless(error: &LabError) -> bool {
+    matches!(error, LabError::Tool(_) | LabError::File { .. } | LabError::Network { .. })
+}
+
+fn one(
+    run: &Planned,
+    executor: &dyn Executor,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunRecord, LabError> {
+    let name = run.folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let partial = run.folder.with_file_name(format!("{name}.partial"));
+    // Left by a run that was killed.
+    remove(&partial)?;
+    std::fs::create_dir_all(&partial).map_err(LabError::file(&partial))?;
+    let result = executor.execute(run, &partial, stop, progress);
+    if result.is_err() {
+        let _ = std::fs::remove_dir_all(&partial);
+        return result;
+    }
+    remove(&run.folder)?;
+    std::fs::rename(&partial, &run.folder).map_err(LabError::file(&run.folder))?;
+    result
+}
+
+fn remove(folder: &Path) -> Result<(), LabError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(folder)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Every finished run below a folder, in the order of their names.
+///
+/// # Errors
+/// Where the folder cannot be read.
+pub fn finished(out: &Path) -> Result<Vec<(PathBuf, RunRecord)>, LabError> {
+    let mut found = Vec::new();
+    for point in folders(out)? {
+        for folder in folders(&point)? {
+            let partial = folder.extension().is_some_and(|e| e == "partial");
+            if !partial && folder.join(RECORD_FILE).is_file() {
+                found.push((folder.clone(), RunRecord::open(&folder)?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn folders(of: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let entries = std::fs::read_dir(of).map_err(LabError::file(of))?;
+    let mut found: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    found.sort();
+    Ok(found)
+}

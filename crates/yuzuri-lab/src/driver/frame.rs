@@ -1,0 +1,279 @@
+//! An Ethernet frame on its way through the models: bytes from a pool, and what the models ask of it.
+
+use std::cell::RefCell;
+use yuzuri_medium::Packet;
+
+/// Most bytes of a frame: MTU 1500 and the Ethernet header, and room for one VLAN tag.
+pub const FRAME_BYTES: usize = 1518;
+const HEADER: usize = 14;
+/// Buffers that a thread keeps for reuse; more than the queues of a cell usually hold.
+const MOST_SPARE: usize = 20_000;
+
+#[derive(Debug)]
+struct Buffer {
+    bytes: [u8; FRAME_BYTES],
+}
+
+thread_local! {
+    // The boxes themselves go from here to frames and back.
+    #[allow(clippy::vec_box)]
+    static SPARE: RefCell<Vec<Box<Buffer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A frame. Its buffer goes back to the thread's pool when it is dropped, so that in the steady state nothing is
+/// allocated.
+#[derive(Debug)]
+pub struct Frame {
+    buffer: Option<Box<Buffer>>,
+    len: u16,
+    flow: u64,
+}
+
+impl Frame {
+    /// An empty frame, to be filled by [`Frame::fill`].
+    pub fn spare() -> Frame {
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        let buffer = spare.unwrap_or_else(|| Box::new(Buffer { bytes: [0; FRAME_BYTES] }));
+        Frame { buffer: Some(buffer), len: 0, flow: 0 }
+    }
+
+    /// Lets `read` write into the frame's room and tell how many bytes it wrote, if any.
+    pub fn fill<E>(&mut self, read: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<bool, E> {
+        let Some(buffer) = &mut self.buffer else { return Ok(false) };
+        let Some(len) = read(&mut buffer.bytes)? else { return Ok(false) };
+        self.len = len.min(FRAME_BYTES) as u16;
+        self.flow = flow_hash(self.bytes());
+        Ok(true)
+    }
+
+    /// The frame as it stands on the cable, from the destination's hardware address on.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.bytes[..self.len as usize])
+    }
+
+    /// The destination's hardware address; `None` where the frame is too short to have one.
+    pub fn destination(&self) -> Option<[u8; 6]> {
+        self.bytes().first_chunk().copied()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.bytes[..self.len as usize])
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Frame {
+        let mut copy = Frame::spare();
+        let bytes = self.bytes();
+        if let Some(buffer) = &mut copy.buffer {
+            buffer.bytes[..bytes.len()].copy_from_slice(bytes);
+        }
+        (copy.len, copy.flow) = (self.len, self.flow);
+        copy
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            // At the end of a thread its pool may be gone already.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() < MOST_SPARE {
+                    spare.push(buffer);
+                }
+            });
+        }
+    }
+}
+
+impl Packet for Frame {
+    fn bytes(&self) -> u32 {
+        u32::from(self.len)
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+
+    fn ecn_capable(&self) -> bool {
+        matches!(ecn(self.bytes()), Some(ECT_0 | ECT_1 | CE))
+    }
+
+    fn mark_ce(&mut self) {
+        mark_ce(self.bytes_mut());
+    }
+}
+
+const ECT_1: u8 = 1;
+const ECT_0: u8 = 2;
+const CE: u8 = 3;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+fn ethertype(frame: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(*frame.get(12..14)?.first_chunk()?))
+}
+
+/// The ECN field (RFC 3168 section 5) of an IP packet.
+fn ecn(frame: &[u8]) -> Option<u8> {
+    match ethertype(frame)? {
+        IPV4 => Some(frame.get(HEADER + 1)? & 3),
+        IPV6 => Some((frame.get(HEADER + 1)? >> 4) & 3),
+        _ => None,
+    }
+}
+
+/// Sets Congestion Experienced and, in IPv4, repairs the header's checksum (RFC 1624).
+fn mark_ce(frame: &mut [u8]) {
+    match ethertype(frame) {
+        Some(IPV4) if frame.len() >= HEADER + 20 => {
+            let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let before = word(frame, HEADER);
+            frame[HEADER + 1] |= CE;
+            let after = word(frame, HEADER);
+            let sum = u32::from(!word(frame, HEADER + 10)) + u32::from(!before) + u32::from(after);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            frame[HEADER + 10..HEADER + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        Some(IPV6) if frame.len() > HEADER + 1 => frame[HEADER + 1] |= CE << 4,
+        _ => {}
+    }
+}
+
+/// A hash of addresses, protocol and, where TCP or UDP shows them in the first fragment, ports; of the hardware
+/// addresses and type for what is not IP. The same on every machine (FNV-1a): a run repeats.
+fn flow_hash(frame: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    if ip_flow(frame, &mut hash).is_none() {
+        hash = Fnv::default();
+        hash.add(frame.get(..HEADER).unwrap_or(frame));
+    }
+    hash.0
+}
+
+fn ip_flow(frame: &[u8], hash: &mut Fnv) -> Option<()> {
+    let packet = frame.get(HEADER..)?;
+    let (protocol, addresses, payload) = match ethertype(frame)? {
+        IPV4 => {
+            let header = usize::from(packet.first()? & 0xf) * 4;
+            let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x3fff != 0;
+            let payload = if fragment { None } else { packet.get(header..) };
+            (*packet.get(9)?, packet.get(12..20)?, payload)
+        }
+        IPV6 => (*packet.get(6)?, packet.get(8..40)?, packet.get(40..)),
+        _ => return None,
+    };
+    hash.add(addresses);
+    hash.add(&[protocol]);
+    if let (TCP | UDP, Some(ports)) = (protocol, payload.and_then(|p| p.get(..4))) {
+        hash.add(ports);
+    }
+    Some(())
+}
+
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(bytes: &[u8]) -> Frame {
+        let mut frame = Frame::spare();
+        let read = |room: &mut [u8]| {
+            room[..bytes.len()].copy_from_slice(bytes);
+            Ok::<_, ()>(Some(bytes.len()))
+        };
+        assert_eq!(frame.fill(read), Ok(true));
+        frame
+    }
+
+    /// Ethernet, IPv4 10.77.0.10 > 10.78.0.2, TCP 40000 > 4950, ECT(0), with a right checksum.
+    fn ipv4_tcp() -> Vec<u8> {
+        let mut bytes = vec![2, 0x79, 0x7a, 1, 0, 1, 2, 0x79, 0x7a, 0, 0, 0, 8, 0];
+        bytes.extend([0x45, 2, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 10, 10, 78, 0, 2]);
+        let sum = checksum(&bytes[14..34]);
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        bytes.extend([0x9c, 0x40, 0x13, 0x56]);
+        bytes.extend([0; 16]);
+        bytes
+    }
+
+    /// RFC 1071: 0 over a header with a right checksum.
+    fn checksum(header: &[u8]) -> u16 {
+        let words = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum = words.sum::<u32>();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        !((sum & 0xffff) as u16 + (sum >> 16) as u16)
+    }
+
+    #[test]
+    fn marking_keeps_the_checksum_right() {
+        let mut marked = frame(&ipv4_tcp());
+        assert!(marked.ecn_capable());
+        marked.mark_ce();
+        assert_eq!(ecn(marked.bytes()), Some(CE));
+        assert_eq!(checksum(&marked.bytes()[14..34]), 0);
+    }
+
+    #[test]
+    fn a_flow_is_addresses_and_ports() {
+        let bytes = ipv4_tcp();
+        let mut other_payload = bytes.clone();
+        *other_payload.last_mut().unwrap() = 1;
+        let mut other_port = bytes.clone();
+        other_port[35] = 1;
+        assert_eq!(frame(&bytes).flow(), frame(&other_payload).flow());
+        assert_ne!(frame(&bytes).flow(), frame(&other_port).flow());
+    }
+
+    #[test]
+    fn a_copy_is_a_frame_of_its_own() {
+        let mut original = frame(&ipv4_tcp());
+        let copy = original.clone();
+        original.mark_ce();
+        assert_eq!((copy.bytes(), Packet::bytes(&copy)), (&ipv4_tcp()[..], 54));
+    }
+
+    #[test]
+    fn buffers_come_back() {
+        let count = || SPARE.with_borrow(Vec::len);
+        drop((frame(&[1; 20]), frame(&[2; 20])));
+        let before = count();
+        drop((frame(&[1; 20]), frame(&[2; 20]).clone()));
+        assert!((before..=before + 1).contains(&count()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame(mut bytes in prop::collection::vec(any::<u8>(), 0..80), ip: bool) {
+            if ip && bytes.len() > 14 {
+                bytes[12..14].copy_from_slice(&IPV4.to_be_bytes());
+            }
+            let mut any = frame(&bytes);
+            any.mark_ce();
+            let ip = matches!(ethertype(&bytes), Some(IPV4 | IPV6));
+            prop_assert!(any.flow() == frame(any.bytes()).flow());
+            prop_assert!(!any.ecn_capable() || ip);
+        }
+    }
+}

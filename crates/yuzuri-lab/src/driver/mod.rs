@@ -1,0 +1,472 @@
+//! The driver: one thread that carries frames between the TAP devices of the hosts and the models of radio and wire,
+//! each at its time.
+//!
+//! Time for the models is `CLOCK_MONOTONIC` since the driver's start. What the models deliver has a nominal time;
+//! how much later it was really written is counted in [`Lateness`]. In virtual time the same thread runs unchanged
+//! in the guest.
+
+mod frame;
+mod lateness;
+mod poller;
+mod queues;
+
+pub use frame::{FRAME_BYTES, Frame};
+pub use lateness::Lateness;
+pub use queues::QueueTrace;
+
+use crate::LabError;
+use crate::net::{Tap, Taps, station_of};
+use nix::errno::Errno;
+use poller::Poller;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
+use yuzuri_medium::wire::{Direction, Wire, WireAccount, WireConfig};
+use yuzuri_medium::{Arrival, ConfigError, Time};
+
+/// What the driver models.
+#[derive(Debug, Clone)]
+pub struct DriverConfig {
+    /// The radio cell; its stations are the terminals in their order.
+    pub cell: CellConfig,
+    /// The path between access point and server.
+    pub wire: WireConfig,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Terminals that are not associated at the start.
+    pub absent: Vec<u16>,
+    /// Distance of the samples of the queues.
+    pub queue_interval: Duration,
+}
+
+/// A change while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A terminal associates.
+    Join(u16),
+    /// A terminal leaves: what is queued for it is lost.
+    Leave(u16),
+    /// The accounts are copied, for the difference of two moments.
+    Snapshot,
+}
+
+/// The accounts of a moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// What the radio did; its stations are the terminals in their order.
+    pub cell: CellAccount,
+    /// What the wire did.
+    pub wire: WireAccount,
+    /// When.
+    pub at: Time,
+}
+
+/// What the driver tells when it ends.
+#[derive(Debug, Clone)]
+pub struct DriverReport {
+    /// Whether it kept time.
+    pub lateness: Lateness,
+    /// The accounts at the moments asked for, and at the end.
+    pub snapshots: Vec<Snapshot>,
+    /// The queues over time.
+    pub queues: QueueTrace,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// CPU time of its thread; most of it the kernel's, which handles received packets in it.
+    pub cpu: Duration,
+}
+
+/// A driver at work.
+#[derive(Debug)]
+pub struct Driver {
+    thread: Option<JoinHandle<Result<DriverReport, LabError>>>,
+    stop: Arc<AtomicBool>,
+    changes: Sender<(Time, Change)>,
+    started: Instant,
+}
+
+impl Driver {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// Where the models refuse the configuration, or the thread cannot be made.
+    pub fn start(config: DriverConfig, taps: Taps) -> Result<Driver, LabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (changes, changes_coming) = channel();
+        let (ready, is_ready) = channel();
+        let started = Instant::now();
+        let seen = stop.clone();
+        let body = move || {
+            // The models are made here because frames belong to this thread's pool.
+            match Machine::new(&config, &taps, started) {
+                Ok(machine) => {
+                    let _ = ready.send(Ok(()));
+                    machine.run(&seen, &changes_coming)
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    Err(LabError::Stopped)
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("yuzuri-driver".into()).spawn(body);
+        let thread = thread.map_err(LabError::network("starting the driver's thread"))?;
+        let driver = Driver { thread: Some(thread), stop, changes, started };
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(driver),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(LabError::Run("the driver ended while starting".into())),
+        }
+    }
+
+    /// When time zero of the models was.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Plans a change.
+    pub fn change(&self, at: Instant, change: Change) {
+        let at = at.saturating_duration_since(self.started);
+        // A driver that has ended says so in `finish`.
+        let _ = self.changes.send((Time::from_nanos(at.as_nanos() as u64), change));
+    }
+
+    /// Whether the thread still runs.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends the thread.
+    ///
+    /// # Errors
+    /// What ended it before.
+    pub fn finish(mut self) -> Result<DriverReport, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(LabError::Stopped),
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Frames taken from one device before the models and the other devices have their turn.
+const TURN: usize = 16;
+
+/// A TAP device and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Terminal(u16),
+    ApCell,
+    ApWire,
+    Server,
+}
+
+struct Machine<'a> {
+    taps: &'a Taps,
+    ports: Vec<Port>,
+    poller: Poller,
+    cell: Cell<Frame>,
+    wire: Wire<Frame>,
+    places: Places,
+    from_cell: Vec<Arrival<Frame, Node>>,
+    from_wire: Vec<Arrival<Frame, Direction>>,
+    started: Instant,
+    lateness: Lateness,
+    queues: QueueTrace,
+    next_sample: Time,
+    planned: Vec<(Time, Change)>,
+    snapshots: Vec<Snapshot>,
+}
+
+impl<'a> Machine<'a> {
+    fn new(config: &DriverConfig, taps: &'a Taps, started: Instant) -> Result<Machine<'a>, LabError> {
+        let refused = |what: &str, why: &ConfigError| LabError::Run(format!("{what}: {why}"));
+        let (places, present) = Places::new(&config.cell, &config.absent);
+        let cell = Cell::new(&present, config.seed).map_err(|e| refused("the cell", &e))?;
+        // The wire's seed is its own, so that its losses do not repeat the radio's.
+        let wire = Wire::new(&config.wire, config.seed ^ 0x5749_5245).map_err(|e| refused("the wire", &e))?;
+        let mut ports: Vec<Port> = (0..taps.terminals.len() as u16).map(Port::Terminal).collect();
+        let mut columns: Vec<String> = (0..taps.terminals.len()).map(|n| format!("terminal {n}")).collect();
+        ports.extend([Port::ApCell, Port::ApWire, Port::Server]);
+        columns.extend(["ap", "wire up", "wire down"].map(String::from));
+        let poller = Poller::new(ports.iter().map(|port| tap(taps, *port)))
+            .map_err(LabError::network("watching the TAP devices"))?;
+        let interval_ns = config.queue_interval.as_nanos() as u64;
+        Ok(Machine {
+            taps,
+            ports,
+            poller,
+            cell,
+            wire,
+            places,
+            from_cell: Vec::new(),
+            from_wire: Vec::new(),
+            started,
+            lateness: Lateness::default(),
+            queues: QueueTrace { columns, interval_ns, packets: Vec::new() },
+            next_sample: Time::ZERO,
+            planned: Vec::new(),
+            snapshots: Vec::new(),
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(self.started.elapsed().as_nanos() as u64)
+    }
+
+    fn run(
+        mut self,
+        stop: &AtomicBool,
+        changes: &Receiver<(Time, Change)>,
+    ) -> Result<DriverReport, LabError> {
+        // The kernel may otherwise add 50 us to each wait, to spare wake-ups.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        first_in_line();
+        let mut ready = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            self.plan(changes);
+            self.advance();
+            let wait = self.next().map_or(Duration::MAX, |next| next - self.now().min(next));
+            self.poller.wait(wait, &mut ready).map_err(LabError::network("waiting for frames"))?;
+            for at in ready.drain(..) {
+                if let Some(port) = self.ports.get(at).copied() {
+                    self.take(port)?;
+                }
+            }
+        }
+        let now = self.now();
+        self.run_models(now);
+        self.snapshot(now);
+        Ok(DriverReport {
+            lateness: self.lateness,
+            snapshots: self.snapshots,
+            queues: self.queues,
+            elapsed: self.started.elapsed(),
+            cpu: thread_cpu(),
+        })
+    }
+
+    fn plan(&mut self, changes: &Receiver<(Time, Change)>) {
+        let before = self.planned.len();
+        self.planned.extend(changes.try_iter());
+        if self.planned.len() != before {
+            // The next one last.
+            self.planned.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        }
+    }
+
+    /// When something is due if no frame comes. Always something: the queues are sampled.
+    fn next(&self) -> Option<Time> {
+        let planned = self.planned.last().map(|(at, _)| *at);
+        [self.cell.next(), self.wire.next(), planned, Some(self.next_sample)].into_iter().flatten().min()
+    }
+
+    /// Runs what is due.
+    fn advance(&mut self) {
+        let now = self.now();
+        while let Some((at, change)) = self.planned.pop_if(|(at, _)| *at <= now) {
+            self.run_models(at);
+            match change {
+                Change::Join(terminal) => self.places.join(terminal, at, &mut self.cell),
+                Change::Leave(terminal) => self.places.leave(terminal, at, &mut self.cell),
+                Change::Snapshot => self.snapshot(at),
+            }
+        }
+        while self.next_sample <= now {
+            self.run_models(self.next_sample);
+            self.sample();
+            self.next_sample += Duration::from_nanos(self.queues.interval_ns);
+        }
+        self.run_models(now);
+    }
+
+    fn run_models(&mut self, to: Time) {
+        self.cell.advance(to, &mut self.from_cell);
+        self.wire.advance(to, &mut self.from_wire);
+        let mut arrivals = std::mem::take(&mut self.from_cell);
+        for Arrival { at, at_node, from, packet } in arrivals.drain(..) {
+            let port = match at_node {
+                // A station does not take the access point's repetition of its own frame.
+                node if node == from => continue,
+                Node::Ap => Port::ApCell,
+                Node::Station(station) => Port::Terminal(self.places.terminal(station)),
+            };
+            self.deliver(port, at, &packet);
+        }
+        self.from_cell = arrivals;
+        let mut arrivals = std::mem::take(&mut self.from_wire);
+        for Arrival { at, at_node, packet, .. } in arrivals.drain(..) {
+            let port = match at_node {
+                Direction::Up => Port::Server,
+                Direction::Down => Port::ApWire,
+            };
+            self.deliver(port, at, &packet);
+        }
+        self.from_wire = arrivals;
+    }
+
+    fn deliver(&mut self, port: Port, at: Time, frame: &Frame) {
+        let now = self.now();
+        self.lateness.count((now - at.min(now)).as_nanos() as u64);
+        if tap(self.taps, port).write(frame.bytes()).is_err() {
+            self.lateness.refused += 1;
+        }
+    }
+
+    /// Takes what a host has sent, at most [`TURN`] frames.
+    fn take(&mut self, port: Port) -> Result<(), LabError> {
+        for _ in 0..TURN {
+            let mut frame = Frame::spare();
+            match frame.fill(|room| tap(self.taps, port).read(room)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(errno @ (Errno::EIO | Errno::EBADFD)) => {
+                    return Err(LabError::network("taking a frame: the TAP device is down")(errno));
+                }
+                Err(errno) => return Err(LabError::network("taking a frame from a TAP device")(errno)),
+            }
+            let now = self.now();
+            self.run_models(now);
+            match port {
+                Port::Terminal(terminal) => {
+                    // Who is not associated sends to nobody.
+                    if let Some(from) = self.places.node(terminal) {
+                        self.cell.send(now, from, self.places.goes_to(&frame), frame);
+                    }
+                }
+                Port::ApCell => self.cell.send(now, Node::Ap, self.places.goes_to(&frame), frame),
+                Port::ApWire => self.wire.send(now, Direction::Up, frame),
+                Port::Server => self.wire.send(now, Direction::Down, frame),
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, at: Time) {
+        let cell = self.places.in_order(self.cell.account());
+        self.snapshots.push(Snapshot { cell, wire: self.wire.account().clone(), at });
+    }
+
+    fn sample(&mut self) {
+        let (cell, wire) = (self.cell.account(), self.wire.account());
+        let stations = (0..self.taps.terminals.len() as u16).map(|terminal| {
+            let account = self.places.node(terminal).and_then(|node| cell.node(node));
+            account.map_or(0, |account| account.queue.now)
+        });
+        let rest = [cell.ap.queue.now, wire.up.queued, wire.down.queued];
+        self.queues.packets.extend(stations.chain(rest).map(|packets| packets as u32));
+    }
+}
+
+fn tap(taps: &Taps, port: Port) -> &Tap {
+    match port {
+        Port::Terminal(station) => &taps.terminals[usize::from(station)],
+        Port::ApCell => &taps.ap_cell,
+        Port::ApWire => &taps.ap_wire,
+        Port::Server => &taps.server,
+    }
+}
+
+/// Which station a terminal is: the model numbers stations in the order in which they associate.
+struct Places {
+    stations: Vec<StationConfig>,
+    /// By terminal: the station it is or was last.
+    last: Vec<Option<u16>>,
+    /// By terminal: whether it is associated.
+    there: Vec<bool>,
+    /// By station.
+    terminals: Vec<u16>,
+}
+
+impl Places {
+    /// The places, and the cell with those who are there at the start.
+    fn new(cell: &CellConfig, absent: &[u16]) -> (Places, CellConfig) {
+        let count = cell.stations.len() as u16;
+        let terminals: Vec<u16> = (0..count).filter(|terminal| !absent.contains(terminal)).collect();
+        let mut last = vec![None; cell.stations.len()];
+        let mut there = vec![false; cell.stations.len()];
+        for (station, terminal) in terminals.iter().enumerate() {
+            last[usize::from(*terminal)] = Some(station as u16);
+            there[usize::from(*terminal)] = true;
+        }
+        let present =
+            terminals.iter().map(|terminal| cell.stations[usize::from(*terminal)].clone()).collect();
+        let start = CellConfig { stations: present, ..cell.clone() };
+        (Places { stations: cell.stations.clone(), last, there, terminals }, start)
+    }
+
+    fn terminal(&self, station: u16) -> u16 {
+        self.terminals[usize::from(station)]
+    }
+
+    fn node(&self, terminal: u16) -> Option<Node> {
+        let at = usize::from(terminal);
+        if *self.there.get(at)? { self.last[at].map(Node::Station) } else { None }
+    }
+
+    fn join(&mut self, terminal: u16, at: Time, cell: &mut Cell<Frame>) {
+        let number = usize::from(terminal);
+        // The configuration was checked with all terminals in it.
+        if let Some(station) = self.stations.get(number)
+            && let Ok(place) = cell.join(at, station)
+        {
+            self.terminals.resize(usize::from(place) + 1, terminal);
+            (self.last[number], self.there[number]) = (Some(place), true);
+        }
+    }
+
+    fn leave(&mut self, terminal: u16, at: Time, cell: &mut Cell<Frame>) {
+        if let Some(Node::Station(station)) = self.node(terminal) {
+            cell.leave(at, station);
+            self.there[usize::from(terminal)] = false;
+        }
+    }
+
+    /// Whom a frame is for, by its hardware address; what nobody has is for the access point, whose host drops it.
+    fn goes_to(&self, frame: &Frame) -> To {
+        match frame.destination() {
+            Some(mac) if mac[0] & 1 == 1 => To::Group,
+            Some(mac) => {
+                To::One(station_of(mac).and_then(|terminal| self.node(terminal)).unwrap_or(Node::Ap))
+            }
+            None => To::One(Node::Ap),
+        }
+    }
+
+    /// The account with the terminals in their order.
+    fn in_order(&self, account: &CellAccount) -> CellAccount {
+        let of = |station: &Option<u16>| {
+            station.and_then(|n| account.node(Node::Station(n)).copied()).unwrap_or_default()
+        };
+        let stations: Vec<NodeAccount> = self.last.iter().map(of).collect();
+        CellAccount { stations, ..account.clone() }
+    }
+}
+
+/// Lets the thread run before all ordinary ones when a frame or a moment is due. Without the privilege it does what
+/// it can, and lateness is counted in any case.
+fn first_in_line() {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter outlives the call; 0 is the calling thread.
+    let _ = unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority)
+    };
+}
+
+fn thread_cpu() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(Duration::ZERO, |t| Duration::new(t.tv_sec() as u64, t.tv_nsec() as u32))
+}

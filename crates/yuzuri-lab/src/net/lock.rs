@@ -1,0 +1,163 @@
+//! Which run owns which namespaces: a lock that the kernel drops when its owner dies, so that what a killed run left
+//! can be told from what a live one uses.
+
+use super::namespace;
+use crate::LabError;
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const FOLDER: &str = "/run/yuzuri-lab";
+const PREFIX: &str = "yzlab";
+/// Runs that can be told apart: each has addresses of its own, see [`super::Addresses`].
+const RUNS: u16 = 20_000;
+
+/// A run's claim on a number of its own, from which the names of its namespaces and its addresses are made. Dropping
+/// it gives the number back.
+#[derive(Debug)]
+pub struct Run {
+    number: u16,
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Run {
+    /// Claims a number that no live run has, and removes what a dead run of that number may have left. `first` is tried
+    /// first, or a random number.
+    ///
+    /// # Errors
+    /// Where the folder of locks cannot be written (not root, disk full).
+    pub fn claim(first: Option<u16>) -> Result<Run, LabError> {
+        std::fs::create_dir_all(FOLDER).map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let hint = "; the lab makes network namespaces and TAP devices: run it as root";
+                LabError::Network { doing: format!("making {FOLDER}"), source, hint }
+            }
+            _ => LabError::File { path: FOLDER.into(), source },
+        })?;
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
+        let random = (clock.wrapping_mul(31).wrapping_add(std::process::id()) % u32::from(RUNS)) as u16;
+        let first = first.unwrap_or(random);
+        for step in 0..RUNS {
+            let number = (first + step) % RUNS;
+            let path = lock_path(number);
+            if let Some(mut lock) = try_lock(&path).map_err(LabError::file(&path))? {
+                namespace::remove_all(&prefix(number))?;
+                lock.set_len(0).map_err(LabError::file(&path))?;
+                writeln!(lock, "{}", std::process::id()).map_err(LabError::file(&path))?;
+                return Ok(Run { number, path, _lock: lock });
+            }
+        }
+        Err(LabError::Run(format!("{RUNS} runs are going on; wait for one to end")))
+    }
+
+    /// The name of one of the run's namespaces.
+    pub fn namespace(&self, host: &str) -> String {
+        format!("{}{host}", prefix(self.number))
+    }
+
+    /// The number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Removed while locked: who opens the path afterwards makes a new file, who opened it before sees below that
+        // it is gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What [`clean`] removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cleaned {
+    /// Namespaces of runs that are no more.
+    pub namespaces: Vec<String>,
+    /// Runs that are alive and were left alone.
+    pub live_runs: usize,
+}
+
+/// Removes what killed runs left; live runs are not touched.
+///
+/// # Errors
+/// Where a namespace cannot be removed.
+pub fn clean() -> Result<Cleaned, LabError> {
+    let mut cleaned = Cleaned::default();
+    // By lock and by name: a namespace whose removal failed has no lock any more.
+    let locks = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let mut numbers: BTreeSet<u16> = locks.filter_map(|e| number_of(&e.path())).collect();
+    numbers.extend(namespace::names(PREFIX).iter().filter_map(|name| {
+        let (number, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        number.parse::<u16>().ok()
+    }));
+    for number in numbers {
+        let path = lock_path(number);
+        let Some(lock) = try_lock(&path).map_err(LabError::file(&path))? else {
+            cleaned.live_runs += 1;
+            continue;
+        };
+        cleaned.namespaces.extend(namespace::remove_all(&prefix(number))?);
+        std::fs::remove_file(&path).map_err(LabError::file(&path))?;
+        drop(lock);
+    }
+    Ok(cleaned)
+}
+
+fn prefix(number: u16) -> String {
+    format!("{PREFIX}{number:05}-")
+}
+
+fn lock_path(number: u16) -> PathBuf {
+    Path::new(FOLDER).join(format!("{number:05}.lock"))
+}
+
+fn number_of(path: &Path) -> Option<u16> {
+    (path.extension()? == "lock").then(|| path.file_stem()?.to_str()?.parse().ok()).flatten()
+}
+
+/// The lock, or `None` where a live process holds it.
+fn try_lock(path: &Path) -> io::Result<Option<Flock<File>>> {
+    use std::os::unix::fs::MetadataExt;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    loop {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => {
+                // The former owner may have removed the file between our opening and our locking it.
+                let (ours, there) = (lock.metadata()?, std::fs::metadata(path));
+                if there.is_ok_and(|there| there.ino() == ours.ino()) {
+                    return Ok(Some(lock));
+                }
+            }
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Ok(None),
+            Err((_, errno)) => return Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn runs_have_numbers_of_their_own() {
+        if !nix::unistd::geteuid().is_root() {
+            return println!("skipped: the folder of locks belongs to root");
+        }
+        let (a, b) = (Run::claim(Some(7)).unwrap(), Run::claim(Some(7)).unwrap());
+        assert_ne!(a.number(), b.number());
+        assert_ne!(a.namespace("ap"), b.namespace("ap"));
+        assert!(try_lock(&a.path).unwrap().is_none(), "a live run's lock cannot be had");
+        let path = a.path.clone();
+        drop(a);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,407 @@
+//! Who is where: terminals and the access point in the cell, the server behind the wire.
+//!
+//! ```text
+//!  terminal 0 ─ cell0 ┐                         ┌ cell0 ─ ap ─ wire0 ┐                 ┌ wire0 ─ server
+//!  terminal 1 ─ cell0 ┼─ driver: the radio cell ┘                    └ driver: the wire ┘
+//!  ...                ┘
+//! ```
+//!
+//! The access point bridges the cell (the radio model relays between terminals and repeats group-addressed frames)
+//! and routes between the cell's subnet and the server's.
+
+use super::{Namespace, Run, Tap};
+use crate::LabError;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const CELL: &str = "cell0";
+const WIRE: &str = "wire0";
+/// Frames a TAP device may hold while the driver is away, many times what a scheduling delay of 1 ms needs.
+const TAP_FRAMES: u32 = 10_000;
+/// How long the new network may take to answer.
+const REACHED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What can differ from terminal to terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostSettings {
+    /// `initcwnd` of its routes, segments.
+    pub initial_window: Option<u32>,
+    /// A locked `cwnd` of its routes, segments: the upper bound of each flow's window (`snd_cwnd_clamp`).
+    pub window: Option<u32>,
+}
+
+impl HostSettings {
+    fn route_options(&self) -> String {
+        let mut options = String::new();
+        if let Some(window) = self.initial_window {
+            let _ = write!(options, " initcwnd {window}");
+        }
+        if let Some(window) = self.window {
+            let _ = write!(options, " cwnd lock {window}");
+        }
+        options
+    }
+}
+
+/// A host of the experiment.
+#[derive(Debug)]
+pub struct Host {
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its address.
+    pub v4: Ipv4Addr,
+    /// Its address.
+    pub v6: Ipv6Addr,
+}
+
+/// The network of one run; dropping it removes it.
+#[derive(Debug)]
+pub struct Topology {
+    /// The terminals, in the scenario's order.
+    pub terminals: Vec<Host>,
+    /// The access point.
+    pub ap: Host,
+    /// The server.
+    pub server: Host,
+    /// The TAP devices, until the driver takes them.
+    pub taps: Option<Taps>,
+}
+
+/// The cables that the driver holds.
+#[derive(Debug)]
+pub struct Taps {
+    /// Of the terminals, in their order.
+    pub terminals: Vec<Tap>,
+    /// Of the access point, towards the cell.
+    pub ap_cell: Tap,
+    /// Of the access point, towards the wire.
+    pub ap_wire: Tap,
+    /// Of the server.
+    pub server: Tap,
+}
+
+/// Hardware address of a terminal (locally administered).
+const fn terminal_mac(number: u16) -> [u8; 6] {
+    let [high, low] = number.to_be_bytes();
+    [0x02, 0x79, 0x7a, 0, high, low]
+}
+
+/// The terminal that has a hardware address; `None` for all others.
+pub fn station_of(mac: [u8; 6]) -> Option<u16> {
+    let number = u16::from_be_bytes([mac[4], mac[5]]);
+    (terminal_mac(number) == mac).then_some(number)
+}
+
+const AP_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 1, 0, 1];
+const AP_WIRE_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 1];
+const SERVER_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 2];
+
+/// Most terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and terminals from 10.
+pub const MOST_TERMINALS: usize = 240;
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+const FIRST_TERMINAL: u8 = 10;
+
+/// The addresses of a run: its own, so that flows of runs that go on side by side can be told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// The run's number.
+    pub run: u16,
+}
+
+impl Addresses {
+    fn cell(self, host: u8) -> (Ipv4Addr, Ipv6Addr) {
+        let [high, low] = self.run.to_be_bytes();
+        let v6 = Ipv6Addr::new(0xfd77, 0, 0, self.run, 0, 0, 0, host.into());
+        (Ipv4Addr::new(10, 64 + high, low, host), v6)
+    }
+
+    fn wire(self, host: u8) -> (Ipv4Addr, Ipv6Addr) {
+        let [high, low] = self.run.to_be_bytes();
+        let v6 = Ipv6Addr::new(0xfd78, 0, 0, self.run, 0, 0, 0, host.into());
+        (Ipv4Addr::new(10, 160 + high, low, host), v6)
+    }
+}
+
+/// The number of the terminal that has an address in any run; `None` for all other hosts.
+pub fn terminal_number(address: IpAddr) -> Option<usize> {
+    let host = match address {
+        IpAddr::V4(v4) => {
+            let [ten, high, _, host] = v4.octets();
+            (ten == 10 && (64..160).contains(&high)).then_some(host)?
+        }
+        IpAddr::V6(v6) => {
+            let [cell, .., host] = v6.segments();
+            (cell == 0xfd77).then(|| u8::try_from(host).ok())??
+        }
+    };
+    host.checked_sub(FIRST_TERMINAL).map(usize::from)
+}
+
+impl Topology {
+    /// The filter for the ends of TCP flows that `uploads` or `downloads` send from.
+    pub fn filter(&self, uploads: bool, downloads: bool) -> String {
+        let mut terms = Vec::new();
+        if uploads {
+            terms.push(format!("raddr:{} raddr:{}", self.server.v4, self.server.v6));
+        }
+        if downloads {
+            let cell = Ipv4Addr::from_bits(self.ap.v4.to_bits() & !0xff);
+            let cell_v6 = Ipv6Addr::from_bits(self.ap.v6.to_bits() & !0xffff);
+            terms.push(format!("raddr:{cell}/24 raddr:{cell_v6}/64"));
+        }
+        terms.join(" ")
+    }
+
+    /// The terminal of an address.
+    pub fn terminal_of(&self, address: IpAddr) -> Option<usize> {
+        self.terminals
+            .iter()
+            .position(|host| address == IpAddr::V4(host.v4) || address == IpAddr::V6(host.v6))
+    }
+
+    /// Builds the network of a run: a terminal for each of `terminals`, with kernel parameters (`net.ipv4.tcp_ecn`)
+    /// that hold on all hosts.
+    ///
+    /// # Errors
+    /// Without root or tools, or where the kernel refuses a setting; what was built by then is removed.
+    pub fn build(
+        run: &Run,
+        terminals: &[HostSettings],
+        sysctl: &[(String, String)],
+    ) -> Result<Topology, LabError> {
+        let mut names: Vec<String> = (0..terminals.len()).map(|n| run.namespace(&format!("t{n}"))).collect();
+        names.extend([run.namespace("ap"), run.namespace("server")]);
+        let mut namespaces = Namespace::create(&names)?;
+        let server = namespaces.pop();
+        let ap = namespaces.pop();
+        let (Some(server), Some(ap)) = (server, ap) else {
+            return Err(LabError::Run("the namespaces were not made".into()));
+        };
+        let addresses = Addresses { run: run.number() };
+        let (ap_wire_v4, ap_wire_v6) = addresses.wire(1);
+        let host = |namespace, (v4, v6)| Host { namespace, v4, v6 };
+        let server = host(server, addresses.wire(2));
+        let ap = host(ap, addresses.cell(1));
+        let hosts = namespaces.into_iter().enumerate();
+        let terminals_there: Vec<Host> =
+            hosts.map(|(n, namespace)| host(namespace, addresses.cell(FIRST_TERMINAL + n as u8))).collect();
+
+        let forward = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"].map(|name| (name, "1"));
+        let create = |namespace: &Namespace, devices: &[&str], forward: &[(&str, &str)]| {
+            namespace.set(QUIET.iter().chain(forward).copied())?;
+            namespace.set(sysctl.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+            namespace
+                .inside(|| devices.iter().map(|name| Tap::create(name)).collect::<Result<Vec<_>, _>>())?
+        };
+        let mut taps = Vec::new();
+        for host in &terminals_there {
+            taps.extend(create(&host.namespace, &[CELL], &[])?);
+        }
+        let [ap_cell, ap_wire]: [Tap; 2] = create(&ap.namespace, &[CELL, WIRE], &forward)?
+            .try_into()
+            .map_err(|_| LabError::Run("the access point's devices were not made".into()))?;
+        let server_tap = create(&server.namespace, &[WIRE], &[])?.pop();
+        let server_tap =
+            server_tap.ok_or_else(|| LabError::Run("the server's device was not made".into()))?;
+
+        for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
+            let options = settings.route_options();
+            let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
+            // The access point's hardware address is known to who is associated with it.
+            for (address, mac) in [(IpAddr::from(ap.v4), AP_MAC), (ap.v6.into(), AP_MAC)] {
+                orders += &neighbour(CELL, address, mac);
+            }
+            let _ = write!(
+                orders,
+                "route add default via {} dev {CELL}{options}\nroute add default via {} dev {CELL}{options}\n",
+                ap.v4, ap.v6
+            );
+            host.namespace.configure(&orders)?;
+        }
+        let mut orders =
+            device(CELL, AP_MAC, ap.v4, ap.v6) + &device(WIRE, AP_WIRE_MAC, ap_wire_v4, ap_wire_v6);
+        for (number, host) in terminals_there.iter().enumerate() {
+            for address in [IpAddr::from(host.v4), host.v6.into()] {
+                orders += &neighbour(CELL, address, terminal_mac(number as u16));
+            }
+        }
+        for address in [IpAddr::from(server.v4), server.v6.into()] {
+            orders += &neighbour(WIRE, address, SERVER_MAC);
+        }
+        ap.namespace.configure(&orders)?;
+        let mut orders = device(WIRE, SERVER_MAC, server.v4, server.v6);
+        for address in [IpAddr::from(ap_wire_v4), ap_wire_v6.into()] {
+            orders += &neighbour(WIRE, address, AP_WIRE_MAC);
+        }
+        for (host, settings) in terminals_there.iter().zip(terminals) {
+            // A route of its own for each terminal, so that what is sent to it is bounded like what it sends.
+            let options = settings.route_options();
+            let _ = write!(
+                orders,
+                "route add {}/32 via {ap_wire_v4} dev {WIRE}{options}\nroute add {}/128 via {ap_wire_v6} dev {WIRE}{options}\n",
+                host.v4, host.v6
+            );
+        }
+        server.namespace.configure(&orders)?;
+        let taps = Some(Taps { terminals: taps, ap_cell, ap_wire, server: server_tap });
+        Ok(Topology { terminals: terminals_there, ap, server, taps })
+    }
+
+    /// Waits until the server answers a terminal through the driver's network, over IPv4.
+    ///
+    /// # Errors
+    /// Where it does not within 30 s, or `stop` says so.
+    pub fn reach(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
+        let host = &self.terminals[terminal];
+        // Nothing listens at port 9: a refusal shows that both directions work.
+        let to = SocketAddr::new(self.server.v4.into(), 9);
+        let answered = host.namespace.inside(|| {
+            let until = Instant::now() + REACHED_WITHIN;
+            while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+                let tried = TcpStream::connect_timeout(&to, Duration::from_secs(5));
+                if tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
+                    return true;
+                }
+            }
+            false
+        })?;
+        match answered {
+            true => Ok(()),
+            false if stop.load(Ordering::Relaxed) => Err(LabError::Stopped),
+            false => Err(LabError::Run(format!(
+                "terminal {terminal} cannot reach the server within {} s: the path loses or delays too much",
+                REACHED_WITHIN.as_secs()
+            ))),
+        }
+    }
+
+    /// Opens and closes a connection between a terminal and the server. A locked `cwnd` of a route bounds a connection
+    /// only where the kernel already keeps metrics of the other end, and these come with the first connection that was
+    /// closed (`tcp_init_metrics`, `tcp_update_metrics`); both ends have them then.
+    ///
+    /// # Errors
+    /// Where it does not come about within 30 s, or `stop` says so.
+    pub fn prime(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
+        let failed = |e: std::io::Error| {
+            LabError::Run(format!(
+                "terminal {terminal} cannot open a connection to the server, which its window bound needs: {e}"
+            ))
+        };
+        let listener =
+            self.server.namespace.inside(|| TcpListener::bind((self.server.v4, 0)))?.map_err(failed)?;
+        let to = listener.local_addr().map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let host = &self.terminals[terminal];
+        let over = AtomicBool::new(false);
+        let exchange = || -> std::io::Result<()> {
+            let socket = TcpStream::connect_timeout(&to, REACHED_WITHIN)?;
+            socket.set_read_timeout(Some(REACHED_WITHIN))?;
+            socket.shutdown(Shutdown::Write)?;
+            (&socket).read(&mut [0; 1]).map(drop)
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
+                    if let Ok((mut socket, _)) = listener.accept() {
+                        let _ = socket.set_nonblocking(false);
+                        let _ = socket.set_read_timeout(Some(REACHED_WITHIN));
+                        // Its end, after which ours is the last FIN.
+                        let _ = socket.read(&mut [0; 1]);
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let done = host.namespace.inside(exchange);
+            over.store(true, Ordering::Relaxed);
+            done
+        })?
+        .map_err(failed)
+    }
+
+    /// Frames that the TAP devices refused because the driver did not take them in time.
+    ///
+    /// # Errors
+    /// Where a namespace cannot be entered.
+    pub fn refused_frames(&self) -> Result<u64, LabError> {
+        let mut sum = 0;
+        for host in self.terminals.iter().chain([&self.ap, &self.server]) {
+            let text = host.namespace.inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
+            sum += text.map_or(0, |text| dropped(&text));
+        }
+        Ok(sum)
+    }
+}
+
+/// Sum of the column `TX drop` of `/proc/net/dev` over our devices.
+fn dropped(text: &str) -> u64 {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let ours = lines.filter(|(name, _)| [CELL, WIRE].contains(&name.trim()));
+    ours.filter_map(|(_, columns)| columns.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
+}
+
+/// Nothing is to be sent in the cell but what the experiment sends: no router solicitations, no probing for duplicate
+/// addresses.
+const QUIET: [(&str, &str); 5] = [
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.dad_transmits", "0"),
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    // Terminals answer pings to a group address, as most devices do.
+    ("net.ipv4.icmp_echo_ignore_broadcasts", "0"),
+];
+
+fn device(name: &str, mac: [u8; 6], v4: Ipv4Addr, v6: Ipv6Addr) -> String {
+    format!(
+        "link set lo up\nlink set {name} address {} mtu 1500 txqueuelen {TAP_FRAMES}\nlink set {name} up\n\
+         addr add {v4}/24 brd + dev {name}\naddr add {v6}/64 dev {name} nodad\n",
+        mac_text(mac)
+    )
+}
+
+fn neighbour(device: &str, address: IpAddr, mac: [u8; 6]) -> String {
+    format!("neigh replace {address} lladdr {} nud permanent dev {device}\n", mac_text(mac))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_frames_are_read_from_the_right_column() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+             lo:       0       0    0    0    0     0          0         0        0       0    0    7    0     0       0          0\n \
+             cell0:    446       5    0    1    0     0          0         0      516       6    0    3    0     0       0          0\n";
+        assert_eq!(dropped(text), 3);
+    }
+
+    #[test]
+    fn runs_have_subnets_of_their_own() {
+        let (a, b) = (Addresses { run: 0 }, Addresses { run: 19_999 });
+        for run in [a, b] {
+            let ((v4, v6), (server, _)) = (run.cell(FIRST_TERMINAL + 3), run.wire(2));
+            assert_eq!(terminal_number(v4.into()), Some(3));
+            assert_eq!(terminal_number(v6.into()), Some(3));
+            assert_eq!(terminal_number(server.into()), None);
+        }
+        assert_eq!(a.cell(1).0.to_string(), "10.64.0.1");
+        assert_eq!(b.cell(10).0.to_string(), "10.142.31.10");
+        assert_eq!(b.wire(2).0.to_string(), "10.238.31.2");
+        assert_eq!(b.wire(2).1.to_string(), "fd78:0:0:4e1f::2");
+    }
+
+    #[test]
+    fn routes_say_what_is_set() {
+        let settings = HostSettings { initial_window: Some(3), window: Some(50) };
+        assert_eq!(settings.route_options(), " initcwnd 3 cwnd lock 50");
+        assert_eq!(HostSettings::default().route_options(), "");
+    }
+}

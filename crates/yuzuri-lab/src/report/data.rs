@@ -1,0 +1,331 @@
+//! The figures of all points: means over the valid repetitions, with confidence intervals.
+
+use crate::run::{RunRecord, jain};
+use crate::scenario::Label;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// A mean and its 95 % confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the interval (Student's t); `None` for a single value.
+    pub half_width: Option<f64>,
+    /// How many values.
+    pub n: usize,
+}
+
+/// Student's t, two-sided 95 %, for 1 to 30 degrees of freedom.
+const T_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+impl Estimate {
+    /// Of some values; `None` without any.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
+        let values: Vec<f64> = values.into_iter().collect();
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let half_width = (n > 1).then(|| {
+            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            T_95.get(n - 2).copied().unwrap_or(1.96) * (variance / n as f64).sqrt()
+        });
+        Some(Estimate { mean, half_width, n })
+    }
+
+    /// The interval's ends.
+    pub fn range(&self) -> (f64, f64) {
+        let half = self.half_width.unwrap_or(0.0);
+        (self.mean - half, self.mean + half)
+    }
+}
+
+/// All repetitions of one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// Name of the point.
+    pub point: String,
+    /// What is varied and its value here.
+    pub labels: Vec<Label>,
+    /// Which kind is alone, if one is.
+    pub alone: Option<String>,
+    /// Valid runs.
+    pub valid: usize,
+    /// Runs whose figures may not be believed, and why: they are in no figure.
+    pub invalid: Vec<String>,
+    /// Total, Mbit/s.
+    pub throughput_mbps: Option<Estimate>,
+    /// Jain's index.
+    pub jain: Option<Estimate>,
+    /// Jain's index of what each terminal got over what it gets alone.
+    pub jain_weighted: Option<Estimate>,
+    /// Mean smoothed round-trip time, milliseconds.
+    pub rtt_mean_ms: Option<Estimate>,
+    /// The smoothed round-trip time that was exceeded in 5 % of the time, milliseconds.
+    pub rtt_p95_ms: Option<Estimate>,
+    /// Segments sent again.
+    pub retransmissions: Option<Estimate>,
+    /// Part of the packets on the way up that were dropped, lost or given up, percent.
+    pub loss_percent: Option<Estimate>,
+    /// By kind of terminal: Mbit/s of one of them, the mean of each run.
+    pub kinds: BTreeMap<String, Estimate>,
+    /// By kind of terminal: part of the time on the channel of all of them, percent.
+    pub airtime_percent: BTreeMap<String, f64>,
+    /// Part of the time on the channel of the access point, percent.
+    pub ap_airtime_percent: f64,
+    /// The runs.
+    #[serde(skip)]
+    pub runs: Vec<(PathBuf, RunRecord)>,
+}
+
+/// Everything of a folder of results.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The scenario's title.
+    pub title: String,
+    /// Versions and hosts of the runs.
+    pub made_by: Vec<String>,
+    /// The points, those with a terminal alone last.
+    pub groups: Vec<Group>,
+}
+
+impl Summary {
+    /// Of finished runs with their folders.
+    pub fn of(runs: Vec<(PathBuf, RunRecord)>) -> Summary {
+        let title = runs.first().map(|(_, r)| r.title.clone()).unwrap_or_default();
+        let mut made_by: Vec<String> = runs
+            .iter()
+            .map(|(_, r)| {
+                let clock = serde_json::to_value(r.task.clock).ok();
+                let clock = clock.as_ref().and_then(|c| c.as_str()).unwrap_or_default();
+                format!("yuzuri {}, Linux {} ({}), {clock} time", r.yuzuri, r.host.kernel, r.host.machine)
+            })
+            .collect();
+        made_by.sort();
+        made_by.dedup();
+        let mut by_point: BTreeMap<String, Vec<(PathBuf, RunRecord)>> = BTreeMap::new();
+        for run in runs {
+            by_point.entry(run.1.task.point.clone()).or_default().push(run);
+        }
+        let alone = Alone::of(by_point.values().flatten().map(|(_, r)| r));
+        let mut groups: Vec<Group> =
+            by_point.into_values().filter_map(|runs| Group::of(runs, &alone)).collect();
+        groups.sort_by(|a, b| {
+            (a.alone.is_some(), order(a))
+                .partial_cmp(&(b.alone.is_some(), order(b)))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        Summary { title, made_by, groups }
+    }
+
+    /// A table of all points.
+    pub fn csv(&self) -> String {
+        let mut fields: Vec<&str> =
+            self.groups.iter().flat_map(|g| g.labels.iter().map(|l| l.field.as_str())).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        let mut kinds: Vec<&str> =
+            self.groups.iter().flat_map(|g| g.kinds.keys().map(String::as_str)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let mut text = format!("point,alone,{}", fields.iter().map(|f| format!("{f},")).collect::<String>());
+        text += "valid,invalid,throughput_mbps,throughput_ci95,jain,jain_ci95,jain_weighted,jain_weighted_ci95,rtt_mean_ms,rtt_mean_ci95,rtt_p95_ms,retransmissions,loss_percent,ap_airtime_percent";
+        for kind in &kinds {
+            let _ = write!(text, ",{kind}_mbps,{kind}_airtime_percent");
+        }
+        text.push('\n');
+        for group in &self.groups {
+            let _ = write!(text, "{},{}", quoted(&group.point), group.alone.as_deref().unwrap_or_default());
+            for field in &fields {
+                let label = group.labels.iter().find(|l| l.field == *field);
+                let _ = write!(text, ",{}", quoted(label.map_or("", |l| &l.value)));
+            }
+            let _ = write!(text, ",{},{}", group.valid, group.invalid.len());
+            let both = |e: &Option<Estimate>| {
+                let half = e.and_then(|e| e.half_width).map_or(String::new(), |h| format!("{h:.4}"));
+                format!(",{},{half}", e.map_or(String::new(), |e| format!("{:.4}", e.mean)))
+            };
+            let one =
+                |e: &Option<Estimate>| format!(",{}", e.map_or(String::new(), |e| format!("{:.4}", e.mean)));
+            for estimate in [&group.throughput_mbps, &group.jain, &group.jain_weighted, &group.rtt_mean_ms] {
+                text += &both(estimate);
+            }
+            for estimate in [&group.rtt_p95_ms, &group.retransmissions, &group.loss_percent] {
+                text += &one(estimate);
+            }
+            let _ = write!(text, ",{:.3}", group.ap_airtime_percent);
+            for kind in &kinds {
+                text += &one(&group.kinds.get(*kind).copied());
+                text += &group.airtime_percent.get(*kind).map_or(",".to_owned(), |a| format!(",{a:.3}"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The fields that are varied by numbers.
+    pub fn axes(&self) -> Vec<String> {
+        let mut axes: Vec<String> = Vec::new();
+        for label in self.groups.iter().flat_map(|g| &g.labels) {
+            if label.number.is_some() && !axes.contains(&label.field) {
+                axes.push(label.field.clone());
+            }
+        }
+        let varied = |field: &String| {
+            let mut values: Vec<f64> = self.groups.iter().filter_map(|g| g.number(field)).collect();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            values.len() > 1
+        };
+        axes.retain(varied);
+        axes
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// Points in the order of their numbers, then of their words.
+fn order(group: &Group) -> (Vec<f64>, &str) {
+    (group.labels.iter().map(|l| l.number.unwrap_or(0.0)).collect(), &group.point)
+}
+
+/// What each kind of terminal gets alone, by what is varied outside the terminals.
+struct Alone(BTreeMap<String, f64>);
+
+impl Alone {
+    fn key(kind: &str, labels: &[Label]) -> String {
+        let outside = labels.iter().filter(|l| l.field != "variant" && !l.field.starts_with("terminal"));
+        outside.fold(kind.to_owned(), |key, l| key + "|" + &l.field + "=" + &l.value)
+    }
+
+    fn of<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Alone {
+        let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for run in runs.filter(|r| r.valid) {
+            if let Some(kind) = &run.task.alone {
+                let key = Alone::key(kind, &run.task.labels);
+                values.entry(key).or_default().push(run.totals.throughput_mbps);
+            }
+        }
+        Alone(values.into_iter().map(|(k, v)| (k, v.iter().sum::<f64>() / v.len() as f64)).collect())
+    }
+
+    /// Jain's index on x_i / alone_i; `None` where one of the kinds never ran alone.
+    fn weigh(&self, run: &RunRecord) -> Option<f64> {
+        let shares: Option<Vec<f64>> = run
+            .terminals
+            .iter()
+            .map(|t| {
+                let alone = self.0.get(&Alone::key(&t.kind, &run.task.labels)).filter(|a| **a > 0.0)?;
+                Some(t.throughput_mbps / alone)
+            })
+            .collect();
+        jain(shares?)
+    }
+}
+
+impl Group {
+    fn of(runs: Vec<(PathBuf, RunRecord)>, alone: &Alone) -> Option<Group> {
+        let first = &runs.first()?.1;
+        let (point, labels, alone_kind) =
+            (first.task.point.clone(), first.task.labels.clone(), first.task.alone.clone());
+        let valid: Vec<&RunRecord> = runs.iter().map(|(_, r)| r).filter(|r| r.valid).collect();
+        let invalid = runs.iter().filter(|(_, r)| !r.valid);
+        let invalid =
+            invalid.map(|(_, r)| format!("seed {}: {}", r.task.seed, r.invalid_because.join("; "))).collect();
+        let each = |f: &dyn Fn(&RunRecord) -> Option<f64>| Estimate::of(valid.iter().filter_map(|r| f(r)));
+        let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let mut airtime: BTreeMap<String, f64> = BTreeMap::new();
+        for run in &valid {
+            // One value of each run: the terminals of a run are not independent of each other.
+            let mut here: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for t in &run.terminals {
+                here.entry(&t.kind).or_default().push(t.throughput_mbps);
+            }
+            for (kind, values) in here {
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                kinds.entry(kind.to_owned()).or_default().push(mean);
+            }
+            for t in &run.terminals {
+                *airtime.entry(t.kind.clone()).or_default() += t.radio.airtime * 100.0 / valid.len() as f64;
+            }
+        }
+        let loss = |r: &RunRecord| {
+            let lost: u64 =
+                r.terminals.iter().map(|t| t.radio.queue_drops + t.radio.retry_drops).sum::<u64>()
+                    + r.wire_up.lost
+                    + r.wire_up.queue_drops;
+            let came = r.wire_up.delivered;
+            (lost + came > 0).then(|| lost as f64 * 100.0 / (lost + came) as f64)
+        };
+        Some(Group {
+            point,
+            labels,
+            valid: valid.len(),
+            invalid,
+            throughput_mbps: each(&|r| Some(r.totals.throughput_mbps)),
+            jain: each(&|r| r.totals.jain),
+            jain_weighted: if alone_kind.is_none() { each(&|r| alone.weigh(r)) } else { None },
+            rtt_mean_ms: each(&|r| r.totals.rtt_mean_ms),
+            rtt_p95_ms: each(&|r| r.totals.rtt_p95_ms),
+            retransmissions: each(&|r| Some(r.totals.retransmissions as f64)),
+            loss_percent: each(&loss),
+            kinds: kinds.into_iter().filter_map(|(k, v)| Some((k, Estimate::of(v)?))).collect(),
+            airtime_percent: airtime,
+            ap_airtime_percent: valid.iter().map(|r| r.ap.airtime * 100.0).sum::<f64>()
+                / valid.len().max(1) as f64,
+            alone: alone_kind,
+            runs,
+        })
+    }
+
+    /// The value of a field that is varied by numbers.
+    pub fn number(&self, field: &str) -> Option<f64> {
+        self.labels.iter().find(|l| l.field == field)?.number
+    }
+
+    /// What is varied beside a field, in words: what a curve over that field is called.
+    pub fn series(&self, field: &str) -> String {
+        let others = self.labels.iter().filter(|l| l.field != field);
+        let mut words: Vec<String> = others
+            .map(
+                |l| if l.field == "variant" { l.value.clone() } else { format!("{} = {}", l.field, l.value) },
+            )
+            .collect();
+        words.extend(self.alone.as_ref().map(|kind| format!("{kind} alone")));
+        words.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn intervals_are_students() {
+        let estimate = Estimate::of([1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(estimate.mean, 2.0);
+        // t(2) * s / sqrt(3), s = 1.
+        assert!((estimate.half_width.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
+        assert_eq!(Estimate::of([5.0]).unwrap().half_width, None);
+        assert_eq!(Estimate::of([]), None);
+    }
+
+    #[test]
+    fn what_is_varied_among_terminals_does_not_change_what_one_gets_alone() {
+        let label =
+            |field: &str, value: &str| Label { field: field.into(), value: value.into(), number: None };
+        let labels =
+            [label("path.rate_mbps", "100"), label("variant", "slow-10"), label("terminal.a.window", "5")];
+        assert_eq!(Alone::key("slow", &labels), Alone::key("slow", &labels[..1]));
+    }
+}

@@ -1,0 +1,257 @@
+//! The page: everything in one file, readable without a network.
+
+use super::data::{Estimate, Group, Summary};
+use super::{plots, series};
+use crate::LabError;
+use crate::run::{RECORDING_FILE, SCENARIO_FILE};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Points that are shown over time; more are in the folders.
+const MOST_TIMELINES: usize = 16;
+/// Terminals that are shown over time.
+const MOST_TERMINALS: usize = 8;
+
+const STYLE: &str = "\
+body{font:16px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#222;background:#fafafa}\
+h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 .3rem}\
+figure{margin:1rem 0;background:#fff;border:1px solid #ddd;border-radius:6px;padding:.5rem;overflow-x:auto}\
+figure svg{max-width:100%;height:auto;display:block}figcaption{color:#555;font-size:.9rem;padding:.2rem .5rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;background:#fff}\
+th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:nowrap}th{background:#f0f0f0}\
+td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px solid #d55e00;padding:.5rem 1rem;border-radius:6px}\
+pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}";
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn words(estimate: &Option<Estimate>, digits: usize) -> String {
+    match estimate {
+        None => "–".into(),
+        Some(Estimate { mean, half_width: None, .. }) => format!("{mean:.digits$}"),
+        Some(Estimate { mean, half_width: Some(half), .. }) => format!("{mean:.digits$} ± {half:.digits$}"),
+    }
+}
+
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn figure(&mut self, picture: Result<String, String>, caption: &str) -> Result<(), LabError> {
+        let picture = picture.map_err(|why| LabError::Run(format!("drawing '{caption}': {why}")))?;
+        let _ =
+            writeln!(self.text, "<figure>{picture}<figcaption>{}</figcaption></figure>", escaped(caption));
+        Ok(())
+    }
+}
+
+/// The page of a summary.
+pub fn page(summary: &Summary) -> Result<String, LabError> {
+    let mut page = Page { text: String::new() };
+    let title = escaped(&summary.title);
+    let _ = writeln!(
+        page.text,
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>"
+    );
+    let valid: usize = summary.groups.iter().map(|g| g.valid).sum();
+    let runs: Vec<_> = summary.groups.iter().flat_map(|g| &g.runs).collect();
+    let sum = |f: &dyn Fn(&crate::run::RunRecord) -> u64| runs.iter().map(|(_, r)| f(r)).sum::<u64>();
+    let _ = writeln!(
+        page.text,
+        "<p>Points: {}. Runs: {}, of them valid: {valid}. The monitor saw {} records = kept {} + lost {}. Late packets: {} of {}.</p>\
+         <p class=\"small\">{}</p>",
+        summary.groups.len(),
+        runs.len(),
+        sum(&|r| r.watched.seen),
+        sum(&|r| r.watched.kept),
+        sum(&|r| r.watched.lost),
+        sum(&|r| r.lateness.late),
+        sum(&|r| r.lateness.delivered),
+        summary.made_by.iter().map(|m| escaped(m)).collect::<Vec<_>>().join("<br>")
+    );
+    let bad: Vec<String> = summary
+        .groups
+        .iter()
+        .flat_map(|g| g.invalid.iter().map(|why| format!("<li>{}, {}</li>", escaped(&g.point), escaped(why))))
+        .collect();
+    if !bad.is_empty() {
+        let _ = writeln!(
+            page.text,
+            "<div class=\"bad\"><b>Not valid, and in no mean, interval or curve:</b><ul>{}</ul></div>",
+            bad.concat()
+        );
+    }
+    table(&mut page, summary);
+    overview(&mut page, summary)?;
+    over_time(&mut page, summary)?;
+    if let Some((folder, _)) = runs.first() {
+        let path = folder.join(SCENARIO_FILE);
+        let text = std::fs::read_to_string(&path).map_err(LabError::file(&path))?;
+        let _ = writeln!(page.text, "<h2>The scenario of the first run</h2><pre>{}</pre>", escaped(&text));
+    }
+    Ok(page.text + "</html>\n")
+}
+
+fn table(page: &mut Page, summary: &Summary) {
+    let mut kinds: Vec<&String> = summary.groups.iter().flat_map(|g| g.kinds.keys()).collect();
+    kinds.sort();
+    kinds.dedup();
+    let weighted = summary.groups.iter().any(|g| g.jain_weighted.is_some());
+    page.text += "<h2>All points</h2><p class=\"small\">Mean and 95 % confidence interval over the valid repetitions. RTT is the smoothed \
+                  round-trip time of the senders, by time. Loss: packets towards the server that a queue dropped, the path lost or the \
+                  radio gave up.</p><div class=\"scroll\"><table><tr><th>point<th>runs<th>total Mbit/s<th>Jain";
+    if weighted {
+        page.text += "<th>Jain of x/alone";
+    }
+    page.text += "<th>RTT ms<th>RTT p95 ms<th>retrans.<th>loss %";
+    for kind in &kinds {
+        let _ = write!(page.text, "<th>each {} Mbit/s", escaped(kind));
+    }
+    for g in &summary.groups {
+        let _ = write!(
+            page.text,
+            "<tr><td>{}<td>{}<td>{}<td>{}",
+            escaped(&g.point),
+            g.valid,
+            words(&g.throughput_mbps, 2),
+            words(&g.jain, 3)
+        );
+        if weighted {
+            let _ = write!(page.text, "<td>{}", words(&g.jain_weighted, 3));
+        }
+        let _ = write!(
+            page.text,
+            "<td>{}<td>{}<td>{}<td>{}",
+            words(&g.rtt_mean_ms, 1),
+            words(&g.rtt_p95_ms, 1),
+            words(&g.retransmissions, 0),
+            words(&g.loss_percent, 2)
+        );
+        for kind in &kinds {
+            let _ = write!(page.text, "<td>{}", words(&g.kinds.get(*kind).copied(), 2));
+        }
+    }
+    page.text += "</table></div>";
+}
+
+/// Curves over what is varied, scatter, airtime.
+fn overview(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
+    let together: Vec<&Group> = summary.groups.iter().filter(|g| g.alone.is_none() && g.valid > 0).collect();
+    let every: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
+    let axes = summary.axes();
+    if !axes.is_empty() {
+        page.text += "<h2>Over what is varied</h2>";
+    }
+    for axis in &axes {
+        for (y_words, top, value) in [
+            ("total, Mbit/s", None, (|g| g.throughput_mbps) as fn(&Group) -> Option<Estimate>),
+            ("Jain's index", Some(1.05), |g| g.jain.filter(|_| g.alone.is_none())),
+            ("mean RTT, ms", None, |g| g.rtt_mean_ms),
+        ] {
+            let curves = curves(&every, axis, value);
+            if curves.iter().any(|c| c.points.len() > 1) {
+                page.figure(
+                    plots::curves(&curves, axis, y_words, top),
+                    &format!("{y_words} over {axis}; bars are 95 % confidence intervals"),
+                )?;
+            }
+        }
+        let kinds: Vec<plots::Curve> = kinds_curves(&together, axis);
+        if kinds.len() > 1 {
+            let caption = format!("What one terminal of each kind gets, over {axis}");
+            page.figure(plots::curves(&kinds, axis, "each, Mbit/s", None), &caption)?;
+        }
+    }
+    if together.iter().any(|g| g.jain.is_some() && g.runs.iter().any(|(_, r)| r.terminals.len() > 1)) {
+        page.text += "<h2>Total and fairness</h2>";
+        page.figure(
+            plots::scatter(&together, false),
+            "Total throughput against Jain's index: small points are single runs, large ones means",
+        )?;
+        if together.iter().any(|g| g.jain_weighted.is_some()) {
+            let caption = "The same against Jain's index of what each terminal gets over what it gets alone";
+            page.figure(plots::scatter(&together, true), caption)?;
+        }
+    }
+    if !every.is_empty() {
+        page.text += "<h2>Airtime</h2>";
+        let shown = &every[..every.len().min(60)];
+        page.figure(
+            plots::airtime(shown),
+            "Part of the time on the channel; the rest is idle or spent on contention",
+        )?;
+    }
+    Ok(())
+}
+
+fn curves(groups: &[&Group], axis: &str, value: fn(&Group) -> Option<Estimate>) -> Vec<plots::Curve> {
+    let mut curves: Vec<plots::Curve> = Vec::new();
+    for group in groups {
+        let (Some(x), Some(y)) = (group.number(axis), value(group)) else { continue };
+        let name = group.series(axis);
+        let name = if name.is_empty() { "all".to_owned() } else { name };
+        add(&mut curves, name, x, y);
+    }
+    curves
+}
+
+fn kinds_curves(groups: &[&Group], axis: &str) -> Vec<plots::Curve> {
+    let mut curves = Vec::new();
+    for group in groups {
+        let Some(x) = group.number(axis) else { continue };
+        for (kind, y) in &group.kinds {
+            let others = group.series(axis);
+            let name = if others.is_empty() { kind.clone() } else { format!("{kind}, {others}") };
+            add(&mut curves, name, x, *y);
+        }
+    }
+    curves
+}
+
+fn add(curves: &mut Vec<plots::Curve>, name: String, x: f64, y: Estimate) {
+    let at = curves.iter().position(|c| c.name == name).unwrap_or_else(|| {
+        curves.push(plots::Curve { name, points: Vec::new() });
+        curves.len() - 1
+    });
+    let points = &mut curves[at].points;
+    points.push((x, y));
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+}
+
+/// Windows, states, throughput and queues of the first valid run of each point.
+fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
+    page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
+                  retransmission timeouts.</p>";
+    let shown: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
+    for group in shown.iter().take(MOST_TIMELINES) {
+        let Some((folder, record)) = group.runs.iter().find(|(_, r)| r.valid) else { continue };
+        let _ = writeln!(page.text, "<h3>{}, seed {}</h3>", escaped(&group.point), record.task.seed);
+        if !folder.join(RECORDING_FILE).exists() {
+            page.text += "<p>Its recording was removed.</p>";
+            continue;
+        }
+        let mut terminals = series::terminals(Path::new(folder), record)?;
+        let more = terminals.len().saturating_sub(MOST_TERMINALS);
+        terminals.truncate(MOST_TERMINALS);
+        let caption = match more {
+            0 => "Window, throughput and state of the congestion machine".to_owned(),
+            more => format!(
+                "Window, throughput and state of the congestion machine; {more} more terminals are in the recording"
+            ),
+        };
+        page.figure(plots::timelines(&terminals, record.from_s, record.to_s), &caption)?;
+        let queues = series::queues(Path::new(folder), record)?;
+        page.figure(plots::queues(&queues, record.to_s), "Queues")?;
+    }
+    if shown.len() > MOST_TIMELINES {
+        let _ = writeln!(
+            page.text,
+            "<p>{} more points are not shown over time; their folders hold the recordings.</p>",
+            shown.len() - MOST_TIMELINES
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,445 @@
+//! The pictures, drawn by `plotters` as SVG.
+
+use super::data::{Estimate, Group};
+use super::series::{QueueSeries, TerminalSeries};
+use plotters::coord::Shift;
+use plotters::coord::combinators::IntoLogRange;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::error::Error;
+use yuzuri_trace::CaState;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn Error>>;
+
+/// Colours that stay apart for people who see few of them (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(110, 110, 110),
+    RGBColor(0, 0, 0),
+];
+const FONT: &str = "sans-serif";
+const GREY: RGBColor = RGBColor(90, 90, 90);
+const GRID: RGBColor = RGBColor(225, 225, 225);
+
+fn colour(number: usize) -> RGBColor {
+    COLOURS[number % COLOURS.len()]
+}
+
+/// Draws into an SVG of this size.
+fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, String> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        draw(&area).map_err(|e| e.to_string())?;
+        area.present().map_err(|e| e.to_string())?;
+    }
+    // So that it fits its place and is read aloud.
+    Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1))
+}
+
+/// A round number at or above, for the end of an axis.
+fn ceiling(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(10.0 * power)
+}
+
+fn short(value: &f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 || (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
+fn state_colour(state: CaState) -> RGBAColor {
+    match state {
+        CaState::Open => WHITE.mix(0.0),
+        CaState::Disorder => RGBColor(240, 228, 66).mix(0.45),
+        CaState::Cwr => RGBColor(86, 180, 233).mix(0.35),
+        CaState::Recovery => RGBColor(230, 159, 0).mix(0.4),
+        CaState::Loss => RGBColor(213, 94, 0).mix(0.45),
+    }
+}
+
+fn greatest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, f64::max)
+}
+
+/// Window (left), throughput (right) and state (bands) of each terminal over time, one below the other.
+pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, String> {
+    const ROW: u32 = 190;
+    let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
+    svg(900, ROW * series.len().max(1) as u32 + 34, |area| {
+        let (legend, rest) = area.split_vertically(34);
+        let words: [(&str, RGBAColor); 6] = [
+            ("window (left)", colour(0).mix(1.0)),
+            ("throughput (right)", colour(3).mix(1.0)),
+            ("disorder", state_colour(CaState::Disorder)),
+            ("CWR", state_colour(CaState::Cwr)),
+            ("recovery", state_colour(CaState::Recovery)),
+            ("loss", state_colour(CaState::Loss)),
+        ];
+        for (n, (word, tint)) in words.into_iter().enumerate() {
+            let x = 62 + n as i32 * 140;
+            legend.draw(&Rectangle::new([(x, 12), (x + 22, 22)], tint.filled()))?;
+            legend.draw(&Text::new(word, (x + 28, 11), (FONT, 13).into_font().color(&GREY)))?;
+        }
+        for (area, s) in rest.split_evenly((series.len().max(1), 1)).iter().zip(series) {
+            let window = ceiling(greatest(s.cwnd.iter().map(|p| p.1)));
+            let mut chart = ChartBuilder::on(area)
+                .margin_left(8)
+                .margin_right(8)
+                .margin_top(4)
+                .x_label_area_size(30)
+                .y_label_area_size(58)
+                .right_y_label_area_size(58)
+                .build_cartesian_2d(0.0..end_s, 0.0..window)?
+                .set_secondary_coord(0.0..end_s, 0.0..rate);
+            chart.draw_series(s.states.iter().map(|(from, to, state)| {
+                // At least as wide as a line, so that short states are seen.
+                let to = to.max(from + end_s / 900.0).min(end_s);
+                Rectangle::new([(from.max(0.0), 0.0), (to, window)], state_colour(*state).filled())
+            }))?;
+            if warm_up_s > 0.0 {
+                chart.draw_series(DashedLineSeries::new(
+                    [(warm_up_s, 0.0), (warm_up_s, window)],
+                    4,
+                    4,
+                    GREY.stroke_width(1),
+                ))?;
+            }
+            chart
+                .configure_mesh()
+                .light_line_style(TRANSPARENT)
+                .bold_line_style(GRID)
+                .axis_style(GREY)
+                .y_labels(5)
+                .x_labels(10)
+                .y_label_formatter(&short)
+                .x_label_formatter(&|t| format!("{t:.0} s"))
+                .y_desc("segments")
+                .label_style((FONT, 12).into_font().color(&GREY))
+                .draw()?;
+            chart
+                .configure_secondary_axes()
+                .y_labels(5)
+                .axis_style(GREY)
+                .y_label_formatter(&short)
+                .y_desc("Mbit/s")
+                .label_style((FONT, 12).into_font().color(&GREY))
+                .draw()?;
+            chart.draw_secondary_series(LineSeries::new(
+                s.throughput.iter().copied(),
+                colour(3).stroke_width(1),
+            ))?;
+            chart.draw_series(LineSeries::new(steps(&s.cwnd), colour(0).stroke_width(2)))?;
+            let marks =
+                s.timeouts.iter().map(|t| TriangleMarker::new((*t, window * 0.96), 5, colour(1).filled()));
+            chart.draw_series(marks)?;
+            let font = (FONT, 14).into_font().style(FontStyle::Bold).color(&BLACK);
+            let at = area.get_pixel_range().0.end - area.get_pixel_range().0.start - 76;
+            let right = font.pos(Pos::new(HPos::Right, VPos::Top));
+            area.draw(&Text::new(s.name.clone(), (at, 8), right))?;
+        }
+        Ok(())
+    })
+}
+
+/// A window holds until the next sample.
+fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut line = Vec::with_capacity(points.len() * 2);
+    for pair in points.windows(2) {
+        line.push(pair[0]);
+        line.push((pair[1].0, pair[0].1));
+    }
+    line.extend(points.last());
+    line
+}
+
+/// Queues over time.
+pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, String> {
+    let used: Vec<&QueueSeries> = series.iter().filter(|s| s.packets.iter().any(|p| p.1 > 0.0)).collect();
+    let most = ceiling(greatest(used.iter().flat_map(|s| s.packets.iter().map(|p| p.1))));
+    svg(900, 240, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_right(138)
+            .x_label_area_size(30)
+            .y_label_area_size(58)
+            .build_cartesian_2d(0.0..end_s, 0.0..most)?;
+        frame(&mut chart, "", "packets", &|t| format!("{t:.0} s"), 10)?;
+        for (n, s) in used.iter().enumerate() {
+            chart.draw_series(LineSeries::new(s.packets.iter().copied(), colour(n).stroke_width(1)))?;
+        }
+        let names: Vec<(String, usize)> = used.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
+        key(area, 775, &names)
+    })
+}
+
+/// A curve with confidence intervals.
+pub struct Curve {
+    /// What it is.
+    pub name: String,
+    /// x, y.
+    pub points: Vec<(f64, Estimate)>,
+}
+
+/// Curves over something that is varied; logarithmic where it spans much. `top` is the end of the upright axis where
+/// it has a natural one.
+pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) -> Result<String, String> {
+    let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
+    let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
+    // An interval of two repetitions may be many times the value: it is cut off rather than all else made flat.
+    let highest = greatest(points().map(|e| e.range().1)).min(greatest(points().map(|e| e.mean)) * 1.6);
+    let top = top.unwrap_or_else(|| ceiling(highest));
+    let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
+    let positive = xs().filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
+    let logarithmic = least >= 0.0 && positive.is_finite() && most / positive >= 20.0;
+    svg(900, 330, |area| {
+        let mut chart = ChartBuilder::on(area);
+        chart.margin(8).margin_top(12).margin_right(218).x_label_area_size(42).y_label_area_size(62);
+        let label = |x: &f64| short(x);
+        if logarithmic {
+            // Zero has no logarithm: it stands one step left of the least, and says so.
+            let zero = positive / 2.0;
+            let place = |x: f64| if x > 0.0 { x } else { zero };
+            let from = if least > 0.0 { least } else { zero };
+            let words = |x: &f64| {
+                if least <= 0.0 && (*x / zero - 1.0).abs() < 0.01 { "0".to_owned() } else { short(x) }
+            };
+            let mut points: Vec<f64> = xs().map(place).collect();
+            points.sort_by(f64::total_cmp);
+            points.dedup();
+            let axis = (from / 1.15..most * 1.15).log_scale().with_key_points(points);
+            let mut chart = chart.build_cartesian_2d(axis, 0.0..top)?;
+            frame(&mut chart, x_words, y_words, &words, 14)?;
+            draw_curves(&mut chart, curves, &place)?;
+        } else {
+            let room = ((most - least) * 0.04).max(1e-9);
+            let mut chart = chart.build_cartesian_2d(least - room..most + room, 0.0..top)?;
+            frame(&mut chart, x_words, y_words, &label, 10)?;
+            draw_curves(&mut chart, curves, &|x| x)?;
+        }
+        let names: Vec<(String, usize)> =
+            curves.iter().enumerate().map(|(n, c)| (c.name.clone(), n)).collect();
+        key(area, 695, &names)
+    })
+}
+
+fn frame<X, DB>(
+    chart: &mut ChartContext<'_, DB, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
+    x_words: &str,
+    y_words: &str,
+    x_label: &dyn Fn(&f64) -> String,
+    x_labels: usize,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
+    DB: DrawingBackend,
+    DB::ErrorType: 'static,
+{
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GREY)
+        .x_labels(x_labels)
+        .y_labels(6)
+        .x_label_formatter(x_label)
+        .y_label_formatter(&short)
+        .x_desc(x_words)
+        .y_desc(y_words)
+        .label_style((FONT, 12).into_font().color(&GREY))
+        .axis_desc_style((FONT, 13).into_font().color(&GREY))
+        .draw()?;
+    Ok(())
+}
+
+fn draw_curves<X, DB>(
+    chart: &mut ChartContext<'_, DB, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
+    curves: &[Curve],
+    place: &dyn Fn(f64) -> f64,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    DB: DrawingBackend,
+    DB::ErrorType: 'static,
+{
+    for (n, curve) in curves.iter().enumerate() {
+        let line = curve.points.iter().map(|(x, y)| (place(*x), y.mean));
+        chart.draw_series(LineSeries::new(line.clone(), colour(n).stroke_width(2)))?;
+        chart.draw_series(line.map(|point| Circle::new(point, 3, colour(n).filled())))?;
+        chart.draw_series(curve.points.iter().filter(|(_, y)| y.half_width.is_some()).map(|(x, y)| {
+            let (low, high) = y.range();
+            ErrorBar::new_vertical(
+                place(*x),
+                low.max(0.0),
+                y.mean,
+                high,
+                colour(n).mix(0.6).stroke_width(1),
+                8,
+            )
+        }))?;
+    }
+    Ok(())
+}
+
+/// Names of colours, from top to bottom.
+fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
+    let rows = (area.get_pixel_range().1.end - area.get_pixel_range().1.start - 20) / 18;
+    for (row, (name, tint)) in names.iter().enumerate().take(rows.max(1) as usize) {
+        let y = 14 + row as i32 * 18;
+        area.draw(&Rectangle::new([(x, y), (x + 14, y + 10)], colour(*tint).filled()))?;
+        let mut text: String = name.chars().take(30).collect();
+        if text.len() < name.len() {
+            text.push('…');
+        }
+        area.draw(&Text::new(text, (x + 20, y - 1), (FONT, 12).into_font().color(&GREY)))?;
+    }
+    Ok(())
+}
+
+/// Total throughput against fairness, a point for each repetition and a large one for the mean.
+pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
+    let index = |g: &Group| if weighted { g.jain_weighted } else { g.jain };
+    let estimates = || groups.iter().filter_map(|g| g.throughput_mbps);
+    let top = greatest(estimates().map(|e| e.range().1)).min(greatest(estimates().map(|e| e.mean)) * 1.6);
+    let top = ceiling(top);
+    let words = if weighted { "Jain's index of x / alone" } else { "Jain's index" };
+    svg(900, 420, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_top(12)
+            .margin_right(268)
+            .x_label_area_size(42)
+            .y_label_area_size(62)
+            .build_cartesian_2d(0.0..1.02, 0.0..top)?;
+        frame(&mut chart, words, "total, Mbit/s", &short, 11)?;
+        let mut names = Vec::new();
+        for (n, group) in groups.iter().enumerate() {
+            let (Some(x), Some(y)) = (index(group), group.throughput_mbps) else { continue };
+            if !weighted {
+                let runs = group.runs.iter().map(|(_, r)| r).filter(|r| r.valid);
+                let each = runs.filter_map(|r| Some((r.totals.jain?, r.totals.throughput_mbps)));
+                chart.draw_series(each.map(|point| Circle::new(point, 2, colour(n).mix(0.5).filled())))?;
+            }
+            let (low, high) = y.range();
+            chart.draw_series([ErrorBar::new_vertical(
+                x.mean,
+                low.max(0.0),
+                y.mean,
+                high,
+                colour(n).mix(0.6).stroke_width(1),
+                6,
+            )])?;
+            let (low, high) = x.range();
+            chart.draw_series([ErrorBar::new_horizontal(
+                y.mean,
+                low.max(0.0),
+                x.mean,
+                high.min(1.0),
+                colour(n).mix(0.6).stroke_width(1),
+                6,
+            )])?;
+            // Beyond the colours, the shape tells points apart.
+            let at = (x.mean, y.mean);
+            match n / COLOURS.len() {
+                0 => chart.draw_series([Circle::new(at, 6, colour(n).filled())]).map(drop)?,
+                1 => chart.draw_series([TriangleMarker::new(at, 8, colour(n).filled())]).map(drop)?,
+                _ => chart.draw_series([Cross::new(at, 6, colour(n).stroke_width(2))]).map(drop)?,
+            }
+            names.push((group.point.clone(), n));
+        }
+        key(area, 645, &names)
+    })
+}
+
+/// Part of the time each kind of terminal and the access point held the channel, a bar for each point.
+pub fn airtime(groups: &[&Group]) -> Result<String, String> {
+    let mut kinds: Vec<&String> = groups.iter().flat_map(|g| g.airtime_percent.keys()).collect();
+    kinds.sort();
+    kinds.dedup();
+    svg(900, 26 * groups.len() as u32 + 66, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_top(28)
+            .margin_right(28)
+            .x_label_area_size(30)
+            .y_label_area_size(250)
+            .build_cartesian_2d(0.0..100.0, 0.0..groups.len() as f64)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GREY)
+            .y_labels(0)
+            .x_label_formatter(&|x| format!("{x:.0} %"))
+            .label_style((FONT, 12).into_font().color(&GREY))
+            .draw()?;
+        let (_, pixels) = chart.plotting_area().get_pixel_range();
+        let row = f64::from(pixels.end - pixels.start) / groups.len() as f64;
+        for (n, group) in groups.iter().enumerate() {
+            let bottom = (groups.len() - 1 - n) as f64;
+            let parts = kinds.iter().map(|k| group.airtime_percent.get(*k).copied().unwrap_or(0.0));
+            let mut left = 0.0;
+            for (tint, part) in parts.chain([group.ap_airtime_percent]).enumerate() {
+                let tint = if tint == kinds.len() { GREY } else { colour(tint) };
+                chart.draw_series([Rectangle::new(
+                    [(left, bottom + 0.18), (left + part, bottom + 0.82)],
+                    tint.filled(),
+                )])?;
+                left += part;
+            }
+            let mut name: String = group.point.chars().take(38).collect();
+            if name.len() < group.point.len() {
+                name.push('…');
+            }
+            let y = pixels.start + (row * (n as f64 + 0.5)) as i32;
+            let right = (FONT, 12).into_font().color(&GREY).pos(Pos::new(HPos::Right, VPos::Center));
+            area.draw(&Text::new(name, (250, y), right))?;
+        }
+        for (n, name) in kinds.iter().map(|k| k.as_str()).chain(["access point"]).enumerate() {
+            let x = 262 + n as i32 * 120;
+            let tint = if n == kinds.len() { GREY } else { colour(n) };
+            area.draw(&Rectangle::new([(x, 9), (x + 14, 19)], tint.filled()))?;
+            area.draw(&Text::new(name.to_owned(), (x + 20, 8), (FONT, 12).into_font().color(&GREY)))?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!(ceiling(23.9), 25.0);
+        assert_eq!(ceiling(0.0), 1.0);
+        assert_eq!(ceiling(98.0), 100.0);
+        assert_eq!(ceiling(101.0), 120.0);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_a_picture_all_the_same() {
+        assert!(timelines(&[TerminalSeries::default()], 0.0, 10.0).unwrap().contains("<svg"));
+        assert!(queues(&[], 10.0).unwrap().contains("<svg"));
+        let point = (5.0, Estimate { mean: 1.0, half_width: None, n: 1 });
+        let one = Curve { name: "a".into(), points: vec![point] };
+        assert!(curves(&[one], "x", "y", Some(1.0)).unwrap().contains("<svg"));
+    }
+}

@@ -1,0 +1,154 @@
+//! A run over time, thinned for a picture: window, state and throughput of each terminal, and the queues.
+
+use crate::LabError;
+use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord};
+use std::collections::HashMap;
+use std::path::Path;
+use yuzuri_trace::recording::Reader;
+use yuzuri_trace::{CaState, Event, FlowId, Item, Kind};
+
+/// Most points of a line: more than the pixels of a picture show nothing.
+const MOST_POINTS: usize = 700;
+
+/// One terminal over time; times in seconds since the scenario's time zero.
+#[derive(Debug, Clone, Default)]
+pub struct TerminalSeries {
+    /// Its name.
+    pub name: String,
+    /// Window, segments, of all its flows together.
+    pub cwnd: Vec<(f64, f64)>,
+    /// Mbit/s in each interval, at its middle.
+    pub throughput: Vec<(f64, f64)>,
+    /// Smoothed round-trip time, milliseconds.
+    pub srtt: Vec<(f64, f64)>,
+    /// When the congestion machine was in another state than open.
+    pub states: Vec<(f64, f64, CaState)>,
+    /// When a retransmission timeout fired.
+    pub timeouts: Vec<f64>,
+}
+
+/// A queue over time.
+#[derive(Debug, Clone)]
+pub struct QueueSeries {
+    /// Whose.
+    pub name: String,
+    /// Seconds and packets; of each interval the most.
+    pub packets: Vec<(f64, f64)>,
+}
+
+#[derive(Default)]
+struct FlowState {
+    terminal: usize,
+    cwnd: f64,
+    bytes: u64,
+    state: Option<(f64, CaState)>,
+}
+
+/// Reads a run's recording. Flows are matched to terminals by the order of the flows' addresses: terminals have
+/// rising addresses.
+pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries>, LabError> {
+    let path = folder.join(RECORDING_FILE);
+    let wrong =
+        |e: yuzuri_trace::recording::ReadError| LabError::Results { path: path.clone(), why: e.to_string() };
+    let mut reader = Reader::open(&path).map_err(wrong)?;
+    let mut series: Vec<TerminalSeries> = record
+        .terminals
+        .iter()
+        .map(|t| TerminalSeries { name: t.name.clone(), ..TerminalSeries::default() })
+        .collect();
+    let bin_s = (record.to_s / 120.0).max(0.1);
+    let bins = (record.to_s / bin_s).ceil() as usize;
+    let mut bytes = vec![vec![0u64; bins]; series.len()];
+    let mut flows: HashMap<FlowId, FlowState> = HashMap::new();
+    let step_s = record.to_s / MOST_POINTS as f64;
+    let mut last = vec![f64::NEG_INFINITY; series.len()];
+    while let Some(items) = reader.next_batch().map_err(wrong)? {
+        for item in items {
+            match item {
+                Item::Flow(flow) => {
+                    let of = crate::net::terminal_number(flow.local.ip())
+                        .or_else(|| crate::net::terminal_number(flow.remote.ip()));
+                    if let Some(terminal) = of.filter(|t| *t < series.len()) {
+                        flows.entry(flow.id).or_insert(FlowState { terminal, ..FlowState::default() });
+                    }
+                }
+                Item::Event(event) => {
+                    let t = (event.mono_ns as f64 - record.origin_mono_ns as f64) / 1e9;
+                    if t > record.to_s {
+                        continue;
+                    }
+                    let Some(flow) = flows.get_mut(&event.flow) else { continue };
+                    let terminal = flow.terminal;
+                    flow.take(&event, t, &mut series[terminal], &mut bytes[terminal], bin_s);
+                    let changed = event.kind != Kind::Sample;
+                    if t - last[terminal] >= step_s || changed && t - last[terminal] >= step_s / 4.0 {
+                        last[terminal] = t;
+                        let sum: f64 =
+                            flows.values().filter(|f| f.terminal == terminal).map(|f| f.cwnd).sum();
+                        series[terminal].cwnd.push((t, sum));
+                        if let Some(srtt) = event.snapshot.measured_srtt_us() {
+                            series[terminal].srtt.push((t, f64::from(srtt) / 1000.0));
+                        }
+                    }
+                }
+                Item::Account(_) | Item::Setting(_) => {}
+            }
+        }
+    }
+    for flow in flows.values() {
+        if let Some((since, state)) = flow.state {
+            series[flow.terminal].states.push((since, record.to_s, state));
+        }
+    }
+    for (series, bytes) in series.iter_mut().zip(bytes) {
+        let middle = |n: usize| (n as f64 + 0.5) * bin_s;
+        series.throughput =
+            bytes.iter().enumerate().map(|(n, b)| (middle(n), *b as f64 * 8e-6 / bin_s)).collect();
+    }
+    Ok(series)
+}
+
+impl FlowState {
+    fn take(&mut self, event: &Event, t: f64, series: &mut TerminalSeries, bytes: &mut [u64], bin_s: f64) {
+        self.cwnd = if event.kind == Kind::Close { 0.0 } else { f64::from(event.snapshot.cwnd) };
+        let acked = event.snapshot.bytes_acked.saturating_sub(self.bytes);
+        self.bytes = event.snapshot.bytes_acked.max(self.bytes);
+        if let Some(bin) = bytes.get_mut((t.max(0.0) / bin_s) as usize) {
+            *bin += acked;
+        }
+        if event.kind == Kind::Timeout {
+            series.timeouts.push(t);
+        }
+        if self.state.is_none_or(|(_, state)| state != event.ca_state) {
+            if let Some((since, state)) = self.state.take() {
+                series.states.push((since, t, state));
+            }
+            self.state = (event.ca_state != CaState::Open).then_some((t, event.ca_state));
+        }
+    }
+}
+
+/// Reads a run's queues.
+pub fn queues(folder: &Path, record: &RunRecord) -> Result<Vec<QueueSeries>, LabError> {
+    let path = folder.join(QUEUES_FILE);
+    let text = std::fs::read_to_string(&path).map_err(LabError::file(&path))?;
+    let mut lines = text.lines();
+    let names = lines.next().unwrap_or_default().split(',').skip(1);
+    let mut series: Vec<QueueSeries> =
+        names.map(|name| QueueSeries { name: name.to_owned(), packets: Vec::new() }).collect();
+    let step_s = record.to_s / MOST_POINTS as f64;
+    for line in lines {
+        let mut columns = line.split(',').map(|c| c.parse::<f64>().unwrap_or(0.0));
+        let t = columns.next().unwrap_or(0.0);
+        if t > record.to_s {
+            break;
+        }
+        for (series, packets) in series.iter_mut().zip(columns) {
+            match series.packets.last_mut() {
+                Some((at, most)) if t - *at < step_s => *most = most.max(packets),
+                _ => series.packets.push((t, packets)),
+            }
+        }
+    }
+    Ok(series)
+}

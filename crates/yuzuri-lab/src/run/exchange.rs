@@ -1,0 +1,157 @@
+//! Requests and answers over one TCP connection.
+
+use crate::LabError;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 4951;
+/// How often the stop flag is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// A request begins with its own and the answer's length, both `u32`, big-endian.
+pub const LEAST_REQUEST: u32 = 8;
+
+/// Answers requests until the flag is set.
+pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
+    let doing = "serving requests";
+    let listener = TcpListener::bind(("0.0.0.0", PORT)).map_err(LabError::network(doing))?;
+    listener.set_nonblocking(true).map_err(LabError::network(doing))?;
+    std::thread::scope(|scope| {
+        while !stop.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    // A client that goes away ends its thread and nothing else.
+                    scope.spawn(move || answer(socket, stop));
+                }
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    });
+    Ok(())
+}
+
+fn answer(mut socket: TcpStream, stop: &AtomicBool) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(LOOK))?;
+    let mut room = vec![0; 64 << 10];
+    loop {
+        let mut head = [0; LEAST_REQUEST as usize];
+        exactly(&mut head, stop, |rest| socket.read(rest))?;
+        let length = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        pour(length(0).saturating_sub(LEAST_REQUEST), &mut room, stop, |part| socket.read(part))?;
+        pour(length(4), &mut room, stop, |part| socket.write(part))?;
+    }
+}
+
+/// Asks until the flag is set, and keeps how long each exchange took, microseconds.
+pub fn ask(
+    server: IpAddr,
+    (request, response): (u32, u32),
+    think: Duration,
+    stop: &AtomicBool,
+    times_us: &mut Vec<u64>,
+    prepare: impl FnOnce(&TcpStream) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut socket = TcpStream::connect_timeout(&SocketAddr::new(server, PORT), Duration::from_secs(60))?;
+    prepare(&socket)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(LOOK))?;
+    let mut room = vec![0; 64 << 10];
+    let head = [request.to_be_bytes(), response.to_be_bytes()].concat();
+    while !stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        let mut sent = 0;
+        pour(LEAST_REQUEST, &mut head.clone(), stop, |part| {
+            let count = socket.write(&head[sent..][..part.len()])?;
+            sent += count;
+            Ok(count)
+        })?;
+        pour(request - LEAST_REQUEST, &mut room, stop, |part| socket.write(part))?;
+        pour(response, &mut room, stop, |part| socket.read(part))?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        times_us.push(begun.elapsed().as_micros() as u64);
+        super::work::sleep_until(Instant::now() + think, stop);
+    }
+    Ok(())
+}
+
+/// Moves so many bytes through `room`; ends early, without error, once the flag is set.
+fn pour(
+    bytes: u32,
+    room: &mut [u8],
+    stop: &AtomicBool,
+    mut step: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut left = bytes as usize;
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        let part = left.min(room.len());
+        match step(&mut room[..part]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => left -= count,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `room`; an error once the flag is set.
+fn exactly(
+    room: &mut [u8],
+    stop: &AtomicBool,
+    mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < room.len() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        match read(&mut room[filled..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn answers_are_as_long_as_was_asked() {
+        let stop = AtomicBool::new(false);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer(listener.accept().unwrap().0, &stop));
+            let mut socket = TcpStream::connect(address).unwrap();
+            for (request, response) in [(8u32, 1u32), (100_000, 300_000)] {
+                let mut bytes = vec![0; request as usize];
+                bytes[..4].copy_from_slice(&request.to_be_bytes());
+                bytes[4..8].copy_from_slice(&response.to_be_bytes());
+                socket.write_all(&bytes).unwrap();
+                let mut answer = vec![0; response as usize];
+                socket.read_exact(&mut answer).unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,221 @@
+//! From a recording to figures: what each terminal's flows did in the part of the run that counts.
+
+use crate::LabError;
+use std::collections::HashMap;
+use std::path::Path;
+use yuzuri_trace::recording::Reader;
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Snapshot};
+
+/// A sample counts for the time until the next one, but at most for this long.
+const MOST_HELD_NS: u64 = 1_000_000_000;
+
+/// One flow's part.
+#[derive(Debug, Clone, Default)]
+pub struct FlowFigures {
+    /// Whose flow.
+    pub terminal: usize,
+    /// The congestion control.
+    pub control: String,
+    /// Bytes acknowledged in the part that counts.
+    pub bytes_acked: u64,
+    /// Bytes received in the part that counts: answers, where the flow carries exchanges.
+    pub bytes_received: u64,
+    /// Segments sent again in it.
+    pub retransmissions: u64,
+    /// Times it entered fast recovery in it.
+    pub recoveries: u64,
+    /// Retransmission timeouts in it.
+    pub timeouts: u64,
+    /// Smoothed round-trip times, microseconds, with the nanoseconds for which they held.
+    pub srtt: Weighted,
+    /// Congestion windows, segments, likewise.
+    pub cwnd: Weighted,
+    /// The least round-trip time, microseconds.
+    pub min_rtt_us: Option<u32>,
+}
+
+impl FlowFigures {
+    /// Payload, both ways.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_acked + self.bytes_received
+    }
+}
+
+/// Values with weights.
+#[derive(Debug, Clone, Default)]
+pub struct Weighted {
+    values: Vec<(u32, u64)>,
+}
+
+impl Weighted {
+    /// Adds a value.
+    pub fn add(&mut self, value: u32, weight: u64) {
+        if weight > 0 {
+            self.values.push((value, weight));
+        }
+    }
+
+    /// Adds all of another's.
+    pub fn extend(&mut self, other: &Weighted) {
+        self.values.extend(&other.values);
+    }
+
+    /// The weighted mean.
+    pub fn mean(&self) -> Option<f64> {
+        let weight: f64 = self.values.iter().map(|(_, w)| *w as f64).sum();
+        let sum: f64 = self.values.iter().map(|(v, w)| f64::from(*v) * *w as f64).sum();
+        (weight > 0.0).then(|| sum / weight)
+    }
+
+    /// The least value that is not exceeded by `part` of the weight.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable();
+        let weight: f64 = sorted.iter().map(|(_, w)| *w as f64).sum();
+        let mut below = 0.0;
+        sorted.iter().find_map(|(v, w)| {
+            below += *w as f64;
+            (below >= part * weight).then_some(f64::from(*v))
+        })
+    }
+}
+
+#[derive(Default)]
+struct Track {
+    figures: FlowFigures,
+    last: Option<(u64, Snapshot)>,
+    before: Option<Snapshot>,
+    /// A record from after the part that counts was seen.
+    over: bool,
+}
+
+/// Reads the figures of the part between two moments (`CLOCK_MONOTONIC`, nanoseconds). `terminal_of` tells which
+/// terminal a flow that sends belongs to; flows of nobody are left out.
+///
+/// # Errors
+/// Where the recording cannot be read.
+pub fn read(
+    recording: &Path,
+    from_ns: u64,
+    to_ns: u64,
+    terminal_of: impl Fn(&Flow) -> Option<usize>,
+) -> Result<Vec<FlowFigures>, LabError> {
+    let wrong = |e: yuzuri_trace::recording::ReadError| LabError::Results {
+        path: recording.to_owned(),
+        why: e.to_string(),
+    };
+    let mut reader = Reader::open(recording).map_err(wrong)?;
+    let mut tracks: HashMap<FlowId, Track> = HashMap::new();
+    let mut order = Vec::new();
+    while let Some(items) = reader.next_batch().map_err(wrong)? {
+        for item in items {
+            match item {
+                Item::Flow(flow) => {
+                    if let Some(terminal) = terminal_of(&flow) {
+                        let track = tracks.entry(flow.id).or_insert_with(|| {
+                            order.push(flow.id);
+                            Track::default()
+                        });
+                        track.figures.terminal = terminal;
+                        if !flow.congestion_control.is_empty() {
+                            track.figures.control.clone_from(&flow.congestion_control);
+                        }
+                    }
+                }
+                Item::Event(event) => {
+                    if let Some(track) = tracks.get_mut(&event.flow) {
+                        track.take(&event, from_ns, to_ns);
+                    }
+                }
+                Item::Account(_) | Item::Setting(_) => {}
+            }
+        }
+    }
+    let figures = order.iter().filter_map(|id| tracks.remove(id)).map(|track| track.end(from_ns, to_ns));
+    Ok(figures.collect())
+}
+
+impl Track {
+    fn take(&mut self, event: &Event, from_ns: u64, to_ns: u64) {
+        if self.over {
+            return;
+        }
+        self.hold(event.mono_ns, from_ns, to_ns);
+        self.over = event.mono_ns > to_ns;
+        if self.over {
+            return;
+        }
+        if event.mono_ns <= from_ns {
+            self.before = Some(event.snapshot);
+        } else {
+            let enters = |state| event.ca_state == state && event.ca_before != state;
+            self.figures.recoveries += u64::from(event.kind == Kind::State && enters(CaState::Recovery));
+            self.figures.timeouts += u64::from(event.kind == Kind::Timeout);
+        }
+        if let Some(min) = event.snapshot.measured_min_rtt_us() {
+            self.figures.min_rtt_us = Some(self.figures.min_rtt_us.map_or(min, |known| known.min(min)));
+        }
+        self.last = Some((event.mono_ns, event.snapshot));
+    }
+
+    /// The last sample held until `now_ns`.
+    fn hold(&mut self, now_ns: u64, from_ns: u64, to_ns: u64) {
+        if let Some((since_ns, snapshot)) = &self.last {
+            let until = now_ns.min(to_ns).min(since_ns + MOST_HELD_NS);
+            let weight = until.saturating_sub(*since_ns.max(&from_ns));
+            self.figures.cwnd.add(snapshot.cwnd, weight);
+            if let Some(srtt) = snapshot.measured_srtt_us() {
+                self.figures.srtt.add(srtt, weight);
+            }
+        }
+    }
+
+    fn end(mut self, from_ns: u64, to_ns: u64) -> FlowFigures {
+        if let Some((_, last)) = self.last {
+            let before = self.before.unwrap_or_default();
+            if !self.over {
+                self.hold(to_ns, from_ns, to_ns);
+            }
+            self.figures.bytes_acked = last.bytes_acked.saturating_sub(before.bytes_acked);
+            self.figures.bytes_received = last.bytes_received.saturating_sub(before.bytes_received);
+            self.figures.retransmissions = u64::from(last.total_retrans.saturating_sub(before.total_retrans));
+        }
+        self.figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn quantiles_are_by_weight() {
+        let mut weighted = Weighted::default();
+        weighted.add(10, 94);
+        weighted.add(100, 6);
+        weighted.add(7, 0);
+        assert_eq!(weighted.quantile(0.5), Some(10.0));
+        assert_eq!(weighted.quantile(0.95), Some(100.0));
+        assert!((weighted.mean().unwrap() - 15.4).abs() < 1e-9);
+        assert_eq!(Weighted::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn only_the_part_that_counts_counts() {
+        let event = |mono_ns, bytes_acked, cwnd| Event {
+            mono_ns,
+            snapshot: Snapshot { bytes_acked, cwnd, srtt_us: 1000, ..Snapshot::default() },
+            ..Event::default()
+        };
+        let mut track = Track::default();
+        for (at, acked, cwnd) in
+            [(50, 5, 1), (100, 10, 2), (150, 20, 4), (200, 35, 6), (250, 50, 100), (260, 60, 9)]
+        {
+            track.take(&event(at, acked, cwnd), 100, 200);
+        }
+        let figures = track.end(100, 200);
+        assert_eq!(figures.bytes_acked, 25);
+        assert_eq!(figures.cwnd.mean(), Some(3.0));
+    }
+}

@@ -1,0 +1,84 @@
+//! Watching the experiment's flows: the kernel monitor into a recording.
+
+use crate::LabError;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_kernel::{Monitor, Options, Watch};
+use yuzuri_trace::recording::Writer;
+use yuzuri_trace::{Account, Density, Filter, LossReason};
+
+/// A monitor that writes a recording, on a thread of its own.
+#[derive(Debug)]
+pub struct Watcher {
+    thread: Option<JoinHandle<Result<Account, LabError>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// Where the monitor cannot be loaded or the file cannot be made.
+    pub fn start(filter: Filter, sample: Duration, path: &Path) -> Result<Watcher, LabError> {
+        let density = match sample.as_nanos() as u64 {
+            0 => Density::EveryAck,
+            ns => Density::Interval { ns },
+        };
+        let options = Options { filter, density, ring_bytes: None };
+        let mut monitor = Monitor::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
+        let session = monitor.session().clone();
+        let mut writer = Writer::create(path, &session, false)
+            .map_err(|e| LabError::Run(format!("the recording: {e}")))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let body = move || {
+            let mut items = Vec::new();
+            // What could not be written is counted by the writer, which tries again.
+            let write = |items: &mut Vec<_>, writer: &mut Writer| {
+                let _ = writer.write(items, Instant::now());
+                items.clear();
+            };
+            while !seen.load(Ordering::Relaxed) {
+                monitor.read(&mut items);
+                write(&mut items, &mut writer);
+                std::thread::sleep(monitor.rest());
+            }
+            let mut account = Box::new(monitor).finish(&mut items);
+            write(&mut items, &mut writer);
+            let summary = writer.finish();
+            account.lose(LossReason::Recording, summary.lost);
+            match summary.failed {
+                Some(error) => Err(LabError::Run(format!("the recording: {error}"))),
+                None => Ok(account),
+            }
+        };
+        let thread = std::thread::Builder::new().name("yuzuri-watch".into()).spawn(body);
+        let thread = thread.map_err(LabError::network("starting the watching thread"))?;
+        Ok(Watcher { thread: Some(thread), stop })
+    }
+
+    /// Ends watching; tells what was seen, kept and lost.
+    ///
+    /// # Errors
+    /// Where the recording could not be written.
+    pub fn finish(mut self) -> Result<Account, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(LabError::Stopped),
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

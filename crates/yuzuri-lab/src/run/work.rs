@@ -1,0 +1,261 @@
+//! The terminals' work: what each workload does, on a thread of its own inside the right namespace.
+
+use super::{exchange, iperf3};
+use crate::LabError;
+use crate::net::{Host, Topology};
+use crate::scenario::{Direction, WorkloadSpec};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::clock;
+use yuzuri_transfer::{Limits, Listener, ReceiveEvent, ReceiveOptions, SendEvent, SendOptions, Target};
+
+/// Where receivers listen.
+const RECEIVE_PORT: u16 = yuzuri_transfer::DEFAULT_PORT;
+/// Rest before a lost connection is opened again.
+const REST: Duration = Duration::from_millis(200);
+/// How often a waiting worker looks at its flag.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// One terminal's work.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The terminal's number.
+    pub terminal: usize,
+    /// What it does.
+    pub spec: WorkloadSpec,
+    /// Congestion control of its senders.
+    pub control: Option<String>,
+    /// Whether a bound of its windows needs a connection first, see [`Topology::prime`].
+    pub prime: bool,
+    /// When it begins.
+    pub start: Instant,
+}
+
+impl Job {
+    /// Whether data goes from the terminal, and whether it goes to it.
+    pub fn directions(&self) -> (bool, bool) {
+        match &self.spec {
+            WorkloadSpec::Bulk { direction, .. } | WorkloadSpec::Iperf3 { direction, .. } => {
+                (*direction == Direction::Up, *direction == Direction::Down)
+            }
+            // Of exchanges the end that asks is watched: it counts what went and what came.
+            WorkloadSpec::Buffers { .. }
+            | WorkloadSpec::OnOff { .. }
+            | WorkloadSpec::RequestResponse { .. } => (true, false),
+            WorkloadSpec::Idle {} => (false, false),
+        }
+    }
+}
+
+/// A buffer that was acknowledged. Times are `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BufferRow {
+    /// The terminal.
+    pub terminal: usize,
+    /// First write, nanoseconds.
+    pub first_write_mono_ns: u64,
+    /// Last acknowledgement, nanoseconds.
+    pub acked_mono_ns: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// `bytes` × 8 / (last acknowledgement − first write), bits per second.
+    pub throughput_bps: u64,
+    /// What the connection carried in that time, bits per second.
+    pub carried_bps: u64,
+    /// Congestion window when the last packet was sent, segments.
+    pub cwnd: u32,
+}
+
+/// What a worker tells.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// What went wrong and did not end the run.
+    pub notes: Vec<String>,
+    /// Buffers, of a workload that keeps them.
+    pub buffers: Vec<BufferRow>,
+    /// Times between a request and the end of its answer, microseconds.
+    pub exchanges_us: Vec<u64>,
+}
+
+/// Sleeps until `at`; false where the flag was set before.
+pub(super) fn sleep_until(at: Instant, stop: &AtomicBool) -> bool {
+    while !stop.load(Ordering::Relaxed) {
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    false
+}
+
+/// Refuses, before anything is built around it, what the kernel or the machine does not have.
+///
+/// # Errors
+/// A missing tool or congestion control, and what to do.
+pub fn check_available(topology: &Topology, jobs: &[Job]) -> Result<(), LabError> {
+    if jobs.iter().any(|job| matches!(job.spec, WorkloadSpec::Iperf3 { .. })) {
+        iperf3::check()?;
+    }
+    let mut controls: Vec<&str> = jobs.iter().filter_map(|job| job.control.as_deref()).collect();
+    controls.sort_unstable();
+    controls.dedup();
+    for control in controls {
+        let tried = topology.server.namespace.inside(|| {
+            use nix::sys::socket::{
+                AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::TcpCongestion,
+            };
+            let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+            setsockopt(&socket, TcpCongestion, &control.into())
+        })?;
+        if let Err(errno) = tried {
+            let there = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            return Err(LabError::Run(format!(
+                "this kernel does not give congestion control '{control}' ({errno}); it has {}; `modprobe tcp_{control}` may bring it",
+                there.unwrap_or_default().trim()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Takes what senders send to a host, until the flag is set.
+pub fn receive(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
+    host.namespace.enter()?;
+    let options = ReceiveOptions {
+        port: RECEIVE_PORT,
+        max_connections: ReceiveOptions::MOST_CONNECTIONS,
+        max_per_peer: ReceiveOptions::MOST_CONNECTIONS,
+        idle_timeout: Duration::from_secs(100_000),
+        progress_interval: Duration::from_secs(3600),
+        ..ReceiveOptions::default()
+    };
+    let failed = |e: yuzuri_transfer::ReceiveError| LabError::Run(format!("the receiver: {e}"));
+    let listener = Listener::bind(options).map_err(failed)?;
+    listener.run(&mut |_: &ReceiveEvent| Ok(()), stop).map(drop).map_err(failed)
+}
+
+/// Serves requests at a host, until the flag is set.
+pub fn answer(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
+    host.namespace.enter()?;
+    exchange::serve(stop)
+}
+
+/// Does a job until its flag is set.
+pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, LabError> {
+    let mut told = Told::default();
+    if !sleep_until(job.start, stop) {
+        return Ok(told);
+    }
+    if job.prime {
+        topology.prime(job.terminal, stop)?;
+    }
+    let terminal = &topology.terminals[job.terminal];
+    let (from, to) = match job.spec {
+        WorkloadSpec::Bulk { direction: Direction::Down, .. } => (&topology.server, terminal),
+        _ => (terminal, &topology.server),
+    };
+    from.namespace.enter()?;
+    let address = IpAddr::V4(to.v4);
+    match &job.spec {
+        WorkloadSpec::Idle {} => {}
+        WorkloadSpec::Bulk { connections, .. } => {
+            let options = SendOptions { connections: *connections, ..send_options(job, address) };
+            insist(&options, job, stop, &mut told, false);
+        }
+        WorkloadSpec::Buffers { bytes, wait_ack, count } => {
+            let mut options =
+                SendOptions { buffer_bytes: *bytes, wait_ack: *wait_ack, ..send_options(job, address) };
+            options.limits.buffers = *count;
+            insist(&options, job, stop, &mut told, true);
+        }
+        WorkloadSpec::OnOff { on_s, off_s } => {
+            let mut options = send_options(job, address);
+            options.limits.time = Some(Duration::from_secs_f64(*on_s));
+            let mut next = Instant::now();
+            while sleep_until(next, stop) {
+                send_once(&options, job, stop, &mut told, false);
+                next = Instant::now() + Duration::from_secs_f64(*off_s);
+            }
+        }
+        WorkloadSpec::RequestResponse { request_bytes, response_bytes, think_ms } => {
+            let sizes = (*request_bytes, *response_bytes);
+            let think = Duration::from_secs_f64(think_ms / 1000.0);
+            while !stop.load(Ordering::Relaxed) {
+                let done = exchange::ask(address, sizes, think, stop, &mut told.exchanges_us, |socket| {
+                    set_control(socket, job.control.as_deref())
+                });
+                if let Err(error) = done {
+                    told.notes.push(format!("terminal {}: {error}", job.terminal));
+                    sleep_until(Instant::now() + REST, stop);
+                }
+            }
+        }
+        WorkloadSpec::Iperf3 { connections, direction } => {
+            iperf3::run(topology, job, *connections, *direction, stop)?;
+        }
+    }
+    Ok(told)
+}
+
+fn set_control(socket: impl AsFd, control: Option<&str>) -> std::io::Result<()> {
+    use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+    control.map_or(Ok(()), |name| Ok(setsockopt(&socket.as_fd(), TcpCongestion, &name.into())?))
+}
+
+/// Without a limit: until the flag is set.
+fn send_options(job: &Job, to: IpAddr) -> SendOptions {
+    let mut options = SendOptions::new(Target { host: to.to_string(), port: RECEIVE_PORT });
+    options.limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
+    options.congestion_control = job.control.clone();
+    // A path that loses everything for a while is an experiment like another.
+    options.connect_timeout = Duration::from_secs(600);
+    options.stall_timeout = Duration::from_secs(600);
+    options.linger = Duration::from_millis(100);
+    options.progress_interval = Duration::from_secs(3600);
+    options
+}
+
+/// Sends until the flag is set or the limit reached; a connection that is lost is opened again.
+fn insist(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Told, keep: bool) {
+    while !stop.load(Ordering::Relaxed) {
+        if send_once(options, job, stop, told, keep) {
+            return;
+        }
+        sleep_until(Instant::now() + REST, stop);
+    }
+}
+
+fn send_once(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Told, keep: bool) -> bool {
+    let mut buffers = std::mem::take(&mut told.buffers);
+    let mut report = |event: &SendEvent| {
+        if let (true, SendEvent::Buffer(buffer)) = (keep, event) {
+            buffers.push(BufferRow {
+                terminal: job.terminal,
+                first_write_mono_ns: buffer.first_write_mono_ns,
+                acked_mono_ns: buffer.acked_mono_ns,
+                bytes: buffer.bytes,
+                throughput_bps: buffer.throughput_bps,
+                carried_bps: buffer.carried_bps,
+                cwnd: buffer.cwnd,
+            });
+        }
+        Ok(())
+    };
+    let result = yuzuri_transfer::send(options, &mut report, stop);
+    told.buffers = buffers;
+    match result {
+        Ok(_) => true,
+        // What was under way at the end is cut off on purpose.
+        Err(_) if stop.load(Ordering::Relaxed) => true,
+        Err(error) => {
+            let at_s = clock::mono_ns() as f64 / 1e9;
+            told.notes
+                .push(format!("terminal {} at {at_s:.1} s of the monotonic clock: {error}", job.terminal));
+            false
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a scenario must fulfil beyond its form.
+
+use super::{Problem, Scenario, TerminalSpec, WorkloadSpec};
+use yuzuri_medium::radio::Cell;
+use yuzuri_medium::wire::Wire;
+use yuzuri_medium::{ConfigError, Packet};
+
+/// The models are only asked whether they accept a configuration.
+#[derive(Clone)]
+struct Nothing;
+
+impl Packet for Nothing {
+    fn bytes(&self) -> u32 {
+        0
+    }
+
+    fn flow(&self) -> u64 {
+        0
+    }
+}
+
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn range(&mut self, field: impl Into<String>, value: f64, least: f64, most: f64) {
+        // Written so that NaN is refused, too.
+        if !(value >= least && value <= most) {
+            self.0.push(Problem::new(field, format!("{value} is not possible: {least} to {most} is")));
+        }
+    }
+
+    fn unless(&mut self, good: bool, field: impl Into<String>, what: impl Into<String>) {
+        if !good {
+            self.0.push(Problem::new(field, what));
+        }
+    }
+}
+
+impl Scenario {
+    /// All that is wrong; empty for a scenario that can be run.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut found = Found(Vec::new());
+        found.unless(!self.title.trim().is_empty(), "title", "it has no words");
+        found.range("duration_s", self.duration_s, 1.0, 36_000.0);
+        found.unless(
+            self.warm_up_s >= 0.0 && self.warm_up_s < self.duration_s,
+            "warm_up_s",
+            format!("{} is not possible: 0 to less than duration_s ({}) is", self.warm_up_s, self.duration_s),
+        );
+        found.range("repetitions", f64::from(self.repetitions), 1.0, 1000.0);
+        found.range("sample_ms", self.sample_ms, 0.0, 10_000.0);
+        found.range("queue_ms", self.queue_ms, 1.0, 10_000.0);
+        for (name, _) in
+            self.sysctl.iter().filter(|(name, _)| !name.starts_with("net.") || name.contains('/'))
+        {
+            found.0.push(Problem::new(
+                format!("sysctl.\"{name}\""),
+                "only parameters below net. belong to a host of the lab",
+            ));
+        }
+        self.path(&mut found);
+        let terminals: u32 = self.terminal.iter().map(|kind| kind.count.min(1000)).sum();
+        found.unless(terminals > 0, "terminal", "there are no terminals: at least one is needed");
+        found.unless(
+            terminals <= Self::MOST_TERMINALS,
+            "terminal",
+            format!("{terminals} terminals are not possible: at most {} are", Self::MOST_TERMINALS),
+        );
+        for (at, kind) in self.terminal.iter().enumerate() {
+            self.terminal(&mut found, &format!("terminal[{at}]"), kind);
+            let named = self.terminal[..at].iter().any(|other| other.name == kind.name);
+            found.unless(
+                !named,
+                format!("terminal[{at}].name"),
+                format!("another terminal is called '{}', too", kind.name),
+            );
+        }
+        workload(&mut found, "workload", &self.workload);
+        if terminals > 0 && terminals <= Self::MOST_TERMINALS {
+            self.models(&mut found);
+        }
+        found.0
+    }
+
+    fn path(&self, found: &mut Found) {
+        let path = &self.path;
+        found.range("path.rtt_ms", path.rtt_ms, 0.0, 100_000.0);
+        found.range("path.jitter_ms", path.jitter_ms, 0.0, 100_000.0);
+        if let Some(rate) = path.rate_mbps {
+            found.range("path.rate_mbps", rate, 0.001, 1_000_000.0);
+        }
+        found.range("path.queue_packets", f64::from(path.queue_packets), 1.0, 100_000_000.0);
+        found.range("path.loss", path.loss, 0.0, 1.0);
+        found.range("path.loss_down", path.loss_down, 0.0, 1.0);
+    }
+
+    fn terminal(&self, found: &mut Found, field: &str, kind: &TerminalSpec) {
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        found.unless(
+            (1..=32).contains(&kind.name.len()) && kind.name.chars().all(good),
+            format!("{field}.name"),
+            format!("'{}' is no name: 1 to 32 letters, digits, - and _ are", kind.name),
+        );
+        if let Some(window) = kind.window {
+            found.range(format!("{field}.window"), f64::from(window), 2.0, 1_000_000.0);
+        }
+        if let Some(window) = kind.initial_window {
+            found.range(format!("{field}.initial_window"), f64::from(window), 1.0, 1000.0);
+        }
+        if let Some(control) = &kind.control {
+            let good = (1..16).contains(&control.len()) && control.chars().all(good);
+            found.unless(
+                good,
+                format!("{field}.control"),
+                format!("'{control}' cannot be a congestion control's name"),
+            );
+        }
+        found.range(format!("{field}.joins_s"), kind.joins_s, 0.0, self.duration_s);
+        if let Some(leaves) = kind.leaves_s {
+            found.unless(
+                leaves > kind.joins_s && leaves <= self.duration_s,
+                format!("{field}.leaves_s"),
+                format!(
+                    "{leaves} is not possible: more than joins_s ({}), at most duration_s ({}) is",
+                    kind.joins_s, self.duration_s
+                ),
+            );
+        }
+        if let Some(spec) = &kind.workload {
+            workload(found, &format!("{field}.workload"), spec);
+        }
+    }
+
+    /// What the models of radio and wire say.
+    fn models(&self, found: &mut Found) {
+        match self.cell_config() {
+            Ok(config) => {
+                if let Err(error) = Cell::<Nothing>::new(&config, 1) {
+                    found.0.push(self.of_cell(&error));
+                }
+            }
+            Err(problem) => found.0.push(problem),
+        }
+        // What the path's own checks found is not said twice.
+        if !found.0.iter().any(|problem| problem.field.starts_with("path."))
+            && let Err(error) = Wire::<Nothing>::new(&self.wire_config(), 1)
+        {
+            found.0.push(Problem::new(format!("path.{}", error.field), model_words(&error)));
+        }
+    }
+
+    /// The model numbers stations; the file has kinds of terminals.
+    fn of_cell(&self, error: &ConfigError) -> Problem {
+        let station = error.field.strip_prefix("stations[").and_then(|rest| rest.split_once(']'));
+        let kind = station.and_then(|(number, rest)| {
+            let terminal = self.terminals().nth(number.parse().ok()?)?;
+            let rest = if rest.starts_with(".phy") { rest.to_owned() } else { format!(".station{rest}") };
+            Some(format!("terminal[{}]{rest}", terminal.kind_number))
+        });
+        let field = kind.unwrap_or_else(|| match error.field.as_str() {
+            "stations" => "terminal".to_owned(),
+            other => format!("cell.{other}"),
+        });
+        Problem::new(field, model_words(error))
+    }
+}
+
+fn model_words(error: &ConfigError) -> String {
+    format!("{} is not possible: {}", error.value, error.allowed)
+}
+
+fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
+    match spec {
+        WorkloadSpec::Bulk { connections, .. } | WorkloadSpec::Iperf3 { connections, .. } => {
+            found.range(format!("{field}.connections"), f64::from(*connections), 1.0, 60.0);
+        }
+        WorkloadSpec::Buffers { bytes, count, .. } => {
+            let most = yuzuri_transfer::SendOptions::MOST_BUFFER_BYTES;
+            found.range(format!("{field}.bytes"), *bytes as f64, 1.0, most as f64);
+            found.unless(*count != Some(0), format!("{field}.count"), "0 is not possible: at least 1 is");
+        }
+        WorkloadSpec::OnOff { on_s, off_s } => {
+            found.range(format!("{field}.on_s"), *on_s, 0.01, 36_000.0);
+            found.range(format!("{field}.off_s"), *off_s, 0.0, 36_000.0);
+        }
+        WorkloadSpec::RequestResponse { request_bytes, response_bytes, think_ms } => {
+            found.range(
+                format!("{field}.request_bytes"),
+                f64::from(*request_bytes),
+                f64::from(crate::run::LEAST_REQUEST),
+                1e9,
+            );
+            found.range(format!("{field}.response_bytes"), f64::from(*response_bytes), 1.0, 1e9);
+            found.range(format!("{field}.think_ms"), *think_ms, 0.0, 3_600_000.0);
+        }
+        WorkloadSpec::Idle {} => {}
+    }
+}

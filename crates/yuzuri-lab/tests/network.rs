@@ -1,0 +1,166 @@
+//! The network of a run on the real kernel: who reaches whom, how soon, and that nothing of it stays.
+#![allow(clippy::unwrap_used)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use yuzuri_lab::driver::{Change, Driver, DriverConfig};
+use yuzuri_lab::net::{Host, HostSettings, Run, Topology};
+use yuzuri_lab::scenario::Document;
+
+/// Long enough for any host; nothing waits for it that does not fail.
+const LONG: Duration = Duration::from_secs(20);
+
+struct Lab {
+    // In the order in which they must go.
+    driver: Driver,
+    topology: Topology,
+    run: Run,
+}
+
+/// Three 802.11g terminals and a path; `None` where this machine cannot.
+fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("{test}: skipped: network namespaces need root");
+        return None;
+    }
+    let text = format!(
+        "title = \"t\"\nduration_s = 1\n[path]\n{path}\n[[terminal]]\nname = \"t\"\ncount = 3\n\
+         phy = {{ standard = \"g\", rate_mbps = 54 }}\n"
+    );
+    let document = Document::parse(Path::new("t.toml"), text).unwrap();
+    let scenario = document.base();
+    let run = Run::claim(None).unwrap();
+    let mut topology = Topology::build(&run, &vec![HostSettings::default(); 3], &[]).unwrap();
+    let config = DriverConfig {
+        cell: scenario.cell_config().unwrap(),
+        wire: scenario.wire_config(),
+        seed: 1,
+        absent: absent.to_vec(),
+        queue_interval: Duration::from_millis(20),
+    };
+    let driver = Driver::start(config, topology.taps.take().unwrap()).unwrap();
+    Some(Lab { driver, topology, run })
+}
+
+fn socket(host: &Host, at: SocketAddr) -> UdpSocket {
+    let socket = host.namespace.inside(|| UdpSocket::bind(at).unwrap()).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket
+}
+
+fn any(v6: bool) -> SocketAddr {
+    let ip: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    SocketAddr::new(ip, 7000)
+}
+
+fn said(socket: &UdpSocket) -> String {
+    let mut room = [0; 64];
+    let (len, _) = socket.recv_from(&mut room).expect("nothing came");
+    String::from_utf8_lossy(&room[..len]).into_owned()
+}
+
+fn index(host: &Host) -> u32 {
+    host.namespace.inside(|| nix::net::if_::if_nametoindex("cell0").unwrap()).unwrap()
+}
+
+#[test]
+fn terminals_reach_each_other_by_all_addresses() {
+    let Some(lab) = lab("terminals_reach_each_other_by_all_addresses", "rtt_ms = 1", &[]) else { return };
+    let hosts = &lab.topology.terminals;
+    for v6 in [false, true] {
+        let sockets: Vec<UdpSocket> = hosts.iter().map(|host| socket(host, any(v6))).collect();
+        let ap = socket(&lab.topology.ap, any(v6));
+        let server = socket(&lab.topology.server, any(v6));
+        let of = |host: &Host| SocketAddr::new(if v6 { host.v6.into() } else { host.v4.into() }, 7000);
+        // Terminal to terminal, to the access point, to the server and back.
+        sockets[0].send_to(b"to a terminal", of(&hosts[1])).unwrap();
+        assert_eq!(said(&sockets[1]), "to a terminal");
+        sockets[2].send_to(b"to the access point", of(&lab.topology.ap)).unwrap();
+        assert_eq!(said(&ap), "to the access point");
+        sockets[0].send_to(b"to the server", of(&lab.topology.server)).unwrap();
+        assert_eq!(said(&server), "to the server");
+        server.send_to(b"back", of(&hosts[2])).unwrap();
+        assert_eq!(said(&sockets[2]), "back");
+        // From one terminal to all others and the access point.
+        let group = if v6 {
+            let group = "ff02::4242".parse::<Ipv6Addr>().unwrap();
+            for (socket, host) in
+                sockets[1..].iter().chain([&ap]).zip(hosts[1..].iter().chain([&lab.topology.ap]))
+            {
+                socket.join_multicast_v6(&group, index(host)).unwrap();
+            }
+            SocketAddr::V6(SocketAddrV6::new(group, 7000, 0, index(&hosts[0])))
+        } else {
+            sockets[0].set_broadcast(true).unwrap();
+            let subnet = hosts[0].v4.octets();
+            SocketAddr::new(Ipv4Addr::new(subnet[0], subnet[1], subnet[2], 255).into(), 7000)
+        };
+        sockets[0].send_to(b"to all", group).unwrap();
+        for socket in [&sockets[1], &sockets[2], &ap] {
+            assert_eq!(said(socket), "to all");
+        }
+    }
+    let report = lab.driver.finish().unwrap();
+    assert_eq!(report.lateness.refused, 0);
+    let account = &report.snapshots.last().unwrap().cell;
+    // One broadcast and one multicast of ours at least, each to two terminals.
+    assert!(account.ap.group.copies >= 4, "{:?}", account.ap.group);
+}
+
+#[test]
+fn an_echo_takes_at_least_the_paths_round_trip_time() {
+    let Some(lab) = lab("an_echo_takes_at_least_the_paths_round_trip_time", "rtt_ms = 64", &[]) else {
+        return;
+    };
+    let (terminal, server) = (&lab.topology.terminals[0], &lab.topology.server);
+    let (ours, theirs) = (socket(terminal, any(false)), socket(server, any(false)));
+    for _ in 0..5 {
+        let begun = Instant::now();
+        ours.send_to(b"ping", SocketAddr::new(server.v4.into(), 7000)).unwrap();
+        assert_eq!(said(&theirs), "ping");
+        theirs.send_to(b"pong", SocketAddr::new(terminal.v4.into(), 7000)).unwrap();
+        assert_eq!(said(&ours), "pong");
+        assert!(begun.elapsed() >= Duration::from_millis(64), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn who_is_not_there_hears_nothing_until_it_joins() {
+    let Some(lab) = lab("who_is_not_there_hears_nothing_until_it_joins", "rtt_ms = 1", &[2]) else { return };
+    let hosts = &lab.topology.terminals;
+    let stop = AtomicBool::new(false);
+    lab.topology.reach(0, &stop).unwrap();
+    let to = SocketAddr::new(lab.topology.server.v4.into(), 7000);
+    let server = socket(&lab.topology.server, any(false));
+    let absent = socket(&hosts[2], any(false));
+    absent.send_to(b"too early", to).unwrap();
+    // What another sends later comes, so what was sent earlier will not.
+    socket(&hosts[1], any(false)).send_to(b"there", to).unwrap();
+    assert_eq!(said(&server), "there");
+    lab.driver.change(Instant::now(), Change::Join(2));
+    lab.topology.reach(2, &stop).unwrap();
+    absent.send_to(b"in time", to).unwrap();
+    assert_eq!(said(&server), "in time");
+    lab.driver.change(Instant::now(), Change::Leave(2));
+    lab.driver.change(Instant::now(), Change::Snapshot);
+    let report = lab.driver.finish().unwrap();
+    assert_eq!(report.snapshots.last().unwrap().cell.stations.len(), 3);
+    assert!(report.snapshots.last().unwrap().cell.stations[2].sent > 0);
+}
+
+#[test]
+fn nothing_stays() {
+    let Some(lab) = lab("nothing_stays", "rtt_ms = 1", &[]) else { return };
+    let names: Vec<String> = ["t0", "t1", "t2", "ap", "server"].map(|host| lab.run.namespace(host)).to_vec();
+    let there = || names.iter().filter(|name| Path::new("/run/netns").join(name).exists()).count();
+    assert_eq!(there(), 5);
+    assert!(!yuzuri_lab::net::clean().unwrap().namespaces.iter().any(|name| names.contains(name)));
+    assert_eq!(there(), 5, "a live run's namespaces are left alone");
+    let Lab { driver, topology, run } = lab;
+    drop(driver);
+    drop(topology);
+    assert_eq!(there(), 0);
+    drop(run);
+}

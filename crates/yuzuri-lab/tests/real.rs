@@ -1,0 +1,163 @@
+//! Whole runs on the real kernel: network, driver, watch and workloads together. What they decide by does not depend on
+//! how fast the host is; whether it kept time is in the record.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use yuzuri_lab::LabError;
+use yuzuri_lab::run::{Clock, RunRecord, Task, run};
+use yuzuri_lab::scenario::Document;
+
+fn task() -> Task {
+    Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real }
+}
+
+/// Runs a scenario; `None`, and says so, where this machine cannot.
+fn run_text(test: &str, text: &str) -> Option<(tempfile::TempDir, RunRecord)> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("{test}: skipped: network namespaces need root");
+        return None;
+    }
+    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
+    let folder = tempfile::tempdir().unwrap();
+    let record = run(document.base(), &task(), folder.path(), &AtomicBool::new(false), &mut |_| {});
+    let record = record.unwrap_or_else(|e| panic!("{test}: {e}"));
+    assert_eq!(record.watched.seen, record.watched.kept + record.watched.lost);
+    Some((folder, record))
+}
+
+/// What two saturated 802.11g stations at 54 Mbit/s get without any collision: a bound from the standard's times.
+const G_LIMIT_MBPS: f64 = 30.0;
+
+#[test]
+fn two_terminals_share_the_cell() {
+    let text = r#"
+        title = "two"
+        duration_s = 3
+        warm_up_s = 1
+        [workload]
+        kind = "buffers"
+        bytes = 200000
+        [path]
+        rtt_ms = 20
+        [[terminal]]
+        name = "phone"
+        count = 2
+        control = "cubic"
+        window = 40
+        phy = { standard = "g", rate_mbps = 54 }
+    "#;
+    let Some((folder, record)) = run_text("two_terminals_share_the_cell", text) else { return };
+    let names: Vec<&str> = record.terminals.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["phone-1", "phone-2"]);
+    for terminal in &record.terminals {
+        assert!(terminal.throughput_mbps > 0.0 && terminal.buffers > 0, "{terminal:?}");
+        assert!(terminal.rtt_min_ms.unwrap() >= 20.0, "{terminal:?}");
+        assert!(terminal.cwnd_mean.unwrap() <= 40.0, "the locked window bounds: {terminal:?}");
+        assert_eq!((terminal.flows, terminal.control.as_str()), (1, "cubic"));
+        assert!(terminal.radio.airtime > 0.0 && terminal.radio.airtime < 1.0);
+    }
+    assert!(record.totals.throughput_mbps < G_LIMIT_MBPS, "{:?}", record.totals);
+    assert!(record.busy > 0.0 && record.busy <= 1.0);
+    for file in ["run.json", "scenario.toml", "recording.arrows", "flows.csv", "buffers.csv", "queues.csv"] {
+        assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    // A valid run kept time; one that did not says so.
+    assert_eq!(record.valid, record.lateness.share() <= 0.01 && record.lateness.refused == 0);
+    assert_eq!(record.valid, record.invalid_because.is_empty());
+}
+
+#[test]
+fn all_workloads_do_their_work() {
+    let text = r#"
+        title = "all"
+        duration_s = 3
+        [[terminal]]
+        name = "down"
+        control = "cubic"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "bulk", direction = "down" }
+        [[terminal]]
+        name = "asks"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "request-response", response_bytes = 5000 }
+        [[terminal]]
+        name = "on-off"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "on-off", on_s = 0.3, off_s = 0.2 }
+        [[terminal]]
+        name = "late"
+        joins_s = 1
+        leaves_s = 2
+        phy = { standard = "g", rate_mbps = 54 }
+        [[terminal]]
+        name = "idle"
+        phy = { standard = "g", rate_mbps = 6 }
+        workload = { kind = "idle" }
+        [[terminal]]
+        name = "iperf3"
+        control = "reno"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "iperf3" }
+    "#;
+    let Some((_folder, record)) = run_text("all_workloads_do_their_work", text) else { return };
+    let of = |name: &str| record.terminals.iter().find(|t| t.name == name).unwrap();
+    assert!(of("down").throughput_mbps > 0.0 && of("down").radio.mpdus > 0, "{:?}", of("down"));
+    assert!(of("asks").exchange_median_ms.is_some() && of("asks").throughput_mbps > 0.0, "{:?}", of("asks"));
+    assert!(of("on-off").flows >= 2, "{:?}", of("on-off"));
+    assert!(of("late").throughput_mbps > 0.0, "{:?}", of("late"));
+    assert_eq!((of("idle").flows, of("idle").throughput_mbps), (0, 0.0));
+    assert!(of("iperf3").throughput_mbps > 0.0 && of("iperf3").control == "reno", "{:?}", of("iperf3"));
+}
+
+#[test]
+fn what_the_kernel_lacks_is_said() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("what_the_kernel_lacks_is_said: skipped: network namespaces need root");
+    }
+    let text = "title = \"t\"\nduration_s = 1\n[[terminal]]\nname = \"a\"\ncontrol = \"nosuch\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
+    let document = Document::parse(Path::new("t.toml"), text.into()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let error =
+        run(document.base(), &task(), folder.path(), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    let words = error.to_string();
+    assert!(
+        words.contains("does not give congestion control 'nosuch'") && words.contains("cubic"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_no_result() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("a_run_that_is_stopped_leaves_no_result: skipped: network namespaces need root");
+    }
+    let text = "title = \"t\"\nduration_s = 600\n[[terminal]]\nname = \"a\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
+    let document = Document::parse(Path::new("t.toml"), text.into()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    let mut progress = |seconds: f64| stop.store(seconds > 0.3, Ordering::Relaxed);
+    let result = run(document.base(), &task(), folder.path(), &stop, &mut progress);
+    assert!(matches!(result, Err(LabError::Stopped)), "{result:?}");
+    assert!(!folder.path().join("run.json").exists());
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_says_so() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("a_full_disk_is_an_error_that_says_so: skipped: mounting a small disk needs root");
+    }
+    use nix::mount::{MsFlags, mount, umount};
+    let folder = tempfile::tempdir().unwrap();
+    let small = Some("size=64k");
+    mount(Some("tmpfs"), folder.path(), Some("tmpfs"), MsFlags::empty(), small).unwrap();
+    std::fs::write(folder.path().join("ballast"), vec![0; 60 << 10]).ok();
+    let text = "title = \"t\"\nduration_s = 2\nsample_ms = 0\n[[terminal]]\nname = \"a\"\nphy = { standard = \"ac\", width_mhz = 80, streams = 1, mcs = 9 }\n";
+    let document = Document::parse(Path::new("t.toml"), text.into()).unwrap();
+    let result = run(document.base(), &task(), folder.path(), &AtomicBool::new(false), &mut |_| {});
+    let there = folder.path().join("run.json").exists();
+    umount(folder.path()).unwrap();
+    let words = result.unwrap_err().to_string();
+    assert!(words.contains("No space left") || words.contains("os error 28"), "{words}");
+    assert!(!there);
+}

@@ -1,0 +1,168 @@
+//! Scenario files: what is read, what is refused and in which words, and what a sweep makes of it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use yuzuri_lab::batch::{self, State};
+use yuzuri_lab::run::Clock;
+use yuzuri_lab::scenario::{Document, Scenario};
+
+const GOOD: &str = r#"title = "two phones"
+duration_s = 10
+warm_up_s = 1
+repetitions = 2
+
+[path]
+rtt_ms = 20
+rate_mbps = 100
+
+[[terminal]]
+name = "phone"
+count = 2
+phy = { standard = "g", rate_mbps = 54 }
+
+[[terminal]]
+name = "tablet"
+phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+window = 50
+"#;
+
+fn parse(text: &str) -> Result<Document, String> {
+    Document::parse(Path::new("bad.toml"), text.to_owned()).map_err(|problems| problems.to_string())
+}
+
+/// The file with one line replaced.
+fn with(line: &str, by: &str) -> String {
+    assert!(GOOD.contains(line), "{line}");
+    GOOD.replacen(line, by, 1)
+}
+
+#[test]
+fn a_good_file_is_read() {
+    let document = parse(GOOD).unwrap();
+    let names: Vec<String> = document.base().terminals().map(|t| t.name()).collect();
+    assert_eq!(names, ["phone-1", "phone-2", "tablet"]);
+    assert_eq!(document.base().wire_config().up.delay_us, 10_000);
+    assert_eq!(document.points().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_line_and_field() {
+    let cases = [
+        ("no such rate", with("rate_mbps = 54", "rate_mbps = 55")),
+        ("no such MCS", with("mcs = 7", "mcs = 8")),
+        ("no terminals", with("count = 2", "count = 0").replacen("window = 50", "count = 0", 1)),
+        ("no [[terminal]] at all", GOOD.split("[[terminal]]").next().unwrap().to_owned()),
+        ("negative delay", with("rtt_ms = 20", "rtt_ms = -20")),
+        ("a delay that is no number", with("rtt_ms = 20", "rtt_ms = \"long\"")),
+        ("an unknown field", with("rtt_ms = 20", "rtt = 20")),
+        ("an unknown workload", GOOD.to_owned() + "workload = { kind = \"flood\" }\n"),
+        ("warm-up longer than the run", with("warm_up_s = 1", "warm_up_s = 10")),
+        ("a window of one", with("window = 50", "window = 1")),
+        ("two of one name", with("name = \"tablet\"", "name = \"phone\"")),
+        ("a name with a space", with("name = \"tablet\"", "name = \"my tablet\"")),
+        ("leaves before it joins", GOOD.to_owned() + "joins_s = 5\nleaves_s = 4\n"),
+        ("no TOML", with("[path]", "[path")),
+        ("an unknown field of the cell", GOOD.to_owned() + "[cell]\nretries = 3\n"),
+        ("a basic rate that is none", GOOD.to_owned() + "[cell]\nbasic_rates_mbps = [6, 7]\n"),
+        ("a bad value in a sweep", GOOD.to_owned() + "[sweep]\n\"path.rtt_ms\" = [1, -1]\n"),
+        ("an unknown field in a sweep", GOOD.to_owned() + "[sweep]\n\"path.rttms\" = [1]\n"),
+        ("an unknown terminal in a sweep", GOOD.to_owned() + "[sweep]\n\"terminal.watch.window\" = [5]\n"),
+        ("a sweep without values", GOOD.to_owned() + "[sweep]\n\"path.rtt_ms\" = []\n"),
+        (
+            "a bad value in a variant",
+            GOOD.to_owned()
+                + "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"terminal.tablet.phy.mcs\" = 9 }\n",
+        ),
+        (
+            "two variants of one name",
+            GOOD.to_owned() + "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\"\n",
+        ),
+        ("several at once", with("rtt_ms = 20", "rtt_ms = -20").replacen("window = 50", "window = 0", 1)),
+    ];
+    let mut text = String::new();
+    for (what, file) in cases {
+        let error = parse(&file).map(drop).expect_err(what);
+        text += &format!("# {what}\n{error}\n\n");
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/problems.txt");
+    if std::env::var_os("YUZURI_BLESS").is_some() {
+        std::fs::write(&golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 writes it anew");
+}
+
+#[test]
+fn a_sweep_is_every_combination() {
+    let text = GOOD.to_owned()
+        + "[sweep]\n\"path.rtt_ms\" = [1, 2]\n\"path.loss\" = [0.0, 0.1, 0.2]\n\
+           [[variant]]\nname = \"free\"\n[[variant]]\nname = \"held\"\nset = { \"terminal.phone.window\" = 9 }\n";
+    let document = parse(&text).unwrap();
+    let points = document.points().unwrap();
+    assert_eq!(points.len(), 12);
+    let last = points.last().unwrap();
+    assert_eq!(last.name, "path.loss=0.2,path.rtt_ms=2,held");
+    assert_eq!((last.scenario.path.rtt_ms, last.scenario.path.loss), (2.0, 0.2));
+    assert_eq!(last.scenario.terminal[0].window, Some(9));
+    assert_eq!(points[0].scenario.terminal[0].window, None);
+    // A value given by hand takes the field out of the sweep.
+    let with = |pairs: &[(&str, &str)]| {
+        let values: Vec<_> = pairs.iter().map(|(f, v)| ((*f).to_owned(), Document::value(v))).collect();
+        document.with(&values)
+    };
+    let fewer = with(&[("path.rtt_ms", "7")]).unwrap();
+    assert_eq!(fewer.points().unwrap().len(), 6);
+    assert!(fewer.points().unwrap().iter().all(|p| p.scenario.path.rtt_ms == 7.0));
+    assert!(with(&[("path.rtt_ms", "-7")]).is_err());
+    // Neither would be possible without the other.
+    assert!(with(&[("warm_up_s", "20"), ("duration_s", "30")]).is_ok());
+    assert!(with(&[("warm_up_s", "20")]).is_err());
+}
+
+#[test]
+fn alone_is_run_once_for_each_kind_and_path() {
+    let text = with("repetitions = 2", "repetitions = 2\nalone = true")
+        + "[sweep]\n\"path.rtt_ms\" = [1, 2]\n[[variant]]\nname = \"free\"\n[[variant]]\nname = \"held\"\nset = { \"terminal.phone.window\" = 9 }\n";
+    let points = parse(&text).unwrap().points().unwrap();
+    let alone: Vec<_> = points.iter().filter(|p| p.alone.is_some()).collect();
+    let names: Vec<&str> = alone.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "path.rtt_ms=1,alone-phone",
+            "path.rtt_ms=1,alone-tablet",
+            "path.rtt_ms=2,alone-phone",
+            "path.rtt_ms=2,alone-tablet"
+        ]
+    );
+    for point in alone {
+        assert_eq!(point.scenario.terminals().count(), 1);
+        assert!(point.scenario.terminals().all(|t| t.kind.window.is_none()));
+    }
+}
+
+#[test]
+fn a_scenario_comes_back_from_its_text() {
+    let document = parse(&(GOOD.to_owned() + "[sweep]\n\"path.rtt_ms\" = [1, 2]\n")).unwrap();
+    for point in document.points().unwrap() {
+        let text = yuzuri_lab::run::scenario_text(&point.scenario).unwrap();
+        assert_eq!(toml::from_str::<Scenario>(&text).unwrap(), point.scenario);
+    }
+}
+
+#[test]
+fn every_scenario_of_the_repository_is_good() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let document = Document::open(&entry.unwrap().path()).unwrap_or_else(|problems| panic!("{problems}"));
+        let out = tempfile::tempdir().unwrap();
+        let planned = batch::plan(&document, Clock::Virtual, out.path()).unwrap();
+        assert!(planned.iter().all(|p| p.state() == State::Missing));
+        let mut folders: Vec<_> = planned.iter().map(|p| &p.folder).collect();
+        folders.sort();
+        folders.dedup();
+        assert_eq!(folders.len(), planned.len());
+        count += 1;
+    }
+    assert!(count >= 6);
+}

@@ -1,0 +1,111 @@
+//! `yuzuri lab` as a process: what it says, and that it leaves nothing behind however it ends.
+#![allow(clippy::unwrap_used)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = "title = \"one\"\nduration_s = 600\n[path]\nrtt_ms = 1\n[[terminal]]\nname = \"phone\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
+
+fn yuzuri(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_yuzuri"));
+    command.arg("lab").args(args);
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    yuzuri(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Polls for a condition that must come.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The namespaces of the run that a process claims, by the lock it holds.
+fn namespaces_of(child: &Child) -> Vec<PathBuf> {
+    let locks = std::fs::read_dir("/run/yuzuri-lab").into_iter().flatten().flatten().map(|e| e.path());
+    let ours = locks
+        .filter(|lock| std::fs::read_to_string(lock).is_ok_and(|pid| pid.trim() == child.id().to_string()));
+    let prefixes: Vec<String> =
+        ours.filter_map(|lock| Some(format!("yzlab{}-", lock.file_stem()?.to_str()?))).collect();
+    let all = std::fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|e| e.path());
+    let named = |path: &Path| {
+        path.file_name().is_some_and(|n| prefixes.iter().any(|p| n.to_string_lossy().starts_with(p)))
+    };
+    all.filter(|path| named(path)).collect()
+}
+
+/// A run at work, in the middle of its experiment, and its namespaces.
+fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("{test}: skipped: network namespaces need root");
+        return None;
+    }
+    let file = out.join("one.toml");
+    std::fs::write(&file, SCENARIO).unwrap();
+    let results = out.join("results");
+    let child = yuzuri(&["run", file.to_str().unwrap(), "--out", results.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the recording begins", || results.join("base/seed-1.partial/recording.arrows").exists());
+    let namespaces = namespaces_of(&child);
+    assert_eq!(namespaces.len(), 3, "{namespaces:?}");
+    Some((child, namespaces))
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    let out = tempfile::tempdir().unwrap();
+    let Some((child, namespaces)) = at_work("ctrl_c_leaves_nothing", out.path()) else { return };
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("stopped; 0 of 1 runs are finished"), "{}", text(&ended.stderr));
+    assert!(namespaces.iter().all(|path| !path.exists()));
+    assert!(!out.path().join("results/base/seed-1.partial").exists());
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_cleaned() {
+    let out = tempfile::tempdir().unwrap();
+    let Some((mut child, namespaces)) = at_work("what_a_killed_run_leaves_is_cleaned", out.path()) else {
+        return;
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Another test's run may clean up at this very moment, as any run does, and is then not waited for.
+    assert!(output(&["clean"]).status.success());
+    until("the namespaces go", || namespaces.iter().all(|path| !path.exists()));
+    // The kernel dropped the claim on the folder of results.
+    let folder = out.path().join("results");
+    let report = output(&["report", folder.to_str().unwrap()]);
+    assert!(text(&report.stderr).contains("there are no finished runs"), "{}", text(&report.stderr));
+}
+
+#[test]
+fn check_says_line_and_field() {
+    let out = tempfile::tempdir().unwrap();
+    let (good, bad) = (out.path().join("good.toml"), out.path().join("bad.toml"));
+    std::fs::write(&good, SCENARIO).unwrap();
+    std::fs::write(&bad, SCENARIO.replace("rtt_ms = 1", "rtt_ms = -1")).unwrap();
+    let said = output(&["check", good.to_str().unwrap(), bad.to_str().unwrap()]);
+    let words = text(&said.stdout);
+    assert!(!said.status.success());
+    assert!(words.contains("good.toml: good; 1 runs, 600 s of experiment"), "{words}");
+    assert!(words.contains("bad.toml:4: path.rtt_ms: -1 is not possible"), "{words}");
+    let listed = output(&["list", out.path().to_str().unwrap()]);
+    assert!(text(&listed.stdout).contains("one"), "{}", text(&listed.stdout));
+}
