@@ -1,14 +1,17 @@
 # `make demo` and `make test` are all that is needed; both install what is missing (Debian, Ubuntu; as root).
 SHELL := /bin/bash
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+# The same as scripts/path.sh.
+export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build ui demo test lint bench fuzz clean
+.PHONY: help setup build ui demo test vm test-kernels lint bench fuzz clean
 
 help:
 	@echo "make demo    build, and watch two terminals share an access point (DEMO_SECONDS=20 ends by itself)"
 	@echo "make test    build, lint and test everything"
 	@echo "make build   target/release/yuzuri"
+	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
+	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
 	@echo "make bench   print the figures of README"
 	@echo "make fuzz    fuzz the readers (FUZZ_SECONDS=60 each)"
 
@@ -17,7 +20,7 @@ setup:
 
 ui: setup $(UI)/dist/.built
 
-$(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
+$(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json | setup
 	npm --prefix $(UI) ci --no-audit --no-fund --loglevel=error
 
 $(UI)/dist/.built: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src -type f 2>/dev/null) $(UI)/build.mjs
@@ -32,6 +35,13 @@ demo: build
 
 test:
 	@scripts/test.sh
+
+vm:
+	@scripts/setup.sh vm
+	cargo run --locked --quiet -p yuzuri-vm -- build
+
+test-kernels: ui
+	@scripts/kernels.sh $(KERNELS)
 
 lint:
 	@scripts/lint.sh

@@ -3,10 +3,17 @@
 # fuzzer's coverage only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh build
-export PATH="$HOME/.cargo/bin:$PATH" RUSTC_BOOTSTRAP=1
+scripts/setup.sh fuzz
+. scripts/path.sh
+export RUSTC_BOOTSTRAP=1
 cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 for target in $(cargo fuzz list); do
     echo "fuzz: $target" >&2
-    cargo fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=512
+    # What it has found so far, and what it begins from.
+    mkdir -p "fuzz/corpus/$target"
+    folders=("fuzz/corpus/$target")
+    [[ $target == recording ]] && folders+=(crates/yuzuri-trace/tests/golden)
+    [[ -d fuzz/seeds/$target ]] && folders+=("fuzz/seeds/$target")
+    cargo fuzz run --sanitizer none "$target" "${folders[@]}" -- \
+        -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=512
 done

@@ -2,6 +2,10 @@
 # Formatting and lints: Rust, C, TypeScript. Says what it skips for want of the tool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/path.sh
+# The newest clippy with which the tree was last clean. A newer one may know lints that this one does not: what it says is
+# shown, but does not fail, as the tree is not worse for it.
+CLIPPY_KNOWN=1.96
 skip() { echo "lint: $1: skipped: $2"; }
 
 if cargo fmt --version >/dev/null 2>&1; then
@@ -11,7 +15,14 @@ else
     skip "cargo fmt" "rustfmt is not installed"
 fi
 if cargo clippy --version >/dev/null 2>&1; then
-    cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+    # "clippy 0.1.96 (...)" belongs to Rust 1.96.
+    minor=$(cargo clippy --version | sed -n 's/^clippy 0\.1\.\([0-9]*\).*/\1/p')
+    deny=(-D warnings)
+    if [ "${minor:-0}" -gt "${CLIPPY_KNOWN#1.}" ]; then
+        deny=()
+        echo "lint: clippy of Rust 1.$minor is newer than $CLIPPY_KNOWN: its warnings are shown and do not fail"
+    fi
+    cargo clippy --workspace --all-targets --locked --quiet -- "${deny[@]}"
 else
     skip "cargo clippy" "clippy is not installed"
 fi
@@ -21,5 +32,5 @@ else
     skip "clang-format" "it is not installed"
 fi
 npm --prefix crates/yuzuri-web/ui run --silent check
-bash -n scripts/*.sh .ci/run
+bash -n scripts/*.sh tests/bare/*.sh .ci/run
 echo "lint: clean"

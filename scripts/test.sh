@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 step() { printf '\n=== %s\n' "$*"; }
 
 scripts/setup.sh test
-export PATH="$HOME/.cargo/bin:$PATH"
+. scripts/path.sh
 namespaces_before=$(ip netns list 2>/dev/null | wc -l)
 
 step "page: types, build, unit tests"

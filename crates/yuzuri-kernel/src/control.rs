@@ -102,7 +102,7 @@ impl Control {
     /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
     pub fn register(law: &Law) -> Result<Control, ControlError> {
         law.check()?;
-        if available().iter().any(|name| *name == law.name) {
+        if available().contains(&law.name) {
             return Err(ControlError::Taken(law.name.clone()));
         }
         // As in Monitor::start.

@@ -1,16 +1,17 @@
 //! The state of the screen, and what each key does to it. No terminal, no drawing.
 
+mod keys;
+
 use crate::chart_view::ChartView;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::edit::Edit;
 use crate::look::{self, Entry, Line, Look};
 use crate::theme::Theme;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use yuzuri_trace::{Density, Filter, FlowId};
-use yuzuri_view::{Book, Control, Refused, Replay, SortKey};
+use yuzuri_trace::{Density, FlowId};
+use yuzuri_view::{Book, Control, Replay, SortKey};
 
 /// What a key asks of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,17 +102,6 @@ pub(crate) struct App {
     sorted_at: Option<Duration>,
 }
 
-const SORT_KEYS: [SortKey; 8] = [
-    SortKey::Rate,
-    SortKey::Cwnd,
-    SortKey::Srtt,
-    SortKey::Retransmits,
-    SortKey::Address,
-    SortKey::Process,
-    SortKey::Control,
-    SortKey::Age,
-];
-
 /// The name of a sort key on the screen.
 pub(crate) fn sort_name(key: SortKey) -> &'static str {
     match key {
@@ -126,16 +116,8 @@ pub(crate) fn sort_name(key: SortKey) -> &'static str {
     }
 }
 
-const DENSITIES: [Density; 4] = [
-    Density::Interval { ns: 1_000_000 },
-    Density::Interval { ns: 10_000_000 },
-    Density::Interval { ns: 100_000_000 },
-    Density::EveryAck,
-];
-
 /// How often rows change places. Values change with each frame.
 const SORT_EVERY: Duration = Duration::from_secs(1);
-const SEEK_NS: i64 = 10_000_000_000;
 
 impl App {
     pub(crate) fn new(theme: Theme, clock: Clock) -> App {
@@ -310,262 +292,6 @@ impl App {
         let most = self.shown.len().saturating_sub(self.table_rows);
         self.table_top =
             self.table_top.min(marked).max((marked + 1).saturating_sub(self.table_rows)).min(most);
-    }
-
-    fn say(&mut self, is_error: bool, text: String, elapsed: Duration) {
-        // Errors take longer to read.
-        let stay = Duration::from_secs(if is_error { 8 } else { 4 });
-        self.message = Some(Message { text, is_error, until: elapsed + stay });
-    }
-
-    fn say_result(&mut self, done: String, result: Result<(), Refused>, elapsed: Duration) {
-        match result {
-            Ok(()) => self.say(false, done, elapsed),
-            Err(why) => self.say(true, why.to_string(), elapsed),
-        }
-    }
-
-    /// Takes a key.
-    pub(crate) fn key(&mut self, key: KeyEvent, control: &dyn Control, elapsed: Duration) -> Action {
-        if key.modifiers.contains(KeyModifiers::CONTROL) {
-            match key.code {
-                KeyCode::Char('c') => return Action::Quit,
-                KeyCode::Char('z') => return Action::Suspend,
-                KeyCode::Char('l') => return Action::Clear,
-                _ => {}
-            }
-        }
-        if self.input.is_some() {
-            self.input_key(key, control, elapsed);
-            return Action::None;
-        }
-        if let Some(scrolled) = self.help {
-            return self.help_key(key, scrolled);
-        }
-        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
-            return Action::None;
-        }
-        match key.code {
-            KeyCode::Char('q') => return Action::Quit,
-            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(0),
-            KeyCode::Char('/') => self.ask(Purpose::Find, self.find.clone()),
-            KeyCode::Char('f') => {
-                let filter = self.look.as_ref().map(|l| l.filter.clone()).unwrap_or_default();
-                self.ask(Purpose::Filter, filter);
-            }
-            KeyCode::Char('d') => self.next_density(control, elapsed),
-            KeyCode::Char('p' | ' ') => self.pause(control, elapsed),
-            KeyCode::Char('[') => self.change_speed(0.5, control, elapsed),
-            KeyCode::Char(']') => self.change_speed(2.0, control, elapsed),
-            KeyCode::Char(',') => self.seek(-SEEK_NS, control, elapsed),
-            KeyCode::Char('.') => self.seek(SEEK_NS, control, elapsed),
-            KeyCode::Char('e') => {
-                self.events_back = 0;
-                self.events = match self.events {
-                    Events::Off => Events::Panel,
-                    Events::Panel => Events::Full,
-                    Events::Full => Events::Off,
-                };
-            }
-            KeyCode::Esc => self.back(),
-            _ if self.events == Events::Full => self.events_key(key.code),
-            _ if self.view == View::Table => self.table_key(key.code, elapsed),
-            _ => self.chart_key(key.code),
-        }
-        Action::None
-    }
-
-    fn back(&mut self) {
-        if self.message.take().is_some_and(|m| m.is_error) {
-            // Esc has done its work: the error is gone.
-        } else if self.events == Events::Full {
-            self.events = Events::Off;
-        } else if self.view == View::Chart {
-            self.view = View::Table;
-            self.chart.cursor_ns = None;
-            self.chart.to_ns = None;
-            self.arrange_now();
-        } else if !self.find.is_empty() {
-            self.find.clear();
-            self.arrange_now();
-        } else {
-            self.events = Events::Off;
-        }
-    }
-
-    fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
-        let page = self.table_rows as isize;
-        match code {
-            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
-            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
-            KeyCode::PageUp => self.move_by(-page),
-            KeyCode::PageDown => self.move_by(page),
-            KeyCode::Home | KeyCode::Char('g') => {
-                self.chosen = None;
-                self.chosen_at = 0;
-            }
-            KeyCode::End | KeyCode::Char('G') => self.choose_at(usize::MAX),
-            KeyCode::Char('s' | '>') => self.sort_by(1, elapsed),
-            KeyCode::Char('<') => self.sort_by(SORT_KEYS.len() - 1, elapsed),
-            KeyCode::Char('S') => {
-                self.reverse = !self.reverse;
-                self.sort_by(0, elapsed);
-            }
-            KeyCode::Enter => {
-                if let Some(at) = self.marked() {
-                    self.choose_at(at);
-                    self.view = View::Chart;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn sort_by(&mut self, step: usize, elapsed: Duration) {
-        let at = SORT_KEYS.iter().position(|key| *key == self.sort).unwrap_or(0);
-        self.sort = SORT_KEYS[(at + step) % SORT_KEYS.len()];
-        self.sorted_at = Some(elapsed);
-        self.arrange_now();
-        let reversed = if self.reverse { ", reversed" } else { "" };
-        self.say(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
-    }
-
-    fn chart_key(&mut self, code: KeyCode) {
-        let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
-        let column = self.chart.column_ns() as i64;
-        let quarter = self.chart.span_ns() as i64 / 4;
-        match code {
-            KeyCode::Char('+' | '=') => self.chart.zoom_in(now),
-            KeyCode::Char('-') => self.chart.zoom_out(now),
-            KeyCode::Left => self.chart.pan(-quarter, now),
-            KeyCode::Right => self.chart.pan(quarter, now),
-            KeyCode::End | KeyCode::Char('0') => {
-                self.chart.to_ns = None;
-                self.chart.cursor_ns = None;
-            }
-            KeyCode::Char('h') => self.chart.move_cursor(-column, now),
-            KeyCode::Char('l') => self.chart.move_cursor(column, now),
-            KeyCode::Char('H') => self.chart.move_cursor(-10 * column, now),
-            KeyCode::Char('L') => self.chart.move_cursor(10 * column, now),
-            KeyCode::Char('c') => match self.chart.cursor_ns {
-                Some(_) => self.chart.cursor_ns = None,
-                None => self.chart.move_cursor(0, now),
-            },
-            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
-            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
-            _ => {}
-        }
-    }
-
-    fn events_key(&mut self, code: KeyCode) {
-        let page = self.events_rows;
-        match code {
-            KeyCode::Up | KeyCode::Char('k') => self.events_back += 1,
-            KeyCode::Down | KeyCode::Char('j') => self.events_back = self.events_back.saturating_sub(1),
-            KeyCode::PageUp => self.events_back += page,
-            KeyCode::PageDown => self.events_back = self.events_back.saturating_sub(page),
-            KeyCode::Home | KeyCode::Char('g') => self.events_back = usize::MAX,
-            KeyCode::End | KeyCode::Char('G') => self.events_back = 0,
-            _ => {}
-        }
-        self.limit_events_back();
-    }
-
-    fn help_key(&mut self, key: KeyEvent, scrolled: usize) -> Action {
-        self.help = match key.code {
-            KeyCode::Down | KeyCode::Char('j') => Some((scrolled + 1).min(self.help_most)),
-            KeyCode::Up | KeyCode::Char('k') => Some(scrolled.saturating_sub(1)),
-            KeyCode::PageDown => Some((scrolled + 10).min(self.help_most)),
-            KeyCode::PageUp => Some(scrolled.saturating_sub(10)),
-            KeyCode::Char('q') => return Action::Quit,
-            _ => None,
-        };
-        Action::None
-    }
-
-    fn ask(&mut self, purpose: Purpose, text: String) {
-        self.message = None;
-        self.input = Some(Input { purpose, edit: Edit::new(&text), error: None, before: text });
-    }
-
-    fn input_key(&mut self, key: KeyEvent, control: &dyn Control, elapsed: Duration) {
-        let Some(mut input) = self.input.take() else { return };
-        match (key.code, input.purpose) {
-            (KeyCode::Esc, Purpose::Find) => self.find_rows(input.before),
-            (KeyCode::Esc, Purpose::Filter) => {}
-            (KeyCode::Enter, Purpose::Find) => {}
-            (KeyCode::Enter, Purpose::Filter) => {
-                let text = input.edit.text().trim().to_owned();
-                let set = |text: &str| {
-                    control
-                        .set_filter(text.parse::<Filter>().map_err(|e| e.to_string())?)
-                        .map_err(|e| e.to_string())
-                };
-                match set(&text) {
-                    Ok(()) if text.is_empty() => self.say(false, "all flows are watched".into(), elapsed),
-                    Ok(()) => self.say(false, format!("watching {text}"), elapsed),
-                    Err(why) => {
-                        input.error = Some(why);
-                        self.input = Some(input);
-                    }
-                }
-            }
-            (_, purpose) => {
-                if input.edit.key(key) {
-                    input.error = None;
-                    if purpose == Purpose::Find {
-                        self.find_rows(input.edit.text());
-                    }
-                }
-                self.input = Some(input);
-            }
-        }
-    }
-
-    fn find_rows(&mut self, find: String) {
-        self.find = find;
-        self.events_back = 0;
-        self.arrange(&self.ranks());
-    }
-
-    fn next_density(&mut self, control: &dyn Control, elapsed: Duration) {
-        let Some(now) = self.look.as_ref().map(|look| look.density) else { return };
-        let at = DENSITIES.iter().position(|d| *d == now);
-        let next = DENSITIES[at.map_or(0, |at| (at + 1) % DENSITIES.len())];
-        let done = format!("samples per flow: {}", density_words(next));
-        self.say_result(done, control.set_density(next), elapsed);
-    }
-
-    fn pause(&mut self, control: &dyn Control, elapsed: Duration) {
-        match self.replay {
-            Some(replay) => {
-                let done = if replay.paused { "the replay goes on" } else { "the replay is halted" };
-                self.say_result(done.into(), control.set_paused(!replay.paused), elapsed);
-            }
-            None => {
-                self.frozen = !self.frozen;
-                let done =
-                    if self.frozen { "the screen stands still; watching goes on" } else { "live again" };
-                self.say(false, done.into(), elapsed);
-            }
-        }
-    }
-
-    fn change_speed(&mut self, factor: f64, control: &dyn Control, elapsed: Duration) {
-        let speed = (self.replay.map_or(1.0, |r| r.speed) * factor).clamp(1.0 / 64.0, 1024.0);
-        self.say_result(format!("speed {}", speed_words(speed)), control.set_speed(speed), elapsed);
-    }
-
-    fn seek(&mut self, by_ns: i64, control: &dyn Control, elapsed: Duration) {
-        let (at, length) = self.replay.map_or((0, 0), |r| (r.position_ns, r.length_ns));
-        let to = at.saturating_add_signed(by_ns).min(length);
-        let result = control.seek(to);
-        if result.is_ok() {
-            // What was panned to may lie in a future that has not been replayed yet.
-            self.chart.to_ns = None;
-            self.chart.cursor_ns = None;
-        }
-        self.say_result(format!("at {}", clock::position(to)), result, elapsed);
     }
 }
 

@@ -13,11 +13,24 @@ const LONGEST: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     bytes: Vec<u8>,
+    background: Option<Background>,
 }
+
+/// What the terminal writes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Background {
+    Dark,
+    Light,
+}
+
+/// Asks the terminal for its background colour (xterm's OSC 11). One that does not know the question says nothing.
+pub(crate) const ASK_BACKGROUND: &str = "\x1b]11;?\x07";
 
 enum Parsed {
     /// A key (or nothing that has a meaning here) and how many bytes it took.
     Done(Option<KeyEvent>, usize),
+    /// The answer to a question, and how many bytes it took.
+    Answer(Background, usize),
     /// More bytes are needed.
     Partial,
 }
@@ -34,9 +47,19 @@ impl Parser {
         !self.bytes.is_empty()
     }
 
+    /// Whether what has begun is the answer to a question, which no person types.
+    pub(crate) fn is_in_answer(&self) -> bool {
+        self.bytes.starts_with(b"\x1b]1")
+    }
+
+    /// The background, once for each answer.
+    pub(crate) fn take_background(&mut self) -> Option<Background> {
+        self.background.take()
+    }
+
     /// Nothing more came: what was held for the beginning of a sequence is what it is (the Esc key, mostly).
     pub(crate) fn give_up(&mut self, keys: &mut Vec<KeyEvent>) {
-        if self.bytes.first() == Some(&0x1b) {
+        if self.bytes.first() == Some(&0x1b) && self.bytes.get(1) != Some(&b']') {
             keys.push(key(KeyCode::Esc));
         }
         // The rest of a sequence or character that never ended has no meaning.
@@ -50,6 +73,10 @@ impl Parser {
                 Parsed::Done(key, taken) => {
                     keys.extend(key);
                     at += taken.max(1);
+                }
+                Parsed::Answer(background, taken) => {
+                    self.background = Some(background);
+                    at += taken;
                 }
                 Parsed::Partial if self.bytes.len() - at > LONGEST => at += 1,
                 Parsed::Partial => break,
@@ -69,6 +96,9 @@ fn parse(bytes: &[u8]) -> Parsed {
         // Esc pressed twice, or before another sequence.
         [0x1b, 0x1b, ..] => Parsed::Done(Some(key(KeyCode::Esc)), 1),
         [0x1b, b'[', rest @ ..] => sequence(rest),
+        // Only what begins as an answer does: Alt-] is a key.
+        [0x1b, b']'] => Parsed::Partial,
+        [0x1b, b']', b'1', rest @ ..] => answer(rest),
         [0x1b, b'O', rest @ ..] => match rest.first() {
             Some(last) => Parsed::Done(named(*last, "").map(key), 3),
             None => Parsed::Partial,
@@ -79,6 +109,7 @@ fn parse(bytes: &[u8]) -> Parsed {
                 Parsed::Done(Some(event), taken + 1)
             }
             Parsed::Done(None, taken) => Parsed::Done(None, taken + 1),
+            Parsed::Answer(background, taken) => Parsed::Answer(background, taken + 1),
             Parsed::Partial => Parsed::Partial,
         },
         [b'\r' | b'\n', ..] => Parsed::Done(Some(key(KeyCode::Enter)), 1),
@@ -138,6 +169,36 @@ fn sequence(rest: &[u8]) -> Parsed {
     Parsed::Done(named(rest[end], first).map(|code| KeyEvent::new(code, modifiers)), taken)
 }
 
+/// What follows `ESC ] 1`: `1;rgb:RRRR/GGGG/BBBB`, ended by BEL or `ESC \`.
+fn answer(rest: &[u8]) -> Parsed {
+    let Some(end) = rest.iter().position(|byte| !(0x20..0x7f).contains(byte)) else { return Parsed::Partial };
+    let taken = match &rest[end..] {
+        [0x07, ..] => end + 4,
+        [0x1b, b'\\', ..] => end + 5,
+        [0x1b] => return Parsed::Partial,
+        // Broken off: what follows is read anew.
+        _ => return Parsed::Done(None, end + 3),
+    };
+    match std::str::from_utf8(&rest[..end]).ok().and_then(background) {
+        Some(background) => Parsed::Answer(background, taken),
+        None => Parsed::Done(None, taken),
+    }
+}
+
+/// Dark or light by the luminance that ITU-R BT.709 gives the colour; each part has one to four hexadecimal digits.
+fn background(text: &str) -> Option<Background> {
+    let colour = text.strip_prefix("1;")?;
+    let parts = colour.strip_prefix("rgb:").or_else(|| colour.strip_prefix("rgba:"))?;
+    let mut parts = parts.split('/').map(|part| {
+        let most =
+            16f64.powi(i32::try_from(part.len()).ok().filter(|digits| (1..=4).contains(digits))?) - 1.0;
+        Some(f64::from(u16::from_str_radix(part, 16).ok()?) / most)
+    });
+    let mut next = || parts.next().flatten();
+    let luminance = 0.2126 * next()? + 0.7152 * next()? + 0.0722 * next()?;
+    Some(if luminance > 0.5 { Background::Light } else { Background::Dark })
+}
+
 fn named(last: u8, first: &str) -> Option<KeyCode> {
     Some(match (last, first) {
         (b'A', _) => KeyCode::Up,
@@ -190,6 +251,38 @@ mod tests {
         assert_eq!(keys(b"\x1bx")[0], KeyEvent::new(Char('x'), KeyModifiers::ALT));
     }
 
+    #[test]
+    fn the_background_is_told_apart_from_keys() {
+        let read = |bytes: &[u8]| {
+            let mut parser = Parser::default();
+            let mut keys = Vec::new();
+            parser.feed(bytes, &mut keys);
+            let codes: Vec<KeyCode> = keys.iter().map(|key| key.code).collect();
+            (parser.take_background(), codes)
+        };
+        use KeyCode::Char;
+        let (dark, light) = (Some(Background::Dark), Some(Background::Light));
+        assert_eq!(read(b"a\x1b]11;rgb:ffff/ffff/ffff\x07b"), (light, vec![Char('a'), Char('b')]));
+        assert_eq!(read(b"\x1b]11;rgb:fd/f6/e3\x1b\\q"), (light, vec![Char('q')]));
+        assert_eq!(read(b"\x1b]11;rgba:0000/2b2b/3636/ffff\x1b\\"), (dark, vec![]));
+        assert_eq!(read(b"\x1b]11;rgb:0/0/f\x07"), (dark, vec![]));
+        for broken in ["rgb:/0/0", "rgb:0/0", "rgb:00000/0/0", "#ffffff", "?", "rgb:-1/0/0"] {
+            assert_eq!(
+                read(format!("\x1b]11;{broken}\x07x").as_bytes()),
+                (None, vec![Char('x')]),
+                "{broken}"
+            );
+        }
+        assert_eq!(read(b"\x1b]11;rgb:ff\x1b[A"), (None, vec![KeyCode::Up]));
+        // Of one that is not there whole, nothing becomes a key.
+        let mut parser = Parser::default();
+        let mut keys = Vec::new();
+        parser.feed(b"\x1b]11;rgb:ffff/ff", &mut keys);
+        assert!(parser.is_waiting() && parser.is_in_answer());
+        parser.give_up(&mut keys);
+        assert!(keys.is_empty() && !parser.is_waiting());
+    }
+
     proptest! {
         #[test]
         fn bytes_in_any_pieces_give_the_same_keys(
@@ -206,7 +299,7 @@ mod tests {
             let mut whole = Vec::new();
             Parser::default().feed(&bytes, &mut whole);
             // What exceeds the longest sequence is cut where it is noticed, which depends on the pieces.
-            if !bytes.windows(LONGEST).any(|w| w.iter().all(|b| (0x20..0x40).contains(b))) {
+            if !bytes.windows(LONGEST - 4).any(|w| w.iter().all(|b| (0x20..0x7f).contains(b))) {
                 prop_assert_eq!(in_pieces, whole);
             }
         }

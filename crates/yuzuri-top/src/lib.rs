@@ -87,9 +87,15 @@ pub fn run(book: Arc<Mutex<Book>>, control: &dyn Control, stop: &AtomicBool) -> 
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(TopError::DumbTerminal);
     }
-    let mut input = Input::open().map_err(TopError::NoKeys)?;
+    let input = Input::open().map_err(TopError::NoKeys)?;
     let mut screen = Screen::enter().map_err(TopError::SetUp)?;
-    let mut app = App::new(Theme::from_env(), Clock::Local);
+    // Dropped before the screen: an answer of the terminal that is still under way is taken while it is raw.
+    let mut input = input;
+    let theme = Theme::from_env();
+    if theme.wants_background() {
+        input.ask_background().map_err(TopError::SetUp)?;
+    }
+    let mut app = App::new(theme, Clock::Local);
     let start = Instant::now();
     let mut due = start;
     while !stop.load(Ordering::Relaxed) {
@@ -111,6 +117,10 @@ pub fn run(book: Arc<Mutex<Book>>, control: &dyn Control, stop: &AtomicBool) -> 
                 Action::Suspend => screen.suspend().map_err(TopError::Lost)?,
                 Action::Clear => screen.clear().map_err(TopError::Lost)?,
             }
+            due = Instant::now();
+        }
+        if let Some(background) = input.background() {
+            app.theme = app.theme.on(background);
             due = Instant::now();
         }
     }

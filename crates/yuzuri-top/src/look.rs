@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
+use yuzuri_view::order::{self, Facts};
 use yuzuri_view::{Book, Row, SortKey};
 
 /// Points of a sparkline at most: 15 s.
@@ -77,30 +78,14 @@ impl Line {
     }
 }
 
-/// Sorts lines as [`Book::sorted`] sorts rows. Done here and not by the book, so that the book is not locked
-/// meanwhile and a frozen screen can still be sorted.
+/// Sorts lines. Copies are sorted, so that the book is not locked meanwhile and a frozen screen can be sorted, too.
 pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
-    use std::cmp::Reverse;
-    match key {
-        SortKey::Rate => {
-            lines.sort_by(|a, b| b.rate_bps.total_cmp(&a.rate_bps).then(a.id().cmp(&b.id())));
-        }
-        SortKey::Cwnd => lines.sort_by_key(|l| (Reverse(l.last.snapshot.cwnd), l.id())),
-        SortKey::Srtt => lines.sort_by_key(|l| (Reverse(l.last.snapshot.srtt_us), l.id())),
-        SortKey::Retransmits => lines.sort_by_key(|l| (Reverse(l.last.snapshot.total_retrans), l.id())),
-        SortKey::Address => lines.sort_by_key(|l| (l.flow.local, l.flow.remote, l.id())),
-        SortKey::Process => {
-            let owner = |l: &Line| l.flow.owner.as_ref().map(|o| (o.name.clone(), o.pid));
-            lines.sort_by_cached_key(|l| (owner(l).is_none(), owner(l), l.id()));
-        }
-        SortKey::Control => lines.sort_by(|a, b| {
-            a.flow.congestion_control.cmp(&b.flow.congestion_control).then(a.id().cmp(&b.id()))
-        }),
-        SortKey::Age => lines.sort_by_key(|l| (Reverse(l.first_ns), l.id())),
-    }
-    if reverse {
-        lines.reverse();
-    }
+    order::sort(lines, key, reverse, |line| Facts {
+        flow: &line.flow,
+        last: &line.last,
+        first_ns: line.first_ns,
+        rate_bps: line.rate_bps,
+    });
 }
 
 /// Puts lines in the order they had, new ones behind in their own order: between two sortings rows must not jump

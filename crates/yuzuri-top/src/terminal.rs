@@ -1,6 +1,6 @@
 //! The terminal itself: taken over, given back on every way out, and noticed when it goes away.
 
-use crate::keys::Parser;
+use crate::keys::{ASK_BACKGROUND, Background, Parser};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::KeyEvent;
@@ -14,17 +14,25 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdin, stdout};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The keys. Standard input where it is a terminal, else `/dev/tty`.
 pub(crate) struct Input {
     tty: Option<File>,
     parser: Parser,
+    /// When the terminal was asked for its background, which it has not answered.
+    asked: Option<Instant>,
 }
 
 /// How long the rest of an escape sequence may take: longer than between two packets of one key press over a slow
 /// connection, shorter than a person notices after pressing Esc.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(40);
+/// How long the rest of an answer may take: its pieces must not be taken for keys.
+const REST_OF_ANSWER: Duration = Duration::from_millis(500);
+/// Who has not answered by then will not.
+const LATEST_ANSWER: Duration = Duration::from_secs(1);
+/// How long the end waits for an answer that is still under way: the shell would take it for typed.
+const LAST_ANSWER: Duration = Duration::from_millis(100);
 
 impl Input {
     pub(crate) fn open() -> io::Result<Input> {
@@ -32,7 +40,22 @@ impl Input {
             true => None,
             false => Some(File::open("/dev/tty")?),
         };
-        Ok(Input { tty, parser: Parser::default() })
+        Ok(Input { tty, parser: Parser::default(), asked: None })
+    }
+
+    /// Asks the terminal for its background. The answer may come at any time, or never.
+    pub(crate) fn ask_background(&mut self) -> io::Result<()> {
+        let mut out = stdout();
+        out.write_all(ASK_BACKGROUND.as_bytes())?;
+        self.asked = Some(Instant::now());
+        out.flush()
+    }
+
+    /// The background, when the terminal has just told it.
+    pub(crate) fn background(&mut self) -> Option<Background> {
+        let told = self.parser.take_background()?;
+        self.asked = None;
+        Some(told)
     }
 
     fn fd(&self) -> RawFd {
@@ -51,7 +74,8 @@ impl Input {
         }
         self.read(&mut keys)?;
         while self.parser.is_waiting() {
-            if !self.is_ready(REST_OF_SEQUENCE)? {
+            let rest = if self.parser.is_in_answer() { REST_OF_ANSWER } else { REST_OF_SEQUENCE };
+            if !self.is_ready(rest)? {
                 self.parser.give_up(&mut keys);
                 break;
             }
@@ -92,6 +116,21 @@ impl Input {
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Ok(()),
                     _ => Err(error),
                 }
+            }
+        }
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        // After a panic the terminal has been given back: what comes now is typed for the shell.
+        if std::thread::panicking() || self.asked.is_none_or(|at| at.elapsed() > LATEST_ANSWER) {
+            return;
+        }
+        let until = Instant::now() + LAST_ANSWER;
+        while self.background().is_none() && Instant::now() < until {
+            if self.keys(until.saturating_duration_since(Instant::now())).is_err() {
+                return;
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Only the terminal's own 16 colours are used, and its own background: people have set those up so that they can
 //! read them. Whatever a colour says is also said by a letter, a shape or a word.
 
+use crate::keys::Background;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use yuzuri_trace::CaState;
@@ -42,6 +43,17 @@ impl Theme {
             light: matches!(background.as_deref(), Some("7" | "15")),
             ascii: !utf8 || var("TERM").as_deref() == Some("linux"),
         }
+    }
+
+    /// Whether the terminal's background matters and the environment does not tell it. The Linux console is black.
+    pub(crate) fn wants_background(self) -> bool {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        self.colour && !set("COLORFGBG") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
+    }
+
+    /// The same on a background that the terminal told.
+    pub(crate) fn on(self, background: Background) -> Theme {
+        Theme { light: background == Background::Light, ..self }
     }
 
     fn pick(self, dark: Color, light: Color) -> Style {
@@ -167,6 +179,12 @@ mod tests {
         assert_eq!(theme(&[("COLORFGBG", "0;default;15"), ("LANG", "ja_JP.UTF-8")]), Theme::LIGHT);
         assert_eq!(theme(&[("NO_COLOR", "1"), ("TERM", "linux")]), Theme::PLAIN_ASCII);
         assert_eq!(theme(&[("NO_COLOR", "1"), ("LC_ALL", "C"), ("LANG", "C.UTF-8")]), Theme::PLAIN_ASCII);
+    }
+
+    #[test]
+    fn the_background_chooses_the_colours() {
+        assert_eq!(Theme::DARK.on(Background::Light), Theme::LIGHT);
+        assert_eq!(Theme::LIGHT.on(Background::Dark), Theme::DARK);
     }
 
     #[test]

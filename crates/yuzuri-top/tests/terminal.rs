@@ -175,6 +175,30 @@ fn table_chart_events_help_and_quit() {
 }
 
 #[test]
+fn the_terminal_is_asked_for_its_background() {
+    if !has_tmux() {
+        return;
+    }
+    // The columns of cwnd in light blue, and in blue.
+    let (bright, deep) = ("\x1b[38;5;12m", "\x1b[38;5;4m");
+    for (colour, shown, not_shown) in [("#fdf6e3", deep, bright), ("#002b36", bright, deep)] {
+        let tmux = Tmux::in_folder(100, 30);
+        tmux.run(&["set-option", "-g", "window-style", &format!("bg={colour}")]);
+        tmux.line("unset COLORFGBG");
+        tmux.start("12");
+        tmux.key("Enter");
+        tmux.wait_for("in view");
+        let coloured = || {
+            let screen = tmux.run(&["capture-pane", "-e", "-p", "-t", "s"]).stdout;
+            String::from_utf8_lossy(&screen).into_owned()
+        };
+        tmux.wait_until(colour, |_| coloured().contains(shown) && !coloured().contains(not_shown));
+        tmux.key("q");
+        tmux.is_restored();
+    }
+}
+
+#[test]
 fn the_terminal_is_restored_after_ctrl_c_and_signals() {
     if !has_tmux() {
         return;

@@ -75,7 +75,8 @@ impl Victim {
         }
         let victim = Victim(command.spawn().unwrap(), path);
         let patience = Instant::now() + Duration::from_secs(60);
-        while !victim.1.exists() || std::fs::metadata(&victim.1).unwrap().len() == 0 {
+        // Killed within its head, a file would be no recording yet.
+        while Reader::open(&victim.1).is_err() {
             assert!(Instant::now() < patience, "the writer did not start");
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -1,7 +1,12 @@
 //! One connection of the sender: writes buffers, reads stamps, watches progress.
 
+mod other_end;
+mod outcome;
+
+pub(crate) use outcome::{Failure, Outcome, throughput_spread};
+
 use crate::clock::{Clock, Reading, mono_ns};
-use crate::events::{Buffer, BufferSource, Connected, ConnectionSummary, ThroughputSpread, rate_bps};
+use crate::events::{Buffer, BufferSource, Connected};
 use crate::ledger::{Ledger, Polled, UnderWay};
 use crate::options::{Budget, SendOptions};
 use crate::payload::piece;
@@ -10,7 +15,7 @@ use crate::stamps::{Stats, decode};
 use crate::sys::{self, PollFd, StampKind, ask};
 use crate::tcp_info::TcpInfo;
 use socket2::Socket;
-use std::io::{self, Read};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
@@ -30,8 +35,6 @@ const WRITES_IN_A_ROW: u32 = 16;
 /// the window come that far; the others of them go unstamped, so that the path need not wait.
 const MOST_STAMPED: usize = 64;
 const ERROR_QUEUE_BYTES: usize = 1 << 20;
-/// Most text of the other end that is kept to be shown in an error, bytes.
-const SAID_BYTES: usize = 200;
 
 /// What unsent data a socket holds before it stops to be writable: little, so that a buffer's first write comes
 /// shortly before its first packet, and enough for the time until this process runs again.
@@ -73,21 +76,6 @@ pub(crate) enum Told {
     Buffer(Box<Buffer>),
     Note(u32, String),
     Over(Box<Outcome>),
-}
-
-/// How a connection ended.
-pub(crate) struct Outcome {
-    pub summary: ConnectionSummary,
-    pub first_write_mono_ns: Option<u64>,
-    pub last_ack_mono_ns: Option<u64>,
-    pub failure: Option<Failure>,
-}
-
-/// Why it ended early.
-pub(crate) enum Failure {
-    Closed { source: io::Error, said: Option<String> },
-    Stalled { silent_for: Duration, window_closed: bool },
-    Network(io::Error),
 }
 
 /// The buffer that is being written.
@@ -442,130 +430,6 @@ impl<'a> Connection<'a> {
             (self.tell)(Told::Note(self.number, text.to_owned()));
         }
     }
-
-    /// Input is no part of a transfer: it is read so that it cannot pile up, and its beginning is kept for the
-    /// error message, because a receiver that refuses says why.
-    fn read_input(&mut self) -> Result<(), Failure> {
-        let result = if self.said.len() < SAID_BYTES {
-            let mut text = [0u8; SAID_BYTES];
-            let room = SAID_BYTES - self.said.len();
-            let read = (&self.socket).read(&mut text[..room]);
-            if let Ok(count) = read {
-                self.said.extend_from_slice(&text[..count]);
-            }
-            read
-        } else {
-            sys::discard(&self.socket, 1 << 20)
-        };
-        match result {
-            // A half-closed connection still takes data: `nc -l </dev/null` works like that.
-            Ok(0) => self.input_open = false,
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(error) => return Err(self.failure(error)),
-        }
-        Ok(())
-    }
-
-    fn look_for_end(&mut self, answer: libc::c_short) -> Result<(), Failure> {
-        if let Some(error) = self.socket.take_error().map_err(Failure::Network)? {
-            return Err(self.failure(error));
-        }
-        if answer & libc::POLLHUP != 0 {
-            return Err(self.failure(io::ErrorKind::ConnectionReset.into()));
-        }
-        Ok(())
-    }
-
-    fn failure(&mut self, source: io::Error) -> Failure {
-        match source.raw_os_error() {
-            Some(libc::EPIPE | libc::ECONNRESET) => {}
-            _ if source.kind() == io::ErrorKind::ConnectionReset => {}
-            Some(libc::ETIMEDOUT) => {
-                let silent_for = self.last_progress.elapsed();
-                return Failure::Stalled { silent_for, window_closed: false };
-            }
-            _ => return Failure::Network(source),
-        }
-        // What the other end said before lies in front of the reset.
-        while self.said.len() < SAID_BYTES {
-            let mut text = [0u8; SAID_BYTES];
-            match (&self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
-                Ok(count) if count > 0 => self.said.extend_from_slice(&text[..count]),
-                _ => break,
-            }
-        }
-        Failure::Closed { source, said: readable(&self.said) }
-    }
-
-    fn close(mut self, failure: Option<Failure>) -> Outcome {
-        // The last word of the kernel: it keeps its counts and the stamps after a reset, too.
-        let info = sys::tcp_info(&self.socket).unwrap_or_default();
-        let polled = Polled { info, mono_ns: mono_ns(), sent: None, acked: self.acked_in(&info) };
-        let _ = self.read_stamps();
-        let finished = self.ledger.poll(&polled, &self.clock);
-        self.finish(finished);
-        let acked = self.ledger.acked();
-        let congestion_control = sys::congestion_control(&self.socket)
-            .ok()
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| self.connected.congestion_control.clone());
-        if acked < self.written {
-            // Abandoned: closing with a reset leaves no data behind that the kernel would go on sending.
-            let _ = self.socket.set_linger(Some(Duration::ZERO));
-        } else {
-            // Unread input would turn the close into a reset.
-            while self.input_open && sys::discard(&self.socket, 1 << 20).is_ok_and(|count| count > 0) {}
-            let _ = self.socket.shutdown(std::net::Shutdown::Write);
-        }
-        let duration_ns = match (self.first_write_mono_ns, self.ledger.last_ack_mono_ns()) {
-            (Some(first), Some(last)) => last.saturating_sub(first),
-            _ => 0,
-        };
-        let summary = ConnectionSummary {
-            connection: self.number,
-            cookie: self.connected.cookie,
-            local: self.connected.local,
-            peer: self.connected.peer,
-            congestion_control,
-            bytes_acked: acked,
-            bytes_unacknowledged: self.written - acked,
-            buffers: self.buffers,
-            buffers_by_tcp_info: self.buffers_by_tcp_info,
-            duration_ns,
-            throughput_bps: rate_bps(acked, duration_ns),
-            per_buffer: throughput_spread(&self.spread),
-            total_retrans: info.total_retrans.into(),
-            bytes_retrans: info.bytes_retrans,
-            srtt_us: Some(info.srtt_us).filter(|&us| us > 0),
-            min_rtt_us: Some(info.min_rtt_us).filter(|&us| us > 0 && us < u32::MAX),
-            mss: info.mss,
-            busy_us: info.busy_us,
-            rwnd_limited_us: info.rwnd_limited_us,
-            sndbuf_limited_us: info.sndbuf_limited_us,
-        };
-        Outcome {
-            summary,
-            first_write_mono_ns: self.first_write_mono_ns,
-            last_ack_mono_ns: self.ledger.last_ack_mono_ns(),
-            failure,
-        }
-    }
-}
-
-/// The spread in the words of the report.
-pub(crate) fn throughput_spread(spread: &Spread) -> Option<ThroughputSpread> {
-    let (min_bps, median_bps, max_bps) = spread.min_median_max()?;
-    Some(ThroughputSpread { min_bps, median_bps, max_bps })
-}
-
-/// The first line as far as it is text that can be shown; `None` where there is none.
-fn readable(said: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(said);
-    let line = text.lines().next().unwrap_or_default().trim();
-    let clean: String =
-        line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();
-    (!clean.is_empty()).then_some(clean)
 }
 
 #[cfg(test)]
@@ -577,13 +441,5 @@ mod tests {
         assert_eq!(lowat::for_rate(12_500_000), 250_000);
         assert_eq!(lowat::for_rate(1), 32 << 10);
         assert_eq!(lowat::for_rate(u64::MAX), 2 << 20);
-    }
-
-    #[test]
-    fn only_text_is_shown() {
-        assert_eq!(readable(b"full\r\nsecond line"), Some("full".to_owned()));
-        assert_eq!(readable(b"\x1b[31mred\x07"), Some("[31mred".to_owned()));
-        assert_eq!(readable(&[0xff, 0xfe, 0]), None);
-        assert_eq!(readable(b""), None);
     }
 }

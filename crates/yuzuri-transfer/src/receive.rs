@@ -1,12 +1,17 @@
 //! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and without
 //! a buffer of its own.
 
+mod events;
+mod options;
+
+pub use events::{End, ReceiveEvent, ReceiveSummary, Received};
+pub use options::ReceiveOptions;
+
+use crate::ReceiveError;
 use crate::clock::mono_ns;
 use crate::events::rate_bps;
 use crate::report::Report;
 use crate::sys::{self, PollFd, ask, discard};
-use crate::{DEFAULT_PORT, ReceiveError};
-use serde::Serialize;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
@@ -22,184 +27,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const ACCEPTS_IN_A_ROW: usize = 64;
 /// How long no connection is accepted after the process ran out of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
-
-/// What the receiver takes. The fields are public: take the default and change what is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReceiveOptions {
-    /// Address to listen on; all of this host's, IPv4 and IPv6, where `None`.
-    pub bind: Option<IpAddr>,
-    /// TCP port; [`DEFAULT_PORT`]. 0 lets the kernel choose.
-    pub port: u16,
-    /// Most connections at once, 1 to [`ReceiveOptions::MOST_CONNECTIONS`]; 256. One more is told so in a line of text and closed.
-    pub max_connections: usize,
-    /// Most connections at once from one address; 64.
-    pub max_per_peer: usize,
-    /// A connection that sends nothing for so long is closed; 60 s.
-    pub idle_timeout: Duration,
-    /// A connection is closed once it has sent so many bytes.
-    pub max_bytes: Option<u64>,
-    /// A connection is closed after this time.
-    pub max_time: Option<Duration>,
-    /// Ends when the first senders are done: once bytes were received and no connection is open any more.
-    pub once: bool,
-    /// How often progress is reported while connections are open; 1 s.
-    pub progress_interval: Duration,
-}
-
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        ReceiveOptions {
-            bind: None,
-            port: DEFAULT_PORT,
-            max_connections: 256,
-            max_per_peer: 64,
-            idle_timeout: Duration::from_secs(60),
-            max_bytes: None,
-            max_time: None,
-            once: false,
-            progress_interval: Duration::from_secs(1),
-        }
-    }
-}
-
-impl ReceiveOptions {
-    /// Most connections at once.
-    pub const MOST_CONNECTIONS: usize = 10_000;
-
-    fn check(&self) -> Result<(), ReceiveError> {
-        let wrong = |text: String| Err(ReceiveError::Option(text));
-        if !(1..=Self::MOST_CONNECTIONS).contains(&self.max_connections) {
-            return wrong(format!(
-                "at most {} connections is not possible: choose 1 to {}",
-                self.max_connections,
-                Self::MOST_CONNECTIONS
-            ));
-        }
-        if self.max_per_peer == 0 {
-            return wrong("no connection per sender is not possible: choose at least 1".to_owned());
-        }
-        if self.max_bytes == Some(0) {
-            return wrong("a limit of no bytes is not possible: choose at least 1".to_owned());
-        }
-        if self.idle_timeout.is_zero()
-            || self.progress_interval.is_zero()
-            || self.max_time == Some(Duration::ZERO)
-        {
-            return wrong("a time limit cannot be zero: choose a longer time".to_owned());
-        }
-        Ok(())
-    }
-}
-
-/// Something the receiver has to tell. Each is one JSON line of `--json`, its kind under `type`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-pub enum ReceiveEvent {
-    /// It listens.
-    Listening {
-        /// Where.
-        address: SocketAddr,
-    },
-    /// A connection was accepted.
-    Accepted {
-        /// Its number, from 0.
-        connection: u64,
-        /// The sender.
-        peer: SocketAddr,
-        /// This end.
-        local: SocketAddr,
-        /// The kernel's socket cookie: the flow's id in recordings.
-        cookie: u64,
-        /// Connections now open.
-        open: usize,
-    },
-    /// A connection was turned away.
-    Refused {
-        /// The sender.
-        peer: SocketAddr,
-        /// Why, in one line; the sender is told the same.
-        reason: String,
-    },
-    /// A connection is over.
-    Closed(Received),
-    /// How it goes.
-    Progress {
-        /// Connections open.
-        open: usize,
-        /// Bytes received on all connections since the start.
-        bytes: u64,
-        /// Rate since the last progress, bits per second.
-        rate_bps: u64,
-    },
-    /// Something went wrong that does not end the receiver.
-    Note {
-        /// In one line.
-        text: String,
-    },
-    /// The receiver ends.
-    Summary(ReceiveSummary),
-}
-
-/// Why a connection is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The sender closed it.
-    Closed,
-    /// The sender reset it, or the network did.
-    Failed,
-    /// Nothing came for the idle timeout.
-    Idle,
-    /// It reached the limit of bytes or time.
-    Limit,
-    /// The receiver was stopped.
-    Stopped,
-}
-
-impl End {
-    /// The words used in reports.
-    pub fn words(self) -> &'static str {
-        match self {
-            End::Closed => "closed by the sender",
-            End::Failed => "reset or failed",
-            End::Idle => "idle for too long",
-            End::Limit => "limit reached",
-            End::Stopped => "receiver stopped",
-        }
-    }
-}
-
-/// What came over one connection.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Received {
-    /// Its number, from 0.
-    pub connection: u64,
-    /// The sender.
-    pub peer: SocketAddr,
-    /// Bytes.
-    pub bytes: u64,
-    /// From the first to the last byte as read by this process, nanoseconds.
-    pub duration_ns: u64,
-    /// `bytes` × 8 / `duration_ns`, bits per second; 0 where all bytes came at once.
-    pub throughput_bps: u64,
-    /// Why it is over.
-    pub end: End,
-}
-
-/// What the receiver did.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ReceiveSummary {
-    /// Connections accepted.
-    pub accepted: u64,
-    /// Connections turned away.
-    pub refused: u64,
-    /// Bytes received on all connections.
-    pub bytes: u64,
-    /// From the first to the last byte on any connection, nanoseconds.
-    pub duration_ns: u64,
-    /// `bytes` × 8 / `duration_ns`, bits per second.
-    pub throughput_bps: u64,
-}
 
 struct Guest {
     number: u64,

@@ -5,31 +5,52 @@
 mod common;
 
 use common::*;
+use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use yuzuri_transfer::{BufferSource, ReceiveEvent, ReceiveOptions, SendError, SendOptions};
+use yuzuri_testnet::{Net, Side, eventually};
+use yuzuri_transfer::{BufferSource, ReceiveEvent, ReceiveOptions, SendError, SendOptions, SendSummary};
 
 /// A token bucket counts the Ethernet header: 1448 of 1514 bytes are payload (with time stamps, over IPv4).
-const RATE_BPS: f64 = 20e6;
-const BURST_BYTES: f64 = 16.0 * 1024.0;
-const QUEUE_BYTES: f64 = 100.0 * 1000.0;
-const TBF: &str = "tbf rate 20mbit burst 16kb limit 100kb";
+const RATE_MBIT: u32 = 20;
+const RATE_BPS: f64 = RATE_MBIT as f64 * 1e6;
+const BURST_BYTES: f64 = Net::BURST_BYTES as f64;
+const QUEUE_BYTES: f64 = 100_000.0;
 
-fn to(ip: &str, port: u16) -> SendOptions {
-    options((ip.parse::<std::net::IpAddr>().unwrap(), port).into())
+fn to(ip: IpAddr, port: u16) -> SendOptions {
+    options((ip, port).into())
+}
+
+/// Waits until bytes have come.
+fn once_under_way(receiving: &Receiving) {
+    receiving.wait(|event| match event {
+        ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
+        _ => None,
+    });
+}
+
+/// Sends; once bytes have come the path goes silent for good.
+fn send_until_cut(net: &Net, options: SendOptions, receiving: &Receiving) -> Result<SendSummary, SendError> {
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send_through(net, options).0);
+        once_under_way(receiving);
+        net.connect(Side::B, false).unwrap();
+        sending.join().unwrap()
+    })
 }
 
 #[test]
 fn throughput_is_that_of_the_path() {
-    let Some(net) = Net::new() else { return };
-    net.shape(TBF);
-    for (ip, wait_ack, connections) in [(B4, false, 1), (B4, true, 1), (B6, false, 1), (B4, false, 3)] {
-        let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
+    let Some(net) = Net::or_skip("throughput_is_that_of_the_path") else { return };
+    net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
+    let (v4, v6) = (net.v4(Side::B), net.v6(Side::B));
+    for (ip, wait_ack, connections) in [(v4, false, 1), (v4, true, 1), (v6, false, 1), (v4, false, 3)] {
+        let receiving = receiving(&net, ReceiveOptions { once: true, ..receive_options() });
         let mut options = to(ip, receiving.address.port());
         options.congestion_control = Some("cubic".to_owned());
         options.limits.time = Some(Duration::from_secs(4));
         (options.wait_ack, options.connections) = (wait_ack, connections);
-        let (result, events) = net.send(options);
+        let (result, events) = send_through(&net, options);
         let summary = result.unwrap();
         let (received, receiver_events) = receiving.join();
         let buffers = buffers(&events);
@@ -73,46 +94,29 @@ fn throughput_is_that_of_the_path() {
     }
 }
 
-/// `RetransSegs` of the namespace: segments the kernel sent again, on all connections.
-fn retransmitted(ns: &str) -> u64 {
-    let counters = command(&format!("ip netns exec {ns} cat /proc/net/snmp"));
-    let mut tcp = counters.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (tcp.next().unwrap(), tcp.next().unwrap());
-    let at = names.split_whitespace().position(|name| name == "RetransSegs").unwrap();
-    values.split_whitespace().nth(at).unwrap().parse().unwrap()
-}
-
 #[test]
 fn retransmissions_are_those_the_kernel_counts() {
-    let Some(net) = Net::new() else { return };
-    net.shape(TBF);
-    let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
-    let mut options = to(B4, receiving.address.port());
+    let Some(net) = Net::or_skip("retransmissions_are_those_the_kernel_counts") else { return };
+    net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
+    let receiving = receiving(&net, ReceiveOptions { once: true, ..receive_options() });
+    let mut options = to(net.v4(Side::B), receiving.address.port());
     options.congestion_control = Some("reno".to_owned());
     options.connections = 2;
     options.limits.bytes = Some(8_000_000);
-    let (a, b) = (net.a.clone(), net.b.clone());
-    let outage = std::thread::spawn(move || {
-        receiving.wait(|event| match event {
-            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
-            _ => None,
-        });
-        let before = retransmitted(&a);
-        command(&format!("ip -n {b} link set vb down"));
-        let started = Instant::now();
-        while retransmitted(&a) == before {
-            assert!(started.elapsed() < Duration::from_secs(10), "an outage makes the sender retransmit");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        command(&format!("ip -n {b} link set vb up"));
-        receiving.join()
+    let retransmitted = || net.counter(Side::A, "RetransSegs");
+    let ((result, events), (received, _)) = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send_through(&net, options));
+        once_under_way(&receiving);
+        let before = retransmitted();
+        net.connect(Side::B, false).unwrap();
+        assert!(eventually(|| retransmitted() > before), "an outage makes the sender retransmit");
+        net.connect(Side::B, true).unwrap();
+        (sending.join().unwrap(), receiving.join())
     });
-    let (result, events) = net.send(options);
     let summary = result.unwrap();
-    let (received, _) = outage.join().unwrap();
     assert_eq!((summary.bytes_acked, received.bytes), (8_000_000, 8_000_000));
     check_buffers(&buffers(&events));
-    let counted = retransmitted(&net.a);
+    let counted = retransmitted();
     assert!(counted > 0);
     assert_eq!(summary.total_retrans, counted);
     assert!(summary.connections.iter().map(|c| c.bytes_retrans).sum::<u64>() > 0);
@@ -120,24 +124,19 @@ fn retransmissions_are_those_the_kernel_counts() {
 
 #[test]
 fn iperf3_sees_the_same_throughput() {
-    let Some(net) = Net::new() else { return };
+    let Some(net) = Net::or_skip("iperf3_sees_the_same_throughput") else { return };
     if Command::new("iperf3").arg("--version").output().is_err() {
         return eprintln!("skipped: iperf3 is not installed");
     }
-    net.shape(TBF);
+    net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
     let seconds = 8;
-    let mut server = Command::new("ip")
-        .args(["netns", "exec", &net.b, "iperf3", "-s", "-1", "--json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let client =
-        format!("ip netns exec {} iperf3 -c {B4} -t {seconds} -C cubic --json --connect-timeout 1000", net.a);
+    let mut server =
+        net.command(Side::B, "iperf3").args(["-s", "-1", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let client = format!("-c {} -t {seconds} -C cubic --json --connect-timeout 1000", net.v4(Side::B));
     let started = Instant::now();
     // With --json a client that finds no server ends with success and an error in its report.
     let theirs = loop {
-        let words: Vec<&str> = client.split_whitespace().collect();
-        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        let output = net.command(Side::A, "iperf3").args(client.split(' ')).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         if let Some(rate) = report["end"]["sum_received"]["bits_per_second"].as_f64() {
             break rate;
@@ -149,11 +148,11 @@ fn iperf3_sees_the_same_throughput() {
     };
     server.wait().unwrap();
 
-    let receiving = net.receiving(ReceiveOptions { once: true, ..receive_options() });
-    let mut options = to(B4, receiving.address.port());
+    let receiving = receiving(&net, ReceiveOptions { once: true, ..receive_options() });
+    let mut options = to(net.v4(Side::B), receiving.address.port());
     options.congestion_control = Some("cubic".to_owned());
     options.limits.time = Some(Duration::from_secs(seconds));
-    let (result, _) = net.send(options);
+    let (result, _) = send_through(&net, options);
     let ours = result.unwrap().throughput_bps as f64;
     let received = receiving.join().0.throughput_bps as f64;
     eprintln!("iperf3 {theirs:.0} bit/s, send {ours:.0} bit/s, receive {received:.0} bit/s");
@@ -163,27 +162,15 @@ fn iperf3_sees_the_same_throughput() {
 
 #[test]
 fn a_path_that_goes_silent_is_a_stall() {
-    let Some(net) = Net::new() else { return };
-    net.shape(TBF);
-    let receiving = net.receiving(receive_options());
-    let mut options = to(B4, receiving.address.port());
+    let Some(net) = Net::or_skip("a_path_that_goes_silent_is_a_stall") else { return };
+    net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
+    let receiving = receiving(&net, receive_options());
+    let mut options = to(net.v4(Side::B), receiving.address.port());
     options.limits.time = Some(Duration::from_secs(60));
     options.stall_timeout = Duration::from_secs(2);
-    let b = net.b.clone();
-    let address = receiving.address;
-    let cut = std::thread::spawn(move || {
-        receiving.wait(|event| match event {
-            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
-            _ => None,
-        });
-        command(&format!("ip -n {b} link set vb down"));
-        receiving
-    });
     let started = Instant::now();
-    let error = net.send(options).0.unwrap_err();
+    let error = send_until_cut(&net, options, &receiving).unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(20));
-    let receiving = cut.join().unwrap();
-    assert_eq!(receiving.address, address);
     let SendError::Stalled { window_closed, silent_for, summary, .. } = &error else { panic!("{error}") };
     assert!(!*window_closed && *silent_for >= Duration::from_secs(2), "{error}");
     assert!(summary.bytes_acked > 0 && summary.bytes_unacknowledged > 0);
@@ -192,60 +179,53 @@ fn a_path_that_goes_silent_is_a_stall() {
 
 #[test]
 fn a_time_limit_over_a_dead_path_ends_after_the_linger() {
-    let Some(net) = Net::new() else { return };
-    net.shape(TBF);
-    let receiving = net.receiving(receive_options());
-    let mut options = to(B4, receiving.address.port());
+    let Some(net) = Net::or_skip("a_time_limit_over_a_dead_path_ends_after_the_linger") else { return };
+    net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
+    let receiving = receiving(&net, receive_options());
+    let mut options = to(net.v4(Side::B), receiving.address.port());
     options.limits.time = Some(Duration::from_millis(2500));
     options.linger = Duration::from_millis(500);
-    let b = net.b.clone();
-    let cut = std::thread::spawn(move || {
-        receiving.wait(|event| match event {
-            ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
-            _ => None,
-        });
-        command(&format!("ip -n {b} link set vb down"));
-        receiving
-    });
     let started = Instant::now();
-    let summary = net.send(options).0.unwrap();
+    let summary = send_until_cut(&net, options, &receiving).unwrap();
     let took = started.elapsed();
     assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(8), "{took:?}");
     assert!(summary.bytes_unacknowledged > 0, "{summary:?}");
     // The duration ends with the last acknowledgement, not with the waiting.
     assert!(summary.duration_ns < 2_400_000_000, "{summary:?}");
     // Nothing goes on in the kernel: the abandoned connection was reset.
-    let left = command(&format!("ip netns exec {} ss -Htn state established", net.a));
-    assert_eq!(left.trim(), "");
-    cut.join().unwrap().stop();
+    let left = net.command(Side::A, "ss").args(["-Htn", "state", "established"]).output().unwrap();
+    assert!(left.status.success());
+    assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), "");
+    receiving.stop();
 }
 
 #[test]
 fn no_way_and_no_answer_are_told_apart() {
-    let Some(net) = Net::new() else { return };
-    let error = net.send(to("192.0.2.1", 9)).0.unwrap_err();
+    let Some(net) = Net::or_skip("no_way_and_no_answer_are_told_apart") else { return };
+    let error = send_through(&net, to("192.0.2.1".parse().unwrap(), 9)).0.unwrap_err();
     let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
     assert_eq!(attempts[0].1.raw_os_error(), Some(libc::ENETUNREACH));
     assert!(error.to_string().contains("ip route get"), "{error}");
-    let mut options = to("10.99.0.77", 9);
+    let mut options = to("10.77.0.77".parse().unwrap(), 9);
     options.connect_timeout = Duration::from_millis(300);
     let started = Instant::now();
-    let error = net.send(options).0.unwrap_err();
+    let error = send_through(&net, options).0.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(3));
     assert!(error.to_string().contains("no answer within 0.3 s"), "{error}");
 }
 
 #[test]
 fn it_sends_from_the_address_and_interface_asked_for() {
-    let Some(net) = Net::new() else { return };
-    command(&format!("ip -n {} addr add 10.99.0.5/24 dev va", net.a));
-    let receiving = net.receiving(receive_options());
-    let mut options = to(B4, receiving.address.port());
+    let Some(net) = Net::or_skip("it_sends_from_the_address_and_interface_asked_for") else { return };
+    let added = net.command(Side::A, "ip").args("addr add 10.77.0.5/24 dev va".split(' ')).status().unwrap();
+    assert!(added.success());
+    let receiving = receiving(&net, receive_options());
+    let mut options = to(net.v4(Side::B), receiving.address.port());
     options.limits.buffers = Some(1);
-    options.bind = Some("10.99.0.5".parse().unwrap());
+    options.bind = Some("10.77.0.5".parse().unwrap());
     options.interface = Some("va".to_owned());
-    let summary = net.send(options).0.unwrap();
-    assert_eq!(summary.connections[0].local.ip().to_string(), "10.99.0.5");
+    let summary = send_through(&net, options).0.unwrap();
+    assert_eq!(summary.connections[0].local.ip().to_string(), "10.77.0.5");
     let peer = receiving.wait(|event| match event {
         ReceiveEvent::Accepted { peer, .. } => Some(*peer),
         _ => None,

@@ -7,9 +7,11 @@
 mod book;
 mod control;
 mod history;
+pub mod order;
 mod rate;
 pub mod text;
 
-pub use book::{Book, Limits, Logged, Row, SortKey, Tally};
+pub use book::{Book, Limits, Logged, Row, Tally};
 pub use control::{Control, NoControl, Refused, Replay};
 pub use history::{Bucket, History, Level};
+pub use order::SortKey;

@@ -1,7 +1,11 @@
 //! `TCP_INFO` by the kernel's own definition (linux/tcp.h), read without the code under test.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the kernel fills in `tcpi_rcv_wnd` (from Linux 6.2 on).
+static HAS_RCV_WND: AtomicBool = AtomicBool::new(true);
 
 /// `struct tcp_info` up to `tcpi_total_rto_time` (Linux 6.7); what an older kernel does not fill in stays 0.
 #[repr(C)]
@@ -92,6 +96,7 @@ pub fn read(socket: &impl AsRawFd) -> TcpInfo {
         )
     };
     assert_eq!(result, 0, "TCP_INFO: {}", std::io::Error::last_os_error());
+    HAS_RCV_WND.store(length as usize > offset_of!(TcpInfo, tcpi_rcv_wnd), Ordering::Relaxed);
     info
 }
 
@@ -124,6 +129,7 @@ pub fn differences(event: &yuzuri_trace::Event, info: &TcpInfo) -> Vec<String> {
     let mut words: Vec<String> = pairs
         .iter()
         .filter(|(_, ours, kernels)| ours != kernels)
+        .filter(|(name, ..)| *name != "rcv_wnd" || HAS_RCV_WND.load(Ordering::Relaxed))
         .map(|(name, ours, kernels)| format!("{name}: ours {ours}, TCP_INFO {kernels}"))
         .collect();
     if event.marks.contains(yuzuri_trace::Marks::APP_LIMITED) != info.app_limited() {

@@ -423,7 +423,14 @@ impl Places {
         if let Some(station) = self.stations.get(number)
             && let Ok(place) = cell.join(at, station)
         {
-            self.terminals.resize(usize::from(place) + 1, terminal);
+            let at = usize::from(place);
+            // The place of one that left may be another's now, and its account with it.
+            if let Some(before) = self.terminals.get(at).copied() {
+                self.last[usize::from(before)] = None;
+            } else {
+                self.terminals.resize(at + 1, terminal);
+            }
+            self.terminals[at] = terminal;
             (self.last[number], self.there[number]) = (Some(place), true);
         }
     }

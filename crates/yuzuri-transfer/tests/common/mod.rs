@@ -3,11 +3,11 @@
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use yuzuri_testnet::{Net, Side};
 use yuzuri_transfer::{
     Buffer, Listener, ReceiveError, ReceiveEvent, ReceiveOptions, ReceiveSummary, SendError, SendEvent,
     SendOptions, SendSummary, payload, send,
@@ -156,77 +156,12 @@ pub fn receive_options() -> ReceiveOptions {
     ReceiveOptions { port: 0, ..Default::default() }
 }
 
-/// Two namespaces joined by a pair of interfaces; gone when dropped.
-pub struct Net {
-    pub a: String,
-    pub b: String,
+/// A receiver at the far end of the path.
+pub fn receiving(net: &Net, options: ReceiveOptions) -> Receiving {
+    net.inside(Side::B, || Receiving::start(options))
 }
 
-pub const A4: &str = "10.99.0.1";
-pub const B4: &str = "10.99.0.2";
-pub const B6: &str = "fd99::2";
-
-pub fn command(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-impl Net {
-    /// `None`, and a line that says why, where the test may not make namespaces.
-    pub fn new() -> Option<Net> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: network namespaces need root");
-            return None;
-        }
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = |end| format!("yt{end}-{}-{number}", std::process::id());
-        let net = Net { a: name("a"), b: name("b") };
-        let Net { a, b } = &net;
-        command(&format!("ip netns add {a}"));
-        command(&format!("ip netns add {b}"));
-        command(&format!("ip link add va netns {a} type veth peer name vb netns {b}"));
-        for (ns, dev, end) in [(a, "va", 1), (b, "vb", 2)] {
-            command(&format!("ip -n {ns} addr add 10.99.0.{end}/24 dev {dev}"));
-            command(&format!("ip -n {ns} addr add fd99::{end}/64 dev {dev} nodad"));
-            command(&format!("ip -n {ns} link set lo up"));
-            command(&format!("ip -n {ns} link set {dev} up"));
-        }
-        Some(net)
-    }
-
-    /// Shapes what `a` sends with a token bucket.
-    pub fn shape(&self, what: &str) {
-        command(&format!("ip netns exec {} tc qdisc add dev va root {what}", self.a));
-    }
-
-    /// Runs `work` in a thread inside the namespace.
-    pub fn inside<T: Send + 'static>(ns: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let path = format!("/run/netns/{ns}");
-        std::thread::spawn(move || {
-            let file = std::fs::File::open(path).unwrap();
-            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-            work()
-        })
-    }
-
-    /// A receiver in `b`.
-    pub fn receiving(&self, options: ReceiveOptions) -> Receiving {
-        Net::inside(&self.b, move || Receiving::start(options)).join().unwrap()
-    }
-
-    /// Sends from `a`.
-    pub fn send(&self, options: SendOptions) -> (Result<SendSummary, SendError>, Vec<SendEvent>) {
-        Net::inside(&self.a, move || run(&options)).join().unwrap()
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for ns in [&self.a, &self.b] {
-            let _ = Command::new("ip").args(["netns", "del", ns]).output();
-        }
-    }
+/// Sends from the near end of the path.
+pub fn send_through(net: &Net, options: SendOptions) -> (Result<SendSummary, SendError>, Vec<SendEvent>) {
+    net.inside(Side::A, || run(&options))
 }

@@ -1,0 +1,87 @@
+//! What the other end says, and how it ends the connection.
+
+use super::{Connection, Failure};
+use crate::sys;
+use std::io::{self, Read};
+
+/// Most text of the other end that is kept to be shown in an error, bytes.
+const SAID_BYTES: usize = 200;
+
+impl Connection<'_> {
+    /// Input is no part of a transfer: it is read so that it cannot pile up, and its beginning is kept for the
+    /// error message, because a receiver that refuses says why.
+    pub(super) fn read_input(&mut self) -> Result<(), Failure> {
+        let result = if self.said.len() < SAID_BYTES {
+            let mut text = [0u8; SAID_BYTES];
+            let room = SAID_BYTES - self.said.len();
+            let read = (&self.socket).read(&mut text[..room]);
+            if let Ok(count) = read {
+                self.said.extend_from_slice(&text[..count]);
+            }
+            read
+        } else {
+            sys::discard(&self.socket, 1 << 20)
+        };
+        match result {
+            // A half-closed connection still takes data: `nc -l </dev/null` works like that.
+            Ok(0) => self.input_open = false,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(self.failure(error)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn look_for_end(&mut self, answer: libc::c_short) -> Result<(), Failure> {
+        if let Some(error) = self.socket.take_error().map_err(Failure::Network)? {
+            return Err(self.failure(error));
+        }
+        if answer & libc::POLLHUP != 0 {
+            return Err(self.failure(io::ErrorKind::ConnectionReset.into()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn failure(&mut self, source: io::Error) -> Failure {
+        match source.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET) => {}
+            _ if source.kind() == io::ErrorKind::ConnectionReset => {}
+            Some(libc::ETIMEDOUT) => {
+                let silent_for = self.last_progress.elapsed();
+                return Failure::Stalled { silent_for, window_closed: false };
+            }
+            _ => return Failure::Network(source),
+        }
+        // What the other end said before lies in front of the reset.
+        while self.said.len() < SAID_BYTES {
+            let mut text = [0u8; SAID_BYTES];
+            match (&self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
+                Ok(count) if count > 0 => self.said.extend_from_slice(&text[..count]),
+                _ => break,
+            }
+        }
+        Failure::Closed { source, said: readable(&self.said) }
+    }
+}
+
+/// The first line as far as it is text that can be shown; `None` where there is none.
+fn readable(said: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().next().unwrap_or_default().trim();
+    let clean: String =
+        line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();
+    (!clean.is_empty()).then_some(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_text_is_shown() {
+        assert_eq!(readable(b"full\r\nsecond line"), Some("full".to_owned()));
+        assert_eq!(readable(b"\x1b[31mred\x07"), Some("[31mred".to_owned()));
+        assert_eq!(readable(&[0xff, 0xfe, 0]), None);
+        assert_eq!(readable(b""), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Where packages and images are kept between runs.
+
+use crate::VmError;
+use crate::error::AtPath;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// `${XDG_CACHE_HOME:-~/.cache}/yuzuri/vm`.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// Makes the folder where it is missing.
+    ///
+    /// # Errors
+    /// Where there is no home, or the folder cannot be made.
+    pub fn open() -> Result<Cache, VmError> {
+        let home = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let base = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|h| h.join(".cache")));
+        let base = base.ok_or_else(|| {
+            VmError::Unfit(
+                "neither HOME nor XDG_CACHE_HOME is set: no place for the cache of packages".into(),
+            )
+        })?;
+        let cache = Cache { root: base.join("yuzuri/vm") };
+        for folder in ["packages", "images", "runs"] {
+            let path = cache.path(folder);
+            std::fs::create_dir_all(&path).at("making", &path)?;
+        }
+        Ok(cache)
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// One at a time: holds a lock until dropped. The kernel gives it back when its holder dies, however it dies.
+    pub(crate) fn lock(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Flock<File>, VmError> {
+        let path = self.path(format!("{name}.lock"));
+        let file =
+            File::options().create(true).truncate(false).write(true).open(&path).at("opening", &path)?;
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => return Ok(held),
+            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err((_, errno)) => return Err(errno.into()).at("locking", &path),
+        };
+        tell(&format!("waiting for another yuzuri-vm, which holds {}", path.display()));
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e.into()).at("locking", &path)
+    }
+
+    /// A folder for one run, removed when dropped. Folders of runs that were killed are removed first: the lock of a
+    /// folder is free when its run is gone.
+    pub(crate) fn run_folder(&self) -> Result<RunFolder, VmError> {
+        let runs = self.path("runs");
+        let entries = std::fs::read_dir(&runs).at("reading", &runs)?;
+        for folder in entries.filter_map(Result::ok).map(|e| e.path()) {
+            // A folder without a lock file is just being made, or removed.
+            let Ok(file) = File::open(folder.join("lock")) else { continue };
+            if let Ok(_free) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                let _ = std::fs::remove_dir_all(&folder);
+            }
+        }
+        let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&runs).at("making", &runs)?;
+        let path = folder.path().join("lock");
+        let file = File::create(&path).at("making", &path)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+        let _lock = lock.map_err(|(_, e)| e.into()).at("locking", &path)?;
+        Ok(RunFolder { folder, _lock })
+    }
+}
+
+/// Temporary files of one run.
+pub(crate) struct RunFolder {
+    folder: tempfile::TempDir,
+    _lock: Flock<File>,
+}
+
+impl RunFolder {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_killed_runs_folder_goes_and_a_living_ones_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache { root: root.path().to_owned() };
+        std::fs::create_dir_all(cache.path("runs/run-dead")).unwrap();
+        std::fs::write(cache.path("runs/run-dead/lock"), "").unwrap();
+        let living = cache.run_folder().unwrap();
+        assert!(!cache.path("runs/run-dead").exists());
+        let other = cache.run_folder().unwrap();
+        assert!(living.path("lock").exists() && other.path("lock").exists());
+        let path = other.path("");
+        drop(other);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lock_is_given_back_when_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache { root: root.path().to_owned() };
+        drop(cache.lock("x", &mut |_| {}).unwrap());
+        let held = cache.lock("x", &mut |_| panic!("nobody holds it")).unwrap();
+        let mut told = String::new();
+        std::thread::scope(|scope| {
+            let (sender, waiting) = std::sync::mpsc::channel();
+            let (cache, told) = (&cache, &mut told);
+            let second = scope.spawn(move || {
+                cache
+                    .lock("x", &mut |text| {
+                        *told = text.to_owned();
+                        sender.send(()).unwrap();
+                    })
+                    .map(drop)
+            });
+            waiting.recv().unwrap();
+            drop(held);
+            second.join().unwrap().unwrap();
+        });
+        assert!(told.contains("waiting"), "{told}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Libraries of another architecture, to build programs for its guests.
+
+use crate::cache::Cache;
+use crate::error::{AtPath, output};
+use crate::lock::{Lock, sha256};
+use crate::{Arch, VmError, apt};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The folder below which an architecture's libelf and zlib lie as in Debian (`usr/include`, `usr/lib/TRIPLET`); fetched
+/// and unpacked where it is missing.
+///
+/// # Errors
+/// Where apt, a tool or the disk fails.
+pub fn cross_libraries(cache: &Cache, arch: Arch, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, VmError> {
+    let packages = Lock::pinned()?.cross(arch);
+    let identity = sha256(&[Lock::new(packages.clone()).text().as_bytes()]);
+    let name = format!("cross-{}-{}", arch.debian(), &identity[..16]);
+    let folder = cache.path(&name);
+    let _one = cache.lock(&name, tell)?;
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let root = cache.path("");
+    let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&root).at("making", &root)?;
+    for package in apt::fetch(cache, &packages, tell)? {
+        let advice = "is the disk full? else remove the file, it will be fetched again";
+        output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(fresh.path()), advice)?;
+    }
+    std::fs::rename(fresh.keep(), &folder).at("moving into place", &folder)?;
+    Ok(folder)
+}

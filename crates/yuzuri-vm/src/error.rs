@@ -1,0 +1,94 @@
+use std::path::{Path, PathBuf};
+
+/// Why a guest could not be built or did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// A program of this machine is missing or failed.
+    #[error("{program}: {why}; {advice}")]
+    Tool {
+        /// Its name.
+        program: String,
+        /// What it said.
+        why: String,
+        /// What to do next.
+        advice: String,
+    },
+    /// A file or folder.
+    #[error("{doing} {}: {source}", path.display())]
+    File {
+        /// What was being done (`writing`).
+        doing: &'static str,
+        /// To which.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A package of `packages.lock` is no longer in the archive.
+    #[error(
+        "{wanted} is no longer in the package archive (it offers {offered}). Either take what the archive has now \
+         with --latest (the results then name its versions), or pin it anew with `yuzuri-vm lock`"
+    )]
+    Gone {
+        /// Package and version.
+        wanted: String,
+        /// Versions that are there.
+        offered: String,
+    },
+    /// A fetched package is not the one that was pinned.
+    #[error(
+        "{file} has the SHA-256 {found}, packages.lock wants {wanted}: the archive's file was changed; not used"
+    )]
+    Checksum {
+        /// The package's file.
+        file: String,
+        /// What was found.
+        found: String,
+        /// What is written in the lock file.
+        wanted: String,
+    },
+    /// Something that was read is not what it should be.
+    #[error("{0}")]
+    Unfit(String),
+    /// The guest did not end with an exit code of its program.
+    #[error("{why}; the guest's clock stood at {guest_s:.1} s; its last words:\n{tail}")]
+    Guest {
+        /// What happened, and what to do.
+        why: String,
+        /// Seconds of the guest's own clock that passed since its boot, as far as is known.
+        guest_s: f64,
+        /// End of its console.
+        tail: String,
+    },
+    /// The caller asked to stop.
+    #[error("stopped; nothing of the guest is left")]
+    Stopped,
+}
+
+/// Puts the file's name to an error.
+pub(crate) trait AtPath<T> {
+    fn at(self, doing: &'static str, path: &Path) -> Result<T, VmError>;
+}
+
+impl<T> AtPath<T> for std::io::Result<T> {
+    fn at(self, doing: &'static str, path: &Path) -> Result<T, VmError> {
+        self.map_err(|source| VmError::File { doing, path: path.to_owned(), source })
+    }
+}
+
+/// Runs a program to its end and gives what it printed.
+pub(crate) fn output(command: &mut std::process::Command, advice: &str) -> Result<String, VmError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let tool = |why: String| VmError::Tool { program: program.clone(), why, advice: advice.to_owned() };
+    let output = command.output().map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => VmError::Tool {
+            program: program.clone(),
+            why: "it is not installed".into(),
+            advice: "`scripts/setup.sh vm` installs it, as root".into(),
+        },
+        _ => tool(e.to_string()),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(tool(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())))
+}

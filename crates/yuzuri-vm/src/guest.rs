@@ -1,0 +1,425 @@
+//! One run of a program in a guest.
+
+use crate::archive::Archive;
+use crate::cache::{Cache, RunFolder};
+use crate::console::{Console, Frame, PANIC};
+use crate::error::AtPath;
+use crate::image::{Image, Made, Source};
+use crate::qemu::{self, Running, Settings, Time};
+use crate::{Kernel, VmError, libraries};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
+    /// A step before the guest starts: what is fetched, built, waited for.
+    Doing(&'a str),
+    /// The program is about to start.
+    Booted {
+        /// Seconds of CPU that booting took.
+        cpu_s: f64,
+    },
+    /// About once a second of the guest's clock.
+    Clock {
+        /// Seconds of the guest's clock since the program started.
+        guest_s: f64,
+    },
+    /// What the whole run has cost so far; told with the clock.
+    Cost {
+        /// Seconds of this machine's CPU.
+        cpu_s: f64,
+    },
+    /// What the program (or the guest's kernel) printed.
+    Output(&'a str),
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Exit code of the program; 128 + N where signal N ended it.
+    pub code: i32,
+    /// All that it printed, and the kernel's messages between.
+    #[serde(skip)]
+    pub output: String,
+    /// Seconds of the guest's clock that the program took.
+    pub guest_s: f64,
+    /// Seconds of the guest's clock until the program started.
+    pub boot_guest_s: f64,
+    /// Seconds of this machine's CPU, of the whole run.
+    pub cpu_s: f64,
+    /// Seconds of this machine's CPU until the program started.
+    pub boot_cpu_s: f64,
+    /// Seconds on the wall, of the whole run.
+    pub wall_s: f64,
+}
+
+/// What a result needs in order to be had again; written beside the results as `vm.json`.
+#[derive(Serialize)]
+struct Provenance<'a> {
+    kernel: String,
+    image: &'a Made,
+    qemu: String,
+    time: Time,
+    memory_mb: u32,
+    program: &'a [String],
+    environment: &'a [(String, String)],
+    outcome: &'a Outcome,
+}
+
+/// A run to be.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    kernel: Kernel,
+    source: Source,
+    files: Vec<(PathBuf, String)>,
+    program: Vec<String>,
+    environment: Vec<(String, String)>,
+    memory_mb: u32,
+    time: Time,
+    results: Option<PathBuf>,
+    timeout: Duration,
+}
+
+impl Guest {
+    /// A guest with this kernel: pinned packages, 1024 MB, virtual time with seed 1, an hour on the wall at most.
+    pub fn new(kernel: Kernel) -> Guest {
+        Guest {
+            kernel,
+            source: Source::Pinned,
+            files: Vec::new(),
+            program: Vec::new(),
+            environment: Vec::new(),
+            memory_mb: 1024,
+            time: Time::Virtual { shift: 0, seed: 1 },
+            results: None,
+            timeout: Duration::from_secs(3600),
+        }
+    }
+
+    /// Where the packages come from.
+    pub fn source(mut self, source: Source) -> Guest {
+        self.source = source;
+        self
+    }
+
+    /// Puts a file (or a folder with all in it) of this machine into the guest, with the shared libraries that a program
+    /// needs.
+    pub fn file(mut self, host: impl Into<PathBuf>, guest: impl Into<String>) -> Guest {
+        self.files.push((host.into(), guest.into()));
+        self
+    }
+
+    /// What to run, with its arguments: a path in the guest, or a name in its PATH. It runs as root, in `/root`, with
+    /// nothing to read; what it writes below `/results` is brought out when it has ended.
+    pub fn program<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Guest {
+        self.program = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets a variable of the program's environment.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Guest {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Memory in MB (2^20 bytes). The guest's files lie in it, too.
+    pub fn memory_mb(mut self, mb: u32) -> Guest {
+        self.memory_mb = mb;
+        self
+    }
+
+    /// The clock.
+    pub fn time(mut self, time: Time) -> Guest {
+        self.time = time;
+        self
+    }
+
+    /// Where the results go: a folder of this machine, made where it is missing. Without one they are lost.
+    pub fn results(mut self, folder: impl Into<PathBuf>) -> Guest {
+        self.results = Some(folder.into());
+        self
+    }
+
+    /// How long a run may take on the wall.
+    pub fn timeout(mut self, timeout: Duration) -> Guest {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Builds the image where it is missing, boots it, runs the program and brings the results out. When `stop` becomes
+    /// true the guest is ended. Whatever way this ends, no process and no temporary file stays; QEMU is also ended
+    /// when the calling thread is, so call it on one that waits for the result.
+    ///
+    /// # Errors
+    /// Where the image cannot be built, QEMU is missing, the guest's kernel panics, memory, disk or time run out, or
+    /// the run is stopped. An exit code of the program other than 0 is no error here.
+    pub fn run(&self, progress: &mut dyn FnMut(Progress<'_>), stop: &AtomicBool) -> Result<Outcome, VmError> {
+        let qemu = qemu::version(self.kernel.arch())?;
+        let cache = Cache::open()?;
+        let image =
+            Image::build(&cache, self.kernel, self.source, &mut |text| progress(Progress::Doing(text)))?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(VmError::Stopped);
+        }
+        let folder = cache.run_folder()?;
+        self.write_ram_file_system(&image, &folder)?;
+        if let Some(results) = &self.results {
+            std::fs::create_dir_all(results).at("making", results)?;
+        }
+        let outcome = self.boot(&image, &folder, progress, stop)?;
+        if let Some(results) = &self.results {
+            let provenance = Provenance {
+                kernel: self.kernel.to_string(),
+                image: &image.made,
+                qemu,
+                time: self.time,
+                memory_mb: self.memory_mb,
+                program: &self.program,
+                environment: &self.environment,
+                outcome: &outcome,
+            };
+            let path = results.join("vm.json");
+            let text = serde_json::to_vec_pretty(&provenance).map_err(|e| VmError::Unfit(e.to_string()))?;
+            std::fs::write(&path, text).at("writing", &path)?;
+        }
+        Ok(outcome)
+    }
+
+    /// The image's files, and after them those of this run.
+    fn write_ram_file_system(&self, image: &Image, folder: &RunFolder) -> Result<(), VmError> {
+        let mut archive = Archive::default();
+        for (host, guest) in &self.files {
+            self.add(&mut archive, image, host, guest)?;
+        }
+        let exports =
+            self.environment.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
+        let words: Vec<String> = self.program.iter().map(|word| quoted(word)).collect();
+        let script = format!("{}exec {}\n", exports.collect::<String>(), words.join(" "));
+        archive.file("yuzuri/run", script.into_bytes(), true);
+        let path = folder.path("initramfs");
+        std::fs::copy(image.ram_file_system(), &path).at("writing (is the disk full?)", &path)?;
+        let file = std::fs::File::options().append(true).open(&path).at("opening", &path)?;
+        let mut writer = std::io::BufWriter::new(file);
+        archive.write(&mut writer).and_then(|()| writer.flush()).at("writing (is the disk full?)", &path)
+    }
+
+    fn add(&self, archive: &mut Archive, image: &Image, host: &Path, guest: &str) -> Result<(), VmError> {
+        let about = std::fs::metadata(host).at("reading", host)?;
+        if about.is_dir() {
+            archive.folder(guest.trim_matches('/'));
+            for entry in std::fs::read_dir(host).at("reading", host)? {
+                let entry = entry.at("reading", host)?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                self.add(archive, image, &entry.path(), &format!("{}/{name}", guest.trim_end_matches('/')))?;
+            }
+            return Ok(());
+        }
+        let content = std::fs::read(host).at("reading", host)?;
+        let arch = self.kernel.arch();
+        let needs = libraries::needs(&content);
+        let needs = needs.map_err(|e| VmError::Unfit(format!("{}: {e}", host.display())))?;
+        if let Some(needs) = needs {
+            if needs.arch != Some(arch) {
+                let (host, kernel) = (host.display(), self.kernel);
+                return Err(VmError::Unfit(format!(
+                    "{host} is no program for kernel {kernel}: build it for it"
+                )));
+            }
+            // A program of another architecture has only the libraries of the image.
+            if needs.has_loader && arch.is_native() {
+                add_libraries(archive, image, host)?;
+            }
+        }
+        archive.file(guest, content, about.permissions().mode() & 0o111 != 0);
+        Ok(())
+    }
+
+    fn boot(
+        &self,
+        image: &Image,
+        folder: &RunFolder,
+        progress: &mut dyn FnMut(Progress<'_>),
+        stop: &AtomicBool,
+    ) -> Result<Outcome, VmError> {
+        let (console_path, errors_path) = (folder.path("console"), folder.path("errors"));
+        std::fs::write(&console_path, "").at("making", &console_path)?;
+        let mut console_file = std::fs::File::open(&console_path).at("opening", &console_path)?;
+        let start = Instant::now();
+        let mut running = Running::start(&Settings {
+            image,
+            ram_file_system: &folder.path("initramfs"),
+            console: &console_path,
+            errors: &errors_path,
+            results: self.results.as_deref(),
+            memory_mb: self.memory_mb,
+            time: self.time,
+        })?;
+        let mut seen = Seen::default();
+        loop {
+            // In this order: what it wrote before it ended must be read.
+            let ended = running.ended();
+            let mut bytes = Vec::new();
+            console_file.read_to_end(&mut bytes).at("reading", &console_path)?;
+            seen.take(&bytes, &running, progress);
+            if let Some((status, cpu_s)) = ended {
+                let errors = std::fs::read_to_string(&errors_path).unwrap_or_default();
+                return seen.outcome(&format!("{status}: {}", errors.trim()), cpu_s, start.elapsed());
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(VmError::Stopped);
+            }
+            if start.elapsed() > self.timeout {
+                let s = self.timeout.as_secs();
+                return Err(
+                    seen.error(format!("the run was not done after {s} s and was ended: allow it more time"))
+                );
+            }
+            // Only how soon we notice depends on this.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// What has been seen of a running guest.
+#[derive(Default)]
+struct Seen {
+    console: Console,
+    /// When the program started and when it ended, and the last time heard of, in seconds of the guest's clock.
+    booted_s: Option<f64>,
+    ended: Option<(f64, i32)>,
+    clock_s: f64,
+    boot_cpu_s: f64,
+    copied: bool,
+    failed: Option<String>,
+}
+
+impl Seen {
+    fn take(&mut self, bytes: &[u8], running: &Running, progress: &mut dyn FnMut(Progress<'_>)) {
+        let before = self.console.program.len();
+        for frame in self.console.feed(bytes) {
+            match frame {
+                Frame::Booted(time_s) => {
+                    (self.booted_s, self.clock_s) = (Some(time_s), time_s);
+                    self.boot_cpu_s = running.cpu_s();
+                    progress(Progress::Booted { cpu_s: self.boot_cpu_s });
+                }
+                Frame::Time(time_s) => {
+                    self.clock_s = time_s;
+                    progress(Progress::Clock { guest_s: time_s - self.booted_s.unwrap_or(0.0) });
+                    progress(Progress::Cost { cpu_s: running.cpu_s() });
+                }
+                Frame::Ended(time_s, code) => (self.ended, self.clock_s) = (Some((time_s, code)), time_s),
+                Frame::Copied => self.copied = true,
+                Frame::Failed(why) => self.failed = Some(why),
+            }
+        }
+        if self.console.program.len() > before {
+            progress(Progress::Output(&self.console.program[before..]));
+        }
+    }
+
+    fn error(&self, why: String) -> VmError {
+        VmError::Guest { why, guest_s: self.clock_s, tail: self.console.tail() }
+    }
+
+    /// QEMU has ended: did the guest come to its own end?
+    fn outcome(self, qemu: &str, cpu_s: f64, wall: Duration) -> Result<Outcome, VmError> {
+        if let Some(line) =
+            self.console.line_with("Out of memory").or(self.console.line_with("deadlocked on memory"))
+        {
+            let why = format!("the guest ran out of memory ({line}): give it more (memory_mb, --memory)");
+            return Err(self.error(why));
+        }
+        if let Some(line) = self.console.line_with(PANIC) {
+            return Err(self.error(format!("the guest's kernel panicked ({line})")));
+        }
+        if let Some(why) = &self.failed {
+            return Err(self.error(format!(
+                "{why}: is there space in the folder for the results, and may we write there?"
+            )));
+        }
+        match (self.booted_s, self.ended) {
+            (Some(booted_s), Some((ended_s, code))) if self.copied => Ok(Outcome {
+                code,
+                output: self.console.program,
+                guest_s: ended_s - booted_s,
+                boot_guest_s: booted_s,
+                cpu_s,
+                boot_cpu_s: self.boot_cpu_s,
+                wall_s: wall.as_secs_f64(),
+            }),
+            _ => Err(self.error(format!("QEMU ended before the guest did ({qemu})"))),
+        }
+    }
+}
+
+/// The shared libraries of a program of this machine. Programs run with a C library that is newer than the one they were
+/// made for, not with an older one: so the newer of the two, this machine's or the image's, serves all programs.
+fn add_libraries(archive: &mut Archive, image: &Image, program: &Path) -> Result<(), VmError> {
+    let found = libraries::of_host_program(program)?;
+    let libc = found.iter().find(|p| p.ends_with("libc.so.6"));
+    let newer = libc.is_some_and(|p| libraries::glibc_version(p).is_ok_and(|v| v > image.made.glibc));
+    for path in found {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let place = format!("usr/lib/{}/{name}", image.kernel.arch().triplet());
+        if newer || !image.has(&place)? {
+            archive.file(&place, std::fs::read(&path).at("reading", &path)?, true);
+        }
+    }
+    Ok(())
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_quoted_words_back() {
+        let words = ["plain", "two words", "it's", "$HOME `x` \\ \"", "", "new\nline", "*"];
+        let line = words.map(quoted).join(" ");
+        let output = std::process::Command::new("sh").args(["-c", &format!("printf '%s|' {line}")]).output();
+        assert_eq!(
+            String::from_utf8(output.unwrap().stdout).unwrap(),
+            words.map(|w| format!("{w}|")).concat()
+        );
+    }
+
+    fn why(console: &str) -> String {
+        let mut seen = Seen::default();
+        for frame in seen.console.feed(console.as_bytes()) {
+            match frame {
+                Frame::Booted(t) => seen.booted_s = Some(t),
+                Frame::Ended(t, code) => seen.ended = Some((t, code)),
+                Frame::Failed(why) => seen.failed = Some(why),
+                _ => {}
+            }
+        }
+        seen.outcome("exit status: 0: ", 1.0, Duration::ZERO).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_say_what_happened() {
+        assert!(why("[ 1.0] Kernel panic - not syncing: x\n").contains("panicked ([ 1.0] Kernel panic"));
+        assert!(
+            why("Out of memory: Killed process 7 (x)\n\u{1e}booted 1\u{1f}\u{1e}ended 2 137\u{1f}")
+                .contains("--memory")
+        );
+        assert!(
+            why("\u{1e}booted 1\u{1f}\u{1e}ended 2 0\u{1f}\u{1e}failed copying: No space left\u{1f}")
+                .contains("No space left")
+        );
+        let cut = why("hello\n\u{1e}booted 1\u{1f}");
+        assert!(cut.contains("ended before the guest did") && cut.ends_with("hello"), "{cut}");
+    }
+}

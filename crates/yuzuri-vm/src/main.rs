@@ -1,0 +1,260 @@
+//! The command `yuzuri-vm`: builds images, pins packages, runs a program or a suite of tests in a guest.
+
+mod report;
+mod suite;
+
+use anyhow::{Context, bail};
+use clap::{Args, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use suite::Suite;
+use yuzuri_vm::{Arch, Cache, Guest, Image, Kernel, Progress, Source, Time};
+
+/// Runs a program under a stock Debian kernel in QEMU, in virtual time (repeatable) or in real time.
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Fetch the pinned packages and build the images, where they are missing.
+    Build {
+        /// Which kernels (6.1-amd64, 6.12-amd64, 6.1-arm64, 6.12-arm64); all by default.
+        kernels: Vec<Kernel>,
+        /// Take today's versions of the packages instead of the pinned ones.
+        #[arg(long)]
+        latest: bool,
+    },
+    /// Run a program in a guest; ends with the program's exit code.
+    Run(Run),
+    /// Run test programs under several kernels, and print a table of how each test went.
+    Test(Test),
+    /// Fetch the libraries that the monitor needs when it is built for an architecture; prints their folder.
+    Cross {
+        /// amd64 or arm64.
+        arch: Arch,
+    },
+    /// Write a lock file with today's versions of all packages.
+    Lock {
+        /// The file.
+        #[arg(long, default_value = "crates/yuzuri-vm/packages.lock")]
+        file: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct Run {
+    /// 6.1, 6.12 (amd64), 6.1-arm64 or 6.12-arm64.
+    #[arg(long, default_value = "6.1")]
+    kernel: Kernel,
+    /// Real time instead of virtual time.
+    #[arg(long, conflicts_with_all = ["seed", "shift"])]
+    real: bool,
+    /// Seed of all the guest's random numbers, in virtual time.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// An instruction takes 2^SHIFT ns, in virtual time.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
+    shift: u8,
+    /// Memory in MB; the guest's files lie in it, too.
+    #[arg(long, default_value_t = 1024)]
+    memory: u32,
+    /// Put a file or folder into the guest.
+    #[arg(long = "file", value_name = "HERE:THERE")]
+    files: Vec<String>,
+    /// Set a variable.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Bring /results out into this folder, with vm.json, which says how to have them again.
+    #[arg(long)]
+    results: Option<PathBuf>,
+    /// Seconds on the wall after which the run is ended.
+    #[arg(long, default_value_t = 3600)]
+    timeout: u64,
+    /// Take today's versions of the packages instead of the pinned ones.
+    #[arg(long)]
+    latest: bool,
+    /// Nothing but what the program prints.
+    #[arg(long, short)]
+    quiet: bool,
+    /// The program and its arguments: a file of this machine, else a name in the guest.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<String>,
+}
+
+#[derive(Args)]
+struct Test {
+    /// Folder of test programs for an architecture. All in it are run; a folder `bin` in it goes into the PATH.
+    #[arg(long = "programs", value_name = "ARCHITECTURE=FOLDER", required = true)]
+    programs: Vec<String>,
+    /// Which kernels; all by default for which there are programs.
+    #[arg(long = "kernel")]
+    kernels: Vec<Kernel>,
+    /// Only programs whose name has this in it.
+    #[arg(long)]
+    only: Option<String>,
+    /// Real time instead of virtual time.
+    #[arg(long)]
+    real: bool,
+    /// Seed of all the guest's random numbers, in virtual time.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Memory in MB; the programs lie in it, too.
+    #[arg(long, default_value_t = 1536)]
+    memory: u32,
+    /// Seconds of the guest's clock that a program may take.
+    #[arg(long, default_value_t = 600)]
+    limit: u32,
+    /// Keep what the guests printed in this folder.
+    #[arg(long)]
+    logs: Option<PathBuf>,
+    /// Words for each program.
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+fn test(test: Test) -> anyhow::Result<ExitCode> {
+    let mut programs = std::collections::BTreeMap::new();
+    for word in &test.programs {
+        let named =
+            word.split_once('=').and_then(|(arch, folder)| Some((arch.parse::<Arch>().ok()?, folder)));
+        let Some((arch, folder)) = named else {
+            bail!("--programs {word}: amd64=FOLDER or arm64=FOLDER is wanted")
+        };
+        programs.insert(arch, PathBuf::from(folder));
+    }
+    let kernels = if test.kernels.is_empty() {
+        Kernel::ALL.into_iter().filter(|k| programs.contains_key(&k.arch())).collect()
+    } else {
+        test.kernels
+    };
+    let time = if test.real { Time::Real } else { Time::Virtual { shift: 0, seed: test.seed } };
+    let suite = Suite {
+        kernels,
+        programs,
+        time,
+        memory_mb: test.memory,
+        limit_s: test.limit,
+        only: test.only,
+        words: test.words,
+        logs: test.logs,
+    };
+    let passed = suite.run(&*stop_by_signal()?, &say)?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Becomes true at Ctrl-C or SIGTERM.
+fn stop_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second one ends us at once; QEMU goes with us.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn source(latest: bool) -> Source {
+    if latest { Source::Latest } else { Source::Pinned }
+}
+
+fn say(text: &str) {
+    eprintln!("yuzuri-vm: {text}");
+}
+
+fn run(run: Run) -> anyhow::Result<ExitCode> {
+    let time = if run.real { Time::Real } else { Time::Virtual { shift: run.shift, seed: run.seed } };
+    let mut guest = Guest::new(run.kernel)
+        .source(source(run.latest))
+        .memory_mb(run.memory)
+        .time(time)
+        .timeout(Duration::from_secs(run.timeout));
+    let mut program = run.program;
+    let path = Path::new(&program[0]);
+    if program[0].contains('/') && path.is_file() {
+        let name = path.file_name().context("the program has no name")?.to_string_lossy();
+        let there = format!("/root/{name}");
+        guest = guest.file(path, &there);
+        program[0] = there;
+    }
+    for file in &run.files {
+        let Some((here, there)) = file.rsplit_once(':') else { bail!("--file {file}: HERE:THERE is wanted") };
+        guest = guest.file(here, there);
+    }
+    for variable in &run.env {
+        let Some((name, value)) = variable.split_once('=') else {
+            bail!("--env {variable}: NAME=VALUE is wanted")
+        };
+        guest = guest.env(name, value);
+    }
+    if let Some(results) = run.results {
+        guest = guest.results(results);
+    }
+    let stop = stop_by_signal()?;
+    let quiet = run.quiet;
+    let (mut clock_s, mut told_s) = (0.0, 0.0);
+    let outcome = guest.program(program).run(
+        &mut |progress| match progress {
+            Progress::Output(text) => {
+                use std::io::Write;
+                print!("{text}");
+                let _ = std::io::stdout().flush();
+            }
+            _ if quiet => {}
+            Progress::Doing(text) => say(text),
+            Progress::Booted { cpu_s } => say(&format!("booted in {cpu_s:.1} s of CPU")),
+            Progress::Clock { guest_s } => clock_s = guest_s,
+            Progress::Cost { cpu_s } if clock_s >= told_s + 5.0 => {
+                told_s = clock_s;
+                say(&format!("{clock_s:.0} s of the guest's time, {cpu_s:.1} s of CPU"));
+            }
+            Progress::Cost { .. } => {}
+        },
+        &stop,
+    )?;
+    if !quiet {
+        say(&format!(
+            "exit code {}; {:.2} s of the guest's time; {:.1} s of CPU ({:.1} to boot), {:.1} s on the wall",
+            outcome.code, outcome.guest_s, outcome.cpu_s, outcome.boot_cpu_s, outcome.wall_s
+        ));
+    }
+    Ok(ExitCode::from(u8::try_from(outcome.code).unwrap_or(1)))
+}
+
+fn act(action: Action) -> anyhow::Result<ExitCode> {
+    match action {
+        Action::Build { kernels, latest } => {
+            let cache = Cache::open()?;
+            let kernels = if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels };
+            for kernel in kernels {
+                let image = Image::build(&cache, kernel, source(latest), &mut |text| say(text))?;
+                say(&format!("{kernel}: {} is ready", image.made.kernel_package));
+            }
+        }
+        Action::Run(words) => return run(words),
+        Action::Test(words) => return test(words),
+        Action::Cross { arch } => {
+            let folder = yuzuri_vm::cross_libraries(&Cache::open()?, arch, &mut |text| say(text))?;
+            println!("{}", folder.display());
+        }
+        Action::Lock { file } => {
+            let lock = yuzuri_vm::latest(&Cache::open()?, &mut |text| say(text))?;
+            std::fs::write(&file, lock.text()).with_context(|| format!("writing {}", file.display()))?;
+            say(&format!("wrote {}", file.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn main() -> ExitCode {
+    act(Command::parse().action).unwrap_or_else(|error| {
+        say(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}

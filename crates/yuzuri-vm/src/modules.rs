@@ -1,0 +1,149 @@
+//! The kernel modules that guests get.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By name. What a kernel has built in, or does not have at all, is left out without a word: a program that needs it
+/// finds out.
+const WANTED: &[&str] = &[
+    // what others ask for by what it does, not by its name
+    "crc32c_generic",
+    "crc32c-intel",
+    // devices
+    "virtio_mmio",
+    "virtio_pci",
+    "9p",
+    "9pnet_virtio",
+    "tun",
+    "veth",
+    "bridge",
+    "dummy",
+    "ifb",
+    "macvlan",
+    // queueing disciplines, classifiers, actions
+    "sch_netem",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_fq_pie",
+    "sch_codel",
+    "sch_pie",
+    "sch_cake",
+    "sch_red",
+    "sch_sfq",
+    "sch_tbf",
+    "sch_htb",
+    "sch_hfsc",
+    "sch_prio",
+    "sch_ingress",
+    "cls_u32",
+    "cls_flower",
+    "cls_matchall",
+    "cls_bpf",
+    "cls_fw",
+    "act_mirred",
+    "act_bpf",
+    "act_police",
+    "act_gact",
+    "act_skbedit",
+    // congestion controls
+    "tcp_bbr",
+    "tcp_bic",
+    "tcp_cdg",
+    "tcp_dctcp",
+    "tcp_highspeed",
+    "tcp_htcp",
+    "tcp_hybla",
+    "tcp_illinois",
+    "tcp_lp",
+    "tcp_nv",
+    "tcp_scalable",
+    "tcp_vegas",
+    "tcp_veno",
+    "tcp_westwood",
+    "tcp_yeah",
+    // diagnosis
+    "inet_diag",
+    "tcp_diag",
+    "udp_diag",
+    "raw_diag",
+    "unix_diag",
+    "netlink_diag",
+    "af_packet_diag",
+    "nlmon",
+    // firewall
+    "nf_tables",
+    "nf_conntrack",
+    "nf_nat",
+    "nft_chain_nat",
+    "nft_compat",
+    "nft_counter",
+    "nft_ct",
+    "nft_hash",
+    "nft_limit",
+    "nft_log",
+    "nft_masq",
+    "nft_meta_bridge",
+    "nft_nat",
+    "nft_numgen",
+    "nft_objref",
+    "nft_queue",
+    "nft_quota",
+    "nft_reject",
+    "nft_reject_inet",
+    "nft_reject_ipv4",
+    "nft_reject_ipv6",
+    "nft_socket",
+    "nft_tproxy",
+    "ip_tables",
+    "ip6_tables",
+    "iptable_filter",
+    "iptable_mangle",
+    "x_tables",
+    "xt_conntrack",
+    "xt_ecn",
+    "xt_statistic",
+    "xt_tcpudp",
+    "xt_u32",
+];
+
+/// Paths (below `lib/modules/RELEASE`) of the wanted modules and of all that they need, from the text of
+/// `modules.dep`: "kernel/a.ko: kernel/b.ko kernel/c.ko".
+pub(crate) fn wanted(modules_dep: &str) -> BTreeSet<String> {
+    let entries: BTreeMap<&str, (&str, &str)> = modules_dep
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(path, needs)| (name(path), (path, needs)))
+        .collect();
+    let found = WANTED.iter().filter_map(|wanted| entries.get(wanted));
+    found.flat_map(|(path, needs)| needs.split_whitespace().chain([*path])).map(str::to_owned).collect()
+}
+
+/// `kernel/net/sched/sch-x.ko.xz` is the module sch_x, but lists are written with what the file is called.
+fn name(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.split(".ko").next().unwrap_or(file)
+}
+
+/// A part of the image's identity.
+pub(crate) fn list() -> String {
+    WANTED.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_comes_with_what_it_needs() {
+        let text = "kernel/fs/9p/9p.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netfs.ko.xz\n\
+                    kernel/fs/netfs/netfs.ko.xz:\nkernel/net/9p/9pnet.ko.xz: kernel/fs/netfs/netfs.ko.xz\n\
+                    kernel/net/veth.ko:\nkernel/sound/snd.ko: kernel/sound/core.ko\n";
+        let wanted = wanted(text);
+        let expected = [
+            "kernel/fs/9p/9p.ko.xz",
+            "kernel/fs/netfs/netfs.ko.xz",
+            "kernel/net/9p/9pnet.ko.xz",
+            "kernel/net/veth.ko",
+        ];
+        assert!(wanted.iter().map(String::as_str).eq(expected), "{wanted:?}");
+    }
+}

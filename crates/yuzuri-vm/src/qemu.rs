@@ -1,0 +1,172 @@
+//! QEMU: its command line, its process, what it costs.
+
+use crate::error::{AtPath, output};
+use crate::image::Image;
+use crate::{Arch, VmError};
+use serde::Serialize;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Which clock a guest runs by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Time {
+    /// The clock counts the guest's instructions, each 2^`shift` ns, and skips the time in which the guest waits. What
+    /// happens in the guest does not depend on how busy this machine is: with the same seed it is the same.
+    Virtual {
+        /// 0: a processor of 1,000 million instructions per second; 1: of 500.
+        shift: u8,
+        /// Of all the guest's random numbers.
+        seed: u64,
+    },
+    /// The clock on the wall.
+    Real,
+}
+
+/// What QEMU needs to know.
+pub(crate) struct Settings<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) ram_file_system: &'a Path,
+    pub(crate) console: &'a Path,
+    pub(crate) errors: &'a Path,
+    pub(crate) results: Option<&'a Path>,
+    pub(crate) memory_mb: u32,
+    pub(crate) time: Time,
+}
+
+fn program(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "qemu-system-x86_64",
+        Arch::Arm64 => "qemu-system-aarch64",
+    }
+}
+
+/// QEMU's version, in its own words.
+///
+/// # Errors
+/// Where it is not installed.
+pub fn version(arch: Arch) -> Result<String, VmError> {
+    let text = output(Command::new(program(arch)).arg("--version"), "install it again")?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// QEMU's lists of settings are separated by commas; a comma within a value is written twice.
+fn value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+pub(crate) fn command(settings: &Settings<'_>) -> Command {
+    let arch = settings.image.kernel.arch();
+    let mut command = Command::new(program(arch));
+    let (machine, cpu, console) = match arch {
+        // The smallest machine that still powers off and keeps a clock.
+        Arch::Amd64 => ("microvm,acpi=on,rtc=on", "max", "ttyS0"),
+        Arch::Arm64 => ("virt", "cortex-a72", "ttyAMA0"),
+    };
+    command.args(["-M", machine, "-cpu", cpu, "-smp", "1", "-m"]).arg(settings.memory_mb.to_string());
+    match settings.time {
+        Time::Virtual { shift, seed } => {
+            // QEMU emulates in one thread and moves the clock over idle time in another. When the second one looks in
+            // the moment in which the guest has halted but its last instructions are not counted yet, the guest's clock
+            // gets some microseconds ahead: rare, but enough to change a random number. Recording (of what comes from
+            // outside, for QEMU's own replay: here nothing does) makes the two take turns.
+            let clock = format!("shift={shift},sleep=off,rr=record,rrfile=/dev/null");
+            command.args(["-accel", "tcg,thread=single", "-icount"]).arg(clock);
+            command.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed"]).arg(seed.to_string());
+        }
+        Time::Real => {
+            command.args(["-accel", "tcg", "-rtc", "base=utc"]);
+        }
+    }
+    command.args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-nic", "none"]);
+    command.arg("-chardev").arg(format!("file,id=console,path={}", value(settings.console)));
+    command.args(["-serial", "chardev:console"]);
+    if let Some(results) = settings.results {
+        command.arg("-fsdev").arg(format!("local,id=results,path={},security_model=none", value(results)));
+        command.args(["-device", "virtio-9p-device,fsdev=results,mount_tag=results"]);
+    }
+    command.arg("-kernel").arg(settings.image.kernel_file()).arg("-initrd").arg(settings.ram_file_system);
+    command.arg("-append").arg(format!("console={console} panic=-1 quiet nokaslr mitigations=off"));
+    command
+}
+
+/// A running QEMU. Dropped, it is gone; and it goes with the thread that started it, whatever becomes of that.
+pub(crate) struct Running {
+    child: Child,
+    ended: Option<(ExitStatus, f64)>,
+}
+
+impl Running {
+    pub(crate) fn start(settings: &Settings<'_>) -> Result<Running, VmError> {
+        let mut command = command(settings);
+        let errors = File::create(settings.errors).at("making", settings.errors)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        // A group of its own: Ctrl-C goes to us, and we end it.
+        command.process_group(0);
+        let parent = std::process::id();
+        // SAFETY: these system calls are async-signal-safe, and nothing else happens between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // It may have died before we asked.
+                if libc::getppid() as u32 != parent {
+                    libc::_exit(1);
+                }
+                Ok(())
+            });
+        }
+        let arch = settings.image.kernel.arch();
+        let child = command.spawn().map_err(|e| VmError::Tool {
+            program: program(arch).into(),
+            why: e.to_string(),
+            advice: "`scripts/setup.sh vm` installs QEMU, as root".into(),
+        })?;
+        Ok(Running { child, ended: None })
+    }
+
+    /// Whether it has ended, and how many seconds of CPU it used.
+    pub(crate) fn ended(&mut self) -> Option<(ExitStatus, f64)> {
+        if self.ended.is_none() {
+            self.ended = wait(self.child.id(), libc::WNOHANG);
+        }
+        self.ended
+    }
+
+    /// Seconds of CPU it has used so far.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        if let Some((_, cpu_s)) = self.ended {
+            return cpu_s;
+        }
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // proc(5): utime and stime are fields 14 and 15; the second field is a name in brackets.
+        let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+        let ticks: f64 =
+            fields.split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<f64>().ok()).sum();
+        // SAFETY: sysconf only reads.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        ticks / per_second as f64
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            let _ = self.child.kill();
+            wait(self.child.id(), 0);
+        }
+    }
+}
+
+/// As `Child::wait`, but tells what the process cost.
+fn wait(pid: u32, flags: libc::c_int) -> Option<(ExitStatus, f64)> {
+    use std::os::unix::process::ExitStatusExt;
+    let mut status = 0;
+    // SAFETY: rusage is plain integers; all zero is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers live through the call; the process is our child and nobody else waits for it.
+    let pid = unsafe { libc::wait4(pid as libc::pid_t, &mut status, flags, &mut usage) };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    (pid > 0).then(|| (ExitStatus::from_raw(status), seconds(usage.ru_utime) + seconds(usage.ru_stime)))
+}

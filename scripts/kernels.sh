@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the integration tests of the monitor and of the window control, and the command, and runs them under Debian's
+# kernels in QEMU: kernels.sh [KERNEL...] (6.1-amd64 6.12-amd64 6.1-arm64 by default). Words for `yuzuri-vm test` can be
+# given in KERNELS_WORDS (--only filters). What the guests print is kept in target/kernels/logs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+scripts/setup.sh vm
+
+kernels=("$@")
+[ ${#kernels[@]} != 0 ] || kernels=(6.1-amd64 6.12-amd64 6.1-arm64)
+crates=(-p yuzuri-kernel)
+base=${CARGO_TARGET_DIR:-target}/kernels
+# Small programs: the guest's files lie in its memory.
+export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols
+
+say() { printf 'kernels: %s\n' "$*" >&2; }
+vm() { cargo run --quiet --locked --target-dir "$base/vm" -p yuzuri-vm -- "$@"; }
+
+# built ARCHITECTURE TARGET: fills the folder of programs of an architecture.
+built() {
+    local arch=$1 target=$2 folder=$base/programs-$1 list=$base/built-$1.json
+    say "building the tests for $arch"
+    cargo test --locked --no-run "${crates[@]}" --target "$target" --target-dir "$base" \
+        --message-format=json-render-diagnostics >"$list"
+    cargo build --locked -p yuzuri --target "$target" --target-dir "$base" --message-format=json-render-diagnostics >>"$list"
+    rm -rf "$folder"
+    mkdir -p "$folder/bin"
+    # Of each line: the target's name and its executable.
+    sed -n 's/.*"target":{[^}]*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' "$list" |
+        while read -r name executable; do
+            case $name in
+            yuzuri) cp "$executable" "$folder/bin/" ;;
+            *) cp "$executable" "$folder/$name" ;;
+            esac
+        done
+    cp scripts/kernels/command "$folder/"
+}
+
+# Compilers and libraries for arm64 on another architecture.
+cross_arm64() {
+    local root triplet=aarch64-unknown-linux-gnu
+    if [ "$(uname -m)" = aarch64 ]; then return; fi
+    rustc --print target-libdir --target $triplet 2>/dev/null | xargs ls >/dev/null 2>&1 ||
+        rustup target add $triplet >&2 ||
+        { say "Rust's library for $triplet is needed: install it with rustup"; exit 1; }
+    root=$(vm cross arm64)
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-L native=$root/usr/lib/aarch64-linux-gnu"
+    export LIBBPF_SYS_LIBRARY_PATH_aarch64_unknown_linux_gnu=$root/usr/lib/aarch64-linux-gnu
+    export LIBBPF_SYS_EXTRA_CFLAGS="-idirafter $root/usr/include"
+}
+
+mkdir -p "$base"
+say "images of ${kernels[*]}"
+vm build "${kernels[@]}"
+programs=()
+case " ${kernels[*]} " in *amd64*)
+    built amd64 x86_64-unknown-linux-gnu
+    programs+=(--programs "amd64=$base/programs-amd64")
+    ;;
+esac
+case " ${kernels[*]} " in *arm64*)
+    cross_arm64
+    built arm64 aarch64-unknown-linux-gnu
+    programs+=(--programs "arm64=$base/programs-arm64")
+    ;;
+esac
+status=0
+# shellcheck disable=SC2086
+vm test "${programs[@]}" "${kernels[@]/#/--kernel=}" --logs "$base/logs" ${KERNELS_WORDS:-} || status=$?
+case " ${kernels[*]} " in *" 6.1-amd64 "*)
+    say "guests themselves: what goes wrong is told, and a seed repeats a run on a busy machine"
+    cargo test --locked --quiet --target-dir "$base/vm" -p yuzuri-vm -- --ignored --nocapture || status=$?
+    ;;
+esac
+exit $status
