@@ -97,7 +97,7 @@ rust_folders() {
 }
 # Takes a compiler that is there but not found by the PATH: target/tools/bin is first in it.
 link_rust() {
-    local folder tool
+    local folder= each tool
     # Links to what is no longer there would hide what is.
     if [ -L $tools/cargo ] && ! new_enough $tools/cargo; then rm -rf $tools; fi
     if [ -L $tools/cargo ]; then
@@ -105,9 +105,9 @@ link_rust() {
     elif have cargo && new_enough cargo; then
         return
     else
-        folder=$(rust_folders | while read -r each; do
-            if [ -x "$each/cargo" ] && new_enough "$each/cargo"; then echo "$each" && break; fi
-        done)
+        for each in $(rust_folders); do
+            if [ -x "$each/cargo" ] && new_enough "$each/cargo"; then folder=$each && break; fi
+        done
         [ -n "$folder" ] || return 0
         say "using the compiler in $folder"
     fi
@@ -149,7 +149,7 @@ compiler() {
 # After the packages: makes the compiler the one that is found.
 finish_compiler() {
     if [ $by_rustup = yes ]; then
-        say "rustup fetches Rust (about 250 MB to download, 1 GB on disk)"
+        say "rustup fetches Rust (some 100 MB to download, 700 MB on disk)"
         quietly "rustup" rustup toolchain install stable --profile minimal -c clippy -c rustfmt ||
             fail "rustup could not fetch Rust: is its server reachable?"
         by_rustup=no
@@ -162,7 +162,7 @@ finish_compiler() {
 rust_lints() {
     if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then return; fi
     local package suffix
-    package=$(dpkg -S "$(readlink -f "$(command -v cargo)")" 2>/dev/null | cut -d: -f1)
+    package=$(dpkg -S "$(readlink -f "$(command -v cargo)")" 2>/dev/null | cut -d: -f1) || true
     suffix=${package#cargo}
     if [ -n "$package" ] && [ -n "$(offered "rustfmt$suffix")" ] && [ -n "$(offered "rust$suffix-clippy")" ]; then
         missing+=("rustfmt$suffix" "rust$suffix-clippy")
@@ -223,7 +223,7 @@ finish_browser() {
         say "no Chromium can be had on $(uname -m): the page's test will be skipped (CHROMIUM=path gives it one)"
         return
     fi
-    say "fetching Chromium from npm (70 MB to download, 250 MB on disk)"
+    say "fetching Chromium from npm (70 MB to download, 210 MB on disk)"
     quietly "fetching Chromium" scripts/chromium.sh --fetch || fail "Chromium could not be fetched"
 }
 

@@ -41,7 +41,9 @@ if [ -z "${BARE_INSIDE:-}" ]; then
             sed -n "s,^$(stat -c %d:%i "$BARE_INSIDE/root") /proc/\([0-9]*\)/root$,\1,p"
     }
     cleanup() {
-        trap - EXIT INT TERM HUP
+        # A second Ctrl-C does not leave it half done.
+        trap - EXIT
+        trap '' INT TERM HUP
         local began=$SECONDS
         [ -z "$worker" ] || kill -TERM -- "-$worker" 2>/dev/null || true
         inside | xargs -r kill -TERM 2>/dev/null || true

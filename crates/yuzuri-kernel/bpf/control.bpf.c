@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic (net/ipv4/tcp_cubic.c), HyStart,
- * fast convergence and Reno-friendly region, whose constants are settings, and bounds on the window. While no bound
- * holds and the constants are the kernel's, it behaves as the kernel's CUBIC.
+ * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic (net/ipv4/tcp_cubic.c),
+ * HyStart, fast convergence and Reno-friendly region, whose constants are settings, and bounds on the window.
+ * While no bound holds and the constants are the kernel's, it behaves as the kernel's CUBIC.
  */
 #include "control.h"
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,8 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* ---- settings, fixed when the control is registered ------------------------------------------------------- */
+/* ---- settings, fixed when the control is registered -------------------------------------------------------
+ */
 
 const volatile u32 c_1024 = 410;    /* C in 1/1024 segments per s^3 */
 const volatile u32 keep_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
@@ -25,8 +26,8 @@ const volatile u32 hz = 250; /* jiffies in a second */
 const volatile u32 lower_always = 0;
 const volatile u32 upper_always = 0;
 
-/* A bound for one flow, written by user space. It holds until `expiry_ns` of the monotonic clock: whatever becomes
- * of its writer, the flow is plain CUBIC again by then. */
+/* A bound for one flow, written by user space. It holds until `expiry_ns` of the monotonic clock: whatever
+ * becomes of its writer, the flow is plain CUBIC again by then. */
 struct bound {
 	u32 lower; /* segments; 0: none */
 	u32 upper; /* segments; 0: none */
@@ -43,7 +44,8 @@ struct {
 /* User space sets it while any flow has a bound: others need not look for theirs. */
 bool any_bounds = false;
 
-/* ---- the flow's state, in the socket's private area ------------------------------------------------------- */
+/* ---- the flow's state, in the socket's private area -------------------------------------------------------
+ */
 
 /* CUBIC's clock: 1024 ticks a second. */
 #define TICK_SHIFT 10
@@ -142,10 +144,12 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-/* ---- the curve -------------------------------------------------------------------------------------------- */
+/* ---- the curve --------------------------------------------------------------------------------------------
+ */
 
-/* The cube root of `a` < 2^63, by Newton's method from above: two thirds nearer with each step until it is near, exact
- * or one too much in the end. No branch and not `static`, so that the verifier looks at one path, once. */
+/* The cube root of `a` < 2^63, by Newton's method from above: two thirds nearer with each step until it is
+ * near, exact or one too much in the end. No branch and not `static`, so that the verifier looks at one path,
+ * once. */
 __noinline u32 cube_root(u64 a)
 {
 	u64 root = 1 << 21;
@@ -176,7 +180,8 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 				ca->k = 0;
 				ca->origin = cwnd;
 			} else {
-				/* K = cbrt((W_max - cwnd) / C) in ticks: a factor of 2^30 under the root, and C in 1/1024. */
+				/* K = cbrt((W_max - cwnd) / C) in ticks: a factor of 2^30 under the root, and C
+				 * in 1/1024. */
 				ca->k = cube_root((1ull << 40) / c_1024 * (ca->last_max - cwnd));
 				ca->origin = ca->last_max;
 			}
@@ -185,7 +190,8 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		t = (u64)(now - ca->epoch_start) + ((u64)ca->delay_min_us * hz + 999999) / 1000000;
 		t = (t << TICK_SHIFT) / hz;
 		offset = t < ca->k ? ca->k - t : t - ca->k;
-		/* Beyond 2^20 ticks (17 minutes) the cube would not fit, and the window long is what other limits make it. */
+		/* Beyond 2^20 ticks (17 minutes) the cube would not fit, and the window long is what other
+		 * limits make it. */
 		if (offset > 1 << 20)
 			offset = 1 << 20;
 		delta = ((offset * offset * offset >> 20) * c_1024) >> 20;
@@ -200,7 +206,8 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = cnt;
 	}
 	if (reno_friendly) {
-		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3), in eighths. */
+		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3), in eighths.
+		 */
 		u32 scale = 8 * (1024 + keep_1024) / 3 / (1024 - keep_1024);
 		u32 per_segment = cwnd * scale >> 3;
 		if (per_segment && ca->ack_count > per_segment) {
@@ -220,7 +227,8 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = 2;
 }
 
-/* ---- bounds ----------------------------------------------------------------------------------------------- */
+/* ---- bounds -----------------------------------------------------------------------------------------------
+ */
 
 static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
 {
@@ -307,7 +315,8 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	set_cwnd(tp, cwnd);
 }
 
-/* ---- loss ------------------------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------------------------------
+ */
 
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
@@ -347,7 +356,8 @@ u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
 
-/* ---- HyStart ---------------------------------------------------------------------------------------------- */
+/* ---- HyStart ----------------------------------------------------------------------------------------------
+ */
 
 #define HYSTART_LOW_WINDOW 16
 #define HYSTART_ACK_DELTA_US 2000
@@ -410,21 +420,23 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		hystart_look(sk, tp, ca, delay_us);
 }
 
-/* ---- registration ----------------------------------------------------------------------------------------- */
+/* ---- registration -----------------------------------------------------------------------------------------
+ */
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops yuzuri = {
-	.init = (void *)yuzuri_init,
-	.ssthresh = (void *)yuzuri_ssthresh,
-	.cong_avoid = (void *)yuzuri_cong_avoid,
-	.set_state = (void *)yuzuri_set_state,
-	.undo_cwnd = (void *)yuzuri_undo_cwnd,
-	.cwnd_event = (void *)yuzuri_cwnd_event,
-	.pkts_acked = (void *)yuzuri_pkts_acked,
-	.name = "yuzuri",
+    .init = (void *)yuzuri_init,
+    .ssthresh = (void *)yuzuri_ssthresh,
+    .cong_avoid = (void *)yuzuri_cong_avoid,
+    .set_state = (void *)yuzuri_set_state,
+    .undo_cwnd = (void *)yuzuri_undo_cwnd,
+    .cwnd_event = (void *)yuzuri_cwnd_event,
+    .pkts_acked = (void *)yuzuri_pkts_acked,
+    .name = "yuzuri",
 };
 
-/* ---- jiffies ---------------------------------------------------------------------------------------------- */
+/* ---- jiffies ----------------------------------------------------------------------------------------------
+ */
 
 /* For user space to find `hz` out: no interface tells it on every kernel. */
 u64 clock_jiffies = 0;

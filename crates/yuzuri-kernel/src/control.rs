@@ -85,7 +85,9 @@ pub enum ControlError {
         what: String,
     },
     /// Another one of this name is there.
-    #[error("congestion control {0:?} is registered already: end the program that did, or choose another name")]
+    #[error(
+        "congestion control {0:?} is registered already: end the program that did, or choose another name"
+    )]
     Taken(String),
     /// The kernel refused it.
     #[error("registering a congestion control: {0}")]
@@ -148,8 +150,11 @@ impl Control {
     /// Where the kernel refuses: more than 16,384 flows.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
-        let value =
-            types::bound { lower: bound.lower, upper: bound.upper, expiry_ns: clock::mono_ns().saturating_add(lasts_ns) };
+        let value = types::bound {
+            lower: bound.lower,
+            upper: bound.upper,
+            expiry_ns: clock::mono_ns().saturating_add(lasts_ns),
+        };
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&value.lower.to_ne_bytes());
         bytes[4..8].copy_from_slice(&value.upper.to_ne_bytes());
