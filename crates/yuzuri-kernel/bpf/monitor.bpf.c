@@ -793,8 +793,8 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 			flow->role = ROLE_ACCEPTED;
 		emit(ctx, sk, RECORD_OPEN, 0);
 	} else if (after == TCP_CLOSE && before != TCP_SYN_SENT && before != TCP_CLOSE) {
-		/* Neither a listener nor a connection that nobody accepted is a flow. One that we never met is: sock_diag
-		 * may have shown it, and nothing else tells that it ended. */
+		/* Neither a listener nor a connection that nobody accepted is a flow. One that we never met is:
+		 * sock_diag may have shown it, and nothing else tells that it ended. */
 		if ((before != TCP_LISTEN && before != TCP_SYN_RECV) || bpf_sk_storage_get(&flows, sk, 0, 0))
 			emit(ctx, sk, RECORD_CLOSE, sk->sk_err);
 	}
