@@ -35,17 +35,18 @@ if [ -z "${BARE_INSIDE:-}" ]; then
     export BARE_INSIDE
     mkdir "$BARE_INSIDE/root"
     worker=
-    # Processes whose root is ours, in whatever namespaces they are.
+    # Processes whose root is ours, in whatever namespaces they are, and the living ones of the worker's group.
     inside() {
         { stat -L -c '%d:%i %n' /proc/[0-9]*/root 2>/dev/null || true; } |
             sed -n "s,^$(stat -c %d:%i "$BARE_INSIDE/root") /proc/\([0-9]*\)/root$,\1,p"
+        [ -z "$worker" ] || { cat /proc/[0-9]*/stat 2>/dev/null || true; } |
+            sed -nE "s/^([0-9]+) \(.*\) [^ZX] [0-9]+ $worker .*/\1/p"
     }
     cleanup() {
         # A second Ctrl-C does not leave it half done.
         trap - EXIT
         trap '' INT TERM HUP
         local began=$SECONDS
-        [ -z "$worker" ] || kill -TERM -- "-$worker" 2>/dev/null || true
         inside | xargs -r kill -TERM 2>/dev/null || true
         while [ -n "$(inside)" ]; do
             # For what ends itself in order.
