@@ -4,12 +4,12 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build ui demo test vm test-kernels lint bench fuzz clean
+.PHONY: help setup build yuzuri lab ui demo test vm test-kernels lint bench fuzz clean
 
 help:
 	@echo "make demo    build, and watch two terminals share an access point (DEMO_SECONDS=20 ends by itself)"
 	@echo "make test    build, lint and test everything"
-	@echo "make build   target/release/yuzuri"
+	@echo "make build   target/release/yuzuri, and the laboratory's program beside it"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
 	@echo "make bench   print the figures of README"
@@ -27,10 +27,15 @@ $(UI)/dist/.built: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src 
 	npm --prefix $(UI) run --silent build
 	@touch $@
 
-build: ui
+build: yuzuri lab
+
+yuzuri: ui
 	cargo build --release --locked -p yuzuri
 
-demo: build
+lab: ui
+	cargo build --release --locked -p yuzuri-lab
+
+demo: yuzuri
 	@scripts/demo.sh
 
 test:

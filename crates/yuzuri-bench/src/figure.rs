@@ -80,6 +80,25 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(half.checked_sub(1)?)? + sorted.get(half)?) / 2.0)
 }
 
+/// Between which two of the values the true median lies with at least 95 % confidence, by the binomial distribution of
+/// how many values fall below it; none of fewer than 6 values.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The chance that at most `rank` of `n` values lie below the median, for growing ranks until it passes 2.5 %.
+    let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
+    let mut below = 0.0;
+    let mut rank = 0;
+    while below + term <= 0.025 {
+        below += term;
+        term *= (n - rank) as f64 / (rank + 1) as f64;
+        rank += 1;
+    }
+    let low = rank.checked_sub(1)?;
+    Some((*sorted.get(low)?, *sorted.get(n - 1 - low)?))
+}
+
 /// What one benchmark found.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Section {
@@ -210,6 +229,16 @@ mod tests {
         assert_eq!((even.median, even.pass), (2.5, Some(false)));
         assert!(Figure::of("x", "ns", &[f64::NAN]).is_none());
         assert!(Figure::of("x", "ns", &[]).is_none());
+    }
+
+    #[test]
+    fn the_interval_of_a_median() {
+        // The textbook's ranks: 2nd and 9th of 10, 6th and 15th of 20; nothing can be said of 5.
+        let values: Vec<f64> = (1..=20).map(f64::from).collect();
+        assert_eq!(median_interval(&values[..10]), Some((2.0, 9.0)));
+        assert_eq!(median_interval(&values), Some((6.0, 15.0)));
+        assert_eq!(median_interval(&values[..5]), None);
+        assert_eq!(median_interval(&values[..6]), Some((1.0, 6.0)));
     }
 
     #[test]

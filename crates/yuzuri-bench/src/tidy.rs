@@ -1,11 +1,10 @@
 //! Nothing is left behind: children end with us, namespaces of runs that were killed are removed by the next.
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; a second one ends the process at once.
@@ -15,18 +14,12 @@ pub struct Stop(Arc<AtomicBool>);
 impl Stop {
     /// Takes over the signals.
     pub fn on_signals() -> anyhow::Result<Stop> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
-                .context("taking over Ctrl-C")?;
-            signal_hook::flag::register(signal, flag.clone()).context("taking over Ctrl-C")?;
-        }
-        Ok(Stop(flag))
+        Ok(Stop(yuzuri_signals::stop_flag().context("taking over Ctrl-C")?))
     }
 
     /// An error once a signal came, so that `?` unwinds to where everything is cleaned up.
     pub fn check(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(!self.0.load(Ordering::Relaxed), "interrupted");
+        anyhow::ensure!(!yuzuri_signals::stopped(&self.0), "interrupted");
         Ok(())
     }
 

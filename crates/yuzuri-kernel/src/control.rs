@@ -188,7 +188,11 @@ impl Drop for Control {
 }
 
 impl Law {
-    fn check(&self) -> Result<(), ControlError> {
+    /// Whether all constants are in their ranges.
+    ///
+    /// # Errors
+    /// [`ControlError::Law`] with the first that is not.
+    pub fn check(&self) -> Result<(), ControlError> {
         let name_fits = (1..16).contains(&self.name.len())
             && self.name.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
         let what = if !name_fits {

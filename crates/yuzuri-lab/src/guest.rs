@@ -12,13 +12,13 @@ pub use yuzuri_vm::Kernel;
 /// Name of the task beside the scenario, in the guest.
 pub const TASK_FILE: &str = "task.json";
 const FOLDER: &str = "/lab";
-const PROGRAM: &str = "/lab/yuzuri";
+const PROGRAM: &str = "/lab/yuzuri-lab";
 const TOOLS: [&str; 1] = ["/usr/bin/iperf3"];
 
 /// Runs in a guest.
 #[derive(Debug, Clone)]
 pub struct InGuest {
-    /// The program that the guest runs with `lab inside SCENARIO TASK RESULTS`: `yuzuri` itself.
+    /// The program that the guest runs with `inside SCENARIO TASK RESULTS`: `yuzuri-lab` itself.
     pub program: PathBuf,
     /// The guest's kernel.
     pub kernel: Kernel,
@@ -45,7 +45,7 @@ impl Executor for InGuest {
             .file(&self.program, PROGRAM)
             .file(&scenario, there(SCENARIO_FILE))
             .file(&task, there(TASK_FILE))
-            .program([PROGRAM, "lab", "inside", &there(SCENARIO_FILE), &there(TASK_FILE), "/results"])
+            .program([PROGRAM, "inside", &there(SCENARIO_FILE), &there(TASK_FILE), "/results"])
             .memory_mb(self.memory_mb)
             .time(Time::Virtual { shift: 0, seed: planned.task.seed })
             .timeout(std::time::Duration::from_secs(24 * 3600))

@@ -7,8 +7,6 @@ use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use suite::Suite;
 use yuzuri_vm::{Arch, Cache, Guest, Image, Kernel, Progress, Source, Time};
@@ -145,19 +143,8 @@ fn test(test: Test) -> anyhow::Result<ExitCode> {
         words: test.words,
         logs: test.logs,
     };
-    let passed = suite.run(&*stop_by_signal()?, &say)?;
+    let passed = suite.run(&*yuzuri_signals::stop_flag()?, &say)?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Becomes true at Ctrl-C or SIGTERM.
-fn stop_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends us at once; QEMU goes with us.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
 }
 
 fn source(latest: bool) -> Source {
@@ -196,7 +183,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
     if let Some(results) = run.results {
         guest = guest.results(results);
     }
-    let stop = stop_by_signal()?;
+    let stop = yuzuri_signals::stop_flag()?;
     let quiet = run.quiet;
     let (mut clock_s, mut told_s) = (0.0, 0.0);
     let outcome = guest.program(program).run(

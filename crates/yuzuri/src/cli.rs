@@ -31,7 +31,8 @@ pub enum Command {
     /// Receive what senders send, and throw it away
     Receive(ReceiveArgs),
     /// Experiments with the kernel's TCP over an emulated wireless cell
-    Lab(crate::lab::LabArgs),
+    #[command(disable_help_flag = true)]
+    Lab(crate::lab::LabWords),
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
 }

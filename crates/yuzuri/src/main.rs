@@ -5,7 +5,6 @@ mod convert;
 mod doctor;
 mod lab;
 mod replay;
-mod signals;
 mod transfer;
 mod units;
 mod watch;

@@ -1,7 +1,7 @@
 //! `yuzuri replay`: a recording as if live.
 
 use crate::cli::ReplayArgs;
-use crate::signals::{stop_flag, stopped};
+use yuzuri_signals::{stop_flag, stopped};
 use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;

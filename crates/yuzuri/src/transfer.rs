@@ -1,8 +1,8 @@
 //! `yuzuri send` and `yuzuri receive`.
 
 use crate::cli::{ReceiveArgs, SendArgs};
-use crate::signals;
 use std::process::ExitCode;
+use yuzuri_signals::stop_flag;
 use yuzuri_transfer::{
     Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions,
     SendText,
@@ -10,7 +10,7 @@ use yuzuri_transfer::{
 
 /// Sends.
 pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let mut options = SendOptions::new(args.target);
     options.family = match (args.v4, args.v6) {
         (true, _) => Family::V4,
@@ -33,7 +33,7 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
 
 /// Receives.
 pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let options = ReceiveOptions {
         bind: args.bind,
         port: args.port,

@@ -21,6 +21,7 @@ const CELL: &str = "cell0";
 const WIRE: &str = "wire0";
 /// Frames a TAP device may hold while the driver is away, many times what a scheduling delay of 1 ms needs.
 const TAP_FRAMES: u32 = 10_000;
+const LEAST_V6_MTU_BYTES: u32 = 1280;
 /// How long the new network may take to answer.
 const REACHED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -31,16 +32,22 @@ pub struct HostSettings {
     pub initial_window: Option<u32>,
     /// A locked `cwnd` of its routes, segments: the upper bound of each flow's window (`snd_cwnd_clamp`).
     pub window: Option<u32>,
+    /// `mtu` of its routes, bytes.
+    pub mtu_bytes: Option<u32>,
 }
 
 impl HostSettings {
-    fn route_options(&self) -> String {
+    /// IPv6 has no smaller packets than 1280 bytes (RFC 8200 section 5).
+    fn route_options(&self, least_mtu_bytes: u32) -> String {
         let mut options = String::new();
         if let Some(window) = self.initial_window {
             let _ = write!(options, " initcwnd {window}");
         }
         if let Some(window) = self.window {
             let _ = write!(options, " cwnd lock {window}");
+        }
+        if let Some(mtu) = self.mtu_bytes {
+            let _ = write!(options, " mtu {}", mtu.max(least_mtu_bytes));
         }
         options
     }
@@ -212,7 +219,7 @@ impl Topology {
             server_tap.ok_or_else(|| LabError::Run("the server's device was not made".into()))?;
 
         for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
-            let options = settings.route_options();
+            let (v4, v6) = (settings.route_options(0), settings.route_options(LEAST_V6_MTU_BYTES));
             let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
             // The access point's hardware address is known to who is associated with it.
             for (address, mac) in [(IpAddr::from(ap.v4), AP_MAC), (ap.v6.into(), AP_MAC)] {
@@ -220,7 +227,7 @@ impl Topology {
             }
             let _ = write!(
                 orders,
-                "route add default via {} dev {CELL}{options}\nroute add default via {} dev {CELL}{options}\n",
+                "route add default via {} dev {CELL}{v4}\nroute add default via {} dev {CELL}{v6}\n",
                 ap.v4, ap.v6
             );
             host.namespace.configure(&orders)?;
@@ -242,10 +249,10 @@ impl Topology {
         }
         for (host, settings) in terminals_there.iter().zip(terminals) {
             // A route of its own for each terminal, so that what is sent to it is bounded like what it sends.
-            let options = settings.route_options();
+            let (v4, v6) = (settings.route_options(0), settings.route_options(LEAST_V6_MTU_BYTES));
             let _ = write!(
                 orders,
-                "route add {}/32 via {ap_wire_v4} dev {WIRE}{options}\nroute add {}/128 via {ap_wire_v6} dev {WIRE}{options}\n",
+                "route add {}/32 via {ap_wire_v4} dev {WIRE}{v4}\nroute add {}/128 via {ap_wire_v6} dev {WIRE}{v6}\n",
                 host.v4, host.v6
             );
         }
@@ -400,8 +407,12 @@ mod tests {
 
     #[test]
     fn routes_say_what_is_set() {
-        let settings = HostSettings { initial_window: Some(3), window: Some(50) };
-        assert_eq!(settings.route_options(), " initcwnd 3 cwnd lock 50");
-        assert_eq!(HostSettings::default().route_options(), "");
+        let settings = HostSettings { initial_window: Some(3), window: Some(50), mtu_bytes: Some(1000) };
+        assert_eq!(settings.route_options(0), " initcwnd 3 cwnd lock 50 mtu 1000");
+        assert_eq!(
+            settings.route_options(LEAST_V6_MTU_BYTES),
+            " initcwnd 3 cwnd lock 50 mtu 1280"
+        );
+        assert_eq!(HostSettings::default().route_options(0), "");
     }
 }

@@ -3,6 +3,7 @@
 mod exchange;
 mod flows;
 mod iperf3;
+mod laws;
 mod record;
 mod watch;
 mod work;
@@ -18,13 +19,14 @@ pub use work::{BufferRow, Job};
 use crate::LabError;
 use crate::driver::{Change, Driver, DriverConfig, DriverReport, Snapshot};
 use crate::net::{HostSettings, Run, Topology};
-use crate::scenario::{Problems, Scenario};
+use crate::scenario::{PathSpec, Problems, Scenario};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use laws::Laws;
 use watch::Watcher;
 use work::Told;
 use yuzuri_kernel::clock;
@@ -70,8 +72,13 @@ pub fn run(
     let claim = Run::claim((task.clock == Clock::Virtual).then_some(0))?;
     let settings: Vec<HostSettings> = scenario
         .terminals()
-        .map(|t| HostSettings { initial_window: t.kind.initial_window, window: t.kind.window })
+        .map(|t| HostSettings {
+            initial_window: t.kind.initial_window,
+            window: t.kind.window,
+            mtu_bytes: Some(scenario.path.mtu_bytes).filter(|mtu| *mtu != PathSpec::MOST_MTU_BYTES),
+        })
         .collect();
+    let laws = Laws::register(scenario, claim.number())?;
     let sysctl: Vec<(String, String)> = scenario.sysctl.clone().into_iter().collect();
     let mut topology = Topology::build(&claim, &settings, &sysctl)?;
     let taps = topology.taps.take().ok_or_else(|| LabError::Run("the network has no devices".into()))?;
@@ -86,7 +93,7 @@ pub fn run(
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
     };
     let driver = Driver::start(config, taps)?;
-    let plan = Plan { scenario, topology: &topology, driver: &driver, stop };
+    let plan = Plan { scenario, laws: &laws, topology: &topology, driver: &driver, stop };
     plan.reach(&absent)?;
     let jobs = plan.jobs(Instant::now());
     work::check_available(&topology, &jobs)?;
@@ -167,6 +174,7 @@ fn write_queues(
 
 struct Plan<'a> {
     scenario: &'a Scenario,
+    laws: &'a Laws,
     topology: &'a Topology,
     driver: &'a Driver,
     stop: &'a AtomicBool,
@@ -196,7 +204,7 @@ impl Plan<'_> {
         let jobs = self.scenario.terminals().enumerate().map(|(terminal, t)| Job {
             terminal,
             spec: self.scenario.workload_of(t.kind).clone(),
-            control: t.kind.control.clone(),
+            control: self.laws.name(t.kind_number).map(str::to_owned).or_else(|| t.kind.control.clone()),
             // Who was there from the start was primed then.
             prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,
             start: origin + Duration::from_secs_f64(t.kind.joins_s),

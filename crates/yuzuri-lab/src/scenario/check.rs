@@ -1,6 +1,7 @@
 //! What a scenario must fulfil beyond its form.
 
-use super::{Problem, Scenario, TerminalSpec, WorkloadSpec};
+use super::{PathSpec, Problem, Scenario, TerminalSpec, WorkloadSpec};
+use yuzuri_kernel::control::ControlError;
 use yuzuri_medium::radio::Cell;
 use yuzuri_medium::wire::Wire;
 use yuzuri_medium::{ConfigError, Packet};
@@ -90,6 +91,7 @@ impl Scenario {
             found.range("path.rate_mbps", rate, 0.001, 1_000_000.0);
         }
         found.range("path.queue_packets", f64::from(path.queue_packets), 1.0, 100_000_000.0);
+        found.range("path.mtu_bytes", f64::from(path.mtu_bytes), 576.0, f64::from(PathSpec::MOST_MTU_BYTES));
         found.range("path.loss", path.loss, 0.0, 1.0);
         found.range("path.loss_down", path.loss_down, 0.0, 1.0);
     }
@@ -113,6 +115,22 @@ impl Scenario {
                 good,
                 format!("{field}.control"),
                 format!("'{control}' cannot be a congestion control's name"),
+            );
+        }
+        if let Some(spec) = &kind.law {
+            found.unless(kind.control.is_none(), format!("{field}.law"), "`control` is given, too: one of them is");
+            if let Err(ControlError::Law { what, .. }) = spec.law("law".into()).check() {
+                found.0.push(Problem::new(format!("{field}.law"), what));
+            }
+            for (name, bound) in [("floor", spec.floor), ("cap", spec.cap)] {
+                if let Some(bound) = bound {
+                    found.range(format!("{field}.law.{name}"), f64::from(bound), 2.0, 1_000_000.0);
+                }
+            }
+            found.unless(
+                spec.cap.is_none_or(|cap| spec.floor.unwrap_or(0) <= cap),
+                format!("{field}.law.cap"),
+                "it is below the floor",
             );
         }
         found.range(format!("{field}.joins_s"), kind.joins_s, 0.0, self.duration_s);

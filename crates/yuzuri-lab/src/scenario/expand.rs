@@ -148,6 +148,7 @@ fn with_alone(document: &Document, points: Vec<Point>) -> Vec<Point> {
             for other in &mut scenario.terminal {
                 other.count = u32::from(other.name == kind.name);
                 (other.window, other.joins_s, other.leaves_s) = (None, 0.0, None);
+                other.unbound();
             }
             if alone.iter().any(|known| known.scenario == scenario) {
                 continue;
@@ -194,7 +195,7 @@ pub(super) fn scenario(table: &toml::Table, field: &str) -> Result<Scenario, Pro
 fn resolve(table: &toml::Table, field: &str) -> Option<String> {
     let mut path = String::new();
     let mut value = None::<&toml::Value>;
-    for word in field.split('.') {
+    for word in words(field) {
         match value {
             Some(toml::Value::Array(list)) => {
                 let at = place(list, word)?;
@@ -213,6 +214,14 @@ fn resolve(table: &toml::Table, field: &str) -> Option<String> {
         }
     }
     Some(path)
+}
+
+/// The words of a field: parted by dots, but for a kernel parameter's name, which has dots of its own.
+fn words(field: &str) -> Vec<&str> {
+    match field.split_once('.') {
+        Some(("sysctl", name)) => vec!["sysctl", name],
+        _ => field.split('.').collect(),
+    }
 }
 
 /// An element of a list by its `name`, or by its place from 0.
@@ -245,7 +254,7 @@ pub(super) fn set(table: &mut toml::Table, field: &str, value: toml::Value) -> R
             _ => Err(Problem::new(field, format!("'{word}' is looked for in something that has no fields"))),
         }
     }
-    let words: Vec<&str> = field.split('.').collect();
+    let words = words(field);
     if words.iter().any(|word| word.is_empty()) {
         return Err(Problem::new(field, "a field is written as in path.rtt_ms or terminal.NAME.window"));
     }

@@ -4,11 +4,13 @@
 mod check;
 mod document;
 mod expand;
+mod law;
 mod path;
 mod workload;
 
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
+pub use law::LawSpec;
 pub use path::PathSpec;
 pub use workload::{Direction, WorkloadSpec};
 
@@ -99,6 +101,9 @@ pub struct TerminalSpec {
     /// Congestion control; the kernel's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
+    /// A congestion control of its own, instead of `control`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub law: Option<LawSpec>,
     /// Upper bound of each flow's congestion window, segments (a locked `cwnd` of the route).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
@@ -114,6 +119,19 @@ pub struct TerminalSpec {
     /// What it does; the scenario's workload where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
+}
+
+impl TerminalSpec {
+    /// Takes its law's bounds away; a law that then is the kernel's own CUBIC becomes that, so that the same experiment is
+    /// not run twice.
+    fn unbound(&mut self) {
+        if let Some(law) = &mut self.law {
+            (law.floor, law.cap) = (None, None);
+            if *law == LawSpec::default() {
+                (self.law, self.control) = (None, Some("cubic".into()));
+            }
+        }
+    }
 }
 
 fn one() -> u64 {

@@ -17,6 +17,8 @@ pub struct PathSpec {
     pub rate_mbps: Option<f64>,
     /// Places of the drop-tail queue each way, packets.
     pub queue_packets: u32,
+    /// Largest packet between the terminals and the server, IP header included, bytes; 576 to 1500.
+    pub mtu_bytes: u32,
     /// Probability that a packet towards the server is lost, 0 to 1.
     pub loss: f64,
     /// Probability that a packet from the server is lost, 0 to 1.
@@ -36,6 +38,7 @@ impl Default for PathSpec {
             jitter_ms: 0.0,
             rate_mbps: None,
             queue_packets: 1000,
+            mtu_bytes: PathSpec::MOST_MTU_BYTES,
             loss: 0.0,
             loss_down: 0.0,
             up: None,
@@ -45,6 +48,9 @@ impl Default for PathSpec {
 }
 
 impl PathSpec {
+    /// The largest packet that the devices take.
+    pub const MOST_MTU_BYTES: u32 = 1500;
+
     /// For the model.
     pub fn wire_config(&self) -> WireConfig {
         let line = |probability: f64| LineConfig {

@@ -8,7 +8,7 @@ pub mod sinks;
 mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
-use crate::signals::{stop_flag, stopped};
+use yuzuri_signals::{stop_flag, stopped};
 use anyhow::Context;
 use faces::{Faces, Time};
 use print::{Printer, Style, or_all};

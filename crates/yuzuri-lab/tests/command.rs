@@ -1,4 +1,4 @@
-//! `yuzuri lab` as a process: what it says, and that it leaves nothing behind however it ends.
+//! The command as a process: what it says, and that it leaves nothing behind however it ends.
 #![allow(clippy::unwrap_used)]
 
 use nix::sys::signal::{Signal, kill};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "title = \"one\"\nduration_s = 600\n[path]\nrtt_ms = 1\n[[terminal]]\nname = \"phone\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
 
-fn yuzuri(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_yuzuri"));
-    command.arg("lab").args(args);
+fn lab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_yuzuri-lab"));
+    command.args(args);
     command
 }
 
 fn output(args: &[&str]) -> Output {
-    yuzuri(args).output().unwrap()
+    lab(args).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -55,7 +55,7 @@ fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
     let file = out.join("one.toml");
     std::fs::write(&file, SCENARIO).unwrap();
     let results = out.join("results");
-    let child = yuzuri(&["run", file.to_str().unwrap(), "--out", results.to_str().unwrap()])
+    let child = lab(&["run", file.to_str().unwrap(), "--out", results.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -1,0 +1,277 @@
+//! The command `yuzuri-lab`, which `yuzuri lab` becomes: experiments over an emulated wireless cell.
+
+mod screen;
+
+use anyhow::{Context, bail};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use screen::Screen;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
+use yuzuri_lab::guest::{self, InGuest};
+use yuzuri_lab::run::Clock;
+use yuzuri_lab::scenario::Document;
+use yuzuri_lab::{net, report};
+use yuzuri_signals::stop_flag;
+
+/// Experiments with the kernel's TCP over an emulated wireless cell
+#[derive(Debug, Parser)]
+#[command(name = "yuzuri-lab", version, max_term_width = 100)]
+struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the scenarios of a folder
+    List {
+        /// The folder
+        #[arg(default_value = "scenarios")]
+        folder: PathBuf,
+    },
+    /// Say what is wrong with scenarios, or what they would do
+    Check {
+        /// The scenarios
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Run a scenario as it is, without what it varies
+    Run(RunArgs),
+    /// Run all that a scenario varies, with all repetitions; what is finished is not repeated
+    Sweep(SweepArgs),
+    /// Make the report of a folder of results
+    Report {
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Remove what killed runs left on this host; live runs are not touched
+    Clean,
+    /// What a guest does
+    #[command(hide = true)]
+    Inside { scenario: PathBuf, task: PathBuf, results: PathBuf },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClockWord {
+    /// On this host: quick, but its load can change the figures
+    Real,
+    /// In a guest (QEMU) whose clock counts instructions: the load of this host changes nothing
+    Virtual,
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// The scenario
+    file: PathBuf,
+
+    /// Folder of the results [default: lab-results/NAME]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+
+    /// Another value of a field: path.rtt_ms=64, terminal.phone.window=50
+    #[arg(long, value_name = "FIELD=VALUE")]
+    set: Vec<String>,
+
+    /// The guest's kernel with --clock virtual
+    #[arg(long, default_value = "6.12", value_parser = |text: &str| text.parse::<guest::Kernel>())]
+    kernel: guest::Kernel,
+
+    /// Make no report
+    #[arg(long)]
+    no_report: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Which clock
+    #[arg(long, value_enum, default_value_t = ClockWord::Real)]
+    clock: ClockWord,
+}
+
+#[derive(Debug, Args)]
+struct SweepArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Which clock
+    #[arg(long, value_enum, default_value_t = ClockWord::Virtual)]
+    clock: ClockWord,
+
+    /// Runs side by side [default: one in real time for each two cores, one in virtual time for each core]
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+fn main() -> ExitCode {
+    match run(Lab::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("yuzuri-lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::List { folder } => list(&folder),
+        Command::Check { files } => check(&files),
+        Command::Run(args) => {
+            let mut document = open(&args.common)?;
+            let fields: Vec<String> = document.sweep().keys().cloned().collect();
+            document = document.without_variation();
+            if !fields.is_empty() {
+                eprintln!("yuzuri-lab: not varied here: {}; `yuzuri lab sweep` runs them all", fields.join(", "));
+            }
+            runs(&document, &args.common, args.clock, Some(1), true)
+        }
+        Command::Sweep(args) => {
+            let document = open(&args.common)?;
+            runs(&document, &args.common, args.clock, args.jobs, false)
+        }
+        Command::Report { folder } => {
+            println!("{}", report::write(&folder)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Clean => {
+            let cleaned = net::clean()?;
+            cleaned.namespaces.iter().for_each(|name| println!("removed {name}"));
+            if cleaned.live_runs > 0 {
+                println!("{} live runs were left alone", cleaned.live_runs);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Inside { scenario, task, results } => {
+            let stop = stop_flag()?;
+            guest::inside(&scenario, &task, &results, &stop)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn open(args: &CommonArgs) -> anyhow::Result<Document> {
+    let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
+    let pair = |words: &String| {
+        let (field, text) =
+            words.split_once('=').with_context(|| format!("--set {words}: FIELD=VALUE is wanted"))?;
+        Ok((field.to_owned(), Document::value(text)))
+    };
+    let values = args.set.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
+    if values.is_empty() {
+        return Ok(document);
+    }
+    Ok(document.with(&values).map_err(yuzuri_lab::LabError::Scenario)?)
+}
+
+fn list(folder: &Path) -> anyhow::Result<ExitCode> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    let mut bad = false;
+    for file in &files {
+        match Document::open(file) {
+            Ok(document) => {
+                let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
+                let runs = planned.map_err(yuzuri_lab::LabError::Scenario)?.len();
+                println!("{:24} {:4} runs  {}", document.name, runs, document.base().title);
+            }
+            Err(problems) => {
+                bad = true;
+                println!("{problems}");
+            }
+        }
+    }
+    if files.is_empty() {
+        bail!("there are no scenarios (*.toml) in {}", folder.display());
+    }
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let mut bad = false;
+    for file in files {
+        match Document::open(file) {
+            Ok(document) => {
+                let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
+                let planned = planned.map_err(yuzuri_lab::LabError::Scenario)?;
+                let seconds: f64 = planned.iter().map(|p| p.scenario.duration_s).sum();
+                println!("{}: good; {} runs, {:.0} s of experiment", file.display(), planned.len(), seconds);
+            }
+            Err(problems) => {
+                bad = true;
+                println!("{problems}");
+            }
+        }
+    }
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn runs(
+    document: &Document,
+    args: &CommonArgs,
+    word: ClockWord,
+    jobs: Option<usize>,
+    again: bool,
+) -> anyhow::Result<ExitCode> {
+    let stop = stop_flag()?;
+    let out = args.out.clone().unwrap_or_else(|| Path::new("lab-results").join(&document.name));
+    let clock = match word {
+        ClockWord::Real => Clock::Real,
+        ClockWord::Virtual => Clock::Virtual,
+    };
+    let all = batch::plan(document, clock, &out).map_err(yuzuri_lab::LabError::Scenario)?;
+    let _lock = OutLock::claim(&out)?;
+    if clock == Clock::Real {
+        let cleaned = net::clean()?;
+        if !cleaned.namespaces.is_empty() {
+            eprintln!("yuzuri-lab: removed {} namespaces that a killed run left", cleaned.namespaces.len());
+        }
+    }
+    let (todo, there): (Vec<Planned>, Vec<Planned>) =
+        all.into_iter().partition(|p| again || p.state() != State::Finished);
+    if !there.is_empty() {
+        eprintln!("yuzuri-lab: {} runs are finished and not repeated", there.len());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = jobs.unwrap_or(if clock == Clock::Real { cores / 2 } else { cores }).max(1);
+    let in_guest;
+    let executor: &dyn Executor = match clock {
+        Clock::Real => &Here,
+        Clock::Virtual => {
+            let program = std::env::current_exe().context("finding this program, which the guest runs")?;
+            in_guest = InGuest { program, kernel: args.kernel, memory_mb: 2048 };
+            &in_guest
+        }
+    };
+    let screen = Screen::new();
+    let outcome = batch::execute(&todo, executor, jobs, &stop, &|event| screen.show(&event));
+    screen.clear();
+    for (name, error) in &outcome.failed {
+        eprintln!("yuzuri-lab: {name}: {error}");
+    }
+    if outcome.invalid > 0 {
+        eprintln!(
+            "yuzuri-lab: {} of {} runs are NOT VALID (their run.json says why); another sweep repeats them",
+            outcome.invalid, outcome.done
+        );
+    }
+    if outcome.stopped {
+        eprintln!(
+            "yuzuri-lab: stopped; {} of {} runs are finished and kept in {}",
+            outcome.done + there.len(),
+            todo.len() + there.len(),
+            out.display()
+        );
+        return Ok(ExitCode::from(130));
+    }
+    if !args.no_report && outcome.done + there.len() > 0 {
+        println!("{}", report::write(&out)?.display());
+    }
+    let good = outcome.failed.is_empty() && outcome.invalid == 0;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
