@@ -123,21 +123,50 @@ fn deeds() -> impl Strategy<Value = Vec<(u64, Deed)>> {
     prop::collection::vec((prop_oneof![Just(0), 1..50_000_u64, 1..5_000_000_u64], deed()), 1..60)
 }
 
-/// Does it all and checks the account at each step; `step_ns` also advances in between.
-fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], step_ns: Option<u64>) -> Played {
+/// Where a cell is advanced to between two deeds.
+#[derive(Clone, Copy)]
+enum Steps {
+    /// To the next deed only.
+    One,
+    /// In steps of so many nanoseconds.
+    Of(u64),
+    /// To each moment at which something may arrive, and not a nanosecond before it.
+    Arrivals,
+}
+
+/// Does it all and checks the account at each step.
+fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> Played {
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
     let mut number = 0;
-    let walk = |cell: &mut Cell<Numbered>, from: Time, to: Time, arrivals: &mut Vec<_>| {
-        if let Some(step_ns) = step_ns {
-            let mut at = from.as_nanos() + step_ns;
-            while at < to.as_nanos() {
-                cell.advance(Time::from_nanos(at), arrivals);
-                at += step_ns;
+    let walk = |cell: &mut Cell<Numbered>, from: Time, to: Time, arrivals: &mut Vec<Arrival<Numbered, Node>>| {
+        match steps {
+            Steps::One => {}
+            Steps::Of(step_ns) => {
+                let mut at = from.as_nanos() + step_ns;
+                while at < to.as_nanos() {
+                    cell.advance(Time::from_nanos(at), arrivals);
+                    at += step_ns;
+                }
+            }
+            Steps::Arrivals => {
+                // What a call other than `advance` made arrive comes out first.
+                cell.advance(from, arrivals);
+                while let Some(at) = cell.next_arrival().filter(|at| *at < to) {
+                    let known = arrivals.len();
+                    cell.advance(Time::from_nanos(at.as_nanos() - 1), arrivals);
+                    assert_eq!(arrivals.len(), known, "nothing arrives before {at}");
+                    cell.advance(at, arrivals);
+                }
             }
         }
+        let arrives = cell.next_arrival();
+        let known = arrivals.len();
         cell.advance(to, arrivals);
+        if let Some(first) = arrivals.get(known) {
+            assert!(arrives.is_some_and(|at| at <= first.at), "{first:?} before {arrives:?}");
+        }
     };
     for (pause, deed) in deeds {
         let then = Time::from_nanos(now.as_nanos() + pause);
@@ -216,7 +245,7 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_uncounted_and_order_is_kept(config in cell(), deeds in deeds(), seed in any::<u64>()) {
-        let played = play(&config, seed, &deeds, None);
+        let played = play(&config, seed, &deeds, Steps::One);
         let mut last: HashMap<(Node, Node, To), u64> = HashMap::new();
         let mut at = Time::ZERO;
         for arrival in &played.arrivals {
@@ -239,9 +268,10 @@ proptest! {
         seed in any::<u64>(),
         step_ns in 20_000_u64..3_000_000,
     ) {
-        let once = play(&config, seed, &deeds, None);
-        prop_assert_eq!(&once, &play(&config, seed, &deeds, None));
-        prop_assert_eq!(&once, &play(&config, seed, &deeds, Some(step_ns)));
+        let once = play(&config, seed, &deeds, Steps::One);
+        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::One));
+        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::Of(step_ns)));
+        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::Arrivals));
     }
 
     #[test]
@@ -310,9 +340,13 @@ proptest! {
                     assert_eq!(line.sent, line.delivered + gone + line.queued + line.on_the_way);
                 }
             }
-            while let Some(at) = wire.next() {
+            while let Some(at) = wire.next_arrival() {
+                let known = arrivals.len();
+                wire.advance(Time::from_nanos(at.as_nanos().saturating_sub(1)), &mut arrivals);
+                assert_eq!(arrivals.len(), known, "nothing arrives before {at}");
                 wire.advance(at, &mut arrivals);
             }
+            assert!(wire.next().is_none());
             for line in [&wire.account().up, &wire.account().down] {
                 assert_eq!((line.queued, line.on_the_way), (0, 0));
             }

@@ -268,10 +268,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// When something is due if no frame comes. Always something: the queues are sampled.
+    /// When something is due if no frame comes. Always something: the queues are sampled. Between arrivals nobody
+    /// looks at the models, so they may be run later.
     fn next(&self) -> Option<Time> {
         let planned = self.planned.last().map(|(at, _)| *at);
-        [self.cell.next(), self.wire.next(), planned, Some(self.next_sample)].into_iter().flatten().min()
+        [self.cell.next_arrival(), self.wire.next_arrival(), planned, Some(self.next_sample)].into_iter().flatten().min()
     }
 
     /// Runs what is due.

@@ -190,6 +190,17 @@ impl<P: Packet> Shared<P> {
         None
     }
 
+    /// The receiver and size of the packet that comes out next, unless an AQM has a say in it.
+    pub(super) fn first(&self) -> Option<(Receiver, u32)> {
+        if self.codel.is_some() {
+            return None;
+        }
+        self.order.iter().find_map(|(order, receiver)| {
+            let (_, head) = self.receivers[*receiver].front()?;
+            (head.order == *order).then(|| (*receiver, head.bytes()))
+        })
+    }
+
     fn pop(&mut self, now: Time, receiver: Receiver, drops: &mut BacklogDrops) -> Option<Item<P>> {
         let queue = self.receivers.get_mut(receiver)?;
         let before = queue.len();

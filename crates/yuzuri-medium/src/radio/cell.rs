@@ -47,6 +47,8 @@ pub struct Cell<P> {
     pub(super) account: CellAccount,
     pub(super) winners: Vec<(NodeIndex, Time)>,
     pub(super) ends: Vec<(Time, NodeIndex)>,
+    /// The least that a frame with a packet in it takes.
+    pub(super) least_frame_ns: u64,
     /// How far the cell was run.
     pub(super) now: Time,
     /// Arrivals that came out when a call other than `advance` had to run the cell; they are handed over with the next one.
@@ -74,6 +76,7 @@ impl<P: Packet> Cell<P> {
             account: CellAccount::default(),
             winners: Vec::new(),
             ends: Vec::new(),
+            least_frame_ns: 0,
             now: Time::ZERO,
             early: Vec::new(),
         };
@@ -91,7 +94,7 @@ impl<P: Packet> Cell<P> {
         for station in &config.stations {
             cell.add_station(station);
         }
-        cell.set_ap_access();
+        cell.stations_changed();
         Ok(cell)
     }
 
@@ -109,10 +112,11 @@ impl<P: Packet> Cell<P> {
 
     /// When something happens next if nothing is sent before.
     pub fn next(&self) -> Option<Time> {
-        match self.early.first() {
-            Some(arrival) => Some(arrival.at),
-            None => Some(self.due()).filter(|at| *at != Time::MAX),
-        }
+        self.early_arrival().or_else(|| Some(self.due()).filter(|at| *at != Time::MAX))
+    }
+
+    pub(super) fn early_arrival(&self) -> Option<Time> {
+        self.early.first().map(|arrival| arrival.at)
     }
 
     /// Runs everything due up to and including `to`. Arrivals are appended to `out` in the order of their times.
@@ -150,7 +154,7 @@ impl<P: Packet> Cell<P> {
                     return Err(ConfigError::new("stations", self.nodes.len(), why));
                 }
             };
-        self.set_ap_access();
+        self.stations_changed();
         Ok(number as u16)
     }
 
@@ -174,7 +178,7 @@ impl<P: Packet> Cell<P> {
         if matches!(self.channel, Channel::Idle) {
             self.contention.find_next();
         }
-        self.set_ap_access();
+        self.stations_changed();
     }
 
     /// Changes the rate between a station and the access point from the next frame on.
@@ -193,7 +197,7 @@ impl<P: Packet> Cell<P> {
         self.catch_up(now);
         self.nodes[node].terms = Terms::new(phy, &self.config, self.timing);
         self.contention.set_access(node, config.access(), phy.is_qos());
-        self.set_ap_access();
+        self.stations_changed();
         if matches!(self.channel, Channel::Idle) {
             self.contention.find_next();
         }
@@ -263,8 +267,9 @@ impl<P: Packet> Cell<P> {
         self.contention.reset(node);
     }
 
-    /// The access point speaks QoS as soon as one station does.
-    fn set_ap_access(&mut self) {
+    /// The access point speaks QoS as soon as one station does; the shortest frame is that of the fastest there.
+    fn stations_changed(&mut self) {
+        self.find_least_frame();
         let qos = self.nodes[1..].iter().any(|station| station.present && station.terms.phy.is_qos());
         let usual = if qos { Access::BEST_EFFORT } else { Access::DCF };
         self.contention.set_access(AP, self.nodes[AP].access.unwrap_or(usual), qos);

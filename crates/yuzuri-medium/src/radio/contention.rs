@@ -89,6 +89,20 @@ impl Contention {
         self.next
     }
 
+    /// A moment before which nobody who waits, and none of those who transmit now, can begin if the channel is idle from `from`
+    /// on: the back-off of the others is known, the next one of a sender may be none.
+    pub(super) fn earliest_from(&self, from: Time, transmits: impl Fn(NodeIndex) -> bool) -> Time {
+        let begins = self.contenders.iter().enumerate().filter_map(|(node, contender)| {
+            let slots = match (transmits(node), contender.ready) {
+                (true, _) => 0,
+                (false, Some(_)) => u64::from(contender.slots),
+                (false, None) => return None,
+            };
+            Some(from.after_nanos(self.timing.aifs_ns(contender.access.aifsn) + slots * SLOT_NS))
+        });
+        begins.min().unwrap_or(Time::MAX)
+    }
+
     /// A node has something to send from `now` on. If it did not have before and finds the channel busy, it draws a back-off
     /// unless one is running (10.3.4.2, 10.23.2.2). `in_exchange` says whether the channel is in use, whatever the node finds.
     pub(super) fn request(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {

@@ -11,6 +11,7 @@ mod contention;
 mod exchange;
 mod ledger;
 mod link;
+mod lookahead;
 mod phy;
 mod terms;
 mod timing;

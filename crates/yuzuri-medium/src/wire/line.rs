@@ -100,6 +100,13 @@ impl<P: Packet> Line<P> {
         }
     }
 
+    /// A moment before which nothing arrives if nothing is sent before.
+    pub(super) fn next_arrival(&self) -> Option<Time> {
+        // Nothing overtakes what is on the way already.
+        let on_the_way = self.pipe.front().map(|(at, _)| *at);
+        on_the_way.or_else(|| self.transmitting.as_ref().map(|(end, _)| end.after_nanos(self.delay_ns)))
+    }
+
     /// Does the one thing due at `now`; an arriving packet is returned.
     pub(super) fn step(&mut self, now: Time, account: &mut LineAccount) -> Option<P> {
         if let Some((end, packet)) = self.transmitting.take_if(|(end, _)| *end <= now) {

@@ -132,6 +132,12 @@ impl<P: Packet> Wire<P> {
         }
     }
 
+    /// A moment before which nothing arrives if nothing is sent before; none if nothing will. At it there may still be no
+    /// arrival (what was to arrive may have been lost): then ask again.
+    pub fn next_arrival(&self) -> Option<Time> {
+        [self.up.next_arrival(), self.down.next_arrival()].into_iter().flatten().min()
+    }
+
     /// Runs everything due up to and including `to`. Arrivals are appended to `out` in the order of their times; `at_node` and
     /// `from` are both the direction, at whose end the packet arrived.
     pub fn advance(&mut self, to: Time, out: &mut Vec<Arrival<P, Direction>>) {
