@@ -18,7 +18,7 @@ use yuzuri_trace::FlowId;
 /// The constants of a control. The default is Linux's own CUBIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Law {
-    /// The name to register, 1 to 15 bytes without blanks (`TCP_CA_NAME_MAX` with its end).
+    /// The name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` with its end).
     pub name: String,
     /// C of RFC 9438 section 4.1, segments per cubic second; above 0, at most 4. Linux has 410/1024.
     pub c: f64,
@@ -90,11 +90,24 @@ pub enum ControlError {
     )]
     Taken(String),
     /// The kernel refused it.
-    #[error("registering a congestion control: {0}")]
-    Kernel(#[from] MonitorError),
+    #[error(
+        "registering a congestion control: {0}; it needs root (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) and struct_ops for \
+         TCP (Linux 5.6, CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF)"
+    )]
+    Kernel(String),
     /// A bound could not be written.
     #[error("writing a bound: {0}")]
     Bound(libbpf_rs::Error),
+}
+
+impl From<MonitorError> for ControlError {
+    fn from(error: MonitorError) -> ControlError {
+        match error {
+            // The monitor's advice is for the monitor.
+            MonitorError::NotPermitted(why) | MonitorError::Load(why) => ControlError::Kernel(why),
+            other => ControlError::Kernel(other.to_string()),
+        }
+    }
 }
 
 impl Control {
@@ -193,10 +206,11 @@ impl Law {
     /// # Errors
     /// [`ControlError::Law`] with the first that is not.
     pub fn check(&self) -> Result<(), ControlError> {
+        // `bpf_obj_name_cpy` takes no other characters.
         let name_fits = (1..16).contains(&self.name.len())
-            && self.name.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
+            && self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
         let what = if !name_fits {
-            "a name has 1 to 15 printable ASCII characters without blanks or slashes"
+            "a name has 1 to 15 ASCII letters, digits, underscores and dots"
         } else if !(self.c >= 1.0 / 1024.0 && self.c <= 4.0) {
             "C must be from 1/1024 to 4"
         } else if !(self.keeps >= 0.1 && self.keeps <= 0.95) {
@@ -278,6 +292,7 @@ mod tests {
             Law { name: String::new(), ..Law::default() },
             Law { name: "sixteen-letters-".into(), ..Law::default() },
             Law { name: "a b".into(), ..Law::default() },
+            Law { name: "a-b".into(), ..Law::default() },
             Law { c: 0.0, ..Law::default() },
             Law { c: f64::NAN, ..Law::default() },
             Law { keeps: 1.0, ..Law::default() },

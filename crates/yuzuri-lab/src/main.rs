@@ -101,6 +101,10 @@ struct SweepArgs {
     #[arg(long, value_enum, default_value_t = ClockWord::Virtual)]
     clock: ClockWord,
 
+    /// Only points whose name has one of these words in it (path.loss=0.001, two-iw10); several times for several
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+
     /// Runs side by side [default: one in real time for each two cores, one in virtual time for each core]
     #[arg(long)]
     jobs: Option<usize>,
@@ -121,17 +125,18 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::List { folder } => list(&folder),
         Command::Check { files } => check(&files),
         Command::Run(args) => {
-            let mut document = open(&args.common)?;
+            let document = read(&args.common)?;
             let fields: Vec<String> = document.sweep().keys().cloned().collect();
-            document = document.without_variation();
             if !fields.is_empty() {
                 eprintln!("yuzuri-lab: not varied here: {}; `yuzuri lab sweep` runs them all", fields.join(", "));
             }
-            runs(&document, &args.common, args.clock, Some(1), true)
+            // What is set need not go together with what is not varied.
+            let document = set(document.without_variation(), &args.common)?;
+            runs(&document, &args.common, args.clock, Some(1), &[], true)
         }
         Command::Sweep(args) => {
-            let document = open(&args.common)?;
-            runs(&document, &args.common, args.clock, args.jobs, false)
+            let document = set(read(&args.common)?, &args.common)?;
+            runs(&document, &args.common, args.clock, args.jobs, &args.only, false)
         }
         Command::Report { folder } => {
             println!("{}", report::write(&folder)?.display());
@@ -153,8 +158,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn open(args: &CommonArgs) -> anyhow::Result<Document> {
-    let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
+fn read(args: &CommonArgs) -> anyhow::Result<Document> {
+    Ok(Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?)
+}
+
+/// With the fields that the command line sets.
+fn set(document: Document, args: &CommonArgs) -> anyhow::Result<Document> {
     let pair = |words: &String| {
         let (field, text) =
             words.split_once('=').with_context(|| format!("--set {words}: FIELD=VALUE is wanted"))?;
@@ -216,6 +225,7 @@ fn runs(
     args: &CommonArgs,
     word: ClockWord,
     jobs: Option<usize>,
+    only: &[String],
     again: bool,
 ) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
@@ -224,7 +234,15 @@ fn runs(
         ClockWord::Real => Clock::Real,
         ClockWord::Virtual => Clock::Virtual,
     };
-    let all = batch::plan(document, clock, &out).map_err(yuzuri_lab::LabError::Scenario)?;
+    let mut all = batch::plan(document, clock, &out).map_err(yuzuri_lab::LabError::Scenario)?;
+    if !only.is_empty() {
+        let planned = all.len();
+        all.retain(|planned| only.iter().any(|word| planned.name().contains(word)));
+        match all.len() {
+            0 => bail!("none of the {planned} runs has one of these words in its name: {}", only.join(", ")),
+            chosen => eprintln!("yuzuri-lab: {chosen} of {planned} runs were chosen"),
+        }
+    }
     let _lock = OutLock::claim(&out)?;
     if clock == Clock::Real {
         let cleaned = net::clean()?;

@@ -19,7 +19,7 @@ impl Laws {
     pub fn register(scenario: &Scenario, run: u16) -> Result<Laws, LabError> {
         let one = |(number, kind): (usize, &crate::scenario::TerminalSpec)| {
             let spec = kind.law.as_ref().filter(|_| kind.count > 0);
-            let control = spec.map(|spec| Control::register(&spec.law(format!("lab{run}-{number}"))));
+            let control = spec.map(|spec| Control::register(&spec.law(format!("lab{run}_{number}"))));
             control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].law: {e}")))
         };
         let controls = scenario.terminal.iter().enumerate().map(one).collect::<Result<_, _>>()?;
