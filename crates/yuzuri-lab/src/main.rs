@@ -45,6 +45,18 @@ enum Command {
         /// The folder
         folder: PathBuf,
     },
+    /// Print one figure of all points of a folder of results as a table in Markdown
+    Table {
+        /// The folder
+        folder: PathBuf,
+        /// throughput_mbps, jain, jain_weighted, rtt_mean_ms, rtt_p95_ms, retransmissions, loss_percent, or a kind of
+        /// terminal: the Mbit/s of one of them
+        #[arg(default_value = "throughput_mbps")]
+        figure: String,
+        /// The field whose values are the columns [default: the one with the most]
+        #[arg(long, value_name = "FIELD")]
+        across: Option<String>,
+    },
     /// Remove what killed runs left on this host; live runs are not touched
     Clean,
     /// What a guest does
@@ -128,7 +140,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let document = read(&args.common)?;
             let fields: Vec<String> = document.sweep().keys().cloned().collect();
             if !fields.is_empty() {
-                eprintln!("yuzuri-lab: not varied here: {}; `yuzuri lab sweep` runs them all", fields.join(", "));
+                eprintln!(
+                    "yuzuri-lab: not varied here: {}; `yuzuri lab sweep` runs them all",
+                    fields.join(", ")
+                );
             }
             // What is set need not go together with what is not varied.
             let document = set(document.without_variation(), &args.common)?;
@@ -140,6 +155,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Report { folder } => {
             println!("{}", report::write(&folder)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Table { folder, figure, across } => {
+            print!("{}", report::read(&folder)?.table(&figure, across.as_deref())?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Clean => {

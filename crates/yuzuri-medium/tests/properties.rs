@@ -140,34 +140,35 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
     let mut number = 0;
-    let walk = |cell: &mut Cell<Numbered>, from: Time, to: Time, arrivals: &mut Vec<Arrival<Numbered, Node>>| {
-        match steps {
-            Steps::One => {}
-            Steps::Of(step_ns) => {
-                let mut at = from.as_nanos() + step_ns;
-                while at < to.as_nanos() {
-                    cell.advance(Time::from_nanos(at), arrivals);
-                    at += step_ns;
+    let walk =
+        |cell: &mut Cell<Numbered>, from: Time, to: Time, arrivals: &mut Vec<Arrival<Numbered, Node>>| {
+            match steps {
+                Steps::One => {}
+                Steps::Of(step_ns) => {
+                    let mut at = from.as_nanos() + step_ns;
+                    while at < to.as_nanos() {
+                        cell.advance(Time::from_nanos(at), arrivals);
+                        at += step_ns;
+                    }
+                }
+                Steps::Arrivals => {
+                    // What a call other than `advance` made arrive comes out first.
+                    cell.advance(from, arrivals);
+                    while let Some(at) = cell.next_arrival().filter(|at| *at < to) {
+                        let known = arrivals.len();
+                        cell.advance(Time::from_nanos(at.as_nanos() - 1), arrivals);
+                        assert_eq!(arrivals.len(), known, "nothing arrives before {at}");
+                        cell.advance(at, arrivals);
+                    }
                 }
             }
-            Steps::Arrivals => {
-                // What a call other than `advance` made arrive comes out first.
-                cell.advance(from, arrivals);
-                while let Some(at) = cell.next_arrival().filter(|at| *at < to) {
-                    let known = arrivals.len();
-                    cell.advance(Time::from_nanos(at.as_nanos() - 1), arrivals);
-                    assert_eq!(arrivals.len(), known, "nothing arrives before {at}");
-                    cell.advance(at, arrivals);
-                }
+            let arrives = cell.next_arrival();
+            let known = arrivals.len();
+            cell.advance(to, arrivals);
+            if let Some(first) = arrivals.get(known) {
+                assert!(arrives.is_some_and(|at| at <= first.at), "{first:?} before {arrives:?}");
             }
-        }
-        let arrives = cell.next_arrival();
-        let known = arrivals.len();
-        cell.advance(to, arrivals);
-        if let Some(first) = arrivals.get(known) {
-            assert!(arrives.is_some_and(|at| at <= first.at), "{first:?} before {arrives:?}");
-        }
-    };
+        };
     for (pause, deed) in deeds {
         let then = Time::from_nanos(now.as_nanos() + pause);
         walk(&mut cell, now, then, &mut arrivals);

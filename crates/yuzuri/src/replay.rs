@@ -1,7 +1,6 @@
 //! `yuzuri replay`: a recording as if live.
 
 use crate::cli::ReplayArgs;
-use yuzuri_signals::{stop_flag, stopped};
 use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;
@@ -12,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use yuzuri_signals::{stop_flag, stopped};
 use yuzuri_trace::Item;
 use yuzuri_trace::recording::{ReadError, Reader, Tail};
 use yuzuri_view::{Control, Refused, Replay};

@@ -346,7 +346,8 @@ fn lab_becomes_the_program_beside_it_or_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("yuzuri");
     std::fs::copy(YUZURI, &program).unwrap();
-    let lab = || Command::new(&program).args(["lab", "run", "--help"]).env("PATH", folder.path()).output().unwrap();
+    let lab =
+        || Command::new(&program).args(["lab", "run", "--help"]).env("PATH", folder.path()).output().unwrap();
     let missing = error(&lab());
     assert!(missing.contains("yuzuri-lab") && missing.contains("make build"), "{missing}");
     // Any program of that name is given all words as they are.

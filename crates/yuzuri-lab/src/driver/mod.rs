@@ -272,7 +272,10 @@ impl<'a> Machine<'a> {
     /// looks at the models, so they may be run later.
     fn next(&self) -> Option<Time> {
         let planned = self.planned.last().map(|(at, _)| *at);
-        [self.cell.next_arrival(), self.wire.next_arrival(), planned, Some(self.next_sample)].into_iter().flatten().min()
+        [self.cell.next_arrival(), self.wire.next_arrival(), planned, Some(self.next_sample)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Runs what is due.

@@ -409,10 +409,7 @@ mod tests {
     fn routes_say_what_is_set() {
         let settings = HostSettings { initial_window: Some(3), window: Some(50), mtu_bytes: Some(1000) };
         assert_eq!(settings.route_options(0), " initcwnd 3 cwnd lock 50 mtu 1000");
-        assert_eq!(
-            settings.route_options(LEAST_V6_MTU_BYTES),
-            " initcwnd 3 cwnd lock 50 mtu 1280"
-        );
+        assert_eq!(settings.route_options(LEAST_V6_MTU_BYTES), " initcwnd 3 cwnd lock 50 mtu 1280");
         assert_eq!(HostSettings::default().route_options(0), "");
     }
 }

@@ -4,8 +4,10 @@ mod data;
 mod html;
 mod plots;
 mod series;
+mod table;
 
 pub use data::{Estimate, Group, Summary};
+pub use table::FIGURES;
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};
@@ -17,17 +19,25 @@ pub const TABLE: &str = "summary.csv";
 /// Name of the same with everything in it.
 pub const RESULTS: &str = "results.json";
 
-/// Writes the page and the tables of a folder of results; gives the page's path.
+/// Reads a folder of results.
 ///
 /// # Errors
-/// Where there are no finished runs, or something cannot be read or written.
-pub fn write(out: &Path) -> Result<PathBuf, LabError> {
+/// Where there are no finished runs, or something cannot be read.
+pub fn read(out: &Path) -> Result<Summary, LabError> {
     let runs = batch::finished(out)?;
     if runs.is_empty() {
         let why = "there are no finished runs in it".to_owned();
         return Err(LabError::Results { path: out.to_owned(), why });
     }
-    let summary = Summary::of(runs);
+    Ok(Summary::of(runs))
+}
+
+/// Writes the page and the tables of a folder of results; gives the page's path.
+///
+/// # Errors
+/// Where there are no finished runs, or something cannot be read or written.
+pub fn write(out: &Path) -> Result<PathBuf, LabError> {
+    let summary = read(out)?;
     let put = |name: &str, text: String| {
         let path = out.join(name);
         std::fs::write(&path, text).map_err(LabError::file(&path)).map(|()| path)

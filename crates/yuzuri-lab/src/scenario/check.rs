@@ -118,7 +118,11 @@ impl Scenario {
             );
         }
         if let Some(spec) = &kind.law {
-            found.unless(kind.control.is_none(), format!("{field}.law"), "`control` is given, too: one of them is");
+            found.unless(
+                kind.control.is_none(),
+                format!("{field}.law"),
+                "`control` is given, too: one of them is",
+            );
             if let Err(ControlError::Law { what, .. }) = spec.law("law".into()).check() {
                 found.0.push(Problem::new(format!("{field}.law"), what));
             }

@@ -8,7 +8,6 @@ pub mod sinks;
 mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
-use yuzuri_signals::{stop_flag, stopped};
 use anyhow::Context;
 use faces::{Faces, Time};
 use print::{Printer, Style, or_all};
@@ -24,6 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use summary::Summary;
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
+use yuzuri_signals::{stop_flag, stopped};
 use yuzuri_trace::{Account, Filter, HookState, LossReason, Session, Source};
 use yuzuri_view::Control;
 use yuzuri_web::{Page, Server};

@@ -1,0 +1,190 @@
+//! One figure of all points as a table in Markdown: a column for each value of one field, a row for each combination of the
+//! others.
+
+use super::data::{Estimate, Group, Summary};
+use crate::LabError;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The figures that can be asked for beside the kinds of terminals, whose Mbit/s they name.
+pub const FIGURES: [&str; 7] = [
+    "throughput_mbps",
+    "jain",
+    "jain_weighted",
+    "rtt_mean_ms",
+    "rtt_p95_ms",
+    "retransmissions",
+    "loss_percent",
+];
+
+impl Group {
+    /// A figure by its name in [`FIGURES`], or the Mbit/s of one terminal of a kind.
+    fn figure(&self, name: &str) -> Option<Estimate> {
+        match name {
+            "throughput_mbps" => self.throughput_mbps,
+            "jain" => self.jain,
+            "jain_weighted" => self.jain_weighted,
+            "rtt_mean_ms" => self.rtt_mean_ms,
+            "rtt_p95_ms" => self.rtt_p95_ms,
+            "retransmissions" => self.retransmissions,
+            "loss_percent" => self.loss_percent,
+            kind => self.kinds.get(kind).copied(),
+        }
+    }
+
+    fn label(&self, field: &str) -> &str {
+        let label = self.labels.iter().find(|label| label.field == field);
+        match (label, &self.alone) {
+            (Some(label), _) => &label.value,
+            (None, Some(_)) if field == "variant" => "alone",
+            (None, _) => "",
+        }
+    }
+}
+
+impl Summary {
+    /// The table of a figure, with a column for each value of `across`; without it, of the field with the most values.
+    ///
+    /// # Errors
+    /// A figure or field that the results do not have, with those that they do.
+    pub fn table(&self, figure: &str, across: Option<&str>) -> Result<String, LabError> {
+        let kinds: BTreeSet<&String> = self.groups.iter().flat_map(|group| group.kinds.keys()).collect();
+        if !FIGURES.contains(&figure) && !kinds.iter().any(|kind| *kind == figure) {
+            let kinds: Vec<&str> = kinds.into_iter().map(String::as_str).collect();
+            return Err(unknown("figure", figure, FIGURES.iter().copied().chain(kinds)));
+        }
+        let fields = in_order(self.groups.iter().flat_map(|g| g.labels.iter().map(|l| l.field.as_str())));
+        let values = |field: &str| in_order(self.groups.iter().map(|group| group.label(field)));
+        let across = match across {
+            Some(field) if fields.contains(&field) => Some(field),
+            Some(field) => return Err(unknown("field", field, fields.iter().copied())),
+            // Of several, the first.
+            None => fields.iter().copied().rev().max_by_key(|field| values(field).len()),
+        };
+        let rows: Vec<&str> = fields.iter().copied().filter(|field| Some(*field) != across).collect();
+        let columns = across.map_or_else(|| vec![""], &values);
+        let key = |group: &Group| -> Vec<String> {
+            let alone = group.alone.clone().unwrap_or_default();
+            rows.iter().map(|field| group.label(field).to_owned()).chain([alone]).collect()
+        };
+        let mut keys: Vec<Vec<String>> = Vec::new();
+        for group in &self.groups {
+            let key = key(group);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let has_alone = self.groups.iter().any(|group| group.alone.is_some());
+        let mut head: Vec<String> = rows.iter().map(|field| (*field).to_owned()).collect();
+        if has_alone {
+            head.push("alone".into());
+        }
+        head.extend(columns.iter().map(|value| match across {
+            Some(field) => format!("{} {value}", field.rsplit('.').next().unwrap_or(field)),
+            None => figure.to_owned(),
+        }));
+        let mut text = String::new();
+        let _ = writeln!(text, "| {} |", head.join(" | "));
+        let _ = writeln!(text, "|{}", "---|".repeat(head.len()));
+        for row in keys {
+            let cells = columns.iter().map(|value| {
+                let here =
+                    |group: &&Group| key(group) == row && across.is_none_or(|f| group.label(f) == *value);
+                self.groups.iter().find(here).and_then(|g| g.figure(figure)).map_or_else(String::new, cell)
+            });
+            let names = row.iter().take(row.len() - usize::from(!has_alone)).cloned();
+            let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
+        }
+        Ok(text)
+    }
+}
+
+/// A mean with half the width of its interval, where there is one.
+fn cell(estimate: Estimate) -> String {
+    let digits = if estimate.mean.abs() < 10.0 { 3 } else { 1 };
+    let mean = format!("{:.digits$}", estimate.mean);
+    estimate.half_width.map_or(mean.clone(), |half| format!("{mean} ± {half:.digits$}"))
+}
+
+/// Each once, in the order of the first.
+fn in_order<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for one in all.filter(|one| !one.is_empty()) {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+fn unknown<'a>(what: &str, word: &str, there: impl Iterator<Item = &'a str>) -> LabError {
+    LabError::Run(format!(
+        "the results have no {what} '{word}': there are {}",
+        there.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::scenario::Label;
+
+    fn group(loss: &str, variant: &str, mbps: &[f64]) -> Group {
+        let label = |field: &str, value: &str| Label {
+            field: field.into(),
+            value: value.into(),
+            number: value.parse().ok(),
+        };
+        Group {
+            point: format!("{loss},{variant}"),
+            labels: vec![label("path.loss", loss), label("variant", variant)],
+            alone: None,
+            valid: mbps.len(),
+            invalid: Vec::new(),
+            throughput_mbps: Estimate::of(mbps.iter().copied()),
+            jain: None,
+            jain_weighted: None,
+            rtt_mean_ms: None,
+            rtt_p95_ms: None,
+            retransmissions: None,
+            loss_percent: None,
+            kinds: [("phone".to_owned(), Estimate::of([mbps[0] / 2.0]).unwrap())].into(),
+            airtime_percent: [].into(),
+            ap_airtime_percent: 0.0,
+            runs: Vec::new(),
+        }
+    }
+
+    fn summary() -> Summary {
+        let groups = vec![
+            group("0", "none", &[43.6]),
+            group("0", "floor", &[44.9]),
+            group("0.001", "none", &[18.0, 18.2]),
+            group("0.001", "floor", &[40.0]),
+            group("0.01", "none", &[6.0]),
+        ];
+        Summary { title: "six".into(), made_by: Vec::new(), groups }
+    }
+
+    #[test]
+    fn a_column_for_each_value_and_a_gap_where_nothing_ran() {
+        let table = summary().table("throughput_mbps", None).unwrap();
+        assert_eq!(
+            table,
+            "| variant | loss 0 | loss 0.001 | loss 0.01 |\n|---|---|---|---|\n\
+             | none | 43.6 | 18.1 ± 1.3 | 6.000 |\n| floor | 44.9 | 40.0 |  |\n"
+        );
+        let turned = summary().table("phone", Some("variant")).unwrap();
+        assert!(turned.starts_with("| path.loss | variant none | variant floor |\n"), "{turned}");
+        assert!(turned.contains("| 0 | 21.8 | 22.4 |\n"), "{turned}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_what_is() {
+        let error = summary().table("tablet", None).unwrap_err().to_string();
+        assert!(error.contains("'tablet'") && error.contains("phone") && error.contains("jain"), "{error}");
+        let error = summary().table("jain", Some("path.rtt_ms")).unwrap_err().to_string();
+        assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
+    }
+}
