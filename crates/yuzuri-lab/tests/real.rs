@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::run::{Clock, RunRecord, Task, run};
 use yuzuri_lab::scenario::Document;
+use yuzuri_trace::Item;
+use yuzuri_trace::recording::Reader;
 
 fn task() -> Task {
     Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real }
@@ -65,6 +67,47 @@ fn two_terminals_share_the_cell() {
     // A valid run kept time; one that did not says so.
     assert_eq!(record.valid, record.lateness.share() <= 0.01 && record.lateness.refused == 0);
     assert_eq!(record.valid, record.invalid_because.is_empty());
+}
+
+#[test]
+fn a_law_of_its_own_and_smaller_packets() {
+    let text = r#"
+        title = "laws"
+        duration_s = 3
+        warm_up_s = 1
+        sample_ms = 0
+        [path]
+        rtt_ms = 20
+        mtu_bytes = 1000
+        [[terminal]]
+        name = "held"
+        law = { cap = 12 }
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        [[terminal]]
+        name = "free"
+        law = { c = 0.25, keeps = 0.8 }
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+    "#;
+    let Some((folder, record)) = run_text("a_law_of_its_own_and_smaller_packets", text) else { return };
+    let [held, free] = &record.terminals[..] else { panic!("{:?}", record.terminals) };
+    assert!(held.cwnd_mean.unwrap() <= 12.0 && free.cwnd_mean.unwrap() > 12.0, "{held:?} {free:?}");
+    assert!(held.control.starts_with("lab") && free.control.starts_with("lab"));
+    assert_ne!(held.control, free.control);
+    // They are gone with the run.
+    let left = yuzuri_kernel::control::available();
+    assert!(!left.contains(&held.control) && !left.contains(&free.control), "{left:?}");
+    // 1000 bytes less 20 of IP, 20 of TCP and 12 of its timestamps.
+    let mut reader = Reader::open(&folder.path().join("recording.arrows")).unwrap();
+    let mut events = 0;
+    while let Some(items) = reader.next_batch().unwrap() {
+        for event in
+            items.iter().filter_map(|item| if let Item::Event(event) = item { Some(event) } else { None })
+        {
+            assert_eq!(event.snapshot.mss, 948);
+            events += 1;
+        }
+    }
+    assert!(events > 100, "{events}");
 }
 
 #[test]

@@ -58,6 +58,11 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("an unknown workload", GOOD.to_owned() + "workload = { kind = \"flood\" }\n"),
         ("warm-up longer than the run", with("warm_up_s = 1", "warm_up_s = 10")),
         ("a window of one", with("window = 50", "window = 1")),
+        ("packets that no path takes", with("rtt_ms = 20", "mtu_bytes = 100")),
+        ("a law and a control", GOOD.to_owned() + "control = \"cubic\"\nlaw = {}\n"),
+        ("a law that keeps more than all", GOOD.to_owned() + "law = { keeps = 1.5 }\n"),
+        ("a law with a cap below its floor", GOOD.to_owned() + "law = { floor = 50, cap = 40 }\n"),
+        ("a law with an unknown field", GOOD.to_owned() + "law = { beta = 0.7 }\n"),
         ("two of one name", with("name = \"tablet\"", "name = \"phone\"")),
         ("a name with a space", with("name = \"tablet\"", "name = \"my tablet\"")),
         ("leaves before it joins", GOOD.to_owned() + "joins_s = 5\nleaves_s = 4\n"),
@@ -151,10 +156,17 @@ fn a_scenario_comes_back_from_its_text() {
 
 #[test]
 fn every_scenario_of_the_repository_is_good() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let document = Document::open(&entry.unwrap().path()).unwrap_or_else(|problems| panic!("{problems}"));
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "toml")) {
+        let document = Document::open(file).unwrap_or_else(|problems| panic!("{problems}"));
         let out = tempfile::tempdir().unwrap();
         let planned = batch::plan(&document, Clock::Virtual, out.path()).unwrap();
         assert!(planned.iter().all(|p| p.state() == State::Missing));

@@ -121,7 +121,7 @@ impl Scenario {
             found.unless(
                 kind.control.is_none(),
                 format!("{field}.law"),
-                "`control` is given, too: one of them is",
+                "`control` is given, too: only one of them can be",
             );
             if let Err(ControlError::Law { what, .. }) = spec.law("law".into()).check() {
                 found.0.push(Problem::new(format!("{field}.law"), what));
