@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab ui demo test vm test-kernels lint bench fuzz clean
+.PHONY: help setup build yuzuri lab ui demo test vm test-kernels paper-figures lint bench fuzz clean
 
 help:
 	@echo "make demo    build, and watch two terminals share an access point (DEMO_SECONDS=20 ends by itself)"
@@ -12,6 +12,7 @@ help:
 	@echo "make build   target/release/yuzuri, and the laboratory's program beside it"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
+	@echo "make paper-figures   run the papers' experiments in virtual time (half a day; SCENARIOS=visualizer-two for one)"
 	@echo "make bench   print the figures of README"
 	@echo "make fuzz    fuzz the readers (FUZZ_SECONDS=60 each)"
 
@@ -50,6 +51,10 @@ test-kernels: ui
 
 lint:
 	@scripts/lint.sh
+
+paper-figures: lab
+	@scripts/setup.sh vm
+	@scripts/paper-figures.sh $(SCENARIOS)
 
 bench: ui
 	@scripts/setup.sh bench

@@ -45,6 +45,24 @@ export async function open(browser, url, options = {}, prepare = undefined) {
 export const ready = (page) => page.waitForFunction(() => document.querySelectorAll("tr.flow").length > 0 && document.querySelector(".lanes canvas") !== null);
 /** Waits until `hold` of the page gives something true. */
 export const until = (page, hold, arg) => page.waitForFunction(hold, arg, { timeout: 20_000, polling: 50 });
+/** Asks again until what `ask` gives, which `hold` is told, holds; fails with it after 20 s. */
+export async function eventually(page, ask, hold) {
+  for (const end = Date.now() + 20_000; ; await page.waitForTimeout(50)) {
+    const now = await ask();
+    if (hold(now)) return now;
+    if (Date.now() > end) throw new Error(`${hold} does not come to hold: ${JSON.stringify(now)}`);
+  }
+}
+/** Waits until the page has drawn anew: what was asked of it before stands in it then. */
+export const drawn = (page) =>
+  page.evaluate(async () => {
+    for (let n = 0; n < 3; n += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+  });
+/** Waits until new figures came from the server since now. */
+export async function news(page) {
+  const before = await text(page, "#account");
+  await until(page, (old) => document.querySelector("#account").textContent !== old, before);
+}
 export const text = (page, selector) => page.locator(selector).first().textContent();
 
 /** What lives in the page once all garbage is collected: bytes of the heap, nodes (also those in no document), listeners. */

@@ -1,7 +1,7 @@
 // What passes between the page and the server: wishes, a lost connection, a replay.
 import assert from "node:assert/strict";
 import { feed, ready, text, until } from "./browser.mjs";
-import { near, open, shots, test } from "./session.mjs";
+import { line, open, shots, test } from "./session.mjs";
 
 test("the filter is asked for and its error is shown below it", async (url) => {
   const page = await open(url);
@@ -37,8 +37,8 @@ test("nothing yet, losses, sampled, lost connection and its return", async () =>
   if (shots) await page.screenshot({ path: `${shots}/lost.png` });
   const back = await feed("--flows", "4", "--past", "20", "--port", new URL(url).port);
   await until(page, () => document.querySelector("#link").textContent === "live" && document.querySelector("#banner").hidden);
-  await page.waitForTimeout(800);
-  assert.ok((await near(page, "--cwnd")) > 100, "it draws again");
+  // It draws again.
+  await line(page, "--cwnd", 100);
   await page.context().close();
   back.child.kill();
 }, "own");
@@ -56,8 +56,8 @@ test("a replay can be halted, sped up and moved", async () => {
     input.dispatchEvent(new Event("change"));
   });
   await until(page, () => document.querySelector("#replay-time").textContent.startsWith("1:00 / 2:00"));
-  await page.waitForTimeout(900);
-  assert.ok((await near(page, "--cwnd")) > 100, "the past before the new place is drawn");
+  // The past before the new place is drawn.
+  await line(page, "--cwnd", 100);
   if (shots) await page.screenshot({ path: `${shots}/replay.png` });
   await page.click("#replay-play");
   await until(page, () => Number.parseInt(document.querySelector("#replay-time").textContent.split(":")[0], 10) >= 1 && !document.querySelector("#replay-time").textContent.startsWith("1:00"));

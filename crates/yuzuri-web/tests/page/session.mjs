@@ -1,6 +1,6 @@
 // What all checks share: one browser, the folder for screenshots, and what they read in the page.
 import { mkdirSync } from "node:fs";
-import { launch, open as openIn } from "./browser.mjs";
+import { eventually, launch, open as openIn } from "./browser.mjs";
 
 export const browser = await launch();
 export const open = (url, options) => openIn(browser, url, options);
@@ -38,3 +38,6 @@ export function near(page, name) {
     return n;
   }, name);
 }
+
+/** Waits until a line of a colour is drawn: at least so many of its pixels. */
+export const line = (page, name, pixels = 150) => eventually(page, () => near(page, name), (found) => found > pixels);

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
-import { ready, text, until } from "./browser.mjs";
-import { near, open, shots, test, value } from "./session.mjs";
+import { drawn, ready, text, until } from "./browser.mjs";
+import { line, open, shots, test, value } from "./session.mjs";
 
 /** A PNG's size and how many different colours are in it (8 bit RGB or RGBA, not interlaced). */
 function png(file) {
@@ -45,9 +45,9 @@ test("lines of both colours are drawn, in both themes with enough contrast", asy
   for (const colorScheme of ["dark", "light"]) {
     const page = await open(url, { colorScheme });
     await ready(page);
-    await page.waitForTimeout(1500);
-    assert.ok((await near(page, "--cwnd")) > 150, "light blue");
-    assert.ok((await near(page, "--rate")) > 150, "pink");
+    // Light blue, and pink.
+    await line(page, "--cwnd");
+    await line(page, "--rate");
     for (const name of ["--cwnd", "--rate", "--rtt", "--ssthresh", "--disorder", "--cwr", "--recovery", "--loss"]) {
       const by = await contrast(page, name, "--panel");
       assert.ok(by >= 3, `${name} on ${colorScheme}: ${by.toFixed(2)}`);
@@ -88,13 +88,13 @@ test("the list is sorted and found in", async (url) => {
 test("the cursor reads what the server knows", async (url) => {
   const page = await open(url);
   await ready(page);
-  await page.waitForTimeout(1500);
+  await line(page, "--cwnd");
   await page.focus("#chart");
   await page.keyboard.press(" ");
   let checked = 0;
   for (let n = 0; n < 8; n += 1) {
     await page.keyboard.press("Shift+ArrowLeft");
-    await page.waitForTimeout(80);
+    await drawn(page);
     const told = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
     const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
     const last = Number.parseInt(told.cwnd, 10);
@@ -124,7 +124,7 @@ test("the cursor reads what the server knows", async (url) => {
 test("PNG and CSV hold what is shown", async (url) => {
   const page = await open(url);
   await ready(page);
-  await page.waitForTimeout(1500);
+  await line(page, "--rate");
   const picture = await download(page, () => page.click("#png"));
   assert.match(picture.name, /^yuzuri-.*\.png$/);
   const { width, height, bytes } = png(picture.data);
@@ -146,15 +146,15 @@ test("PNG and CSV hold what is shown", async (url) => {
 test("on a phone nothing is wider than the screen", async (url) => {
   const page = await open(url, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   await ready(page);
-  await page.waitForTimeout(900);
+  await line(page, "--cwnd", 50);
   for (const mode of ["one", "over", "small"]) {
     await page.click(`[data-mode="${mode}"]`);
-    await page.waitForTimeout(400);
+    await drawn(page);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= 390, `${mode}: ${wide}`);
   }
   await page.click('[data-mode="one"]');
-  await page.waitForTimeout(600);
+  await drawn(page);
   if (shots) await page.screenshot({ path: `${shots}/phone.png` });
   await page.context().close();
 });

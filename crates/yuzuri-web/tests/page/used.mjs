@@ -1,32 +1,33 @@
 // What can be done with it: by mouse, keyboard and finger, and without seeing it.
 import assert from "node:assert/strict";
-import { living, ready, text, until } from "./browser.mjs";
-import { open, shots, test, value } from "./session.mjs";
+import { drawn, eventually, living, news, ready, text, until } from "./browser.mjs";
+import { line, open, shots, test, value } from "./session.mjs";
 
 test("pause freezes, zoom and drag choose, double click goes live", async (url) => {
   const page = await open(url);
   await ready(page);
-  await page.waitForTimeout(800);
+  await line(page, "--cwnd");
   const box = await page.locator(".lanes").boundingBox();
   const at = (part, high = 0.3) => [box.x + 60 + (box.width - 120) * part, box.y + box.height * high];
   // Live, what a resting pointer reads stays below it while time goes on.
   await page.mouse.move(...at(0.5));
   await until(page, () => !document.querySelector(".cursor-line").hidden && /\d:/.test(document.querySelector('[data-value="time"]').textContent));
-  const line = async () => (await page.locator(".cursor-line").boundingBox()).x;
-  const [place, earlier] = [await line(), await value(page, "time")];
+  const cursor = async () => (await page.locator(".cursor-line").boundingBox()).x;
+  const [place, earlier] = [await cursor(), await value(page, "time")];
   await until(page, (old) => Number(document.querySelector('[data-value="time"]').textContent.slice(-6)) !== Number(old.slice(-6)), earlier);
-  assert.ok(Math.abs((await line()) - place) < 2, "the cursor stays below the pointer");
+  assert.ok(Math.abs((await cursor()) - place) < 2, "the cursor stays below the pointer");
   await page.click("#pause");
   assert.equal(await text(page, "#pause"), "Go live");
   const picture = () => page.locator(".lanes canvas").first().evaluate((c) => c.toDataURL().length + c.toDataURL().slice(-4000));
   await page.mouse.move(...at(0.5));
-  await page.waitForTimeout(300);
+  await drawn(page);
   const before = await picture();
-  await page.waitForTimeout(900);
+  await news(page);
+  await drawn(page);
   assert.equal(await picture(), before, "a frozen view stays");
   const time = async (part) => {
     await page.mouse.move(...at(part));
-    await page.waitForTimeout(150);
+    await drawn(page);
     const [h, m, s] = (await value(page, "time")).split(":").map(Number);
     return h * 3600 + m * 60 + s;
   };
@@ -35,14 +36,12 @@ test("pause freezes, zoom and drag choose, double click goes live", async (url) 
   assert.ok(Math.abs(span - 27) < 1, `30 s are shown: ${span}`);
   await page.mouse.move(...at(0.5));
   await page.mouse.wheel(0, -120);
-  await page.waitForTimeout(150);
-  assert.ok((await wide()) < span * 0.9, "the wheel zooms in");
+  await eventually(page, wide, (now) => now < span * 0.9);
   await page.mouse.move(...at(0.4));
   await page.mouse.down();
   await page.mouse.move(...at(0.6), { steps: 5 });
   await page.mouse.up();
-  await page.waitForTimeout(150);
-  assert.ok((await wide()) < span * 0.25, "a drag chooses a stretch");
+  await eventually(page, wide, (now) => now < span * 0.25);
   const from = await time(0.5);
   await page.keyboard.down("Shift");
   await page.mouse.move(...at(0.3));
@@ -68,11 +67,11 @@ test("all can be done by keyboard", async (url) => {
   await until(page, () => document.querySelector('tr.flow[aria-selected="true"] input').checked);
   await key("2");
   await until(page, () => document.querySelectorAll(".panel-over canvas").length === 4);
-  await page.waitForTimeout(700);
+  await line(page, "--cwnd");
   if (shots) await page.screenshot({ path: `${shots}/overlay.png` });
   await key("3");
   await until(page, () => document.querySelectorAll(".panel-small").length >= 2);
-  await page.waitForTimeout(900);
+  await drawn(page);
   if (shots) await page.screenshot({ path: `${shots}/small-multiples.png` });
   await key("1");
   await key(" ");
@@ -124,13 +123,7 @@ test("fingers move and zoom", async (url) => {
     const [from, to] = [...(await text(page, "#chart-text")).matchAll(/(\d+):(\d+):([\d.]+)/g)].slice(0, 2).map(([, h, m, s]) => h * 3600 + m * 60 + Number(s));
     return { from, to, wide: to - from };
   };
-  const settled = async (hold) => {
-    for (const end = Date.now() + 10_000; ; await page.waitForTimeout(50)) {
-      const now = await seen();
-      if (hold(now)) return now;
-      if (Date.now() > end) assert.fail(`${hold} does not come to hold: ${JSON.stringify(now)}`);
-    }
-  };
+  const settled = (hold) => eventually(page, seen, hold);
   await settled(({ wide }) => Math.abs(wide - 30) < 0.1);
   // Live, two fingers change the span and the view goes on following.
   await move([middle - 40, middle + 40], [middle - 80, middle + 80]);
@@ -157,7 +150,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   const role = (nodes, ...roles) => nodes.filter((node) => roles.includes(node.role?.value));
   for (const mode of ["1", "2", "3", "?"]) {
     await page.keyboard.press(mode);
-    await page.waitForTimeout(300);
+    await drawn(page);
     const unnamed = role(await tree(), "button", "checkbox", "textbox", "searchbox", "combobox", "slider", "grid", "table", "application", "dialog", "toolbar", "group", "region", "columnheader")
       .filter((node) => !node.name?.value)
       .map((node) => `${node.role.value} ${JSON.stringify(node.properties?.slice(0, 3))}`);
@@ -167,12 +160,13 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await page.keyboard.press("1");
   // The words are taken up by the tree a moment after they stand in the page.
   const described = async (hold) => {
-    for (const end = Date.now() + 10_000; ; await page.waitForTimeout(100)) {
-      const nodes = await tree();
-      const [chart] = role(nodes, "application");
-      if (hold(chart?.description?.value ?? "")) return nodes;
-      if (Date.now() > end) assert.fail(`${hold} does not come to hold: ${chart?.description?.value}`);
-    }
+    let nodes;
+    const words = async () => {
+      nodes = await tree();
+      return role(nodes, "application")[0]?.description?.value ?? "";
+    };
+    await eventually(page, words, hold);
+    return nodes;
   };
   const nodes = await described((words) => /cwnd \d+ .*throughput .*state \w+\. In view: cwnd \d+ to \d+ segments/.test(words));
   assert.deepEqual(role(nodes, "grid").map((node) => node.name.value), ["Flows"]);
@@ -210,7 +204,8 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   const held = await page.evaluate(() => document.activeElement.dataset.id);
   await page.getByRole("button", { name: "srtt" }).evaluate((button) => button.click());
   await until(page, () => document.querySelector('th[aria-sort="descending"]').textContent === "srtt");
-  await page.waitForTimeout(500);
+  // Sorted anew with what came since.
+  await news(page);
   assert.equal(await page.evaluate(() => document.activeElement.dataset.id), held);
   await page.context().close();
 });

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs the papers' experiments in virtual time and puts their tables into docs/papers.md: paper-figures.sh [SCENARIO...] (all
+# by default). What is finished in lab-results/ is not repeated, so it can be stopped and started again. PAPER_SWEEP has further
+# words for `yuzuri lab sweep`: PAPER_SWEEP="--only seed-1" for the first repetition of each, --jobs 1 for one guest at a time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+lab=${YUZURI_LAB:-target/release/yuzuri-lab}
+page=docs/papers.md
+scenarios=("$@")
+[ ${#scenarios[@]} != 0 ] ||
+    scenarios=(visualizer-one visualizer-two middleware-six kernel-monitor fairness-four identification)
+
+for name in "${scenarios[@]}"; do
+    [ -f "scenarios/$name.toml" ] || { echo "paper-figures: there is no scenario '$name'" >&2; exit 1; }
+done
+for name in "${scenarios[@]}"; do
+    # shellcheck disable=SC2086
+    "$lab" sweep "scenarios/$name.toml" --clock virtual --out "lab-results/$name" ${PAPER_SWEEP:-}
+done
+
+# Each table stands between `<!-- table NAME FIGURE [--across FIELD] -->` and `<!-- end -->`.
+fresh=$(mktemp)
+trap 'rm -f "$fresh"' EXIT
+while IFS= read -r line; do
+    case $line in
+    '<!-- table '*)
+        printf '%s\n' "$line"
+        read -r _ _ name words <<<"${line% -->}"
+        if [ -d "lab-results/$name" ]; then
+            # shellcheck disable=SC2086
+            "$lab" table "lab-results/$name" $words
+            while IFS= read -r line && [ "$line" != '<!-- end -->' ]; do :; done
+            printf '%s\n' "$line"
+        fi
+        ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+done <"$page" >"$fresh"
+cat "$fresh" >"$page"
+echo "paper-figures: the tables are in $page, the reports in lab-results/*/report.html" >&2
