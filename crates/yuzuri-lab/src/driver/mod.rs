@@ -7,6 +7,7 @@
 
 mod frame;
 mod lateness;
+mod places;
 mod poller;
 mod queues;
 
@@ -15,15 +16,16 @@ pub use lateness::Lateness;
 pub use queues::QueueTrace;
 
 use crate::LabError;
-use crate::net::{Tap, Taps, station_of};
+use crate::net::{Tap, Taps};
 use nix::errno::Errno;
+use places::Places;
 use poller::Poller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
+use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node};
 use yuzuri_medium::wire::{Direction, Wire, WireAccount, WireConfig};
 use yuzuri_medium::{Arrival, ConfigError, Time};
 
@@ -381,89 +383,6 @@ fn tap(taps: &Taps, port: Port) -> &Tap {
         Port::ApCell => &taps.ap_cell,
         Port::ApWire => &taps.ap_wire,
         Port::Server => &taps.server,
-    }
-}
-
-/// Which station a terminal is: the model numbers stations in the order in which they associate.
-struct Places {
-    stations: Vec<StationConfig>,
-    /// By terminal: the station it is or was last.
-    last: Vec<Option<u16>>,
-    /// By terminal: whether it is associated.
-    there: Vec<bool>,
-    /// By station.
-    terminals: Vec<u16>,
-}
-
-impl Places {
-    /// The places, and the cell with those who are there at the start.
-    fn new(cell: &CellConfig, absent: &[u16]) -> (Places, CellConfig) {
-        let count = cell.stations.len() as u16;
-        let terminals: Vec<u16> = (0..count).filter(|terminal| !absent.contains(terminal)).collect();
-        let mut last = vec![None; cell.stations.len()];
-        let mut there = vec![false; cell.stations.len()];
-        for (station, terminal) in terminals.iter().enumerate() {
-            last[usize::from(*terminal)] = Some(station as u16);
-            there[usize::from(*terminal)] = true;
-        }
-        let present =
-            terminals.iter().map(|terminal| cell.stations[usize::from(*terminal)].clone()).collect();
-        let start = CellConfig { stations: present, ..cell.clone() };
-        (Places { stations: cell.stations.clone(), last, there, terminals }, start)
-    }
-
-    fn terminal(&self, station: u16) -> u16 {
-        self.terminals[usize::from(station)]
-    }
-
-    fn node(&self, terminal: u16) -> Option<Node> {
-        let at = usize::from(terminal);
-        if *self.there.get(at)? { self.last[at].map(Node::Station) } else { None }
-    }
-
-    fn join(&mut self, terminal: u16, at: Time, cell: &mut Cell<Frame>) {
-        let number = usize::from(terminal);
-        // The configuration was checked with all terminals in it.
-        if let Some(station) = self.stations.get(number)
-            && let Ok(place) = cell.join(at, station)
-        {
-            let at = usize::from(place);
-            // The place of one that left may be another's now, and its account with it.
-            if let Some(before) = self.terminals.get(at).copied() {
-                self.last[usize::from(before)] = None;
-            } else {
-                self.terminals.resize(at + 1, terminal);
-            }
-            self.terminals[at] = terminal;
-            (self.last[number], self.there[number]) = (Some(place), true);
-        }
-    }
-
-    fn leave(&mut self, terminal: u16, at: Time, cell: &mut Cell<Frame>) {
-        if let Some(Node::Station(station)) = self.node(terminal) {
-            cell.leave(at, station);
-            self.there[usize::from(terminal)] = false;
-        }
-    }
-
-    /// Whom a frame is for, by its hardware address; what nobody has is for the access point, whose host drops it.
-    fn goes_to(&self, frame: &Frame) -> To {
-        match frame.destination() {
-            Some(mac) if mac[0] & 1 == 1 => To::Group,
-            Some(mac) => {
-                To::One(station_of(mac).and_then(|terminal| self.node(terminal)).unwrap_or(Node::Ap))
-            }
-            None => To::One(Node::Ap),
-        }
-    }
-
-    /// The account with the terminals in their order.
-    fn in_order(&self, account: &CellAccount) -> CellAccount {
-        let of = |station: &Option<u16>| {
-            station.and_then(|n| account.node(Node::Station(n)).copied()).unwrap_or_default()
-        };
-        let stations: Vec<NodeAccount> = self.last.iter().map(of).collect();
-        CellAccount { stations, ..account.clone() }
     }
 }
 
