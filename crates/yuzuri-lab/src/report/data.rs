@@ -83,6 +83,9 @@ pub struct Group {
     /// The runs.
     #[serde(skip)]
     pub runs: Vec<(PathBuf, RunRecord)>,
+    /// Of the labels those in which the results differ, the variant first.
+    #[serde(skip)]
+    pub telling: Vec<Label>,
 }
 
 /// Everything of a folder of results.
@@ -122,7 +125,31 @@ impl Summary {
                 .partial_cmp(&(b.alone.is_some(), order(b)))
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        Summary { title, made_by, groups }
+        let mut summary = Summary { title, made_by, groups };
+        summary.find_telling();
+        summary
+    }
+
+    /// Finds in which labels the points differ.
+    fn find_telling(&mut self) {
+        let differs = |field: &str| {
+            let of = |group: &Group| group.labels.iter().find(|l| l.field == field).map(|l| l.value.clone());
+            let first = self.groups.first().map(of);
+            self.groups.iter().any(|group| Some(of(group)) != first)
+        };
+        let telling: Vec<Vec<Label>> = self
+            .groups
+            .iter()
+            .map(|group| {
+                let mut labels: Vec<Label> =
+                    group.labels.iter().filter(|label| differs(&label.field)).cloned().collect();
+                labels.sort_by_key(|label| label.field != "variant");
+                labels
+            })
+            .collect();
+        for (group, telling) in self.groups.iter_mut().zip(telling) {
+            group.telling = telling;
+        }
     }
 
     /// A table of all points.
@@ -284,6 +311,7 @@ impl Group {
                 / valid.len().max(1) as f64,
             alone: alone_kind,
             runs,
+            telling: Vec::new(),
         })
     }
 
@@ -292,13 +320,22 @@ impl Group {
         self.labels.iter().find(|l| l.field == field)?.number
     }
 
-    /// What is varied beside a field, in words: what a curve over that field is called.
+    /// What tells it from the others, in few words.
+    pub fn name(&self) -> String {
+        match self.series("") {
+            name if name.is_empty() => self.point.clone(),
+            name => name,
+        }
+    }
+
+    /// The same without a field: what a curve over that field is called.
     pub fn series(&self, field: &str) -> String {
-        let others = self.labels.iter().filter(|l| l.field != field);
+        let others = self.telling.iter().filter(|l| l.field != field);
         let mut words: Vec<String> = others
-            .map(
-                |l| if l.field == "variant" { l.value.clone() } else { format!("{} = {}", l.field, l.value) },
-            )
+            .map(|l| match l.field.rsplit('.').next() {
+                Some("variant") | None => l.value.clone(),
+                Some(last) => format!("{last} {}", l.value),
+            })
             .collect();
         words.extend(self.alone.as_ref().map(|kind| format!("{kind} alone")));
         words.join(", ")
@@ -318,6 +355,48 @@ mod tests {
         assert!((estimate.half_width.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
         assert_eq!(Estimate::of([5.0]).unwrap().half_width, None);
         assert_eq!(Estimate::of([]), None);
+    }
+
+    #[test]
+    fn points_are_called_by_what_tells_them_apart() {
+        let label =
+            |field: &str, value: &str| Label { field: field.into(), value: value.into(), number: None };
+        let group = |labels: &[Label], alone: Option<&str>| Group {
+            point: "point".into(),
+            labels: labels.to_vec(),
+            alone: alone.map(str::to_owned),
+            valid: 0,
+            invalid: Vec::new(),
+            throughput_mbps: None,
+            jain: None,
+            jain_weighted: None,
+            rtt_mean_ms: None,
+            rtt_p95_ms: None,
+            retransmissions: None,
+            loss_percent: None,
+            kinds: BTreeMap::new(),
+            airtime_percent: BTreeMap::new(),
+            ap_airtime_percent: 0.0,
+            runs: Vec::new(),
+            telling: Vec::new(),
+        };
+        let named = |groups: Vec<Group>| -> Vec<String> {
+            let mut summary = Summary { title: String::new(), made_by: Vec::new(), groups };
+            summary.find_telling();
+            summary.groups.iter().map(Group::name).collect()
+        };
+        let (loss, none, cap) =
+            (label("path.loss", "0.1"), label("variant", "none"), label("variant", "cap"));
+        let (short, long) = (label("path.queue_packets", "50"), label("path.queue_packets", "1000"));
+        assert_eq!(named(vec![group(&[loss.clone()], None)]), ["point"]);
+        assert_eq!(
+            named(vec![
+                group(&[loss.clone(), short.clone(), none], None),
+                group(&[loss.clone(), long, cap], None),
+                group(&[loss, short], Some("phone")),
+            ]),
+            ["none, queue_packets 50", "cap, queue_packets 1000", "queue_packets 50, phone alone"]
+        );
     }
 
     #[test]

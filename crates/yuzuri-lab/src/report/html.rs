@@ -114,7 +114,7 @@ fn table(page: &mut Page, summary: &Summary) {
         let _ = write!(
             page.text,
             "<tr><td>{}<td>{}<td>{}<td>{}",
-            escaped(&g.point),
+            escaped(&g.name()),
             g.valid,
             words(&g.throughput_mbps, 2),
             words(&g.jain, 3)
@@ -228,7 +228,7 @@ fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
     let shown: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
     for group in shown.iter().take(MOST_TIMELINES) {
         let Some((folder, record)) = group.runs.iter().find(|(_, r)| r.valid) else { continue };
-        let _ = writeln!(page.text, "<h3>{}, seed {}</h3>", escaped(&group.point), record.task.seed);
+        let _ = writeln!(page.text, "<h3>{}, seed {}</h3>", escaped(&group.name()), record.task.seed);
         if !folder.join(RECORDING_FILE).exists() {
             page.text += "<p>Its recording was removed.</p>";
             continue;

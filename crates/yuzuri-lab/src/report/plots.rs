@@ -296,17 +296,21 @@ where
     Ok(())
 }
 
+fn shortened(name: &str, most: usize) -> String {
+    let mut text: String = name.chars().take(most).collect();
+    if text.len() < name.len() {
+        text.push('…');
+    }
+    text
+}
+
 /// Names of colours, from top to bottom.
 fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
     let rows = (area.get_pixel_range().1.end - area.get_pixel_range().1.start - 20) / 18;
     for (row, (name, tint)) in names.iter().enumerate().take(rows.max(1) as usize) {
         let y = 14 + row as i32 * 18;
         area.draw(&Rectangle::new([(x, y), (x + 14, y + 10)], colour(*tint).filled()))?;
-        let mut text: String = name.chars().take(30).collect();
-        if text.len() < name.len() {
-            text.push('…');
-        }
-        area.draw(&Text::new(text, (x + 20, y - 1), (FONT, 12).into_font().color(&GREY)))?;
+        area.draw(&Text::new(shortened(name, 32), (x + 20, y - 1), (FONT, 12).into_font().color(&GREY)))?;
     }
     Ok(())
 }
@@ -360,7 +364,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
                 1 => chart.draw_series([TriangleMarker::new(at, 8, colour(n).filled())]).map(drop)?,
                 _ => chart.draw_series([Cross::new(at, 6, colour(n).stroke_width(2))]).map(drop)?,
             }
-            names.push((group.point.clone(), n));
+            names.push((group.name(), n));
         }
         key(area, 645, &names)
     })
@@ -403,10 +407,7 @@ pub fn airtime(groups: &[&Group]) -> Result<String, String> {
                 )])?;
                 left += part;
             }
-            let mut name: String = group.point.chars().take(38).collect();
-            if name.len() < group.point.len() {
-                name.push('…');
-            }
+            let name = shortened(&group.name(), 38);
             let y = pixels.start + (row * (n as f64 + 0.5)) as i32;
             let right = (FONT, 12).into_font().color(&GREY).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw(&Text::new(name, (250, y), right))?;

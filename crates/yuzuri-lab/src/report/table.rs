@@ -153,6 +153,7 @@ mod tests {
             airtime_percent: [].into(),
             ap_airtime_percent: 0.0,
             runs: Vec::new(),
+            telling: Vec::new(),
         }
     }
 
