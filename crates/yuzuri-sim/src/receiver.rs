@@ -17,6 +17,10 @@ const QUICK_ACKS: u32 = 16;
 const DUPLICATES_AT_ONCE: u32 = 3;
 /// Most acknowledgements merged into one (`tcp_comp_sack_nr`).
 const COMPRESSED_MOST: u32 = 44;
+/// SACK blocks that a compressed acknowledgement may wait with (`TCP_SACK_BLOCKS_EXPECTED`): it leaves before a further one could push one out.
+const BLOCKS_EXPECTED: usize = 2;
+/// Blocks that are remembered (`TCP_NUM_SACKS`); older ones come again only when they change.
+const BLOCKS_REMEMBERED: usize = 4;
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,12 +58,16 @@ pub struct Receiver {
     echo: Time,
     /// Newest timestamp of the other side, for the round-trip time seen from here, ns (`tcp_rcv_rtt_measure_ts`).
     rtt: u64,
+    /// The first of them, that of the handshake, ns.
+    first_rtt: Option<u64>,
     last_arrival: Option<Time>,
     duplicates_at: (u32, u32),
     compressed: u32,
     delayed_until: Option<Time>,
     compressed_until: Option<Time>,
     pending: Option<Kind>,
+    /// A compressed acknowledgement that leaves before the segment that just arrived is in it.
+    early: Option<Segment>,
 }
 
 impl Receiver {
@@ -78,12 +86,14 @@ impl Receiver {
             quick: 0,
             echo: Time::ZERO,
             rtt: 0,
+            first_rtt: None,
             last_arrival: None,
             duplicates_at: (0, 0),
             compressed: 0,
             delayed_until: None,
             compressed_until: None,
             pending: None,
+            early: None,
         }
     }
 
@@ -126,7 +136,7 @@ impl Receiver {
             self.in_order(now);
         } else {
             self.echo = if self.unacked == 0 { self.echo } else { segment.sent_at.min(self.echo) };
-            self.insert(segment.number);
+            self.insert(now, segment.number);
             self.with_hole(now);
         }
     }
@@ -146,9 +156,16 @@ impl Receiver {
         }
     }
 
-    /// The acknowledgement that is due, if any.
+    /// The next acknowledgement that is due, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        if let Some(early) = self.early.take() {
+            return Some(early);
+        }
         let kind = self.pending.take()?;
+        Some(self.answer(now, kind))
+    }
+
+    fn answer(&mut self, now: Time, kind: Kind) -> Segment {
         let mut ack = Segment::new(self.connection, kind, self.next, now, self.echo);
         if kind == Kind::Ack {
             ack.dsack = self.dsack.take();
@@ -162,12 +179,13 @@ impl Receiver {
             self.delayed_until = None;
             self.compressed_until = None;
         }
-        Some(ack)
+        ack
     }
 
     fn note_arrival(&mut self, now: Time, segment: &Segment) {
         if segment.echo > Time::ZERO && segment.payload_bytes == MSS_BYTES {
             let sample = nanos_between(now, segment.echo);
+            self.first_rtt.get_or_insert(sample);
             self.rtt = if self.rtt == 0 { sample } else { self.rtt - self.rtt / 8 + sample / 8 };
         }
         // tcp_event_data_recv: the first data, and data after a pause longer than the timeout, are acknowledged quickly.
@@ -222,8 +240,9 @@ impl Receiver {
         if self.compressed >= COMPRESSED_MOST {
             return self.acknowledge();
         }
-        // At most 1 ms and 5 % of the round-trip time.
-        let delay = MILLISECOND.min((self.rtt / 20).max(MICROSECOND));
+        // At most 1 ms and 5 % of the round-trip time; a side that only receives knows the handshake's besides.
+        let rtt = self.rtt.min(self.first_rtt.unwrap_or(u64::MAX));
+        let delay = MILLISECOND.min((rtt / 20).max(MICROSECOND));
         self.compressed_until.get_or_insert(after(now, delay));
     }
 
@@ -236,7 +255,11 @@ impl Receiver {
         self.beyond.get(at).is_some_and(|block| block.start <= number)
     }
 
-    fn insert(&mut self, number: u32) {
+    fn insert(&mut self, now: Time, number: u32) {
+        let touched = self.recent.iter().position(|block| block.start == number + 1 || block.end == number);
+        if touched.is_none() {
+            self.do_not_push_out(now, self.recent.len());
+        }
         let at = self.beyond.partition_point(|block| block.end < number);
         let mut block = Block { start: number, end: number + 1 };
         if let Some(before) = self.beyond.get_mut(at).filter(|before| before.end == number) {
@@ -254,10 +277,20 @@ impl Receiver {
         } else {
             self.beyond.insert(at, block);
         }
+        if let Some(touched) = touched {
+            self.recent[touched] = block;
+            self.do_not_push_out(now, touched);
+        }
         self.recent.retain(|old| old.end < block.start || old.start > block.end);
         self.recent.insert(0, block);
-        // Linux remembers four (TCP_NUM_SACKS); older ones come again only when they change.
-        self.recent.truncate(4);
+        self.recent.truncate(BLOCKS_REMEMBERED);
+    }
+
+    /// `tcp_sack_new_ofo_skb`: before the block at `place` comes to the front, what was compressed is reported with the blocks as they stand.
+    fn do_not_push_out(&mut self, now: Time, place: usize) {
+        if place >= BLOCKS_EXPECTED && self.compressed > 0 {
+            self.early = Some(self.answer(now, Kind::Ack));
+        }
     }
 }
 
@@ -330,6 +363,27 @@ mod tests {
         receiver.on_timer(due);
         let ack = receiver.poll_transmit(due).unwrap();
         assert_eq!((ack.number, ack.sacked()), (16, &[Block { start: 17, end: 24 }][..]));
+    }
+
+    #[test]
+    fn no_block_is_pushed_out_by_compression() {
+        let mut receiver = Receiver::new(0, ReceiverConfig::default());
+        for n in 0..16 {
+            receiver.on_segment(at(n), &data(n as u32));
+            receiver.poll_transmit(at(n));
+        }
+        // Every second segment is missing, and all that came arrive at once.
+        let mut reported = BTreeSet::new();
+        for n in (17..57).step_by(2) {
+            receiver.on_segment(at(20), &data(n));
+            while let Some(ack) = receiver.poll_transmit(at(20)) {
+                reported.extend(ack.sacked().iter().flat_map(|block| block.start..block.end));
+            }
+        }
+        let due = receiver.next_timer().unwrap();
+        receiver.on_timer(due);
+        reported.extend(receiver.poll_transmit(due).unwrap().sacked().iter().flat_map(|b| b.start..b.end));
+        assert_eq!(reported, (17..57).step_by(2).collect());
     }
 
     proptest! {

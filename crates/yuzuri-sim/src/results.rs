@@ -60,10 +60,14 @@ pub struct TerminalResult {
     pub received_bytes: u64,
     /// Counts of its senders, and of the server's towards it.
     pub counts: SenderCounts,
+    /// The same after warm-up.
+    pub counts_warm: SenderCounts,
     /// Round-trip times.
     pub rtt: RttSummary,
     /// Mean window of its main sender after warm-up, segments, sampled every 10 ms.
     pub cwnd_mean: f64,
+    /// Mean smoothed round-trip time of its main sender after warm-up, ms, sampled every 10 ms: by time, not by acknowledgements.
+    pub srtt_mean_ms: f64,
     /// The window over time, if asked for.
     pub trace: Vec<TracePoint>,
     /// When a transfer of limited size was acknowledged, seconds.

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::rc::Rc;
 use yuzuri_medium::Time;
 use yuzuri_sim::cc::{Algorithm, Bounds, CaState, SlowStartExit};
-use yuzuri_sim::{Kind, LocalQueue, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use yuzuri_sim::{Block, Kind, LocalQueue, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 const MS: u64 = 1_000_000;
 
@@ -78,7 +78,7 @@ impl Bench {
             assert!(window.cwnd >= 1);
             self.send(segment);
         }
-        if let Some(ack) = self.receiver.poll_transmit(now) {
+        while let Some(ack) = self.receiver.poll_transmit(now) {
             self.send(ack);
         }
         (self.check)(self.now, &self.sender);
@@ -242,6 +242,55 @@ fn rack_finds_a_lost_retransmission_without_a_timeout() {
         assert_eq!(counts.timeouts, 0, "lost {times} times");
         assert_eq!(counts.lost_retransmissions, u64::from(times) - 1, "lost {times} times");
     }
+}
+
+#[test]
+fn without_rack_a_lost_retransmission_needs_a_timeout() {
+    for (times, timeouts) in [(1, 0), (2, 1)] {
+        let sender = SenderConfig { rack: false, ..config(Algorithm::Cubic) };
+        let mut bench = Bench::new(sender, 50);
+        bench.lose = losing(vec![(1000, times)]);
+        bench.sender.write(1448 * 2000);
+        assert!(bench.run(60_000));
+        let counts = *bench.sender.counts();
+        assert_eq!((counts.timeouts, counts.recoveries), (timeouts, 1), "lost {times} times");
+    }
+}
+
+/// An aggregate brings all of its acknowledgements at one instant. What was sent on a later one was sent later all the same: the new data that is
+/// sent on the first ones must not make a retransmission sent on the last one look overtaken.
+#[test]
+fn acknowledgements_of_one_instant_keep_the_order_of_sending() {
+    let mut sender = Sender::new(0, config(Algorithm::Reno), 1);
+    let at = |ms: u64| Time::from_nanos(ms * MS);
+    let poll = |sender: &mut Sender, now: Time| {
+        std::iter::from_fn(|| sender.poll_transmit(now, LocalQueue::default())).map(|s| s.number).collect()
+    };
+    let ack = |number: u32, sacked: &[(u32, u32)]| {
+        let mut ack = Segment::new(0, Kind::Ack, number, Time::ZERO, Time::ZERO);
+        for (block, (start, end)) in ack.sack.iter_mut().zip(sacked) {
+            *block = Block { start: *start, end: *end };
+            ack.blocks += 1;
+        }
+        ack
+    };
+    sender.open();
+    sender.write_endlessly(true);
+    let _: Vec<u32> = poll(&mut sender, at(0));
+    sender.on_segment(at(50), &Segment::new(0, Kind::SynAck, 0, at(25), at(0)));
+    let first: Vec<u32> = poll(&mut sender, at(50));
+    assert_eq!(first, (0..10).collect::<Vec<u32>>());
+    // At 100 ms, one after the other: 0 to 3 arrived, 4 did not, 5 to 9 did.
+    sender.on_segment(at(100), &ack(4, &[]));
+    let new: Vec<u32> = poll(&mut sender, at(100));
+    assert_eq!(new, (10..18).collect::<Vec<u32>>());
+    sender.on_segment(at(100), &ack(4, &[(5, 10)]));
+    let again: Vec<u32> = poll(&mut sender, at(100));
+    assert_eq!(again.first(), Some(&4));
+    // The new data arrives before the retransmission, in the order in which both were sent.
+    sender.on_segment(at(150), &ack(4, &[(5, 18)]));
+    assert_eq!(sender.counts().lost_retransmissions, 0);
+    assert_eq!(sender.counts().lost, 1);
 }
 
 #[test]

@@ -15,7 +15,9 @@ use yuzuri_medium::wire::WireAccount;
 struct OfTerminal {
     rtt_us: Histogram,
     cwnd_sum: u64,
-    cwnd_samples: u64,
+    srtt_us_sum: u64,
+    samples: u64,
+    counts_before: SenderCounts,
     trace: Vec<TracePoint>,
     received_before: u64,
 }
@@ -50,8 +52,10 @@ impl Measurements {
         }
         for (terminal, main) in self.terminals.iter_mut().zip(mains(connections, ranges)) {
             if let Some(main) = main {
-                terminal.cwnd_sum += u64::from(main.sender.window().cwnd);
-                terminal.cwnd_samples += 1;
+                let window = main.sender.window();
+                terminal.cwnd_sum += u64::from(window.cwnd);
+                terminal.srtt_us_sum += window.srtt_us;
+                terminal.samples += 1;
             }
         }
     }
@@ -74,7 +78,9 @@ impl Measurements {
     pub(super) fn warmed_up(&mut self, now: Time, connections: &[Connection], cell: Option<&CellAccount>) {
         self.warm = true;
         for connection in connections {
-            self.terminals[connection.terminal].received_before += connection.receiver.received_bytes();
+            let terminal = &mut self.terminals[connection.terminal];
+            terminal.received_before += connection.receiver.received_bytes();
+            terminal.counts_before = terminal.counts_before + *connection.sender.counts();
         }
         self.queues_before = cell.map_or((0, 0), |cell| queues(cell, now));
     }
@@ -95,14 +101,18 @@ impl Measurements {
         let terminals = self.terminals.into_iter().enumerate().map(|(number, noted)| {
             let own = || connections.iter().filter(move |connection| connection.terminal == number);
             let received: u64 = own().map(|connection| connection.receiver.received_bytes()).sum();
+            let counts =
+                own().fold(SenderCounts::default(), |sum, connection| sum + *connection.sender.counts());
+            let mean = |sum: u64| sum as f64 / noted.samples.max(1) as f64;
             TerminalResult {
                 goodput_mbps: (received - noted.received_before) as f64 * 8.0 / 1e6 / warm_s,
                 goodput_total_mbps: received as f64 * 8.0 / 1e6 / simulated_s,
                 received_bytes: received,
-                counts: own()
-                    .fold(SenderCounts::default(), |sum, connection| sum + *connection.sender.counts()),
+                counts,
+                counts_warm: counts - noted.counts_before,
                 rtt: RttSummary::of(&noted.rtt_us),
-                cwnd_mean: noted.cwnd_sum as f64 / noted.cwnd_samples.max(1) as f64,
+                cwnd_mean: mean(noted.cwnd_sum),
+                srtt_mean_ms: mean(noted.srtt_us_sum) / 1e3,
                 trace: noted.trace,
                 finished_s: workloads[number].finished_at().map(Time::as_secs_f64),
                 exchanges: workloads[number].exchanges(),

@@ -103,7 +103,8 @@ impl<'a> Network<'a> {
             scenario,
             now: Time::ZERO,
             cell,
-            wire: Wire::new(&scenario.wire, scenario.seed)?,
+            // As in the laboratory: the same seed loses the same packets, and not those that the radio draws.
+            wire: Wire::new(&scenario.wire, scenario.seed ^ 0x5749_5245)?,
             station_limits: station_limits.collect(),
             connections: Vec::new(),
             workloads: Vec::new(),
@@ -287,9 +288,9 @@ impl<'a> Network<'a> {
     }
 
     fn acknowledge(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        if let Some(ack) = connection.receiver.poll_transmit(self.now) {
-            let (upload, terminal) = (connection.upload, connection.terminal);
+        let connection = &self.connections[index];
+        let (upload, terminal) = (connection.upload, connection.terminal);
+        while let Some(ack) = self.connections[index].receiver.poll_transmit(self.now) {
             self.dispatch(!upload, terminal, ack);
         }
         let connection = &mut self.connections[index];

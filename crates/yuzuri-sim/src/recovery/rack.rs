@@ -1,6 +1,6 @@
 //! RACK (RFC 8985, `tcp_recovery.c`): a segment is lost if one sent later was delivered and it had time to arrive.
 
-use super::scoreboard::Scoreboard;
+use super::scoreboard::{Outstanding, Scoreboard};
 use crate::units::{MICROSECOND, micros_between};
 use yuzuri_medium::Time;
 
@@ -11,8 +11,8 @@ const KEEP_STEPS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// The segment sent last among those delivered: when, and its number.
-    newest: Option<(Time, u32)>,
+    /// The segment sent last among those delivered: what it was sent on, and its number.
+    newest: Option<(u64, u32)>,
     rtt_us: u64,
     advanced: bool,
     pub(crate) reordering_seen: bool,
@@ -56,22 +56,15 @@ impl Rack {
     }
 
     /// A segment was delivered (`tcp_rack_advance`).
-    pub(crate) fn advance(
-        &mut self,
-        now: Time,
-        number: u32,
-        sent_at: Time,
-        again: bool,
-        min_rtt_us: Option<u64>,
-    ) {
-        let rtt_us = micros_between(now, sent_at);
+    pub(crate) fn advance(&mut self, now: Time, number: u32, segment: &Outstanding, min_rtt_us: Option<u64>) {
+        let rtt_us = micros_between(now, segment.sent_at);
         // A retransmission acknowledged faster than any segment ever was: its original arrived.
-        if again && min_rtt_us.is_some_and(|least| rtt_us < least) {
+        if segment.ever_retransmitted && min_rtt_us.is_some_and(|least| rtt_us < least) {
             return;
         }
         self.advanced = true;
         self.rtt_us = rtt_us;
-        self.newest = self.newest.max(Some((sent_at, number)));
+        self.newest = self.newest.max(Some((segment.sent_on, number)));
     }
 
     /// The duplicate's report (`tcp_rack_update_reo_wnd`, RFC 8985, section 6.2, step 4).

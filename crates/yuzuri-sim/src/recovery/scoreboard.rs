@@ -9,6 +9,9 @@ use yuzuri_medium::Time;
 pub(crate) struct Outstanding {
     /// When it was sent last.
     pub(crate) sent_at: Time,
+    /// What it was sent on: the count of acknowledgements and timers handled. Tells what was sent first where many acknowledgements arrive in one
+    /// aggregate and so at the same instant; in the kernel they are some µs apart.
+    pub(crate) sent_on: u64,
     /// State of the delivery count when it was sent last (delivery-rate estimation).
     pub(crate) first_sent_at: Time,
     pub(crate) delivered_at: Time,
@@ -36,7 +39,7 @@ pub(crate) struct Scoreboard {
     /// No lost segment below it waits for retransmission.
     hint: u32,
     /// Segments in the order they were sent last (`tsorted_sent_queue`). Entries of acknowledged or re-sent segments are stale and skipped.
-    by_time: VecDeque<(u32, Time)>,
+    by_time: VecDeque<(u32, u64)>,
 }
 
 impl Scoreboard {
@@ -73,7 +76,7 @@ impl Scoreboard {
 
     /// A new segment leaves.
     pub(crate) fn push(&mut self, segment: Outstanding) {
-        self.by_time.push_back((self.next(), segment.sent_at));
+        self.by_time.push_back((self.next(), segment.sent_on));
         self.queue.push_back(segment);
     }
 
@@ -81,11 +84,11 @@ impl Scoreboard {
     pub(crate) fn retransmit(&mut self, number: u32, stamp: impl FnOnce(&mut Outstanding)) {
         let Some(segment) = self.get_mut(number) else { return };
         stamp(segment);
-        let (again, sent_at) = (!segment.retransmitted, segment.sent_at);
+        let (again, sent_on) = (!segment.retransmitted, segment.sent_on);
         segment.retransmitted = true;
         segment.ever_retransmitted = true;
         self.retrans_out += u32::from(again);
-        self.by_time.push_back((number, sent_at));
+        self.by_time.push_back((number, sent_on));
     }
 
     /// Removes the head, acknowledged cumulatively.
@@ -124,6 +127,27 @@ impl Scoreboard {
             self.hint = self.hint.min(number);
         }
         newly || again
+    }
+
+    /// Marks as lost what was never marked and has at least `threshold` sacked segments behind it (RFC 6675, `IsLost`). Returns how many.
+    pub(crate) fn mark_lost_by_sacks(&mut self, threshold: u32) -> u32 {
+        let mut behind = self.sacked_out;
+        let (mut lost, mut first) = (0, None);
+        for (n, segment) in self.queue.iter_mut().enumerate() {
+            if behind < threshold {
+                break;
+            }
+            if segment.sacked {
+                behind -= 1;
+            } else if !segment.lost {
+                segment.lost = true;
+                lost += 1;
+                first.get_or_insert(self.una + n as u32);
+            }
+        }
+        self.lost_out += lost;
+        self.hint = first.map_or(self.hint, |first| self.hint.min(first));
+        lost
     }
 
     /// Takes back all marks of loss (`tcp_undo_cwnd_reduction`).
@@ -171,22 +195,23 @@ impl Scoreboard {
         Some(self.hint)
     }
 
-    /// Walks the segments sent before `newest` (its time and number) in the order of sending, while they are neither acknowledged nor lost and
+    /// Walks the segments sent before `newest` (what it was sent on, and its number) in the order of sending, while they are neither acknowledged nor lost and
     /// waiting. `judge` says whether one is lost. Returns those found lost.
     pub(crate) fn sent_before(
         &mut self,
-        newest: (Time, u32),
+        newest: (u64, u32),
         mut judge: impl FnMut(Time) -> bool,
     ) -> Vec<u32> {
         let mut lost = Vec::new();
         let mut front = true;
         let mut at = 0;
-        while let Some(&(number, sent_at)) = self.by_time.get(at) {
+        while let Some(&(number, sent_on)) = self.by_time.get(at) {
             let current = self
                 .get(number)
-                .is_some_and(|s| s.sent_at == sent_at && !s.sacked && (!s.lost || s.retransmitted));
-            if current {
-                if (sent_at, number) >= newest {
+                .filter(|s| s.sent_on == sent_on && !s.sacked && (!s.lost || s.retransmitted))
+                .map(|s| s.sent_at);
+            if let Some(sent_at) = current {
+                if (sent_on, number) >= newest {
                     break;
                 }
                 if judge(sent_at) {

@@ -2,6 +2,7 @@
 
 use super::{CaState, Retransmit, Sender};
 use crate::cc::{RateSample, cong_avoid_bounded};
+use crate::recovery::rack::Found;
 use crate::recovery::scoreboard::Outstanding;
 use crate::segment::Segment;
 use crate::units::micros_between;
@@ -23,7 +24,7 @@ struct Brought {
     /// Times of sending: first and last of those newly acknowledged and newly sacked that were never retransmitted.
     acked_sent: Option<(Time, Time)>,
     sacked_sent: Option<(Time, Time)>,
-    newest: Option<(Time, u32)>,
+    newest: Option<(u64, u32)>,
     prior_at: Option<Time>,
     send_interval_us: u64,
 }
@@ -155,9 +156,9 @@ impl Sender {
         sample: &mut RateSample,
     ) {
         self.window.delivered += 1;
-        self.rack.advance(now, number, segment.sent_at, segment.ever_retransmitted, self.window.min_rtt_us);
-        if brought.newest.is_none_or(|newest| (segment.sent_at, number) > newest) {
-            brought.newest = Some((segment.sent_at, number));
+        self.rack.advance(now, number, segment, self.window.min_rtt_us);
+        if brought.newest.is_none_or(|newest| (segment.sent_on, number) > newest) {
+            brought.newest = Some((segment.sent_on, number));
             brought.prior_at = Some(segment.delivered_at);
             brought.send_interval_us = micros_between(segment.sent_at, segment.first_sent_at);
             sample.prior_delivered = segment.delivered;
@@ -190,7 +191,7 @@ impl Sender {
             }
         }
         if rtt.is_none() && brought.advanced && ack.echo > Time::ZERO {
-            let by_timestamp = micros_between(now, ack.echo).max(1);
+            let by_timestamp = Sender::micros_by_timestamps(now, ack.echo);
             rtt = Some((by_timestamp, by_timestamp));
         }
         let Some((first, last)) = rtt else { return };
@@ -286,6 +287,11 @@ impl Sender {
 
     fn find_losses(&mut self, brought: &mut Brought) {
         if self.board.packets_out() == 0 {
+            return;
+        }
+        if !self.config.rack {
+            let lost = self.board.mark_lost_by_sacks(crate::recovery::rack::DUPLICATE_THRESHOLD);
+            self.note_losses(&Found { lost, again: 0, wait_ns: 0 });
             return;
         }
         let situation = self.situation();

@@ -16,7 +16,7 @@ use crate::recovery::rack::Rack;
 use crate::recovery::rtt::RttEstimator;
 use crate::recovery::scoreboard::Scoreboard;
 use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
-use crate::units::{MILLISECOND, micros_between};
+use crate::units::{MICROSECOND, MILLISECOND, micros_between};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use timer::Timer;
@@ -36,10 +36,13 @@ pub struct SenderConfig {
     pub window_bytes: u64,
     /// Kernel ticks per second: 250 (Debian), 1000 (Ubuntu since 24.10), 300 (Android).
     pub hz: u32,
-    /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s (`sk_pacing_shift`: 10, for Wi-Fi drivers 7 or 8);
-    /// absent: no limit.
+    /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s (`sk_pacing_shift`: 10, behind mac80211 7 or 8).
+    /// Absent, the default: no limit, as behind devices that let go of packets at once (TAP; the laboratory): what was checked against the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_queue_shift: Option<u32>,
+    /// RACK and tail-loss probes (RFC 8985). Without, losses are found by SACK alone (RFC 6675) and a retransmission that is lost again by
+    /// timeout alone (`net.ipv4.tcp_recovery` and `tcp_early_retrans` of 0; ns-3).
+    pub rack: bool,
     /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
 }
@@ -52,7 +55,8 @@ impl Default for SenderConfig {
             paced_by_fq: false,
             window_bytes: 4 << 20,
             hz: 250,
-            small_queue_shift: Some(7),
+            small_queue_shift: None,
+            rack: true,
             slow_start_after_idle: true,
         }
     }
@@ -81,20 +85,33 @@ pub struct SenderCounts {
     pub lost: u64,
 }
 
+impl SenderCounts {
+    fn with(self, other: SenderCounts, both: impl Fn(u64, u64) -> u64) -> SenderCounts {
+        SenderCounts {
+            segments: both(self.segments, other.segments),
+            retransmissions: both(self.retransmissions, other.retransmissions),
+            timeouts: both(self.timeouts, other.timeouts),
+            recoveries: both(self.recoveries, other.recoveries),
+            probes: both(self.probes, other.probes),
+            lost_retransmissions: both(self.lost_retransmissions, other.lost_retransmissions),
+            undone: both(self.undone, other.undone),
+            local_congestion: both(self.local_congestion, other.local_congestion),
+            lost: both(self.lost, other.lost),
+        }
+    }
+}
+
 impl std::ops::Add for SenderCounts {
     type Output = SenderCounts;
     fn add(self, other: SenderCounts) -> SenderCounts {
-        SenderCounts {
-            segments: self.segments + other.segments,
-            retransmissions: self.retransmissions + other.retransmissions,
-            timeouts: self.timeouts + other.timeouts,
-            recoveries: self.recoveries + other.recoveries,
-            probes: self.probes + other.probes,
-            lost_retransmissions: self.lost_retransmissions + other.lost_retransmissions,
-            undone: self.undone + other.undone,
-            local_congestion: self.local_congestion + other.local_congestion,
-            lost: self.lost + other.lost,
-        }
+        self.with(other, |a, b| a + b)
+    }
+}
+
+impl std::ops::Sub for SenderCounts {
+    type Output = SenderCounts;
+    fn sub(self, other: SenderCounts) -> SenderCounts {
+        self.with(other, |a, b| a - b)
     }
 }
 
@@ -169,6 +186,8 @@ pub struct Sender {
     used: u32,
     used_at: Time,
     sent_since_idle: bool,
+    /// Acknowledgements and timers handled so far.
+    handled: u64,
     last_sent: Option<Time>,
     first_sent_at: Time,
     /// Timestamp of the newest segment of the other side.
@@ -213,6 +232,7 @@ impl Sender {
             used: 0,
             used_at: Time::ZERO,
             sent_since_idle: false,
+            handled: 0,
             last_sent: None,
             first_sent_at: Time::ZERO,
             echo: Time::ZERO,
@@ -303,6 +323,7 @@ impl Sender {
     /// A segment of the other side arrives: [`Kind::SynAck`] or [`Kind::Ack`].
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         self.window.now = now;
+        self.handled += 1;
         self.echo = segment.sent_at;
         match (segment.kind, self.handshake) {
             (Kind::SynAck, Handshake::SynSent) => self.establish(now),
@@ -347,6 +368,12 @@ impl Sender {
         let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
         let amount = u64::from(window.cwnd.max(self.board.packets_out())) * u64::from(window.mss_bytes);
         window.pacing_rate = (amount * percent * 10_000).checked_div(window.srtt_us).unwrap_or(0);
+    }
+
+    /// Round-trip time of a segment that was retransmitted, from timestamps of whole ms (`tcp_rtt_tsopt_us`).
+    fn micros_by_timestamps(now: Time, echo: Time) -> u64 {
+        let ms = (now.as_nanos() / MILLISECOND).saturating_sub(echo.as_nanos() / MILLISECOND);
+        ms.max(1) * MILLISECOND / MICROSECOND
     }
 
     /// Timestamps are compared in ms, as they are on the wire.

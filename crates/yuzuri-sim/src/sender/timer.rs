@@ -28,6 +28,7 @@ impl Sender {
     /// Time has passed.
     pub fn on_timer(&mut self, now: Time) {
         self.window.now = now;
+        self.handled += 1;
         if self.held_by_pacing && now >= self.departure {
             self.held_by_pacing = false;
         }
@@ -84,7 +85,8 @@ impl Sender {
 
     /// `tcp_schedule_loss_probe`: after two round trips without an acknowledgement; not in recovery.
     pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
-        if self.board.packets_out() == 0 || !matches!(self.window.state, CaState::Open | CaState::Cwr) {
+        let wanted = self.config.rack && matches!(self.window.state, CaState::Open | CaState::Cwr);
+        if self.board.packets_out() == 0 || !wanted {
             return false;
         }
         let mut nanos = SECOND;
@@ -146,7 +148,7 @@ impl Sender {
         }
         self.counts.timeouts += 1;
         let situation = self.situation();
-        let settled = self.rack.settled_ns(&self.board, &situation);
+        let settled = if self.config.rack { self.rack.settled_ns(&self.board, &situation) } else { 0 };
         let lost = self.board.mark_all_lost(now, settled);
         self.window.lost += u64::from(lost);
         self.counts.lost += u64::from(lost);

@@ -131,6 +131,7 @@ impl Sender {
         }
         Outstanding {
             sent_at: now,
+            sent_on: self.handled,
             first_sent_at: self.first_sent_at,
             delivered_at: self.window.delivered_at,
             delivered: self.window.delivered,
@@ -173,6 +174,7 @@ impl Sender {
         self.board.retransmit(number, |segment| {
             payload_bytes = segment.payload_bytes;
             segment.sent_at = stamp.sent_at;
+            segment.sent_on = stamp.sent_on;
             segment.first_sent_at = stamp.first_sent_at;
             segment.delivered_at = stamp.delivered_at;
             segment.delivered = stamp.delivered;

@@ -57,8 +57,8 @@ fn parse(line: &str) -> Ns3Row {
     }
 }
 
-/// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues.
-pub fn scenario(row: &Ns3Row, seed: u64) -> Scenario {
+/// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues; with or without RACK.
+pub fn scenario(row: &Ns3Row, seed: u64, rack: bool) -> Scenario {
     let ac = Phy::ac(80, 1, 9);
     let n = Phy::n(20, 1, 7);
     let phys: Vec<Phy> = (0..row.terminals)
@@ -75,6 +75,7 @@ pub fn scenario(row: &Ns3Row, seed: u64) -> Scenario {
         window_bytes: 32 << 20,
         small_queue_shift: None,
         hz: 1000,
+        rack,
         ..SenderConfig::default()
     };
     let terminals = vec![Terminal::uploading().with_sender(sender); row.terminals];
@@ -90,6 +91,6 @@ pub fn scenario(row: &Ns3Row, seed: u64) -> Scenario {
     scenario
 }
 
-pub fn ours(row: &Ns3Row, seed: u64) -> Results {
-    run(&scenario(row, seed), &mut NoSteer).expect("a consistent scenario")
+pub fn ours(row: &Ns3Row, seed: u64, rack: bool) -> Results {
+    run(&scenario(row, seed, rack), &mut NoSteer).expect("a consistent scenario")
 }

@@ -1,0 +1,155 @@
+//! The simulation beside the kernel: the same scenario files, run by `yuzuri lab sweep` and here.
+//!
+//! `cargo run --release -p yuzuri-sim --example compare -- [--results FOLDER] [--seeds N] [--save CSV] FILE...`
+//!
+//! `FOLDER/NAME` holds the laboratory's results of `NAME.toml` (`lab-results/check`); each point is simulated with the same seeds, for
+//! Jain's index with N at least (30). `CSV` keeps the
+//! kernel's figures. `scripts/compare-simulation.sh` runs both. Ends with 1 if a setting is beyond the limits.
+
+#[path = "../tests/common/lab.rs"]
+mod lab;
+
+use lab::{Figures, Setting};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use yuzuri_lab::batch::{self, State};
+use yuzuri_lab::run::{Clock, RunRecord};
+use yuzuri_lab::scenario::Document;
+
+struct Args {
+    results: PathBuf,
+    seeds: u64,
+    save: Option<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+fn args() -> Result<Args, String> {
+    let mut args = Args { results: "lab-results/check".into(), seeds: 30, save: None, files: Vec::new() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.as_str() {
+            "--results" => args.results = value()?.into(),
+            "--seeds" => args.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
+            "--save" => args.save = Some(value()?.into()),
+            _ => args.files.push(word.into()),
+        }
+    }
+    if args.files.is_empty() || args.seeds == 0 {
+        return Err("give the scenarios' files, and --seeds of 1 or more".into());
+    }
+    Ok(args)
+}
+
+/// What the kernel did in one run.
+fn figures(record: &RunRecord) -> Figures {
+    let terminals = &record.terminals;
+    let sum =
+        |value: fn(&yuzuri_lab::run::TerminalRecord) -> u64| terminals.iter().map(value).sum::<u64>() as f64;
+    let cwnd = terminals.iter().filter_map(|terminal| terminal.cwnd_mean).sum::<f64>();
+    Figures {
+        total_mbps: record.totals.throughput_mbps,
+        jain: record.totals.jain.unwrap_or(f64::NAN),
+        rtt_ms: record.totals.rtt_mean_ms.unwrap_or(f64::NAN),
+        cwnd: cwnd / terminals.len() as f64,
+        retransmissions: sum(|terminal| terminal.retransmissions),
+        recoveries: sum(|terminal| terminal.recoveries),
+        timeouts: sum(|terminal| terminal.timeouts),
+    }
+}
+
+/// What was compared.
+#[derive(Default)]
+struct Outcome {
+    within: usize,
+    beyond: usize,
+    missing: usize,
+    saved: String,
+}
+
+fn compare(file: &Path, args: &Args, outcome: &mut Outcome) -> Result<(), String> {
+    let document = Document::open(file).map_err(|problems| problems.to_string())?;
+    let planned = batch::plan(&document, Clock::Virtual, &args.results.join(&document.name))
+        .map_err(|problems| problems.to_string())?;
+    for point in lab::points(&document) {
+        let mut kernel = Vec::new();
+        for run in planned.iter().filter(|run| run.task.point == point.name) {
+            if run.state() != State::Finished {
+                continue;
+            }
+            let record = RunRecord::open(&run.folder).map_err(|error| error.to_string())?;
+            let figures = figures(&record);
+            let cells = figures.cells().map(|cell| format!("{cell:.5}")).join(",");
+            let (name, point, seed) = (&document.name, &point.name, run.task.seed);
+            let _ = writeln!(outcome.saved, "{name},\"{point}\",{},{seed},{cells}", record.host.kernel);
+            kernel.push((run.task.seed, figures));
+        }
+        let name = format!("{} {}", document.name, point.name.replace("terminal.", ""));
+        if kernel.is_empty() {
+            println!("{name:42} | the laboratory has no valid run of it");
+            outcome.missing += 1;
+            continue;
+        }
+        let setting = Setting::of(&point.scenario, &kernel, args.seeds)?;
+        let (k, o) = (&setting.kernel, &setting.ours);
+        let within = setting.is_within_limits();
+        println!(
+            "{name:42} {} | {:6.2} {:6.2} {:+6.1} % | {:.3} {:.3} {:+.3} ({:.2} {:.2}) | {:6.1} {:6.1} | {:6.1} {:6.1} | {:5.0} {:5.0} | {:4.1} {:4.1} | {:4.1} {:4.1} | {}",
+            kernel.len(),
+            k.total_mbps,
+            o.total_mbps,
+            setting.total_off() * 100.0,
+            k.jain,
+            o.jain,
+            setting.jain_off(),
+            setting.jain_spread.0,
+            setting.jain_spread.1,
+            k.rtt_ms,
+            o.rtt_ms,
+            k.cwnd,
+            o.cwnd,
+            k.retransmissions,
+            o.retransmissions,
+            k.recoveries,
+            o.recoveries,
+            k.timeouts,
+            o.timeouts,
+            if within { "pass" } else { "MISS" }
+        );
+        *(if within { &mut outcome.within } else { &mut outcome.beyond }) += 1;
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let told = |what: String| {
+        eprintln!("compare: {what}");
+        ExitCode::FAILURE
+    };
+    let args = match args() {
+        Ok(args) => args,
+        Err(what) => return told(what),
+    };
+    println!(
+        "setting, runs of the kernel | total, Mbit/s: kernel, here, difference | Jain: kernel, here, difference (between the least and the most of the seeds: kernel, here) | \
+         mean smoothed RTT, ms | mean window | retransmissions | recoveries | timeouts | within {:.0} % and {:.2}",
+        lab::TOTAL_LIMIT * 100.0,
+        lab::JAIN_LIMIT
+    );
+    let mut outcome = Outcome::default();
+    for file in &args.files {
+        if let Err(what) = compare(file, &args, &mut outcome) {
+            return told(format!("{}: {what}", file.display()));
+        }
+    }
+    let Outcome { within, beyond, missing, saved } = outcome;
+    println!("{within} settings within the limits, {beyond} beyond, {missing} without a run of the kernel");
+    if let Some(path) = &args.save {
+        let head = "file,point,kernel,seed,total_mbps,jain,rtt_ms,cwnd,retransmissions,recoveries,timeouts\n";
+        if let Err(error) = std::fs::write(path, format!("{head}{saved}")) {
+            return told(format!("writing {}: {error}", path.display()));
+        }
+    }
+    if beyond + missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,173 @@
+//! Settings of the laboratory (`scenarios/check`), what the kernel did there, and the same here.
+
+use yuzuri_lab::scenario::{Direction, Document, Point, Scenario as LabScenario, WorkloadSpec};
+use yuzuri_sim::cc::Algorithm;
+use yuzuri_sim::fairness::jain;
+use yuzuri_sim::{Flow, LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, Traffic, run};
+
+/// Most that the total may differ, relative.
+pub const TOTAL_LIMIT: f64 = 0.05;
+/// Most that Jain's index may differ.
+pub const JAIN_LIMIT: f64 = 0.05;
+
+/// Figures after warm-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    pub total_mbps: f64,
+    pub jain: f64,
+    /// Smoothed, mean by time over all terminals.
+    pub rtt_ms: f64,
+    /// Mean window, segments.
+    pub cwnd: f64,
+    pub retransmissions: f64,
+    pub recoveries: f64,
+    pub timeouts: f64,
+}
+
+impl Figures {
+    const FIELDS: usize = 7;
+
+    pub fn cells(&self) -> [f64; Figures::FIELDS] {
+        let Figures { total_mbps, jain, rtt_ms, cwnd, retransmissions, recoveries, timeouts } = *self;
+        [total_mbps, jain, rtt_ms, cwnd, retransmissions, recoveries, timeouts]
+    }
+
+    pub fn of_cells(cells: [f64; Figures::FIELDS]) -> Figures {
+        let [total_mbps, jain, rtt_ms, cwnd, retransmissions, recoveries, timeouts] = cells;
+        Figures { total_mbps, jain, rtt_ms, cwnd, retransmissions, recoveries, timeouts }
+    }
+
+    /// The mean over repetitions.
+    pub fn mean(all: &[Figures]) -> Figures {
+        let mut sums = [0.0; Figures::FIELDS];
+        for figures in all {
+            sums.iter_mut().zip(figures.cells()).for_each(|(sum, cell)| *sum += cell);
+        }
+        Figures::of_cells(sums.map(|sum| sum / all.len() as f64))
+    }
+
+    fn of(results: &Results) -> Figures {
+        let terminals = &results.terminals;
+        let mean = |value: fn(&yuzuri_sim::TerminalResult) -> f64| {
+            terminals.iter().map(value).sum::<f64>() / terminals.len() as f64
+        };
+        let sum = |value: fn(&yuzuri_sim::SenderCounts) -> u64| {
+            terminals.iter().map(|terminal| value(&terminal.counts_warm)).sum::<u64>() as f64
+        };
+        Figures {
+            total_mbps: results.total_mbps(),
+            jain: jain(&results.goodputs()),
+            rtt_ms: mean(|terminal| terminal.srtt_mean_ms),
+            cwnd: mean(|terminal| terminal.cwnd_mean),
+            retransmissions: sum(|counts| counts.retransmissions),
+            recoveries: sum(|counts| counts.recoveries),
+            timeouts: sum(|counts| counts.timeouts),
+        }
+    }
+}
+
+/// The points of a file.
+pub fn points(document: &Document) -> Vec<Point> {
+    document.points().unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The same setting for the simulation: no TCP small queues, as TAP devices let go of packets at once; a full station's queue drops
+/// without a word; the guest's 250 ticks; all terminals begin when they join.
+///
+/// # Errors
+/// What of it the simulation does not know.
+pub fn scenario(lab: &LabScenario, seed: u64) -> Result<Scenario, String> {
+    let ms = |seconds: f64| (seconds * 1000.0).round() as u64;
+    let mut terminals = Vec::new();
+    for terminal in lab.terminals() {
+        let kind = terminal.kind;
+        if kind.law.is_some() || kind.window.is_some() || kind.initial_window.is_some() {
+            return Err(format!("terminal {}: law, window and initial_window are not simulated", kind.name));
+        }
+        let algorithm = match kind.control.as_deref() {
+            Some("cubic") => Algorithm::Cubic,
+            Some("reno") => Algorithm::Reno,
+            Some("bbr") => Algorithm::Bbr,
+            other => return Err(format!("terminal {}: control {other:?} is not simulated", kind.name)),
+        };
+        let traffic = match lab.workload_of(kind) {
+            WorkloadSpec::Bulk { connections: 1, direction } => {
+                let flow = if *direction == Direction::Up { Flow::Upload } else { Flow::Download };
+                Traffic::Bulk { flow, bytes: None }
+            }
+            WorkloadSpec::Idle {} => Traffic::Silent,
+            other => return Err(format!("terminal {}: {other:?} is not simulated", kind.name)),
+        };
+        let sender = SenderConfig { algorithm, hz: 250, small_queue_shift: None, ..SenderConfig::default() };
+        terminals.push(Terminal {
+            start_ms: ms(kind.joins_s),
+            stop_ms: kind.leaves_s.map(ms),
+            ..Terminal::new(traffic).with_sender(sender)
+        });
+    }
+    let mut scenario = Scenario::wired(lab.wire_config(), terminals, ms(lab.duration_s)).seeded(seed);
+    scenario.cell = Some(lab.cell_config().map_err(|problem| problem.what)?);
+    scenario.warm_up_ms = ms(lab.warm_up_s);
+    scenario.local_drop = LocalDrop::Lost;
+    Ok(scenario)
+}
+
+/// What comes out here with `seed`.
+///
+/// # Errors
+/// As [`scenario`], and what the simulation says.
+pub fn ours(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
+    let results = run(&scenario(lab, seed)?, &mut NoSteer).map_err(|error| error.to_string())?;
+    Ok(Figures::of(&results))
+}
+
+/// One setting, by kernel and simulation.
+pub struct Setting {
+    pub kernel: Figures,
+    pub ours: Figures,
+    /// Between the least and the most of Jain's index: kernel, here.
+    pub jain_spread: (f64, f64),
+}
+
+impl Setting {
+    /// From the kernel's runs by seed. The same seed loses the same packets on the path, so all but Jain's index is taken over the kernel's seeds; who
+    /// gets how much is chance with any seed, so Jain's index is taken over `seeds` at least.
+    ///
+    /// # Errors
+    /// As [`ours`].
+    pub fn of(lab: &LabScenario, kernel: &[(u64, Figures)], seeds: u64) -> Result<Setting, String> {
+        let theirs: Vec<Figures> = kernel.iter().map(|(_, figures)| *figures).collect();
+        let same = kernel.iter().map(|(seed, _)| ours(lab, *seed)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = same.clone();
+        let mut seed = 0;
+        while (all.len() as u64) < seeds {
+            seed += 1;
+            if kernel.iter().all(|(known, _)| *known != seed) {
+                all.push(ours(lab, seed)?);
+            }
+        }
+        let spread = |all: &[Figures]| {
+            let values = || all.iter().map(|figures| figures.jain);
+            values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)
+        };
+        Ok(Setting {
+            kernel: Figures::mean(&theirs),
+            ours: Figures { jain: Figures::mean(&all).jain, ..Figures::mean(&same) },
+            jain_spread: (spread(&theirs), spread(&all)),
+        })
+    }
+
+    /// How far the simulation's total is off, relative.
+    pub fn total_off(&self) -> f64 {
+        self.ours.total_mbps / self.kernel.total_mbps - 1.0
+    }
+
+    /// How far its index is off.
+    pub fn jain_off(&self) -> f64 {
+        self.ours.jain - self.kernel.jain
+    }
+
+    pub fn is_within_limits(&self) -> bool {
+        self.total_off().abs() <= TOTAL_LIMIT && self.jain_off().abs() <= JAIN_LIMIT
+    }
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The simulation beside the kernel: runs scenarios/check in the laboratory (virtual time, root; what is finished is not repeated: hours the
+# first time) and in crates/yuzuri-sim, and prints a table with what is beyond the limits.
+#   compare-simulation.sh [FOLDER OF RESULTS] [MORE FOR THE EXAMPLE, such as --seeds 20, --save FILE]
+# YUZURI_LAB is the laboratory's program (default: built from here), JOBS the guests side by side (default 1).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+results=${1:-lab-results/check}
+shift || true
+. scripts/path.sh
+if [ -z "${YUZURI_LAB:-}" ]; then
+  cargo build --locked --quiet --release -p yuzuri-lab
+  YUZURI_LAB=${CARGO_TARGET_DIR:-target}/release/yuzuri-lab
+fi
+for file in scenarios/check/*.toml; do
+  name=$(basename "$file" .toml)
+  "$YUZURI_LAB" sweep "$file" --clock virtual --jobs "${JOBS:-1}" --no-report --out "$results/$name"
+done
+exec cargo run --locked --quiet --release -p yuzuri-sim --example compare -- --results "$results" "$@" scenarios/check/*.toml
