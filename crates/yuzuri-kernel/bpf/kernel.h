@@ -173,7 +173,7 @@ struct tcp_sock {
 	u16 tcp_header_len;
 	u64 bytes_received;
 	u64 bytes_acked;
-	u64 tcp_mstamp;
+	u64 tcp_clock_cache;
 	u32 snd_una;
 	u32 snd_nxt;
 	u32 snd_wnd;
@@ -205,6 +205,10 @@ struct sk_buff {
 	unsigned int len;
 	unsigned char *data;
 	char cb[48];
+};
+
+/* Five words; its name is all that is asked for. */
+union tcp_word_hdr {
 };
 
 struct tcp_skb_cb {

@@ -89,10 +89,15 @@ pub enum ControlError {
         "congestion control {0:?} is registered already: end the program that did, or choose another name"
     )]
     Taken(String),
+    /// The kernel refuses BPF to us.
+    #[error(
+        "registering a congestion control: not permitted ({0}); run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
+    NotPermitted(String),
     /// The kernel refused it.
     #[error(
-        "registering a congestion control: {0}; it needs root (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) and struct_ops for \
-         TCP (Linux 5.6, CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF)"
+        "registering a congestion control: {0}; it needs struct_ops for TCP (Linux 5.6 with CONFIG_BPF_JIT and \
+         CONFIG_DEBUG_INFO_BTF)"
     )]
     Kernel(String),
     /// A bound could not be written.
@@ -104,7 +109,8 @@ impl From<MonitorError> for ControlError {
     fn from(error: MonitorError) -> ControlError {
         match error {
             // The monitor's advice is for the monitor.
-            MonitorError::NotPermitted(why) | MonitorError::Load(why) => ControlError::Kernel(why),
+            MonitorError::NotPermitted(why) => ControlError::NotPermitted(why),
+            MonitorError::Load(why) => ControlError::Kernel(why),
             other => ControlError::Kernel(other.to_string()),
         }
     }

@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::places;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::LazyLock;
 use yuzuri_trace::{CaState, Counts, Event, Flow, FlowId, Kind, Marks, Owner, Place, Reason, Role, Snapshot};
 
 /// What a flow record says, without what user space adds.
@@ -40,6 +41,9 @@ fn text(bytes: &[i8]) -> String {
     let bytes: Vec<u8> = bytes.iter().map(|b| *b as u8).take_while(|b| *b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// The place of nearly every record: looked up once, not for each.
+static PROBE: LazyLock<Place> = LazyLock::new(|| Place::named("tcp:tcp_probe"));
 
 /// `frames` gives the TCP functions of a stack, innermost first.
 pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
@@ -90,7 +94,7 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
                 (Kind::Sample, Reason::None)
             };
             // A note of an ACK has no stack, as the ACK itself.
-            let place = places::place(frames).unwrap_or_else(|| tracepoint("tcp:tcp_probe"));
+            let place = places::place(frames).unwrap_or_else(|| *PROBE);
             (kind, reason, place, state, before)
         }
     };
@@ -117,6 +121,7 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
 
 fn snapshot(record: &event_record) -> Snapshot {
     let delivered_bits = u64::from(record.rate_delivered) * u64::from(record.mss) * 8;
+    let interval_us = u64::from(record.rate_interval_us);
     Snapshot {
         cwnd: record.snd_cwnd,
         ssthresh: record.snd_ssthresh,
@@ -134,10 +139,8 @@ fn snapshot(record: &event_record) -> Snapshot {
         notsent: record.notsent,
         bytes_acked: record.bytes_acked,
         bytes_received: record.bytes_received,
-        delivery_rate_bps: match record.rate_interval_us {
-            0 => 0,
-            us => (u128::from(delivered_bits) * 1_000_000 / u128::from(us)) as u64,
-        },
+        // Only a broken record holds more bits than fit with 64: no rate is that high.
+        delivery_rate_bps: delivered_bits.saturating_mul(1_000_000).checked_div(interval_us).unwrap_or(0),
         pacing_rate_bps: match record.pacing_rate {
             u64::MAX => u64::MAX,
             // Before 6.10 and on 32 bits "unlimited" is the largest u32.

@@ -49,8 +49,8 @@ pub(crate) struct Counters {
 
 struct Ring {
     tail: u64,
-    /// The record at `tail`, copied, once it is complete.
-    next: Option<Record>,
+    /// The time of the record at `tail`, once it is complete.
+    next: Option<u64>,
 }
 
 /// All CPUs' rings, read as one stream in order of time.
@@ -94,26 +94,39 @@ impl Rings {
         unsafe { self.controls.start.cast::<ring_control>().add(cpu) }
     }
 
-    /// The record at the ring's tail, if the kernel has published it.
-    fn peek(&mut self, cpu: usize) -> Option<u64> {
-        let ring = &self.rings[cpu];
-        if let Some(next) = &ring.next {
-            return Some(next.event().mono_ns);
-        }
-        let slot =
-            cpu * self.slots_per_cpu as usize + (ring.tail as usize & (self.slots_per_cpu as usize - 1));
+    /// The slot at the ring's tail.
+    fn slot(&self, cpu: usize) -> *mut Record {
+        let tail = self.rings[cpu].tail as usize & (self.slots_per_cpu as usize - 1);
         // SAFETY: cpu < cpus and the masked tail < slots_per_cpu: the slot lies in the mapping, aligned to 8.
-        let record = unsafe { self.slots.start.cast::<Record>().add(slot) }.as_ptr();
+        unsafe { self.slots.start.cast::<Record>().add(cpu * self.slots_per_cpu as usize + tail) }.as_ptr()
+    }
+
+    /// The time of the record at the ring's tail, if the kernel has published it.
+    fn peek(&mut self, cpu: usize) -> Option<u64> {
+        let Ring { tail, next } = self.rings[cpu];
+        if next.is_some() {
+            return next;
+        }
+        let record = self.slot(cpu);
         // SAFETY: `seq` is an aligned u32 inside the slot, written by the kernel's program only.
         let seq = unsafe { AtomicU32::from_ptr(&raw mut (*record).event.seq) };
-        if seq.load(Ordering::Acquire) != (ring.tail as u32).wrapping_add(1) {
+        if seq.load(Ordering::Acquire) != (tail as u32).wrapping_add(1) {
             return None;
         }
         // SAFETY: the acquire above pairs with the program's publish: the record is whole, and the program does not
         // touch the slot again before the tail moves past it.
-        let copy = unsafe { std::ptr::read_volatile(record) };
-        self.rings[cpu].next = Some(copy);
-        Some(copy.event().mono_ns)
+        let mono_ns = unsafe { (&raw const (*record).event.mono_ns).read_volatile() };
+        self.rings[cpu].next = Some(mono_ns);
+        self.rings[cpu].next
+    }
+
+    /// The record at the ring's tail, which then moves on, if [`Rings::peek`] has seen it.
+    fn pop(&mut self, cpu: usize) -> Option<Record> {
+        self.rings[cpu].next.take()?;
+        // SAFETY: as for the time that was seen: the record is whole.
+        let record = unsafe { self.slot(cpu).read_volatile() };
+        self.rings[cpu].tail += 1;
+        Some(record)
     }
 
     fn hand_back(&self, cpu: usize) {
@@ -134,8 +147,7 @@ impl Rings {
             // Runs of one CPU are common: stay with it while it is the earliest.
             let bound = heap.peek().map_or(until_ns, |Reverse((at, _))| *at);
             loop {
-                if let Some(record) = self.rings[cpu].next.take() {
-                    self.rings[cpu].tail += 1;
+                if let Some(record) = self.pop(cpu) {
                     take(cpu as u16, &record);
                     if self.rings[cpu].tail.is_multiple_of(HAND_BACK) {
                         self.hand_back(cpu);
@@ -154,6 +166,11 @@ impl Rings {
         for cpu in 0..self.rings.len() {
             self.hand_back(cpu);
         }
+    }
+
+    /// How many records are in all rings.
+    pub(crate) fn waiting(&self) -> usize {
+        (0..self.rings.len()).map(|cpu| self.head(cpu).wrapping_sub(self.rings[cpu].tail) as usize).sum()
     }
 
     /// How full the fullest ring is, 0 to 1.

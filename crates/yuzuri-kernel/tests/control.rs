@@ -17,7 +17,7 @@ fn name(what: &str) -> String {
 fn register(test: &str, law: Law) -> Option<Control> {
     match Control::register(&law) {
         Ok(control) => Some(control),
-        Err(error @ ControlError::Kernel(yuzuri_kernel::MonitorError::NotPermitted(_))) => {
+        Err(error @ ControlError::NotPermitted(_)) => {
             println!("{test}: skipped: {error}");
             None
         }

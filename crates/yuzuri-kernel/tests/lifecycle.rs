@@ -103,6 +103,9 @@ fn the_default_density_thins_samples_and_nothing_else() {
         if skipped > 0 {
             return Some(Outcome::Differs { how: format!("{}; {}", every.account, thin.account), skipped });
         }
+        // What the account says was merged is what the records say of others than themselves.
+        let probed = few.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64;
+        assert_eq!(thin.account.thinned(), acks(&few) - probed);
         Some(if acks(&all) != acks(&few) {
             let how = format!("{} ACKs, {} in the thinned counts", acks(&all), acks(&few));
             Outcome::Differs { how, skipped }

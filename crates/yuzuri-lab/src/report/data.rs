@@ -388,7 +388,7 @@ mod tests {
         let (loss, none, cap) =
             (label("path.loss", "0.1"), label("variant", "none"), label("variant", "cap"));
         let (short, long) = (label("path.queue_packets", "50"), label("path.queue_packets", "1000"));
-        assert_eq!(named(vec![group(&[loss.clone()], None)]), ["point"]);
+        assert_eq!(named(vec![group(std::slice::from_ref(&loss), None)]), ["point"]);
         assert_eq!(
             named(vec![
                 group(&[loss.clone(), short.clone(), none], None),
