@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Runs the papers' experiments in virtual time and puts their tables into docs/papers.md: paper-figures.sh [SCENARIO...] (all
 # by default). What is finished in lab-results/ is not repeated, so it can be stopped and started again. PAPER_SWEEP has further
-# words for `yuzuri lab sweep`: PAPER_SWEEP="--only seed-1" for the first repetition of each, --jobs 1 for one guest at a time.
+# words for `yuzuri lab sweep`: PAPER_SWEEP="--only /seed-1" for the first repetition of each, --jobs 1 for one guest at a time.
+# With --tables nothing is run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
 lab=${YUZURI_LAB:-target/release/yuzuri-lab}
 page=docs/papers.md
+sweep=yes
+[ "${1:-}" != --tables ] || { sweep=no; shift; }
 scenarios=("$@")
 [ ${#scenarios[@]} != 0 ] ||
     scenarios=(visualizer-one visualizer-two middleware-six kernel-monitor fairness-four identification)
@@ -15,6 +18,7 @@ for name in "${scenarios[@]}"; do
     [ -f "scenarios/$name.toml" ] || { echo "paper-figures: there is no scenario '$name'" >&2; exit 1; }
 done
 for name in "${scenarios[@]}"; do
+    [ $sweep = yes ] || break
     # shellcheck disable=SC2086
     "$lab" sweep "scenarios/$name.toml" --clock virtual --out "lab-results/$name" ${PAPER_SWEEP:-}
 done
