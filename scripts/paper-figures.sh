@@ -17,11 +17,12 @@ scenarios=("$@")
 for name in "${scenarios[@]}"; do
     [ -f "scenarios/$name.toml" ] || { echo "paper-figures: there is no scenario '$name'" >&2; exit 1; }
 done
-for name in "${scenarios[@]}"; do
-    [ $sweep = yes ] || break
-    # shellcheck disable=SC2086
-    "$lab" sweep "scenarios/$name.toml" --clock virtual --out "lab-results/$name" ${PAPER_SWEEP:-}
-done
+if [ $sweep = yes ]; then
+    for name in "${scenarios[@]}"; do
+        # shellcheck disable=SC2086
+        "$lab" sweep "scenarios/$name.toml" --clock virtual --out "lab-results/$name" ${PAPER_SWEEP:-}
+    done
+fi
 
 # Each table stands between `<!-- table NAME FIGURE [--across FIELD] -->` and `<!-- end -->`.
 fresh=$(mktemp)

@@ -76,10 +76,9 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
         "4 bulk flows (cubic), both ends watched. Each run with a watcher stands between two without, and its \
          figure is its bits per CPU-second over the mean of theirs. CPU time is that of the traffic's process, of the \
          watcher with all its children, and of the kernel's threads for soft interrupts, by the scheduler's account in \
-         nanoseconds; the machine's total is not taken, because others' work would be in it. Where the median's interval at 95 % \
-         confidence is known, it is said. The command runs as \
-         `watch --quiet`; recordings and the output of bpftrace and ss go to files in memory. ss watches the senders, \
-         the others both ends.",
+         nanoseconds; the machine's total is not taken, because others' work would be in it. Where the \
+         median's interval at 95 % confidence is known, it is said. The command runs as `watch --quiet`; recordings and \
+         the output of bpftrace and ss go to files in memory. ss watches the senders, the others both ends.",
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let veth = |name, cpu| Setting { name, from: Side::A, into: Side::B, to: net.v4(Side::B), cpu };

@@ -42,8 +42,7 @@ pub struct Figure {
 impl Figure {
     /// The figure of these measurements; none where there are none.
     pub fn of(name: impl Into<String>, unit: &'static str, values: &[f64]) -> Option<Figure> {
-        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sorted(values);
         Some(Figure {
             name: name.into(),
             unit,
@@ -71,6 +70,13 @@ impl Figure {
     }
 }
 
+/// The finite values in order.
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
 /// The middle of sorted values; the mean of the two middle ones of an even number.
 fn median(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
@@ -83,8 +89,7 @@ fn median(sorted: &[f64]) -> Option<f64> {
 /// Between which two of the values the true median lies with at least 95 % confidence, by the binomial distribution of
 /// how many values fall below it; none of fewer than 6 values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(values);
     let n = sorted.len();
     // The chance that at most `rank` of `n` values lie below the median, for growing ranks until it passes 2.5 %.
     let mut term = 0.5f64.powi(i32::try_from(n).ok()?);

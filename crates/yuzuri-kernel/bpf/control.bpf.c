@@ -11,8 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* ---- settings, fixed when the control is registered -------------------------------------------------------
- */
+/* ---- settings, fixed when the control is registered ---------------------------------------------------- */
 
 const volatile u32 c_1024 = 410;    /* C in 1/1024 segments per s^3 */
 const volatile u32 keep_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
@@ -44,8 +43,7 @@ struct {
 /* User space sets it while any flow has a bound: others need not look for theirs. */
 bool any_bounds = false;
 
-/* ---- the flow's state, in the socket's private area -------------------------------------------------------
- */
+/* ---- the flow's state, in the socket's private area ---------------------------------------------------- */
 
 /* CUBIC's clock: 1024 ticks a second. */
 #define TICK_SHIFT 10
@@ -144,8 +142,7 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-/* ---- the curve --------------------------------------------------------------------------------------------
- */
+/* ---- the curve ----------------------------------------------------------------------------------------- */
 
 /* The cube root of `a` < 2^63, by Newton's method from above: two thirds nearer with each step until it is
  * near, exact or one too much in the end. No branch and not `static`, so that the verifier looks at one path,
@@ -227,8 +224,7 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = 2;
 }
 
-/* ---- bounds -----------------------------------------------------------------------------------------------
- */
+/* ---- bounds -------------------------------------------------------------------------------------------- */
 
 static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
 {
@@ -315,8 +311,7 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	set_cwnd(tp, cwnd);
 }
 
-/* ---- loss -------------------------------------------------------------------------------------------------
- */
+/* ---- loss ---------------------------------------------------------------------------------------------- */
 
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
@@ -356,8 +351,7 @@ u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
 
-/* ---- HyStart ----------------------------------------------------------------------------------------------
- */
+/* ---- HyStart ------------------------------------------------------------------------------------------- */
 
 #define HYSTART_LOW_WINDOW 16
 #define HYSTART_ACK_DELTA_US 2000
@@ -420,8 +414,7 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		hystart_look(sk, tp, ca, delay_us);
 }
 
-/* ---- registration -----------------------------------------------------------------------------------------
- */
+/* ---- registration -------------------------------------------------------------------------------------- */
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops yuzuri = {
@@ -435,8 +428,7 @@ struct tcp_congestion_ops yuzuri = {
     .name = "yuzuri",
 };
 
-/* ---- jiffies ----------------------------------------------------------------------------------------------
- */
+/* ---- jiffies ------------------------------------------------------------------------------------------- */
 
 /* For user space to find `hz` out: no interface tells it on every kernel. */
 u64 clock_jiffies = 0;

@@ -6,7 +6,7 @@
 mod sim;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use yuzuri_trace::{Density, Filter, Item, Setting, Source};
@@ -49,13 +49,13 @@ fn main() -> ExitCode {
     let report = arguments.iter().find_map(|a| a.strip_prefix("report="));
     let source = if has("sampled") { Source::Sampled } else { Source::Events };
 
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        if let Err(error) = signal_hook::flag::register(signal, stop.clone()) {
-            eprintln!("cannot listen for signal {signal}: {error}");
+    let stop = match yuzuri_signals::stop_flag() {
+        Ok(stop) => stop,
+        Err(error) => {
+            eprintln!("cannot listen for signals: {error}");
             return ExitCode::FAILURE;
         }
-    }
+    };
     let book = Arc::new(Mutex::new(Book::new(Arc::new(sim::session(source)), Limits::default())));
     let mut world = sim::World::new(flows, 7);
     world.lossy = has("lossy");

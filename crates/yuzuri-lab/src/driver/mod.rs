@@ -198,8 +198,7 @@ impl<'a> Machine<'a> {
         let refused = |what: &str, why: &ConfigError| LabError::Run(format!("{what}: {why}"));
         let (places, present) = Places::new(&config.cell, &config.absent);
         let cell = Cell::new(&present, config.seed).map_err(|e| refused("the cell", &e))?;
-        // The wire's seed is its own, so that its losses do not repeat the radio's.
-        let wire = Wire::new(&config.wire, config.seed ^ 0x5749_5245).map_err(|e| refused("the wire", &e))?;
+        let wire = Wire::behind_cell(&config.wire, config.seed).map_err(|e| refused("the wire", &e))?;
         let mut ports: Vec<Port> = (0..taps.terminals.len() as u16).map(Port::Terminal).collect();
         let mut columns: Vec<String> = (0..taps.terminals.len()).map(|n| format!("terminal {n}")).collect();
         ports.extend([Port::ApCell, Port::ApWire, Port::Server]);

@@ -48,7 +48,7 @@ impl Estimate {
 }
 
 /// All repetitions of one point.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Group {
     /// Name of the point.
     pub point: String,
@@ -87,6 +87,9 @@ pub struct Group {
     #[serde(skip)]
     pub telling: Vec<Label>,
 }
+
+/// How a figure is taken of a point.
+pub type FigureOf = fn(&Group) -> Option<Estimate>;
 
 /// Everything of a folder of results.
 #[derive(Debug, Clone, Serialize)]
@@ -365,20 +368,7 @@ mod tests {
             point: "point".into(),
             labels: labels.to_vec(),
             alone: alone.map(str::to_owned),
-            valid: 0,
-            invalid: Vec::new(),
-            throughput_mbps: None,
-            jain: None,
-            jain_weighted: None,
-            rtt_mean_ms: None,
-            rtt_p95_ms: None,
-            retransmissions: None,
-            loss_percent: None,
-            kinds: BTreeMap::new(),
-            airtime_percent: BTreeMap::new(),
-            ap_airtime_percent: 0.0,
-            runs: Vec::new(),
-            telling: Vec::new(),
+            ..Group::default()
         };
         let named = |groups: Vec<Group>| -> Vec<String> {
             let mut summary = Summary { title: String::new(), made_by: Vec::new(), groups };

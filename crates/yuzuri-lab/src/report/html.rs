@@ -1,6 +1,6 @@
 //! The page: everything in one file, readable without a network.
 
-use super::data::{Estimate, Group, Summary};
+use super::data::{Estimate, FigureOf, Group, Summary};
 use super::{plots, series};
 use crate::LabError;
 use crate::run::{RECORDING_FILE, SCENARIO_FILE};
@@ -147,7 +147,7 @@ fn overview(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
     }
     for axis in &axes {
         for (y_words, top, value) in [
-            ("total, Mbit/s", None, (|g| g.throughput_mbps) as fn(&Group) -> Option<Estimate>),
+            ("total, Mbit/s", None, (|g| g.throughput_mbps) as FigureOf),
             ("Jain's index", Some(1.05), |g| g.jain.filter(|_| g.alone.is_none())),
             ("mean RTT, ms", None, |g| g.rtt_mean_ms),
         ] {
@@ -187,7 +187,7 @@ fn overview(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
     Ok(())
 }
 
-fn curves(groups: &[&Group], axis: &str, value: fn(&Group) -> Option<Estimate>) -> Vec<plots::Curve> {
+fn curves(groups: &[&Group], axis: &str, value: FigureOf) -> Vec<plots::Curve> {
     let mut curves: Vec<plots::Curve> = Vec::new();
     for group in groups {
         let (Some(x), Some(y)) = (group.number(axis), value(group)) else { continue };

@@ -7,7 +7,6 @@ mod series;
 mod table;
 
 pub use data::{Estimate, Group, Summary};
-pub use table::FIGURES;
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};

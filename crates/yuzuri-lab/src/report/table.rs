@@ -1,34 +1,28 @@
 //! One figure of all points as a table in Markdown: a column for each value of one field, a row for each combination of the
 //! others.
 
-use super::data::{Estimate, Group, Summary};
+use super::data::{Estimate, FigureOf, Group, Summary};
 use crate::LabError;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The figures that can be asked for beside the kinds of terminals, whose Mbit/s they name.
-pub const FIGURES: [&str; 7] = [
-    "throughput_mbps",
-    "jain",
-    "jain_weighted",
-    "rtt_mean_ms",
-    "rtt_p95_ms",
-    "retransmissions",
-    "loss_percent",
+/// The figures that can be asked for, beside the kinds of terminals.
+const FIGURES: [(&str, FigureOf); 7] = [
+    ("throughput_mbps", |group| group.throughput_mbps),
+    ("jain", |group| group.jain),
+    ("jain_weighted", |group| group.jain_weighted),
+    ("rtt_mean_ms", |group| group.rtt_mean_ms),
+    ("rtt_p95_ms", |group| group.rtt_p95_ms),
+    ("retransmissions", |group| group.retransmissions),
+    ("loss_percent", |group| group.loss_percent),
 ];
 
 impl Group {
     /// A figure by its name in [`FIGURES`], or the Mbit/s of one terminal of a kind.
     fn figure(&self, name: &str) -> Option<Estimate> {
-        match name {
-            "throughput_mbps" => self.throughput_mbps,
-            "jain" => self.jain,
-            "jain_weighted" => self.jain_weighted,
-            "rtt_mean_ms" => self.rtt_mean_ms,
-            "rtt_p95_ms" => self.rtt_p95_ms,
-            "retransmissions" => self.retransmissions,
-            "loss_percent" => self.loss_percent,
-            kind => self.kinds.get(kind).copied(),
+        match FIGURES.iter().find(|(known, _)| *known == name) {
+            Some((_, figure)) => figure(self),
+            None => self.kinds.get(name).copied(),
         }
     }
 
@@ -48,10 +42,11 @@ impl Summary {
     /// # Errors
     /// A figure or field that the results do not have, with those that they do.
     pub fn table(&self, figure: &str, across: Option<&str>) -> Result<String, LabError> {
-        let kinds: BTreeSet<&String> = self.groups.iter().flat_map(|group| group.kinds.keys()).collect();
-        if !FIGURES.contains(&figure) && !kinds.iter().any(|kind| *kind == figure) {
-            let kinds: Vec<&str> = kinds.into_iter().map(String::as_str).collect();
-            return Err(unknown("figure", figure, FIGURES.iter().copied().chain(kinds)));
+        let kinds: BTreeSet<&str> =
+            self.groups.iter().flat_map(|group| group.kinds.keys().map(String::as_str)).collect();
+        let figures = || FIGURES.iter().map(|(name, _)| *name).chain(kinds.iter().copied());
+        if !figures().any(|known| known == figure) {
+            return Err(unknown("figure", figure, figures()));
         }
         let fields = in_order(self.groups.iter().flat_map(|g| g.labels.iter().map(|l| l.field.as_str())));
         let values = |field: &str| in_order(self.groups.iter().map(|group| group.label(field)));
@@ -139,21 +134,10 @@ mod tests {
         Group {
             point: format!("{loss},{variant}"),
             labels: vec![label("path.loss", loss), label("variant", variant)],
-            alone: None,
             valid: mbps.len(),
-            invalid: Vec::new(),
             throughput_mbps: Estimate::of(mbps.iter().copied()),
-            jain: None,
-            jain_weighted: None,
-            rtt_mean_ms: None,
-            rtt_p95_ms: None,
-            retransmissions: None,
-            loss_percent: None,
             kinds: [("phone".to_owned(), Estimate::of([mbps[0] / 2.0]).unwrap())].into(),
-            airtime_percent: [].into(),
-            ap_airtime_percent: 0.0,
-            runs: Vec::new(),
-            telling: Vec::new(),
+            ..Group::default()
         }
     }
 

@@ -140,15 +140,10 @@ impl Contention {
 
     /// Who transmits at `at`, the time `next` gave, and when each begins: those whose slot comes before they could sense the
     /// first one, too.
-    pub(super) fn winners(&self, at: Time, winners: &mut Vec<(NodeIndex, Time)>) {
-        for &node in &self.listed {
-            if self.contenders[node].ready.is_some() {
-                let begin = self.access_at(node);
-                if begin < at.after_nanos(CCA_NS) {
-                    winners.push((node, begin));
-                }
-            }
-        }
+    pub(super) fn winners(&self, at: Time) -> impl Iterator<Item = (NodeIndex, Time)> {
+        let ready = self.listed.iter().filter(|node| self.contenders[**node].ready.is_some());
+        let begins = ready.map(|node| (*node, self.access_at(*node)));
+        begins.filter(move |(_, begin)| *begin < at.after_nanos(CCA_NS))
     }
 
     /// The channel became busy at `at`: the others' back-off stops there. `transmits` says who does.

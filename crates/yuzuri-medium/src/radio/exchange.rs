@@ -113,7 +113,7 @@ impl<P: Packet> Cell<P> {
     fn begin(&mut self, at: Time) {
         let mut winners = std::mem::take(&mut self.winners);
         winners.clear();
-        self.contention.winners(at, &mut winners);
+        winners.extend(self.contention.winners(at));
         for &(node, begin) in &winners {
             match self.build(at, node, begin.max(at)) {
                 Some(on_air) => self.on_air.push(on_air),

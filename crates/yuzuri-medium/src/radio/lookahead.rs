@@ -35,12 +35,9 @@ impl<P: Packet> Cell<P> {
 
     /// The least that the frame can take whose turn comes at `at`, ns.
     fn least_frame_at(&self, at: Time) -> u64 {
-        let mut winners = Vec::new();
-        self.contention.winners(at, &mut winners);
-        match winners[..] {
-            [(node, _)] => self.least_frame_of(node).unwrap_or(self.least_frame_ns),
-            _ => self.least_frame_ns,
-        }
+        let mut winners = self.contention.winners(at);
+        let alone = winners.next().filter(|_| winners.next().is_none());
+        alone.and_then(|(node, _)| self.least_frame_of(node)).unwrap_or(self.least_frame_ns)
     }
 
     /// The least that a node's next frame can take, where its first packet tells.

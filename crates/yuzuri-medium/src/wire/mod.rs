@@ -116,6 +116,15 @@ impl<P: Packet> Wire<P> {
         })
     }
 
+    /// As [`new`](Wire::new), for the wire behind a cell that has the same seed: its losses do not repeat what the radio
+    /// draws.
+    ///
+    /// # Errors
+    /// As [`new`](Wire::new).
+    pub fn behind_cell(config: &WireConfig, seed: u64) -> Result<Wire<P>, ConfigError> {
+        Wire::new(config, seed ^ 0x5749_5245)
+    }
+
     /// Hands in a packet at `now`, which must not lie before earlier calls. A drop is counted in the account.
     pub fn send(&mut self, now: Time, direction: Direction, packet: P) {
         match direction {

@@ -103,8 +103,8 @@ impl<'a> Network<'a> {
             scenario,
             now: Time::ZERO,
             cell,
-            // As in the laboratory: the same seed loses the same packets, and not those that the radio draws.
-            wire: Wire::new(&scenario.wire, scenario.seed ^ 0x5749_5245)?,
+            // As in the laboratory: the same seed loses the same packets.
+            wire: Wire::behind_cell(&scenario.wire, scenario.seed)?,
             station_limits: station_limits.collect(),
             connections: Vec::new(),
             workloads: Vec::new(),
