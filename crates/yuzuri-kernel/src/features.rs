@@ -2,6 +2,8 @@
 
 use crate::MonitorError;
 use libbpf_rs::btf::{Btf, types};
+use std::fs::File;
+use std::io::Read;
 use std::sync::Mutex;
 use yuzuri_trace::{Hook, HookState};
 
@@ -41,9 +43,12 @@ pub(crate) fn stacks_hook() -> Hook {
     }
 }
 
-/// The first line of a file.
+/// The first line of a file of the kernel's, at most 4096 bytes. Read at once: the kernel makes such a text anew for each
+/// read, and a list that changes between two would come out torn.
 pub(crate) fn first_line(path: &str) -> Result<String, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let mut bytes = [0; 4096];
+    let read = File::open(path).and_then(|mut file| file.read(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes[..read.map_err(|e| format!("{path}: {e}"))?]);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
