@@ -1,0 +1,17 @@
+//! Terminals behind one access point give way to each other: who is in the group, what they tell each other, and how far
+//! each flow's window may go. Pure: no I/O, no clock of its own; whoever drives it (the daemon, the laboratory, the
+//! simulation) hands in the time, the flows and the messages.
+//!
+//! Every half second:
+//!
+//! ```text
+//! own flows ─▶ Report ─▶ (message) ─▶ leader: Capacity ─▶ Summary ─▶ (message) ─▶ Policy + own flows ─▶ Decision per flow
+//! ```
+
+mod flow;
+mod moment;
+mod report;
+
+pub use flow::{Bound, Decision, FlowSeen, Rule};
+pub use moment::Moment;
+pub use report::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};

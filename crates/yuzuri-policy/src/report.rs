@@ -1,0 +1,88 @@
+//! What terminals tell each other: a member's report to its leader, the leader's summary to all.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A terminal: drawn at random when its daemon first starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u64);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Where flows go, as a short hash of the far end's prefix: the same far network has the same hash at every terminal, and a message does
+/// not say which it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Destination(pub u32);
+
+/// Most destinations in a report or a summary.
+pub const MOST_DESTINATIONS: usize = 4;
+
+/// What a member tells its leader twice a second while it sends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// What its flows deliver, payload bits per second.
+    pub rate_bps: u64,
+    /// What it could deliver if it were alone on the air, payload bits per second; 0: it does not know.
+    pub alone_bps: u64,
+    /// Flows that send.
+    pub flows: u16,
+    /// Whether it would send more if its windows let it: neither its applications nor its buffers hold it back.
+    pub elastic: bool,
+    /// How far its round-trip time is above the least, µs.
+    pub queue_us: u32,
+    /// Largest smoothed round-trip time of its flows, µs.
+    pub srtt_us: u32,
+    /// Segments lost of a thousand delivered.
+    pub lost_permille: u16,
+    /// Its destinations with the least round-trip time it has seen to each, µs; those that carry most.
+    pub destinations: Vec<(Destination, u32)>,
+}
+
+/// How far the group is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// What the group carries still grows: nobody is bounded from above.
+    #[default]
+    StartUp,
+    /// Each keeps to its share.
+    Hold,
+    /// Each takes a little more for a round trip.
+    Probe,
+    /// Sharing does not help here: nobody is bounded.
+    Off,
+}
+
+/// What the leader tells all members once or twice a second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// Members, silent ones included.
+    pub members: u16,
+    /// Members that send.
+    pub senders: u16,
+    /// How far the group is.
+    pub phase: Phase,
+    /// What the group carries at its best, payload bits per second.
+    pub capacity_bps: u64,
+    /// The share of one member: of the air, in millionths of what it would deliver alone.
+    pub air_share_ppm: u32,
+    /// The share of a member that does not know what it would deliver alone, payload bits per second.
+    pub share_bps: u64,
+    /// Largest smoothed round-trip time in the group, µs.
+    pub srtt_us: u32,
+    /// The least round-trip time that any member has seen to each destination, µs.
+    pub destinations: Vec<(Destination, u32)>,
+}
+
+impl Summary {
+    /// The group's least round-trip time to a destination, µs.
+    pub fn base_rtt_us(&self, destination: Destination) -> Option<u32> {
+        self.destinations.iter().find(|(d, _)| *d == destination).map(|(_, us)| *us)
+    }
+}
