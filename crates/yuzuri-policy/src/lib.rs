@@ -8,10 +8,17 @@
 //! own flows ─▶ Report ─▶ (message) ─▶ leader: Capacity ─▶ Summary ─▶ (message) ─▶ Policy + own flows ─▶ Decision per flow
 //! ```
 
+mod capacity;
 mod flow;
 mod moment;
+mod own;
+mod policy;
+mod radio;
 mod report;
 
+pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use moment::Moment;
+pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
+pub use radio::{Aggregation, RadioHint};
 pub use report::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};

@@ -87,7 +87,7 @@ fn a_more_distant_server_has_a_longer_round_trip() {
 fn fixed_bounds_hold_the_queue_down() {
     let scenario = wifi(vec![Terminal::uploading(); 4], 10_000);
     let free = run(&scenario, &mut NoSteer).expect("a run");
-    let bound = Bounds { lower: None, upper: Some(40) };
+    let bound = Bounds { upper: Some(40), ..Bounds::default() };
     let held = run(&scenario, &mut Fixed(vec![bound; 4])).expect("a run");
     assert!(held.terminals.iter().all(|terminal| terminal.cwnd_mean <= 40.0));
     let (free_ms, held_ms) = (free.rtt_mean_ms().expect("samples"), held.rtt_mean_ms().expect("samples"));

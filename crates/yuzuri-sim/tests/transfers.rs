@@ -356,7 +356,7 @@ fn an_upper_bound_holds_and_shrinks_without_a_loss() {
     assert!(bench.run(60_000));
     let wide = bench.sender.window().cwnd;
     assert!(wide > 60, "{wide}");
-    bench.sender.set_bounds(Bounds { lower: None, upper: Some(30) });
+    bench.sender.set_bounds(Bounds { upper: Some(30), ..Bounds::default() });
     let falls = Rc::new(RefCell::new((wide, 0)));
     let seen = Rc::clone(&falls);
     bench.check = Box::new(move |_, sender| {
@@ -377,7 +377,7 @@ fn an_upper_bound_holds_and_shrinks_without_a_loss() {
 fn a_lower_bound_is_reached_by_growth() {
     let mut bench = Bench::new(config(Algorithm::Cubic), 50);
     bench.lose = losing(vec![(400, 1)]);
-    bench.sender.set_bounds(Bounds { lower: Some(120), upper: None });
+    bench.sender.set_bounds(Bounds { lower: Some(120), ..Bounds::default() });
     let jumps = Rc::new(RefCell::new((10_u32, 0_u32, HashSet::new())));
     let seen = Rc::clone(&jumps);
     bench.check = Box::new(move |_, sender| {

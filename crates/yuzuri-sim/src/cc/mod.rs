@@ -56,6 +56,9 @@ pub struct Bounds {
     /// Growth stops here; a window above it shrinks by what is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper: Option<u32>,
+    /// Neither window nor threshold is cut on a sign of loss (the mode of the kernel monitor's paper).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_decrease: bool,
 }
 
 /// What the laws read and write; names and units as in `struct tcp_sock`, counts in segments.
@@ -272,6 +275,12 @@ pub(crate) fn cong_avoid_bounded(law: &mut dyn CongestionControl, window: &mut W
     if window.cwnd > upper {
         window.cwnd = upper;
     }
+}
+
+/// `ssthresh` under bounds: without decrease the law hears of the loss, and the threshold stays at the window.
+pub(crate) fn ssthresh_bounded(law: &mut dyn CongestionControl, window: &mut Window) -> u32 {
+    let reduced = law.ssthresh(window);
+    if window.bounds.no_decrease { window.cwnd.max(2) } else { reduced }
 }
 
 /// The law `algorithm` names; `seed` is for the laws that draw lots.

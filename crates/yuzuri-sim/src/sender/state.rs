@@ -1,7 +1,7 @@
 //! The states of recovery: entering, leaving and taking back reductions (`tcp_input.c`).
 
 use super::{CaState, Retransmit, Sender};
-use crate::cc::NO_SSTHRESH;
+use crate::cc::{NO_SSTHRESH, ssthresh_bounded};
 use crate::recovery::rack::Found;
 use yuzuri_medium::Time;
 
@@ -29,7 +29,7 @@ impl Sender {
         self.window.cwnd_cnt = 0;
         self.window.prior_cwnd = self.window.cwnd;
         self.prr.start();
-        self.window.ssthresh = self.law.ssthresh(&mut self.window);
+        self.window.ssthresh = ssthresh_bounded(self.law.as_mut(), &mut self.window);
     }
 
     /// `tcp_enter_recovery`

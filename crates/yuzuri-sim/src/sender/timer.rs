@@ -1,6 +1,7 @@
 //! The one timer of a sender: retransmission timeout (RFC 6298), tail-loss probe (RFC 8985, section 7) or RACK's reordering timeout.
 
 use super::{CaState, Handshake, Retransmit, Sender};
+use crate::cc::ssthresh_bounded;
 use crate::recovery::rack::Situation;
 use crate::recovery::rtt::RttEstimator;
 use crate::units::{MICROSECOND, SECOND, after};
@@ -162,7 +163,7 @@ impl Sender {
         {
             self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh = self.law.ssthresh(&mut self.window);
+            self.window.ssthresh = ssthresh_bounded(self.law.as_mut(), &mut self.window);
             self.start_undo();
         }
         self.window.cwnd = self.board.in_flight() + 1;

@@ -1,0 +1,108 @@
+//! The contenders: what runs on the terminals.
+
+use crate::setting::Setting;
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
+use yuzuri_sim::cc::Algorithm;
+use yuzuri_sim::{NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
+
+/// A contender: a column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contender {
+    /// Linux's CUBIC.
+    Cubic,
+    /// BBR version 1.
+    Bbr,
+    /// CUBIC paced by fq.
+    Paced,
+    /// CUBIC under a policy.
+    Policy(PolicyName, Objective),
+    /// Shares of a capacity that is known.
+    Oracle,
+}
+
+impl Contender {
+    /// All, in the order of the columns.
+    pub fn all() -> Vec<Contender> {
+        let mut all = vec![Contender::Cubic, Contender::Bbr, Contender::Paced];
+        all.push(Contender::Policy(PolicyName::Hayakawa2015, Objective::Balanced));
+        all.push(Contender::Policy(PolicyName::Shimada2016, Objective::Balanced));
+        all.extend(Objective::ALL.map(|objective| Contender::Policy(PolicyName::Yuzuri, objective)));
+        all.push(Contender::Oracle);
+        all
+    }
+
+    /// The column's head.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::Cubic => "cubic",
+            Contender::Bbr => "bbr",
+            Contender::Paced => "paced",
+            Contender::Policy(PolicyName::Yuzuri, objective) => objective.name(),
+            Contender::Policy(policy, _) => policy.name(),
+            Contender::Oracle => "oracle",
+        }
+    }
+
+    /// Runs it in a setting.
+    ///
+    /// # Errors
+    /// None for the settings of this program.
+    pub fn run(self, setting: &Setting, seed: u64) -> Result<Results, ScenarioError> {
+        let plain = SenderConfig::default();
+        let policy = |name, objective| {
+            let config = PolicyConfig { name, objective, ..PolicyConfig::default() };
+            Sharing::new(config, &radios(setting))
+        };
+        match self {
+            Contender::Cubic => run(&setting.scenario(&plain, seed), &mut NoSteer),
+            Contender::Bbr => {
+                let sender = SenderConfig { algorithm: Algorithm::Bbr, ..plain };
+                run(&setting.scenario(&sender, seed), &mut NoSteer)
+            }
+            Contender::Paced => {
+                let sender = SenderConfig { paced_by_fq: true, ..plain };
+                run(&setting.scenario(&sender, seed), &mut NoSteer)
+            }
+            Contender::Policy(name, objective) => {
+                run(&setting.scenario(&plain, seed), &mut policy(name, objective))
+            }
+            Contender::Oracle => {
+                let part = part_of_alone(setting);
+                let alone = alone_bps(setting);
+                // To each its solitary rate on this path, and the part of it that all can have.
+                let mut radios = radios(setting);
+                for (radio, alone) in radios.iter_mut().zip(&alone) {
+                    if let Some(radio) = radio {
+                        radio.alone_bps = *alone as u64;
+                    }
+                }
+                let config = PolicyConfig { name: PolicyName::Yuzuri, ..PolicyConfig::default() };
+                let total_bps = part * alone.iter().sum::<f64>();
+                let mut steer = Sharing::new(config, &radios).knowing(total_bps, part * alone.len() as f64);
+                run(&setting.scenario(&plain, seed), &mut steer)
+            }
+        }
+    }
+}
+
+fn radios(setting: &Setting) -> Vec<Option<RadioHint>> {
+    let taking_part = setting.phys.len() - setting.outside;
+    setting.phys.iter().enumerate().map(|(n, phy)| (n < taking_part).then(|| hint_of(*phy))).collect()
+}
+
+/// Part of a wire's rate that is payload: 1448 bytes of 1514.
+const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
+
+/// What a terminal would get alone on this path, bit/s: its radio or the wire.
+pub fn alone_bps(setting: &Setting) -> Vec<f64> {
+    let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
+    setting.phys.iter().map(|phy| (hint_of(*phy).alone_bps as f64).min(wire_bps)).collect()
+}
+
+/// The part of what each would get alone that all can get together: the air or the wire limits it.
+pub fn part_of_alone(setting: &Setting) -> f64 {
+    let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
+    let alone = alone_bps(setting);
+    let air: f64 = alone.iter().zip(&setting.phys).map(|(a, phy)| a / hint_of(*phy).alone_bps as f64).sum();
+    (1.0 / air).min(wire_bps / alone.iter().sum::<f64>())
+}

@@ -1,0 +1,110 @@
+//! Runs settings against contenders, side by side on all cores.
+
+use crate::contender::{Contender, alone_bps};
+use crate::setting::Setting;
+use serde::Serialize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use yuzuri_sim::Results;
+
+/// What a contender did in a setting: medians over seeds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Payload of all terminals from the start of the run, Mbit/s.
+    pub total_mbps: f64,
+    /// Jain's index on rate over what each would get alone, after 5 s (of a newcomer: over the last 15 s of its presence).
+    pub jain: f64,
+    /// Mean smoothed round-trip time over time and terminals, ms.
+    pub rtt_ms: f64,
+    /// Part of the segments that were sent again.
+    pub retransmitted: f64,
+    /// Retransmission timeouts.
+    pub timeouts: f64,
+}
+
+impl Figures {
+    fn of(setting: &Setting, results: &Results) -> Figures {
+        let terminals = results.terminals.len() as f64;
+        Figures {
+            total_mbps: results.goodputs_total().iter().sum(),
+            jain: results.jain_of_alone(&alone_bps(setting)),
+            rtt_ms: results.terminals.iter().map(|t| t.srtt_mean_ms).sum::<f64>() / terminals,
+            retransmitted: results.retransmitted_share(),
+            timeouts: results.timeouts() as f64,
+        }
+    }
+
+    fn median(all: &[Figures]) -> Figures {
+        let median = |of: fn(&Figures) -> f64| {
+            let mut values: Vec<f64> = all.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            let half = values.len() / 2;
+            match values.len() {
+                0 => f64::NAN,
+                n if n % 2 == 1 => values[half],
+                _ => (values[half - 1] + values[half]) / 2.0,
+            }
+        };
+        Figures {
+            total_mbps: median(|f| f.total_mbps),
+            jain: median(|f| f.jain),
+            rtt_ms: median(|f| f.rtt_ms),
+            retransmitted: median(|f| f.retransmitted),
+            timeouts: median(|f| f.timeouts),
+        }
+    }
+}
+
+/// A setting and what each contender did in it.
+pub struct Row {
+    /// The setting.
+    pub setting: Setting,
+    /// By contender, in their order.
+    pub figures: Vec<Figures>,
+}
+
+/// Runs all of it; `progress` is told runs done and to do. `None` if it was stopped.
+pub fn contest(
+    settings: &[Setting],
+    contenders: &[Contender],
+    seeds: u64,
+    jobs: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> anyhow::Result<Option<Vec<Row>>> {
+    let mut runs = Vec::new();
+    for (s, _) in settings.iter().enumerate() {
+        for (c, _) in contenders.iter().enumerate() {
+            runs.extend((1..=seeds).map(|seed| (s, c, seed)));
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let found: Mutex<Vec<Vec<Vec<Figures>>>> =
+        Mutex::new(vec![vec![Vec::new(); contenders.len()]; settings.len()]);
+    std::thread::scope(|scope| {
+        let work = || -> anyhow::Result<()> {
+            while let Some((s, c, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if yuzuri_signals::stopped(stop) {
+                    break;
+                }
+                let results = contenders[*c].run(&settings[*s], *seed)?;
+                let figures = Figures::of(&settings[*s], &results);
+                found.lock().unwrap_or_else(|e| e.into_inner())[*s][*c].push(figures);
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+    })?;
+    if yuzuri_signals::stopped(stop) {
+        return Ok(None);
+    }
+    let found = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    let row = |(setting, found): (&Setting, Vec<Vec<Figures>>)| Row {
+        setting: setting.clone(),
+        figures: found.iter().map(|all| Figures::median(all)).collect(),
+    };
+    Ok(Some(settings.iter().zip(found).map(row).collect()))
+}

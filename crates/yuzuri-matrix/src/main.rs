@@ -1,0 +1,84 @@
+//! What sharing brings and costs, in simulation: every setting of the matrix against every contender, and whether the limits hold.
+
+mod contender;
+mod contest;
+mod setting;
+mod table;
+
+use anyhow::Context;
+use clap::Parser;
+use contender::Contender;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Run the matrix of settings against CUBIC, BBR, the published rules, Yuzuri's policy and an oracle; print Markdown tables
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Args {
+    /// Only settings whose table or name contains this; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Only these contenders (cubic, bbr, paced, hayakawa2015, shimada2016, throughput, balanced, latency, oracle)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    contenders: Vec<String>,
+    /// Seeds per setting and contender; medians are shown
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    /// Runs side by side [default: all cores]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Also write all figures as JSON lines into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print the settings and end
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let settings: Vec<_> = setting::all()
+        .into_iter()
+        .filter(|s| {
+            args.only.is_empty() || args.only.iter().any(|o| s.name().contains(o) || s.group.contains(o))
+        })
+        .collect();
+    anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}: see --list", args.only);
+    if args.list {
+        settings.iter().for_each(|s| println!("{}: {}", s.group, s.name()));
+        return Ok(());
+    }
+    let all = Contender::all();
+    if let Some(unknown) = args.contenders.iter().find(|name| all.iter().all(|c| c.name() != *name)) {
+        let names: Vec<_> = all.iter().map(|c| c.name()).collect();
+        anyhow::bail!("there is no contender '{unknown}': choose of {}", names.join(", "));
+    }
+    let contenders: Vec<Contender> = all
+        .into_iter()
+        .filter(|c| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name))
+        .collect();
+    let stop = yuzuri_signals::stop_flag().context("handling Ctrl-C")?;
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let begun = std::time::Instant::now();
+    let shown = std::io::stderr().is_terminal();
+    let progress = move |done: usize, all: usize| {
+        if shown {
+            let left_s = begun.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
+            eprint!("\r{done} of {all} runs, about {left_s:.0} s left   ");
+        }
+    };
+    let Some(rows) = contest::contest(&settings, &contenders, args.seeds, jobs, &stop, &progress)? else {
+        eprintln!("\nstopped");
+        std::process::exit(130);
+    };
+    if shown {
+        eprintln!();
+    }
+    if let Some(path) = &args.json {
+        let text = table::json_lines(&rows, &contenders)?;
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    print!("{}", table::tables(&rows, &contenders));
+    print!("{}", table::verdicts(&rows, &contenders));
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What a terminal makes of its own flows: rates, losses, who is held back by what, and the report it gives of them.
+
+use crate::{Destination, FlowSeen, MOST_DESTINATIONS, Moment, RadioHint, Report};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// The rate of a flow is taken over two round trips, within these limits.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(4);
+/// Losses are counted over at least so many delivered segments.
+const SEGMENTS_FOR_LOSS: u64 = 100;
+/// A flow that delivers less does not count as one that sends, bit/s.
+const SENDS_FROM_BPS: f64 = 8_000.0;
+/// A flow whose buffers admit less than so much more than is in flight is held back by them.
+const BUFFER_NEARLY_FULL: f64 = 0.9;
+
+/// What is known of a flow beyond what is seen now.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    history: VecDeque<Sample>,
+    /// Payload delivered per second over two round trips, bit/s.
+    pub(crate) rate_bps: f64,
+    /// The same over about the last round trip.
+    pub(crate) last_rate_bps: f64,
+    /// Part of the segments that were lost, over the same time and at least [`SEGMENTS_FOR_LOSS`].
+    pub(crate) lost: f64,
+    /// Whether its window is what holds it back.
+    pub(crate) elastic: bool,
+    seen: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Moment,
+    delivered: u64,
+    lost: u64,
+    app_limited: bool,
+}
+
+/// This terminal's flows over time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Own {
+    flows: BTreeMap<u64, Known>,
+}
+
+impl Own {
+    /// Takes in what is seen now; flows that are not among it are forgotten.
+    pub(crate) fn observe(&mut self, now: Moment, flows: &[FlowSeen]) {
+        for flow in flows {
+            let known = self.flows.entry(flow.id).or_insert_with(|| Known {
+                history: VecDeque::new(),
+                rate_bps: 0.0,
+                last_rate_bps: 0.0,
+                lost: 0.0,
+                elastic: false,
+                seen: now,
+            });
+            known.observe(now, flow);
+        }
+        self.flows.retain(|_, known| known.seen == now);
+    }
+
+    pub(crate) fn of(&self, flow: u64) -> Option<&Known> {
+        self.flows.get(&flow)
+    }
+
+    /// Whether a flow takes part: it delivers something.
+    pub(crate) fn sends(&self, flow: u64) -> bool {
+        self.of(flow).is_some_and(|known| known.rate_bps >= SENDS_FROM_BPS || known.elastic)
+    }
+
+    /// What the leader is told; `None` while nothing is sent.
+    pub(crate) fn report(&self, flows: &[FlowSeen], radio: RadioHint) -> Option<Report> {
+        let mut report = Report { alone_bps: radio.alone_bps, ..Report::default() };
+        let (mut rate_bps, mut lost_bps) = (0.0, 0.0);
+        let mut destinations: BTreeMap<Destination, (f64, u32)> = BTreeMap::new();
+        for flow in flows.iter().filter(|flow| self.sends(flow.id)) {
+            let Some(known) = self.of(flow.id) else { continue };
+            report.flows = report.flows.saturating_add(1);
+            report.elastic |= known.elastic;
+            rate_bps += known.rate_bps;
+            lost_bps += known.rate_bps * known.lost;
+            if flow.min_rtt_us > 0 {
+                report.queue_us = report.queue_us.max(flow.srtt_us.saturating_sub(flow.min_rtt_us));
+                report.srtt_us = report.srtt_us.max(flow.srtt_us);
+                let to = destinations.entry(flow.destination).or_insert((0.0, u32::MAX));
+                to.0 += known.rate_bps;
+                to.1 = to.1.min(flow.min_rtt_us);
+            }
+        }
+        if report.flows == 0 {
+            return None;
+        }
+        report.rate_bps = rate_bps as u64;
+        report.lost_permille = if rate_bps > 0.0 { (lost_bps / rate_bps * 1000.0) as u16 } else { 0 };
+        let mut busiest: Vec<(Destination, (f64, u32))> = destinations.into_iter().collect();
+        busiest.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+        report.destinations = busiest
+            .into_iter()
+            .take(MOST_DESTINATIONS)
+            .map(|(to, (_, min_rtt_us))| (to, min_rtt_us))
+            .collect();
+        Some(report)
+    }
+}
+
+impl Known {
+    fn observe(&mut self, now: Moment, flow: &FlowSeen) {
+        self.seen = now;
+        self.history.push_back(Sample {
+            at: now,
+            delivered: flow.delivered,
+            lost: flow.lost,
+            app_limited: flow.app_limited,
+        });
+        let srtt = Duration::from_micros(flow.srtt_us.into());
+        let span = (2 * srtt).clamp(SHORTEST, LONGEST);
+        while self.history.len() > 2 && now.since(self.history[1].at) >= span {
+            self.history.pop_front();
+        }
+        let segment_bits = f64::from(flow.mss_bytes) * 8.0;
+        let rate = |from: &Sample| {
+            let seconds = now.since(from.at).as_secs_f64();
+            let segments = flow.delivered.saturating_sub(from.delivered) as f64;
+            if seconds > 0.0 { segments * segment_bits / seconds } else { 0.0 }
+        };
+        let Some(first) = self.history.front() else { return };
+        self.rate_bps = rate(first);
+        // The newest sample that is a round trip old, or the one before this one.
+        let last = self.history.iter().rev().skip(1).find(|s| now.since(s.at) >= srtt).unwrap_or(first);
+        self.last_rate_bps = rate(last);
+        let (delivered, lost) =
+            (flow.delivered - first.delivered.min(flow.delivered), flow.lost - first.lost.min(flow.lost));
+        self.lost = lost as f64 / (delivered + lost).max(SEGMENTS_FOR_LOSS) as f64;
+        let buffers_bind = flow.window_bytes > 0
+            && f64::from(flow.in_flight) * f64::from(flow.mss_bytes)
+                >= flow.window_bytes as f64 * BUFFER_NEARLY_FULL;
+        // A flow that paused for one look is not yet one that its application holds back.
+        let paused = self.history.iter().rev().take(2).all(|s| s.app_limited);
+        self.elastic = !paused && !buffers_bind;
+    }
+}

@@ -1,0 +1,192 @@
+//! Policies by name: from a terminal's own flows and the group's summary to bounds.
+
+mod published;
+mod share;
+
+pub use published::{RttBounds, RttTable};
+
+use crate::own::Own;
+use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, Summary};
+use published::Published;
+use serde::{Deserialize, Serialize};
+use share::Share;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which rules bound the windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// None: every flow is plain CUBIC.
+    Off,
+    /// The bandwidth-delay product over the number of terminals (Shimada 2016, section 3).
+    Count,
+    /// Count and table of round-trip times as first published (Shimada 2016, "before").
+    Hayakawa2015,
+    /// The same with the improved table (Shimada 2016).
+    Shimada2016,
+    /// Nothing is cut on loss from a round-trip time of 64 ms up (Miki 2010).
+    Steady,
+    /// Ours: shares of what the group is seen to carry, by airtime.
+    #[default]
+    Yuzuri,
+}
+
+impl PolicyName {
+    /// Every policy.
+    pub const ALL: [PolicyName; 6] = [
+        PolicyName::Off,
+        PolicyName::Count,
+        PolicyName::Hayakawa2015,
+        PolicyName::Shimada2016,
+        PolicyName::Steady,
+        PolicyName::Yuzuri,
+    ];
+
+    /// The name on the command line and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::Off => "off",
+            PolicyName::Count => "count",
+            PolicyName::Hayakawa2015 => "hayakawa2015",
+            PolicyName::Shimada2016 => "shimada2016",
+            PolicyName::Steady => "steady",
+            PolicyName::Yuzuri => "yuzuri",
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PolicyName, String> {
+        PolicyName::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            let names = PolicyName::ALL.map(PolicyName::name).join(", ");
+            format!("there is no policy '{text}': choose one of {names}")
+        })
+    }
+}
+
+/// What `yuzuri` aims at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// As much as possible in total: queues that cost nothing to keep stay.
+    Throughput,
+    /// Evenly and with short queues, for a few percent of the total at most.
+    #[default]
+    Balanced,
+    /// The shortest queues that still carry most of it.
+    Latency,
+}
+
+impl Objective {
+    /// Every objective.
+    pub const ALL: [Objective; 3] = [Objective::Throughput, Objective::Balanced, Objective::Latency];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Objective::Throughput => "throughput",
+            Objective::Balanced => "balanced",
+            Objective::Latency => "latency",
+        }
+    }
+}
+
+impl FromStr for Objective {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Objective, String> {
+        Objective::ALL.into_iter().find(|o| o.name() == text).ok_or_else(|| {
+            let names = Objective::ALL.map(Objective::name).join(", ");
+            format!("there is no objective '{text}': choose one of {names}")
+        })
+    }
+}
+
+/// What is chosen by the user.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Which rules.
+    pub name: PolicyName,
+    /// What `yuzuri` aims at.
+    pub objective: Objective,
+    /// What the path carries, bit/s, for the rules by count; absent: what the group is seen to carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bps: Option<u64>,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> PolicyConfig {
+        PolicyConfig { name: PolicyName::default(), objective: Objective::default(), capacity_bps: None }
+    }
+}
+
+/// One terminal's policy at work.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    config: PolicyConfig,
+    own: Own,
+    share: Share,
+}
+
+impl Policy {
+    /// At its beginning.
+    pub fn new(config: PolicyConfig) -> Policy {
+        Policy { config, own: Own::default(), share: Share::default() }
+    }
+
+    /// What was chosen.
+    pub fn config(&self) -> PolicyConfig {
+        self.config
+    }
+
+    /// Takes over another choice; what is known of the flows stays.
+    pub fn choose(&mut self, config: PolicyConfig) {
+        self.config = config;
+        self.share = Share::default();
+    }
+
+    /// Takes in this terminal's flows as they stand, and gives what to tell the leader: nothing while nothing is sent.
+    pub fn observe(&mut self, now: Moment, flows: &[FlowSeen], radio: RadioHint) -> Option<Report> {
+        self.own.observe(now, flows);
+        self.own.report(flows, radio)
+    }
+
+    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others.
+    pub fn decide(
+        &mut self,
+        now: Moment,
+        flows: &[FlowSeen],
+        radio: RadioHint,
+        summary: Option<&Summary>,
+        out: &mut Vec<Decision>,
+    ) {
+        out.clear();
+        let published = Published { config: self.config, summary };
+        match self.config.name {
+            PolicyName::Off => out.extend(flows.iter().map(|f| unbounded(f.id, Rule::None))),
+            PolicyName::Count => out.extend(flows.iter().map(|f| published.count(f))),
+            PolicyName::Hayakawa2015 => {
+                out.extend(flows.iter().map(|f| published.table(f, RttTable::BEFORE)))
+            }
+            PolicyName::Shimada2016 => {
+                out.extend(flows.iter().map(|f| published.table(f, RttTable::IMPROVED)))
+            }
+            PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
+            PolicyName::Yuzuri => {
+                self.share.decide(now, flows, &self.own, radio, summary, self.config.objective, out);
+            }
+        }
+    }
+}
+
+fn unbounded(flow: u64, why: Rule) -> Decision {
+    Decision { flow, bound: Bound::NONE, no_decrease: false, why }
+}
