@@ -1,6 +1,7 @@
 //! The contenders: what runs on the terminals.
 
 use crate::setting::Setting;
+use crate::trace::Traced;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
@@ -48,6 +49,22 @@ impl Contender {
     /// # Errors
     /// None for the settings of this program.
     pub fn run(self, setting: &Setting, seed: u64) -> Result<Results, ScenarioError> {
+        self.run_as(setting, seed, false)
+    }
+
+    /// The same, and prints how it goes where there is a policy.
+    ///
+    /// # Errors
+    /// None for the settings of this program.
+    pub fn trace(self, setting: &Setting, seed: u64) -> Result<Results, ScenarioError> {
+        self.run_as(setting, seed, true)
+    }
+
+    fn run_as(self, setting: &Setting, seed: u64, traced: bool) -> Result<Results, ScenarioError> {
+        let under = |mut sharing: Sharing| {
+            let scenario = setting.scenario(&SenderConfig::default(), seed);
+            if traced { run(&scenario, &mut Traced::new(sharing)) } else { run(&scenario, &mut sharing) }
+        };
         let plain = SenderConfig::default();
         let policy = |name, objective| {
             let config = PolicyConfig { name, objective, ..PolicyConfig::default() };
@@ -63,9 +80,7 @@ impl Contender {
                 let sender = SenderConfig { paced_by_fq: true, ..plain };
                 run(&setting.scenario(&sender, seed), &mut NoSteer)
             }
-            Contender::Policy(name, objective) => {
-                run(&setting.scenario(&plain, seed), &mut policy(name, objective))
-            }
+            Contender::Policy(name, objective) => under(policy(name, objective)),
             Contender::Oracle => {
                 let part = part_of_alone(setting);
                 let alone = alone_bps(setting);
@@ -78,8 +93,7 @@ impl Contender {
                 }
                 let config = PolicyConfig { name: PolicyName::Yuzuri, ..PolicyConfig::default() };
                 let total_bps = part * alone.iter().sum::<f64>();
-                let mut steer = Sharing::new(config, &radios).knowing(total_bps, part * alone.len() as f64);
-                run(&setting.scenario(&plain, seed), &mut steer)
+                under(Sharing::new(config, &radios).knowing(total_bps, part * alone.len() as f64))
             }
         }
     }

@@ -4,6 +4,7 @@ mod contender;
 mod contest;
 mod setting;
 mod table;
+mod trace;
 
 use anyhow::Context;
 use clap::Parser;
@@ -30,6 +31,9 @@ struct Args {
     /// Also write all figures as JSON lines into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Print of one setting and the first of --contenders how a run goes, twice a second
+    #[arg(long)]
+    trace: bool,
     /// Print the settings and end
     #[arg(long)]
     list: bool,
@@ -57,6 +61,10 @@ fn main() -> anyhow::Result<()> {
         .into_iter()
         .filter(|c| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name))
         .collect();
+    if args.trace {
+        contenders[0].trace(&settings[0], 1)?;
+        return Ok(());
+    }
     let stop = yuzuri_signals::stop_flag().context("handling Ctrl-C")?;
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
     let begun = std::time::Instant::now();

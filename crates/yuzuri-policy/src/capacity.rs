@@ -25,8 +25,22 @@ const FELL_BELOW: f64 = 0.75;
 /// ... for six round trips, and at least so long.
 const FELL_FOR: Duration = Duration::from_secs(4);
 
+/// Start-up is over, too, when round-trip times stay this much above their least, seconds, and this part of it.
+const QUEUED_S: f64 = 0.050;
+const QUEUED_OF_BASE: f64 = 0.25;
+/// A cell of several stations that is full carries 0.7 to 0.9 of what the sum of their parts alone would be: collisions, and acknowledgements.
+const AIR_NOT_FULL: f64 = 0.65;
+/// Losses that count: this part of the segments.
+const LOSSES: f64 = 0.002;
+/// A queue that stays beyond this is drained, seconds, by steps of this part of the shares, once a round trip, down to so much.
+const DRAIN_ABOVE_S: f64 = 0.060;
+const DRAIN_STEP: f64 = 0.02;
+const LEAST_PART: f64 = 0.8;
+/// The shares make the queue if the group carries at least this part of what was shared out.
+const FULL: f64 = 0.85;
+
 /// The leader's view of the group over time.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Capacity {
     carried: VecDeque<Carried>,
     growth: VecDeque<(Moment, f64)>,
@@ -35,6 +49,14 @@ pub struct Capacity {
     senders: usize,
     /// Since when less than [`FELL_BELOW`] is carried.
     below_since: Option<Moment>,
+    /// What the wire carries, where it limits and not the air, bit/s.
+    wire_bps: Option<f64>,
+    /// When segments were lost last.
+    lost_at: Option<Moment>,
+    /// What part of the best is shared, so that queues do not stay.
+    part: f64,
+    part_changed: Moment,
+    queued: u32,
     now: Moment,
 }
 
@@ -55,6 +77,25 @@ struct Probe {
     before: f64,
 }
 
+impl Default for Capacity {
+    fn default() -> Capacity {
+        Capacity {
+            carried: VecDeque::new(),
+            growth: VecDeque::new(),
+            started: false,
+            probe: Probe::default(),
+            senders: 0,
+            below_since: None,
+            wire_bps: None,
+            lost_at: None,
+            part: 1.0,
+            part_changed: Moment::default(),
+            queued: 0,
+            now: Moment::default(),
+        }
+    }
+}
+
 impl Capacity {
     /// Starts from what another leader said, so that the group does not start up anew when its leader changes.
     pub fn resume(now: Moment, last: &Summary) -> Capacity {
@@ -62,6 +103,8 @@ impl Capacity {
         Capacity {
             carried: VecDeque::from([Carried { at: now, rate_bps: last.capacity_bps as f64, air }]),
             started: last.phase != Phase::StartUp,
+            wire_bps: Some(last.alone_most_bps as f64).filter(|bps| *bps > 0.0),
+            lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
             now,
             ..Capacity::default()
@@ -73,15 +116,21 @@ impl Capacity {
         self.now = now;
         let srtt_us = reports.iter().map(|(_, r)| r.srtt_us).max().unwrap_or(0);
         let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
-        let total = Total::of(reports);
+        let destinations = least_round_trips(reports);
+        let total = Total::of(reports, self.wire_bps, &destinations);
         let willing = reports.iter().any(|(_, r)| r.elastic);
         self.carried.push_back(Carried { at: now, rate_bps: total.rate_bps, air: total.air });
         self.forget(now, round_trip, total, willing);
         let best = self.best();
-        self.start_up(now, round_trip, best, total.elastic);
+        self.start_up(now, round_trip, best, total);
+        self.tell_wire_from_air(best);
+        self.note_losses(now, total);
+        self.drain(now, round_trip, best, total);
         let phase = self.phase(now, round_trip, best, total.elastic);
         self.senders = total.elastic;
-        let shares = self.shares(reports, best, total);
+        let mut shares = self.shares(reports, best, total);
+        shares.rate_bps *= self.part;
+        shares.air *= self.part;
         Summary {
             members: members.max(reports.len().min(u16::MAX.into()) as u16),
             senders: reports.len().min(u16::MAX.into()) as u16,
@@ -89,8 +138,10 @@ impl Capacity {
             capacity_bps: best.rate_bps as u64,
             air_share_ppm: (shares.air * 1e6).min(1e6) as u32,
             share_bps: shares.rate_bps as u64,
+            alone_most_bps: self.wire_bps.unwrap_or(0.0) as u64,
+            paced: self.is_paced(now, best),
             srtt_us,
-            destinations: least_round_trips(reports),
+            destinations,
         }
     }
 
@@ -120,8 +171,8 @@ impl Capacity {
         }
     }
 
-    fn start_up(&mut self, now: Moment, round_trip: Duration, best: Carried, elastic: usize) {
-        if elastic == 0 {
+    fn start_up(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
+        if total.elastic == 0 {
             return;
         }
         let within = GROWS_WITHIN.max(3 * round_trip);
@@ -131,6 +182,50 @@ impl Capacity {
         }
         if let Some((at, before)) = self.growth.front().filter(|_| !self.started) {
             self.started = now.since(*at) >= within && *before > 0.0 && best.rate_bps < GROWS * before;
+            // A queue that stays says the same, and earlier.
+            self.queued = if total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) { self.queued + 1 } else { 0 };
+            let for_a_while = Duration::from_millis(500) * self.queued > round_trip.max(Duration::from_secs(1));
+            self.started |= for_a_while && best.rate_bps > 0.0;
+        }
+    }
+
+    /// Where the air is far from full and probes find no more, the wire limits. It does so until the group carries much less than it did.
+    fn tell_wire_from_air(&mut self, best: Carried) {
+        match &mut self.wire_bps {
+            None if self.started && best.air > 0.0 && best.air < AIR_NOT_FULL => {
+                self.wire_bps = Some(best.rate_bps);
+                // Parts are counted anew, of what each would get alone over this wire.
+                self.carried.clear();
+                self.carried.push_back(Carried { at: self.now, rate_bps: best.rate_bps, air: 0.0 });
+            }
+            Some(wire_bps) if best.rate_bps < FELL_BELOW * *wire_bps => self.wire_bps = None,
+            Some(wire_bps) => *wire_bps = wire_bps.max(best.rate_bps),
+            None => {}
+        }
+    }
+
+    fn note_losses(&mut self, now: Moment, total: Total) {
+        if total.lost > LOSSES {
+            self.lost_at = Some(now);
+        }
+    }
+
+    fn is_paced(&self, now: Moment, best: Carried) -> bool {
+        let lost = self.lost_at.is_some_and(|at| now.since(at) < MEMORY);
+        lost && (self.wire_bps.is_some() || best.air < AIR_NOT_FULL)
+    }
+
+    /// Shares are cut a little while a queue stays that the shares themselves make, and grow back when it has gone.
+    fn drain(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
+        if !self.started || now.since(self.part_changed) < round_trip.max(Duration::from_millis(500)) {
+            return;
+        }
+        self.part_changed = now;
+        let full = total.rate_bps > FULL * self.part * best.rate_bps;
+        if total.queue_s > DRAIN_ABOVE_S && full {
+            self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
+        } else if total.queue_s < DRAIN_ABOVE_S {
+            self.part = (self.part + DRAIN_STEP).min(1.0);
         }
     }
 
@@ -202,25 +297,44 @@ struct Total {
     elastic: usize,
     /// What a member that does not know what it would deliver alone is taken to deliver; 0: nobody knows.
     alone_bps: f64,
+    /// Nobody would get more alone.
+    wire_bps: f64,
+    /// Mean part of the segments lost, by rate.
+    lost: f64,
+    /// Mean time above the least round-trip time, and that, seconds.
+    queue_s: f64,
+    base_s: f64,
 }
 
 impl Total {
-    fn of(reports: &[(NodeId, Report)]) -> Total {
+    fn of(reports: &[(NodeId, Report)], wire_bps: Option<f64>, bases: &[(Destination, u32)]) -> Total {
         let known: Vec<f64> =
             reports.iter().filter(|(_, r)| r.alone_bps > 0).map(|(_, r)| r.alone_bps as f64).collect();
         let alone_bps = if known.is_empty() { 0.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
-        let mut total = Total { rate_bps: 0.0, air: 0.0, elastic: 0, alone_bps };
+        let wire_bps = wire_bps.unwrap_or(f64::INFINITY);
+        let mut total =
+            Total { rate_bps: 0.0, air: 0.0, elastic: 0, alone_bps, wire_bps, lost: 0.0, queue_s: 0.0, base_s: 0.0 };
+        let mut lost_bps = 0.0;
         for (_, report) in reports {
             total.rate_bps += report.rate_bps as f64;
             total.air += total.air_of(report);
             total.elastic += usize::from(report.elastic);
+            lost_bps += report.rate_bps as f64 * f64::from(report.lost_permille) / 1000.0;
+            let to = report.destinations.first().map(|(to, _)| *to);
+            let base = bases.iter().find(|(d, _)| Some(*d) == to).map_or(0, |(_, us)| *us);
+            total.queue_s += f64::from(report.srtt_us.saturating_sub(base)) / 1e6;
+            total.base_s += f64::from(base) / 1e6;
         }
+        let all = reports.len().max(1) as f64;
+        total.queue_s /= all;
+        total.base_s /= all;
+        total.lost = if total.rate_bps > 0.0 { lost_bps / total.rate_bps } else { 0.0 };
         total
     }
 
     fn air_of(&self, report: &Report) -> f64 {
         let alone_bps = if report.alone_bps > 0 { report.alone_bps as f64 } else { self.alone_bps };
-        if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
+        if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps.min(self.wire_bps) } else { 0.0 }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Decision {
     pub bound: Bound,
     /// Reductions are switched off (the mode of the kernel monitor's paper).
     pub no_decrease: bool,
+    /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`), so many at once.
+    pub burst: u32,
     /// Which rule set them.
     pub why: Rule,
 }

@@ -74,6 +74,10 @@ pub struct Summary {
     pub air_share_ppm: u32,
     /// The share of a member that does not know what it would deliver alone, payload bits per second.
     pub share_bps: u64,
+    /// Not 0: the wire behind the access point is what limits, and this is what it carries, payload bits per second: nobody would get more alone.
+    pub alone_most_bps: u64,
+    /// Segments are lost while the air is not full: windows are to leave spread over the round trip.
+    pub paced: bool,
     /// Largest smoothed round-trip time in the group, µs.
     pub srtt_us: u32,
     /// The least round-trip time that any member has seen to each destination, µs.

@@ -188,5 +188,5 @@ impl Policy {
 }
 
 fn unbounded(flow: u64, why: Rule) -> Decision {
-    Decision { flow, bound: Bound::NONE, no_decrease: false, why }
+    Decision { flow, bound: Bound::NONE, no_decrease: false, burst: 0, why }
 }

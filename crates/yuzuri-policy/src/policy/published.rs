@@ -74,7 +74,9 @@ impl Published<'_> {
 
     pub(super) fn count(&self, flow: &FlowSeen) -> Decision {
         match self.by_count(flow) {
-            Some(bound) => Decision { flow: flow.id, bound, no_decrease: false, why: Rule::Count },
+            Some(bound) => {
+                Decision { flow: flow.id, bound, no_decrease: false, burst: 0, why: Rule::Count }
+            }
             None => unbounded(flow.id, Rule::Unknown),
         }
     }
@@ -90,7 +92,7 @@ impl Published<'_> {
         let bound =
             Bound { lower: by_count.lower.min(by_table.lower), upper: by_count.upper.min(by_table.upper) };
         let why = if by_count.upper < by_table.upper { Rule::Count } else { Rule::RttTable };
-        Decision { flow: flow.id, bound, no_decrease: false, why }
+        Decision { flow: flow.id, bound, no_decrease: false, burst: 0, why }
     }
 }
 

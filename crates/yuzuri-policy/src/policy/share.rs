@@ -21,6 +21,9 @@ const LOSS_ENDS_FLOOR: f64 = 0.03;
 /// Buffers must admit so many times the lower bound: else it would only fill them.
 const BUFFERS_FOR_FLOOR: f64 = 2.0;
 
+/// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
+const BURST: u32 = 16;
+
 /// Queue above the least round-trip time that a share may keep, seconds.
 fn queue_s(objective: Objective) -> f64 {
     match objective {
@@ -112,6 +115,7 @@ impl Share {
             flow: flow.id,
             bound: Bound { lower: segments(lower), upper: segments(upper) },
             no_decrease: false,
+            burst: if summary.paced { BURST } else { 0 },
             why,
         }
     }
@@ -120,7 +124,11 @@ impl Share {
 /// This terminal's share, bit/s.
 fn share_of(summary: &Summary, radio: RadioHint) -> f64 {
     if radio.alone_bps > 0 && summary.air_share_ppm > 0 {
-        radio.alone_bps as f64 * f64::from(summary.air_share_ppm) / 1e6
+        let alone_bps = match summary.alone_most_bps {
+            0 => radio.alone_bps,
+            most => radio.alone_bps.min(most),
+        };
+        alone_bps as f64 * f64::from(summary.air_share_ppm) / 1e6
     } else {
         summary.share_bps as f64
     }

@@ -59,6 +59,9 @@ pub struct Bounds {
     /// Neither window nor threshold is cut on a sign of loss (the mode of the kernel monitor's paper).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_decrease: bool,
+    /// Segments leave at the pacing rate, so many at once (`min_tso_segs`), instead of whenever the window lets them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
 }
 
 /// What the laws read and write; names and units as in `struct tcp_sock`, counts in segments.

@@ -168,6 +168,8 @@ pub struct Sender {
     timer: Option<(Time, Timer)>,
     /// When pacing lets the next segment go, and whether it held one back.
     departure: Time,
+    /// Segments that may still leave with the last that pacing let go.
+    burst_left: u32,
     held_by_pacing: bool,
     /// `high_seq`: the present state ends when this segment is acknowledged.
     high: u32,
@@ -218,6 +220,7 @@ impl Sender {
             retransmit: Retransmit::No,
             timer: None,
             departure: Time::ZERO,
+            burst_left: 0,
             held_by_pacing: false,
             high: 0,
             prior_ssthresh: 0,
@@ -273,6 +276,7 @@ impl Sender {
     /// Sets the bounds of the window, from the next acknowledgement on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.window.bounds = bounds;
+        self.window.paced = self.config.paced_by_fq || self.law.controls_all() || bounds.burst.is_some();
     }
 
     /// The window and what else the laws see.

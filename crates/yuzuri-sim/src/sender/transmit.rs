@@ -98,7 +98,7 @@ impl Sender {
 
     fn held_back(&mut self, now: Time) -> bool {
         // tcp_pacing_check; retransmissions are paced by the same departure times, but not held here.
-        self.held_by_pacing = self.window.paced && now < self.departure;
+        self.held_by_pacing = self.window.paced && now < self.departure && self.burst_left == 0;
         self.held_by_pacing
     }
 
@@ -201,6 +201,10 @@ impl Sender {
         if self.window.paced && self.window.pacing_rate > 0 && self.counts.segments > 10 {
             let length = (u64::from(payload_bytes) * SECOND).div_ceil(self.window.pacing_rate);
             let late = nanos_between(now, self.departure);
+            if self.burst_left == 0 {
+                self.burst_left = self.window.bounds.burst.unwrap_or(1);
+            }
+            self.burst_left -= 1;
             self.departure = after(self.departure.max(now), length - late.min(length / 2));
         }
         let mut segment = Segment::new(self.connection, Kind::Data, number, now, self.echo);

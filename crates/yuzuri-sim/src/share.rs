@@ -1,0 +1,116 @@
+//! The sharing of `yuzuri-policy` in a simulated cell: the policy and the leader's sums are the daemon's own code; reports arrive at once, and
+//! what the leader makes of them holds from the next half second on.
+
+use crate::cc::Bounds;
+use crate::steer::{Observation, Steer};
+use yuzuri_medium::Time;
+use yuzuri_medium::radio::Phy;
+use yuzuri_policy::{
+    Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, NodeId, Phase, Policy, PolicyConfig,
+    RadioHint, Summary,
+};
+
+/// All terminals of a scenario, each with its policy, and their leader.
+pub struct Sharing {
+    terminals: Vec<Option<Member>>,
+    capacity: Capacity,
+    summary: Option<Summary>,
+    /// Known instead of found out: what the group carries, bit/s, and of the air.
+    oracle: Option<(f64, f64)>,
+    decisions: Vec<Decision>,
+}
+
+struct Member {
+    policy: Policy,
+    radio: RadioHint,
+}
+
+/// What nl80211 would tell of a station.
+pub fn hint_of(phy: Phy) -> RadioHint {
+    let aggregation = match phy {
+        Phy::G { .. } => Aggregation::None,
+        Phy::N { .. } => Aggregation::Ht,
+        Phy::Ac { .. } | Phy::Ax { .. } => Aggregation::Vht,
+    };
+    RadioHint::of_link(phy.rate_bps(), aggregation)
+}
+
+impl Sharing {
+    /// One member per radio; `None` is a terminal that does not take part.
+    pub fn new(config: PolicyConfig, radios: &[Option<RadioHint>]) -> Sharing {
+        let terminals = radios
+            .iter()
+            .map(|radio| radio.map(|radio| Member { policy: Policy::new(config), radio }))
+            .collect();
+        Sharing {
+            terminals,
+            capacity: Capacity::default(),
+            summary: None,
+            oracle: None,
+            decisions: Vec::new(),
+        }
+    }
+
+    /// With a capacity that is known: the best that shares can do. `air` is the sum over members of rate over alone at that capacity.
+    pub fn knowing(mut self, capacity_bps: f64, air: f64) -> Sharing {
+        self.oracle = Some((capacity_bps, air));
+        self
+    }
+
+    /// What the leader said last.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+}
+
+fn seen(id: u64, observation: &Observation) -> FlowSeen {
+    let micros = |us: u64| u32::try_from(us).unwrap_or(u32::MAX);
+    FlowSeen {
+        id,
+        destination: Destination::default(),
+        mss_bytes: observation.mss_bytes,
+        cwnd: observation.cwnd,
+        in_flight: observation.in_flight,
+        srtt_us: micros(observation.srtt_us),
+        min_rtt_us: micros(observation.min_rtt_us),
+        delivered: observation.delivered,
+        bytes_acked: observation.acked_bytes,
+        lost: observation.lost,
+        retransmitted: observation.retransmitted,
+        app_limited: observation.app_limited,
+        window_bytes: observation.window_bytes,
+    }
+}
+
+impl Steer for Sharing {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        let now = Moment::from_nanos(now.as_nanos());
+        let mut reports = Vec::new();
+        for (number, (member, observation)) in self.terminals.iter_mut().zip(terminals).enumerate() {
+            let (Some(member), Some(observation)) = (member, observation) else { continue };
+            let flows = [seen(number as u64, observation)];
+            let report = member.policy.observe(now, &flows, member.radio);
+            reports.extend(report.map(|report| (NodeId(number as u64), report)));
+            member.policy.decide(now, &flows, member.radio, self.summary.as_ref(), &mut self.decisions);
+            if let Some(decision) = self.decisions.first() {
+                let some = |segments: u32| Some(segments).filter(|s| *s > 0);
+                bounds[number] = Bounds {
+                    lower: some(decision.bound.lower),
+                    upper: some(decision.bound.upper),
+                    no_decrease: decision.no_decrease,
+                    burst: some(decision.burst),
+                };
+            }
+        }
+        let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
+        let mut summary = self.capacity.sum(now, members, &reports);
+        if let Some((capacity_bps, air)) = self.oracle {
+            let senders = f64::from(summary.senders.max(1));
+            summary.phase = Phase::Hold;
+            summary.capacity_bps = capacity_bps as u64;
+            summary.share_bps = (capacity_bps / senders) as u64;
+            summary.air_share_ppm = (air / senders * 1e6) as u32;
+        }
+        self.summary = Some(summary);
+    }
+}
