@@ -4,7 +4,7 @@ use crate::setting::Setting;
 use crate::trace::Traced;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
+use yuzuri_sim::{Known, NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
 
 /// A contender: a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +93,13 @@ impl Contender {
                 }
                 let config = PolicyConfig { name: PolicyName::Yuzuri, ..PolicyConfig::default() };
                 let total_bps = part * alone.iter().sum::<f64>();
-                under(Sharing::new(config, &radios).knowing(total_bps, part * alone.len() as f64))
+                let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
+                let known = Known {
+                    capacity_bps: total_bps,
+                    air: part * alone.len() as f64,
+                    paced: total_bps > 0.99 * wire_bps,
+                };
+                under(Sharing::new(config, &radios).knowing(known))
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Capacity is not asked of anybody: it is the most that the members together delivered of late. Where members say what they would
 //! deliver alone, it is counted in *air*: the sum of rate over alone; so a slow member does not cost the fast ones more of the air than its share.
 
-use crate::{Destination, MOST_DESTINATIONS, Moment, NodeId, Phase, Report, Summary};
+use crate::{Destination, MOST_DESTINATIONS, Moment, NodeId, Objective, Phase, Report, Summary};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -30,14 +30,25 @@ const QUEUED_S: f64 = 0.050;
 const QUEUED_OF_BASE: f64 = 0.25;
 /// A cell of several stations that is full carries 0.7 to 0.9 of what the sum of their parts alone would be: collisions, and acknowledgements.
 const AIR_NOT_FULL: f64 = 0.65;
+/// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
+const NOT_CARRIED: f64 = 1.4;
+const JUDGED_AFTER: Duration = Duration::from_secs(3);
 /// Losses that count: this part of the segments.
 const LOSSES: f64 = 0.002;
-/// A queue that stays beyond this is drained, seconds, by steps of this part of the shares, once a round trip, down to so much.
-const DRAIN_ABOVE_S: f64 = 0.060;
+/// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
 const DRAIN_STEP: f64 = 0.02;
 const LEAST_PART: f64 = 0.8;
 /// The shares make the queue if the group carries at least this part of what was shared out.
 const FULL: f64 = 0.85;
+
+/// A queue beyond this is drained, seconds.
+fn drain_above_s(objective: Objective) -> Option<f64> {
+    match objective {
+        Objective::Throughput => None,
+        Objective::Balanced => Some(0.060),
+        Objective::Latency => Some(0.025),
+    }
+}
 
 /// The leader's view of the group over time.
 #[derive(Debug, Clone)]
@@ -57,6 +68,8 @@ pub struct Capacity {
     part: f64,
     part_changed: Moment,
     queued: u32,
+    held_since: Moment,
+    objective: Objective,
     now: Moment,
 }
 
@@ -91,14 +104,21 @@ impl Default for Capacity {
             part: 1.0,
             part_changed: Moment::default(),
             queued: 0,
+            held_since: Moment::default(),
+            objective: Objective::default(),
             now: Moment::default(),
         }
     }
 }
 
 impl Capacity {
+    /// At its beginning, for a group with this aim.
+    pub fn new(objective: Objective) -> Capacity {
+        Capacity { objective, ..Capacity::default() }
+    }
+
     /// Starts from what another leader said, so that the group does not start up anew when its leader changes.
-    pub fn resume(now: Moment, last: &Summary) -> Capacity {
+    pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         Capacity {
             carried: VecDeque::from([Carried { at: now, rate_bps: last.capacity_bps as f64, air }]),
@@ -107,7 +127,7 @@ impl Capacity {
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
             now,
-            ..Capacity::default()
+            ..Capacity::new(objective)
         }
     }
 
@@ -123,7 +143,7 @@ impl Capacity {
         self.forget(now, round_trip, total, willing);
         let best = self.best();
         self.start_up(now, round_trip, best, total);
-        self.tell_wire_from_air(best);
+        self.tell_wire_from_air(now, round_trip, best, total);
         self.note_losses(now, total);
         self.drain(now, round_trip, best, total);
         let phase = self.phase(now, round_trip, best, total.elastic);
@@ -183,16 +203,27 @@ impl Capacity {
         if let Some((at, before)) = self.growth.front().filter(|_| !self.started) {
             self.started = now.since(*at) >= within && *before > 0.0 && best.rate_bps < GROWS * before;
             // A queue that stays says the same, and earlier.
-            self.queued = if total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) { self.queued + 1 } else { 0 };
-            let for_a_while = Duration::from_millis(500) * self.queued > round_trip.max(Duration::from_secs(1));
+            self.queued =
+                if total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) { self.queued + 1 } else { 0 };
+            let for_a_while =
+                Duration::from_millis(500) * self.queued > round_trip.max(Duration::from_secs(1));
             self.started |= for_a_while && best.rate_bps > 0.0;
         }
     }
 
     /// Where the air is far from full and probes find no more, the wire limits. It does so until the group carries much less than it did.
-    fn tell_wire_from_air(&mut self, best: Carried) {
+    fn tell_wire_from_air(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
+        if !self.started {
+            self.held_since = now;
+            return;
+        }
+        // The best of the start-up is no measure yet: others had the air than will have it.
+        if now.since(self.held_since) < JUDGED_AFTER.max(6 * round_trip) {
+            return;
+        }
+        let not_full = self.air_is_not_full(best, total);
         match &mut self.wire_bps {
-            None if self.started && best.air > 0.0 && best.air < AIR_NOT_FULL => {
+            None if not_full => {
                 self.wire_bps = Some(best.rate_bps);
                 // Parts are counted anew, of what each would get alone over this wire.
                 self.carried.clear();
@@ -202,6 +233,12 @@ impl Capacity {
             Some(wire_bps) => *wire_bps = wire_bps.max(best.rate_bps),
             None => {}
         }
+    }
+
+    /// All of the air is never taken, or what was shared out comes nowhere near being carried.
+    fn air_is_not_full(&self, best: Carried, total: Total) -> bool {
+        let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
+        best.air > 0.0 && (best.air < AIR_NOT_FULL || best.rate_bps * NOT_CARRIED < shared_out_bps)
     }
 
     fn note_losses(&mut self, now: Moment, total: Total) {
@@ -221,10 +258,11 @@ impl Capacity {
             return;
         }
         self.part_changed = now;
+        let Some(drain_above_s) = drain_above_s(self.objective) else { return };
         let full = total.rate_bps > FULL * self.part * best.rate_bps;
-        if total.queue_s > DRAIN_ABOVE_S && full {
+        if total.queue_s > drain_above_s && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
-        } else if total.queue_s < DRAIN_ABOVE_S {
+        } else if total.queue_s < drain_above_s {
             self.part = (self.part + DRAIN_STEP).min(1.0);
         }
     }
@@ -290,10 +328,13 @@ struct Shares {
     air: f64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Total {
     rate_bps: f64,
     air: f64,
+    senders: usize,
+    /// Sum of what the members would deliver alone, bit/s.
+    sum_alone_bps: f64,
     elastic: usize,
     /// What a member that does not know what it would deliver alone is taken to deliver; 0: nobody knows.
     alone_bps: f64,
@@ -312,12 +353,12 @@ impl Total {
             reports.iter().filter(|(_, r)| r.alone_bps > 0).map(|(_, r)| r.alone_bps as f64).collect();
         let alone_bps = if known.is_empty() { 0.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
         let wire_bps = wire_bps.unwrap_or(f64::INFINITY);
-        let mut total =
-            Total { rate_bps: 0.0, air: 0.0, elastic: 0, alone_bps, wire_bps, lost: 0.0, queue_s: 0.0, base_s: 0.0 };
+        let mut total = Total { senders: reports.len(), wire_bps, alone_bps, ..Total::default() };
         let mut lost_bps = 0.0;
         for (_, report) in reports {
             total.rate_bps += report.rate_bps as f64;
             total.air += total.air_of(report);
+            total.sum_alone_bps += total.alone_of(report);
             total.elastic += usize::from(report.elastic);
             lost_bps += report.rate_bps as f64 * f64::from(report.lost_permille) / 1000.0;
             let to = report.destinations.first().map(|(to, _)| *to);
@@ -333,8 +374,13 @@ impl Total {
     }
 
     fn air_of(&self, report: &Report) -> f64 {
+        let alone_bps = self.alone_of(report);
+        if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
+    }
+
+    fn alone_of(&self, report: &Report) -> f64 {
         let alone_bps = if report.alone_bps > 0 { report.alone_bps as f64 } else { self.alone_bps };
-        if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps.min(self.wire_bps) } else { 0.0 }
+        alone_bps.min(self.wire_bps)
     }
 }
 

@@ -15,9 +15,20 @@ pub struct Sharing {
     terminals: Vec<Option<Member>>,
     capacity: Capacity,
     summary: Option<Summary>,
-    /// Known instead of found out: what the group carries, bit/s, and of the air.
-    oracle: Option<(f64, f64)>,
+    /// Known instead of found out.
+    oracle: Option<Known>,
     decisions: Vec<Decision>,
+}
+
+/// What an oracle knows of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// What it carries, payload bits per second.
+    pub capacity_bps: f64,
+    /// The sum over members of rate over alone at that capacity.
+    pub air: f64,
+    /// Whether the wire limits, so that windows are better spread over the round trip.
+    pub paced: bool,
 }
 
 struct Member {
@@ -44,16 +55,16 @@ impl Sharing {
             .collect();
         Sharing {
             terminals,
-            capacity: Capacity::default(),
+            capacity: Capacity::new(config.objective),
             summary: None,
             oracle: None,
             decisions: Vec::new(),
         }
     }
 
-    /// With a capacity that is known: the best that shares can do. `air` is the sum over members of rate over alone at that capacity.
-    pub fn knowing(mut self, capacity_bps: f64, air: f64) -> Sharing {
-        self.oracle = Some((capacity_bps, air));
+    /// With a capacity that is known: the best that shares can do.
+    pub fn knowing(mut self, known: Known) -> Sharing {
+        self.oracle = Some(known);
         self
     }
 
@@ -104,9 +115,11 @@ impl Steer for Sharing {
         }
         let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
         let mut summary = self.capacity.sum(now, members, &reports);
-        if let Some((capacity_bps, air)) = self.oracle {
+        if let Some(Known { capacity_bps, air, paced }) = self.oracle {
             let senders = f64::from(summary.senders.max(1));
             summary.phase = Phase::Hold;
+            summary.paced = paced;
+            summary.alone_most_bps = 0;
             summary.capacity_bps = capacity_bps as u64;
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;

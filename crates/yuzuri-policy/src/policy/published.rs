@@ -74,9 +74,7 @@ impl Published<'_> {
 
     pub(super) fn count(&self, flow: &FlowSeen) -> Decision {
         match self.by_count(flow) {
-            Some(bound) => {
-                Decision { flow: flow.id, bound, no_decrease: false, burst: 0, why: Rule::Count }
-            }
+            Some(bound) => Decision { flow: flow.id, bound, no_decrease: false, burst: 0, why: Rule::Count },
             None => unbounded(flow.id, Rule::Unknown),
         }
     }

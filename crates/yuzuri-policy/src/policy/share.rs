@@ -12,6 +12,8 @@ const PROBE: f64 = 1.25;
 const LEAST_WINDOW: f64 = 4.0;
 /// Below this part of an aggregate the radio's overhead eats what sharing brings.
 const OF_AN_AGGREGATE: f64 = 0.75;
+/// ... unless that much takes longer to send than this, seconds: many stations' aggregates are a queue of their own.
+const FOR_AN_AGGREGATE_S: f64 = 0.080;
 /// The lower bound is at most so many times what was delivered in the last round trip: reached by growth, never by a jump ...
 const FLOOR_GROWS: f64 = 3.0;
 /// ... and at least an initial window (RFC 6928).
@@ -97,8 +99,9 @@ impl Share {
                 let probing = summary.phase == Phase::Probe;
                 let share_bps = if probing { PROBE * share_bps } else { share_bps };
                 let upper = (share_bps * (base_s + queue_s(objective)) / segment_bits)
-                    .max(LEAST_WINDOW)
-                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments));
+                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
+                    .min(share_bps * (base_s + queue_s(objective).max(FOR_AN_AGGREGATE_S)) / segment_bits)
+                    .max(LEAST_WINDOW);
                 let aim = share_bps * base_s / segment_bits;
                 let before = self.floors.get(&flow.id).copied().unwrap_or(0.0);
                 (upper, aim.min(grown.max(before)), if probing { Rule::Probe } else { Rule::Share })
