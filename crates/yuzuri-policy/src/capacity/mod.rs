@@ -3,9 +3,16 @@
 //! Capacity is not asked of anybody: it is the most that the members together delivered of late. Where members say what they would
 //! deliver alone, it is counted in *air*: the sum of rate over alone; so a slow member does not cost the fast ones more of the air than its share.
 
-use crate::{Destination, MOST_DESTINATIONS, Moment, NodeId, Objective, Phase, Report, Summary};
-use std::collections::{BTreeMap, VecDeque};
+mod level;
+mod probe;
+mod total;
+
+use crate::{Moment, NodeId, Objective, Phase, Report, Summary};
+use level::{Taker, water_level};
+use probe::Probe;
+use std::collections::VecDeque;
 use std::time::Duration;
+use total::{Total, least_round_trips};
 
 /// The most of so much time counts.
 const MEMORY: Duration = Duration::from_secs(30);
@@ -14,12 +21,6 @@ const GROWS: f64 = 1.15;
 /// ... within three round trips, and at least so long. Round trips beyond two seconds are queues.
 const GROWS_WITHIN: Duration = Duration::from_millis(1500);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// A probe lasts a round trip, at least so long ...
-const SHORTEST_PROBE: Duration = Duration::from_millis(500);
-/// ... and comes every six round trips, at least so much time apart.
-const PROBE_EVERY: Duration = Duration::from_secs(4);
-/// A probe found more if the best after it is so much better than before it.
-const FOUND_MORE: f64 = 1.04;
 /// Capacity has fallen when the members, though willing, carried less than this part of it ...
 const FELL_BELOW: f64 = 0.75;
 /// ... for six round trips, and at least so long.
@@ -38,6 +39,9 @@ const LOSSES: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
 const DRAIN_STEP: f64 = 0.02;
 const LEAST_PART: f64 = 0.8;
+/// So are they when this part of the segments is lost, down to so much.
+const LOSES: f64 = 0.005;
+const LEAST_PART_FOR_LOSS: f64 = 0.9;
 /// The shares make the queue if the group carries at least this part of what was shared out.
 const FULL: f64 = 0.85;
 
@@ -64,6 +68,8 @@ pub struct Capacity {
     wire_bps: Option<f64>,
     /// When segments were lost last.
     lost_at: Option<Moment>,
+    /// The best when losses held the start-up up last, bit/s.
+    lost_at_bps: f64,
     /// What part of the best is shared, so that queues do not stay.
     part: f64,
     part_changed: Moment,
@@ -81,15 +87,6 @@ struct Carried {
     air: f64,
 }
 
-/// When the group tries whether there is more.
-#[derive(Debug, Clone, Copy, Default)]
-struct Probe {
-    begun: Option<Moment>,
-    ended: Option<Moment>,
-    /// The best before it began.
-    before: f64,
-}
-
 impl Default for Capacity {
     fn default() -> Capacity {
         Capacity {
@@ -101,6 +98,7 @@ impl Default for Capacity {
             below_since: None,
             wire_bps: None,
             lost_at: None,
+            lost_at_bps: 0.0,
             part: 1.0,
             part_changed: Moment::default(),
             queued: 0,
@@ -137,7 +135,7 @@ impl Capacity {
         let srtt_us = reports.iter().map(|(_, r)| r.srtt_us).max().unwrap_or(0);
         let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
         let destinations = least_round_trips(reports);
-        let total = Total::of(reports, self.wire_bps, &destinations);
+        let total = Total::of(reports, &destinations);
         let willing = reports.iter().any(|(_, r)| r.elastic);
         self.carried.push_back(Carried { at: now, rate_bps: total.rate_bps, air: total.air });
         self.forget(now, round_trip, total, willing);
@@ -146,11 +144,22 @@ impl Capacity {
         self.tell_wire_from_air(now, round_trip, best, total);
         self.note_losses(now, total);
         self.drain(now, round_trip, best, total);
-        let phase = self.phase(now, round_trip, best, total.elastic);
-        self.senders = total.elastic;
+        let paced = self.is_paced(now, best);
+        if self.senders != total.senders {
+            self.senders = total.senders;
+            self.probe.anew();
+        }
+        let (phase, factor) = match total.elastic {
+            _ if !self.started => (Phase::StartUp, 1.0),
+            0 => (Phase::Hold, 1.0),
+            _ => match self.probe.factor(now, round_trip, best.rate_bps, paced) {
+                factor if factor > 1.0 => (Phase::Probe, factor),
+                _ => (Phase::Hold, self.part),
+            },
+        };
         let mut shares = self.shares(reports, best, total);
-        shares.rate_bps *= self.part;
-        shares.air *= self.part;
+        shares.rate_bps *= factor;
+        shares.air *= factor;
         Summary {
             members: members.max(reports.len().min(u16::MAX.into()) as u16),
             senders: reports.len().min(u16::MAX.into()) as u16,
@@ -159,7 +168,7 @@ impl Capacity {
             air_share_ppm: (shares.air * 1e6).min(1e6) as u32,
             share_bps: shares.rate_bps as u64,
             alone_most_bps: self.wire_bps.unwrap_or(0.0) as u64,
-            paced: self.is_paced(now, best),
+            paced,
             srtt_us,
             destinations,
         }
@@ -195,6 +204,11 @@ impl Capacity {
         if total.elastic == 0 {
             return;
         }
+        // Who recovers from losses does not grow; while there is progress from one time to the next, that does not count.
+        if total.lost > LOSES && best.rate_bps >= GROWS * self.lost_at_bps {
+            self.lost_at_bps = best.rate_bps;
+            self.growth.clear();
+        }
         let within = GROWS_WITHIN.max(3 * round_trip);
         self.growth.push_back((now, best.rate_bps));
         while self.growth.len() > 1 && now.since(self.growth[1].0) >= within {
@@ -225,9 +239,6 @@ impl Capacity {
         match &mut self.wire_bps {
             None if not_full => {
                 self.wire_bps = Some(best.rate_bps);
-                // Parts are counted anew, of what each would get alone over this wire.
-                self.carried.clear();
-                self.carried.push_back(Carried { at: self.now, rate_bps: best.rate_bps, air: 0.0 });
             }
             Some(wire_bps) if best.rate_bps < FELL_BELOW * *wire_bps => self.wire_bps = None,
             Some(wire_bps) => *wire_bps = wire_bps.max(best.rate_bps),
@@ -242,9 +253,16 @@ impl Capacity {
     }
 
     fn note_losses(&mut self, now: Moment, total: Total) {
-        if total.lost > LOSSES {
-            self.lost_at = Some(now);
+        if total.lost <= LOSSES {
+            return;
         }
+        if self.lost_at.is_none() {
+            // What was found in bursts is no measure of what can be carried without them.
+            self.started = false;
+            self.growth.clear();
+            self.queued = 0;
+        }
+        self.lost_at = Some(now);
     }
 
     fn is_paced(&self, now: Moment, best: Carried) -> bool {
@@ -258,142 +276,38 @@ impl Capacity {
             return;
         }
         self.part_changed = now;
-        let Some(drain_above_s) = drain_above_s(self.objective) else { return };
         let full = total.rate_bps > FULL * self.part * best.rate_bps;
-        if total.queue_s > drain_above_s && full {
+        let queued = drain_above_s(self.objective).is_some_and(|above_s| total.queue_s > above_s);
+        if queued && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
-        } else if total.queue_s < drain_above_s {
+        } else if total.lost > LOSES && full {
+            self.part = (self.part - DRAIN_STEP).max(LEAST_PART_FOR_LOSS.min(self.part));
+        } else if !queued {
             self.part = (self.part + DRAIN_STEP).min(1.0);
         }
     }
 
-    fn phase(&mut self, now: Moment, round_trip: Duration, best: Carried, elastic: usize) -> Phase {
-        if !self.started {
-            return Phase::StartUp;
-        }
-        if elastic == 0 {
-            return Phase::Hold;
-        }
-        let probe = &mut self.probe;
-        if let Some(begun) = probe.begun {
-            if now.since(begun) < SHORTEST_PROBE.max(round_trip) {
-                return Phase::Probe;
-            }
-            probe.begun = None;
-            probe.ended = Some(now);
-        }
-        // What a probe brought is delivered a round trip later, and its rate is taken over two.
-        let ended = *probe.ended.get_or_insert(now);
-        let answered = now.since(ended) >= Duration::from_secs(1).max(2 * round_trip);
-        let found = probe.before > 0.0 && best.rate_bps > FOUND_MORE * probe.before;
-        let due = now.since(ended) >= PROBE_EVERY.max(6 * round_trip);
-        if due || (answered && found) {
-            *probe = Probe { begun: Some(now), ended: None, before: best.rate_bps };
-            return Phase::Probe;
-        }
-        Phase::Hold
-    }
-
     /// What one willing member may take, so that those who take less leave their rest to the others.
     fn shares(&self, reports: &[(NodeId, Report)], best: Carried, total: Total) -> Shares {
-        let mut rates: Vec<f64> = Vec::new();
-        let mut airs: Vec<f64> = Vec::new();
-        for (_, report) in reports.iter().filter(|(_, r)| !r.elastic) {
-            rates.push(report.rate_bps as f64);
-            airs.push(total.air_of(report));
-        }
-        Shares {
-            rate_bps: water_level(best.rate_bps, &mut rates, reports.len()),
-            air: water_level(best.air, &mut airs, reports.len()),
-        }
+        let taker = |amount: f64, weight: f64, report: &Report| Taker {
+            weight,
+            most: if report.elastic { f64::INFINITY } else { amount },
+        };
+        let by_rate: Vec<Taker> = reports.iter().map(|(_, r)| taker(r.rate_bps as f64, 1.0, r)).collect();
+        // Parts of what each would deliver alone: of the air, or of the wire.
+        let (amount, by_alone): (f64, Vec<Taker>) = match self.wire_bps {
+            None => (best.air, reports.iter().map(|(_, r)| taker(total.air_of(r), 1.0, r)).collect()),
+            Some(wire_bps) => {
+                let alone_bps = |r: &Report| total.alone_of(r).min(wire_bps);
+                let takers = reports.iter().map(|(_, r)| taker(r.rate_bps as f64, alone_bps(r), r));
+                (best.rate_bps, takers.collect())
+            }
+        };
+        Shares { rate_bps: water_level(best.rate_bps, by_rate), air: water_level(amount, by_alone) }
     }
-}
-
-/// The level at which `all` takers share `amount` if some of them want no more than `wants`.
-fn water_level(amount: f64, wants: &mut [f64], all: usize) -> f64 {
-    wants.sort_by(f64::total_cmp);
-    let (mut left, mut takers) = (amount, all.max(1));
-    for want in wants {
-        if *want >= left / takers as f64 || takers == 1 {
-            break;
-        }
-        left -= *want;
-        takers -= 1;
-    }
-    left / takers as f64
 }
 
 struct Shares {
     rate_bps: f64,
     air: f64,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Total {
-    rate_bps: f64,
-    air: f64,
-    senders: usize,
-    /// Sum of what the members would deliver alone, bit/s.
-    sum_alone_bps: f64,
-    elastic: usize,
-    /// What a member that does not know what it would deliver alone is taken to deliver; 0: nobody knows.
-    alone_bps: f64,
-    /// Nobody would get more alone.
-    wire_bps: f64,
-    /// Mean part of the segments lost, by rate.
-    lost: f64,
-    /// Mean time above the least round-trip time, and that, seconds.
-    queue_s: f64,
-    base_s: f64,
-}
-
-impl Total {
-    fn of(reports: &[(NodeId, Report)], wire_bps: Option<f64>, bases: &[(Destination, u32)]) -> Total {
-        let known: Vec<f64> =
-            reports.iter().filter(|(_, r)| r.alone_bps > 0).map(|(_, r)| r.alone_bps as f64).collect();
-        let alone_bps = if known.is_empty() { 0.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
-        let wire_bps = wire_bps.unwrap_or(f64::INFINITY);
-        let mut total = Total { senders: reports.len(), wire_bps, alone_bps, ..Total::default() };
-        let mut lost_bps = 0.0;
-        for (_, report) in reports {
-            total.rate_bps += report.rate_bps as f64;
-            total.air += total.air_of(report);
-            total.sum_alone_bps += total.alone_of(report);
-            total.elastic += usize::from(report.elastic);
-            lost_bps += report.rate_bps as f64 * f64::from(report.lost_permille) / 1000.0;
-            let to = report.destinations.first().map(|(to, _)| *to);
-            let base = bases.iter().find(|(d, _)| Some(*d) == to).map_or(0, |(_, us)| *us);
-            total.queue_s += f64::from(report.srtt_us.saturating_sub(base)) / 1e6;
-            total.base_s += f64::from(base) / 1e6;
-        }
-        let all = reports.len().max(1) as f64;
-        total.queue_s /= all;
-        total.base_s /= all;
-        total.lost = if total.rate_bps > 0.0 { lost_bps / total.rate_bps } else { 0.0 };
-        total
-    }
-
-    fn air_of(&self, report: &Report) -> f64 {
-        let alone_bps = self.alone_of(report);
-        if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
-    }
-
-    fn alone_of(&self, report: &Report) -> f64 {
-        let alone_bps = if report.alone_bps > 0 { report.alone_bps as f64 } else { self.alone_bps };
-        alone_bps.min(self.wire_bps)
-    }
-}
-
-fn least_round_trips(reports: &[(NodeId, Report)]) -> Vec<(Destination, u32)> {
-    let mut least: BTreeMap<Destination, (u32, u64)> = BTreeMap::new();
-    for (_, report) in reports {
-        for (to, min_rtt_us) in &report.destinations {
-            let entry = least.entry(*to).or_insert((u32::MAX, 0));
-            entry.0 = entry.0.min(*min_rtt_us);
-            entry.1 += report.rate_bps;
-        }
-    }
-    let mut busiest: Vec<(Destination, (u32, u64))> = least.into_iter().collect();
-    busiest.sort_by(|a, b| b.1.1.cmp(&a.1.1).then(a.0.cmp(&b.0)));
-    busiest.into_iter().take(MOST_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
 }
