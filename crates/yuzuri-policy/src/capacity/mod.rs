@@ -209,7 +209,9 @@ impl Capacity {
             self.lost_at_bps = best.rate_bps;
             self.growth.clear();
         }
-        let within = GROWS_WITHIN.max(3 * round_trip);
+        // After losses three round trips go by without growth.
+        let patience = if self.lost_at.is_some() { 2 } else { 1 };
+        let within = patience * GROWS_WITHIN.max(3 * round_trip);
         self.growth.push_back((now, best.rate_bps));
         while self.growth.len() > 1 && now.since(self.growth[1].0) >= within {
             self.growth.pop_front();

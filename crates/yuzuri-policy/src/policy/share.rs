@@ -6,8 +6,6 @@ use crate::own::{Known, Own};
 use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, Summary};
 use std::collections::BTreeMap;
 
-/// A probe takes so much more than the share.
-const PROBE: f64 = 1.25;
 /// Below so many segments ACKs that are delayed stop a flow.
 const LEAST_WINDOW: f64 = 4.0;
 /// Below this part of an aggregate the radio's overhead eats what sharing brings.
@@ -20,6 +18,8 @@ const FLOOR_GROWS: f64 = 3.0;
 const FLOOR_FROM: f64 = 10.0;
 /// No lower bound while more than this part of the segments is lost: then loss is what limits.
 const LOSS_ENDS_FLOOR: f64 = 0.03;
+/// The same while the group finds out what it carries.
+const LOSS_ENDS_START: f64 = 0.06;
 /// Buffers must admit so many times the lower bound: else it would only fill them.
 const BUFFERS_FOR_FLOOR: f64 = 2.0;
 
@@ -97,10 +97,11 @@ impl Share {
             Phase::StartUp => (f64::INFINITY, grown, Rule::StartUp),
             Phase::Hold | Phase::Probe => {
                 let probing = summary.phase == Phase::Probe;
-                let share_bps = if probing { PROBE * share_bps } else { share_bps };
-                let upper = (share_bps * (base_s + queue_s(objective)) / segment_bits)
+                // Where queues overflow they are short.
+                let queue_s = if summary.paced { LOSSY_QUEUE_S } else { queue_s(objective) };
+                let upper = (share_bps * (base_s + queue_s) / segment_bits)
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
-                    .min(share_bps * (base_s + queue_s(objective).max(FOR_AN_AGGREGATE_S)) / segment_bits)
+                    .min(share_bps * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)) / segment_bits)
                     .max(LEAST_WINDOW);
                 let aim = share_bps * base_s / segment_bits;
                 let before = self.floors.get(&flow.id).copied().unwrap_or(0.0);
@@ -109,7 +110,8 @@ impl Share {
         };
         let buffers = flow.window_bytes as f64 * 8.0 / segment_bits;
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim;
-        let lower = if fits && known.lost <= LOSS_ENDS_FLOOR { aim.min(upper) } else { 0.0 };
+        let most_lost = if summary.phase == Phase::StartUp { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
+        let lower = if fits && known.lost <= most_lost { aim.min(upper) } else { 0.0 };
         if summary.phase != Phase::StartUp {
             floors.insert(flow.id, lower);
         }
@@ -123,6 +125,9 @@ impl Share {
         }
     }
 }
+
+/// The same where segments are lost although the air is not full.
+const LOSSY_QUEUE_S: f64 = 0.005;
 
 /// This terminal's share, bit/s.
 fn share_of(summary: &Summary, radio: RadioHint) -> f64 {

@@ -1,0 +1,65 @@
+//! Sharing out an amount among those who want different parts of it.
+
+/// One who takes of a common amount: by its weight, and no more than it wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taker {
+    pub(super) weight: f64,
+    pub(super) most: f64,
+}
+
+/// The level up to which each may fill its weight when all share `amount`, and those that want less leave their rest to the others
+/// (max-min fairness). 0 where nobody has a weight.
+pub(super) fn water_level(amount: f64, mut takers: Vec<Taker>) -> f64 {
+    takers.retain(|t| t.weight > 0.0);
+    takers.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
+    let (mut left, mut weight) = (amount, takers.iter().map(|t| t.weight).sum::<f64>());
+    for (number, taker) in takers.iter().enumerate() {
+        let level = left / weight;
+        let last = number + 1 == takers.len();
+        if last || taker.most >= level * taker.weight {
+            return level;
+        }
+        left -= taker.most;
+        weight -= taker.weight;
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: f64 = f64::INFINITY;
+
+    fn level(amount: f64, takers: &[(f64, f64)]) -> f64 {
+        water_level(amount, takers.iter().map(|&(weight, most)| Taker { weight, most }).collect())
+    }
+
+    #[test]
+    fn who_wants_less_leaves_the_rest() {
+        assert_eq!(level(90.0, &[(1.0, ALL), (1.0, ALL), (1.0, ALL)]), 30.0);
+        assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, ALL), (1.0, ALL)]), 40.0);
+        assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, 35.0), (1.0, ALL)]), 45.0);
+        assert_eq!(level(90.0, &[(2.0, ALL), (1.0, ALL)]), 30.0);
+        // Who is alone and wants little may take all.
+        assert_eq!(level(90.0, &[(1.0, 10.0)]), 90.0);
+        assert_eq!(level(90.0, &[]), 0.0);
+    }
+
+    proptest! {
+        /// Nothing is shared out twice, and nothing that is wanted is left over.
+        #[test]
+        fn the_level_shares_out_all(
+            amount in 0.0..1e9_f64,
+            takers in proptest::collection::vec((0.01..100.0_f64, prop_oneof![Just(ALL), 0.0..1e9_f64]), 1..40),
+        ) {
+            let level = level(amount, &takers);
+            let taken: f64 = takers.iter().map(|(weight, most)| most.min(level * weight)).sum();
+            prop_assert!(taken <= amount * (1.0 + 1e-9));
+            if takers.iter().any(|(_, most)| most.is_infinite()) {
+                prop_assert!(taken >= amount * (1.0 - 1e-9));
+            }
+        }
+    }
+}
