@@ -32,7 +32,7 @@ pub struct Setting {
 
 pub const G: Phy = Phy::g(54);
 pub const N: Phy = Phy::n(20, 1, 7);
-pub const AC: Phy = Phy::ac(80, 1, 8);
+pub const AC: Phy = Phy::ac(80, 1, 9);
 
 /// The longest window a path of 1 Gbit/s and 512 ms needs is 64 MB.
 const AMPLE_BYTES: u64 = 64 << 20;

@@ -76,6 +76,8 @@ pub struct Summary {
     pub share_bps: u64,
     /// Not 0: the wire behind the access point is what limits, and this is what it carries, payload bits per second: nobody would get more alone.
     pub alone_most_bps: u64,
+    /// How much queue above the least round-trip time a window may hold, µs.
+    pub queue_us: u32,
     /// Segments are lost while the air is not full: windows are to leave spread over the round trip.
     pub paced: bool,
     /// Largest smoothed round-trip time in the group, µs.

@@ -102,7 +102,7 @@ impl Steer for Sharing {
             let flows = [seen(number as u64, observation)];
             let report = member.policy.observe(now, &flows, member.radio);
             reports.extend(report.map(|report| (NodeId(number as u64), report)));
-            member.policy.decide(now, &flows, member.radio, self.summary.as_ref(), &mut self.decisions);
+            member.policy.decide(&flows, member.radio, self.summary.as_ref(), &mut self.decisions);
             if let Some(decision) = self.decisions.first() {
                 let some = |segments: u32| Some(segments).filter(|s| *s > 0);
                 bounds[number] = Bounds {

@@ -23,7 +23,8 @@ const GROWS_WITHIN: Duration = Duration::from_millis(1500);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
 /// Capacity has fallen when the members, though willing, carried less than this part of it ...
 const FELL_BELOW: f64 = 0.75;
-/// ... for six round trips, and at least so long.
+/// ... with a queue, or so many segments lost, for six round trips, and at least so long.
+const FELL_WITH_LOSS: f64 = 0.02;
 const FELL_FOR: Duration = Duration::from_secs(4);
 
 /// Start-up is over, too, when round-trip times stay this much above their least, seconds, and this part of it.
@@ -44,6 +45,30 @@ const LOSES: f64 = 0.005;
 const LEAST_PART_FOR_LOSS: f64 = 0.9;
 /// The shares make the queue if the group carries at least this part of what was shared out.
 const FULL: f64 = 0.85;
+
+/// Members that gave way twice and still find such a queue, seconds, stand off for so long; longer each time, up to so much.
+const OTHERS_QUEUE_S: f64 = 0.100;
+const OFF: Duration = Duration::from_secs(30);
+const OFF_AT_MOST: Duration = Duration::from_secs(300);
+
+/// Windows are stretched by this factor a round trip while less than this part of the shares is carried and queues are short, up to so much; then they
+/// relax by that one.
+const FAR_FROM_FULL: f64 = 0.7;
+const STRETCH: f64 = 1.1;
+const STRETCH_AT_MOST: f64 = 4.0;
+const RELAX: f64 = 0.95;
+
+/// Queue above the least round-trip time that a share may keep, seconds.
+fn queue_s(objective: Objective) -> f64 {
+    match objective {
+        Objective::Throughput => 0.100,
+        Objective::Balanced => 0.020,
+        Objective::Latency => 0.008,
+    }
+}
+
+/// The same where segments are lost although the air is not full: queues that overflow are short.
+const LOSSY_QUEUE_S: f64 = 0.005;
 
 /// A queue beyond this is drained, seconds.
 fn drain_above_s(objective: Objective) -> Option<f64> {
@@ -73,8 +98,14 @@ pub struct Capacity {
     /// What part of the best is shared, so that queues do not stay.
     part: f64,
     part_changed: Moment,
+    /// What windows are multiplied with, so that shares are carried.
+    stretch: f64,
     queued: u32,
     held_since: Moment,
+    /// When what is carried fell.
+    falls: Vec<Moment>,
+    off_until: Option<Moment>,
+    off_for: Duration,
     objective: Objective,
     now: Moment,
 }
@@ -101,8 +132,12 @@ impl Default for Capacity {
             lost_at_bps: 0.0,
             part: 1.0,
             part_changed: Moment::default(),
+            stretch: 1.0,
             queued: 0,
             held_since: Moment::default(),
+            falls: Vec::new(),
+            off_until: None,
+            off_for: OFF,
             objective: Objective::default(),
             now: Moment::default(),
         }
@@ -149,7 +184,9 @@ impl Capacity {
             self.senders = total.senders;
             self.probe.anew();
         }
+        let off = self.is_off(now);
         let (phase, factor) = match total.elastic {
+            _ if off => (Phase::Off, 1.0),
             _ if !self.started => (Phase::StartUp, 1.0),
             0 => (Phase::Hold, 1.0),
             _ => match self.probe.factor(now, round_trip, best.rate_bps, paced) {
@@ -168,6 +205,7 @@ impl Capacity {
             air_share_ppm: (shares.air * 1e6).min(1e6) as u32,
             share_bps: shares.rate_bps as u64,
             alone_most_bps: self.wire_bps.unwrap_or(0.0) as u64,
+            queue_us: (self.queue_s(total, paced) * 1e6) as u32,
             paced,
             srtt_us,
             destinations,
@@ -185,9 +223,10 @@ impl Capacity {
             self.carried.pop_front();
         }
         let best = self.best();
-        let below = willing
-            && total.rate_bps < FELL_BELOW * best.rate_bps
-            && total.air < FELL_BELOW * best.air.max(1e-9);
+        let less = total.rate_bps < FELL_BELOW * best.rate_bps && total.air < FELL_BELOW * best.air.max(1e-9);
+        // Without a queue or losses it is no capacity that is missing: more may be sent.
+        let in_the_way = total.queue_s > OTHERS_QUEUE_S.max(total.base_s) || total.lost > FELL_WITH_LOSS;
+        let below = willing && less && in_the_way;
         let since = *self.below_since.get_or_insert(now);
         if !below {
             self.below_since = None;
@@ -197,7 +236,31 @@ impl Capacity {
                 self.carried.pop_front();
             }
             self.below_since = None;
+            self.stand_off(now, total);
         }
+    }
+
+    /// The members gave way, and the queue stands all the same: others, who do not take part, have what was given. Then sharing only costs, and
+    /// each is plain CUBIC for a while.
+    fn stand_off(&mut self, now: Moment, total: Total) {
+        self.falls.retain(|at| now.since(*at) < MEMORY);
+        self.falls.push(now);
+        if self.falls.len() < 2 || total.queue_s < OTHERS_QUEUE_S.max(total.base_s / 2.0) {
+            return;
+        }
+        self.falls.clear();
+        self.off_until = Some(now + self.off_for);
+        self.off_for = (2 * self.off_for).min(OFF_AT_MOST);
+    }
+
+    /// Whether the group stands off; afterwards it starts up anew.
+    fn is_off(&mut self, now: Moment) -> bool {
+        let Some(until) = self.off_until else { return false };
+        if now < until {
+            return true;
+        }
+        *self = Capacity { off_for: self.off_for, now, ..Capacity::new(self.objective) };
+        false
     }
 
     fn start_up(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
@@ -227,17 +290,21 @@ impl Capacity {
         }
     }
 
-    /// Where the air is far from full and probes find no more, the wire limits. It does so until the group carries much less than it did.
+    /// Where all of the air is never taken, or what was shared out comes nowhere near being carried, the wire limits; until the group carries much less than it did.
     fn tell_wire_from_air(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
         if !self.started {
             self.held_since = now;
             return;
         }
-        // The best of the start-up is no measure yet: others had the air than will have it.
-        if now.since(self.held_since) < JUDGED_AFTER.max(6 * round_trip) {
+        let judged_after = JUDGED_AFTER.max(6 * round_trip);
+        if now.since(self.held_since) < judged_after {
             return;
         }
-        let not_full = self.air_is_not_full(best, total);
+        // In start-up others had the air than have it by shares.
+        let settled = self.carried.iter().filter(|c| c.at.since(self.held_since) > judged_after / 2);
+        let air = settled.map(|c| c.air).fold(0.0, f64::max);
+        let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
+        let not_full = air > 0.0 && (air < AIR_NOT_FULL || best.rate_bps * NOT_CARRIED < shared_out_bps);
         match &mut self.wire_bps {
             None if not_full => {
                 self.wire_bps = Some(best.rate_bps);
@@ -248,14 +315,9 @@ impl Capacity {
         }
     }
 
-    /// All of the air is never taken, or what was shared out comes nowhere near being carried.
-    fn air_is_not_full(&self, best: Carried, total: Total) -> bool {
-        let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
-        best.air > 0.0 && (best.air < AIR_NOT_FULL || best.rate_bps * NOT_CARRIED < shared_out_bps)
-    }
-
     fn note_losses(&mut self, now: Moment, total: Total) {
-        if total.lost <= LOSSES {
+        // What a deep queue drops is no reason to spread windows.
+        if total.lost <= LOSSES || total.queue_s > QUEUED_S {
             return;
         }
         if self.lost_at.is_none() {
@@ -272,6 +334,12 @@ impl Capacity {
         lost && (self.wire_bps.is_some() || best.air < AIR_NOT_FULL)
     }
 
+    /// How much queue above the least round-trip time a window may hold, seconds.
+    fn queue_s(&self, total: Total, paced: bool) -> f64 {
+        let queue_s = if paced { LOSSY_QUEUE_S } else { queue_s(self.objective) };
+        (total.base_s + queue_s) * self.stretch - total.base_s
+    }
+
     /// Shares are cut a little while a queue stays that the shares themselves make, and grow back when it has gone.
     fn drain(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
         if !self.started || now.since(self.part_changed) < round_trip.max(Duration::from_millis(500)) {
@@ -279,6 +347,13 @@ impl Capacity {
         }
         self.part_changed = now;
         let full = total.rate_bps > FULL * self.part * best.rate_bps;
+        // Others take what the members leave, as long as they leave it: windows grow until the shares are carried.
+        let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
+        self.stretch = if far_from_full && total.queue_s < OTHERS_QUEUE_S {
+            (self.stretch * STRETCH).min(STRETCH_AT_MOST)
+        } else {
+            (self.stretch * RELAX).max(1.0)
+        };
         let queued = drain_above_s(self.objective).is_some_and(|above_s| total.queue_s > above_s);
         if queued && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);

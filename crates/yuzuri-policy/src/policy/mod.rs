@@ -9,7 +9,7 @@ use crate::own::Own;
 use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, Summary};
 use published::Published;
 use serde::{Deserialize, Serialize};
-use share::Share;
+use share::{Share, View};
 use std::fmt;
 use std::str::FromStr;
 
@@ -162,7 +162,6 @@ impl Policy {
     /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others.
     pub fn decide(
         &mut self,
-        now: Moment,
         flows: &[FlowSeen],
         radio: RadioHint,
         summary: Option<&Summary>,
@@ -181,7 +180,7 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                self.share.decide(now, flows, &self.own, radio, summary, self.config.objective, out);
+                self.share.decide(flows, View { own: &self.own, radio, summary }, out);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The policy `yuzuri`: each keeps its window to its share of what the group carries, over the least round-trip time plus a little
 //! queue; and lets no loss that is not congestion bring it far below.
 
-use super::{Objective, unbounded};
+use super::unbounded;
 use crate::own::{Known, Own};
-use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, Summary};
+use crate::{Bound, Decision, FlowSeen, Phase, RadioHint, Rule, Summary};
 use std::collections::BTreeMap;
 
 /// Below so many segments ACKs that are delayed stop a flow.
@@ -26,15 +26,6 @@ const BUFFERS_FOR_FLOOR: f64 = 2.0;
 /// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
-/// Queue above the least round-trip time that a share may keep, seconds.
-fn queue_s(objective: Objective) -> f64 {
-    match objective {
-        Objective::Throughput => 0.100,
-        Objective::Balanced => 0.020,
-        Objective::Latency => 0.008,
-    }
-}
-
 /// What is kept from one decision to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Share {
@@ -42,41 +33,40 @@ pub(super) struct Share {
     floors: BTreeMap<u64, f64>,
 }
 
+/// What a decision is made of.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) own: &'a Own,
+    pub(super) radio: RadioHint,
+    pub(super) summary: Option<&'a Summary>,
+}
+
 impl Share {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn decide(
-        &mut self,
-        _now: Moment,
-        flows: &[FlowSeen],
-        own: &Own,
-        radio: RadioHint,
-        summary: Option<&Summary>,
-        objective: Objective,
-        out: &mut Vec<Decision>,
-    ) {
-        let share_bps = summary.map(|s| share_of(s, radio));
-        let willing = flows.iter().filter(|f| own.of(f.id).is_some_and(|k| k.elastic)).count().max(1);
-        // What flows that are held back elsewhere take is not there for the others of this terminal.
-        let held: f64 =
-            flows.iter().filter_map(|f| own.of(f.id)).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
+    pub(super) fn decide(&mut self, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
         let mut floors = BTreeMap::new();
+        let known = |flow: &FlowSeen| view.own.of(flow.id);
+        let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
+        // What flows that are held back elsewhere take is not there for the others of this terminal.
+        let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
         for flow in flows {
-            let known =
-                own.of(flow.id).filter(|_| own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0);
-            let decision = match (summary, share_bps, known) {
-                (Some(summary), Some(share_bps), Some(known)) if known.elastic => {
-                    let flow_bps = (share_bps - held).max(share_bps / (flows.len() as f64)) / willing as f64;
-                    self.of_flow(flow, known, summary, flow_bps, radio, objective, &mut floors)
+            let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
+            out.push(match (view.summary, known(flow).filter(|_| sends)) {
+                (Some(summary), Some(known)) if known.elastic => {
+                    let share_bps = share_of(summary, view.radio);
+                    let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
+                    let (decision, floor) =
+                        self.of_flow(flow, known, summary, left_bps / willing as f64, view.radio);
+                    floors.extend(floor.map(|floor| (flow.id, floor)));
+                    decision
                 }
-                (Some(_), _, Some(_)) => unbounded(flow.id, Rule::AppLimited),
+                (Some(_), Some(_)) => unbounded(flow.id, Rule::AppLimited),
                 _ => unbounded(flow.id, Rule::Unknown),
-            };
-            out.push(decision);
+            });
         }
         self.floors = floors;
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// What is decided for a flow that shares, and the lower bound it reached.
     fn of_flow(
         &self,
         flow: &FlowSeen,
@@ -84,50 +74,42 @@ impl Share {
         summary: &Summary,
         share_bps: f64,
         radio: RadioHint,
-        objective: Objective,
-        floors: &mut BTreeMap<u64, f64>,
-    ) -> Decision {
-        let segment_bits = f64::from(flow.mss_bytes) * 8.0;
+    ) -> (Decision, Option<f64>) {
+        let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         let base_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us).min(flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
         // Growth is measured against what came through in the last round trip.
-        let grown = (FLOOR_GROWS * known.last_rate_bps * base_s / segment_bits).max(FLOOR_FROM);
+        let delivered = known.last_rate_bps * base_s / (f64::from(flow.mss_bytes) * 8.0);
+        let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
+        let starts = summary.phase == Phase::StartUp;
         let (upper, aim, why) = match summary.phase {
-            Phase::Off => return unbounded(flow.id, Rule::GaveUp),
-            Phase::StartUp => (f64::INFINITY, grown, Rule::StartUp),
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), None),
+            Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Hold | Phase::Probe => {
-                let probing = summary.phase == Phase::Probe;
-                // Where queues overflow they are short.
-                let queue_s = if summary.paced { LOSSY_QUEUE_S } else { queue_s(objective) };
-                let upper = (share_bps * (base_s + queue_s) / segment_bits)
+                let queue_s = f64::from(summary.queue_us) / 1e6;
+                let upper = (per_second * (base_s + queue_s))
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
-                    .min(share_bps * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)) / segment_bits)
+                    .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
                     .max(LEAST_WINDOW);
-                let aim = share_bps * base_s / segment_bits;
-                let before = self.floors.get(&flow.id).copied().unwrap_or(0.0);
-                (upper, aim.min(grown.max(before)), if probing { Rule::Probe } else { Rule::Share })
+                let reached = self.floors.get(&flow.id).copied().unwrap_or(0.0);
+                let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
+                (Some(upper), (per_second * base_s).min(grown.max(reached)).min(upper), why)
             }
         };
-        let buffers = flow.window_bytes as f64 * 8.0 / segment_bits;
+        let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim;
-        let most_lost = if summary.phase == Phase::StartUp { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
-        let lower = if fits && known.lost <= most_lost { aim.min(upper) } else { 0.0 };
-        if summary.phase != Phase::StartUp {
-            floors.insert(flow.id, lower);
-        }
-        let segments = |x: f64| if x.is_finite() { x.min(f64::from(u32::MAX)) as u32 } else { 0 };
-        Decision {
+        let most_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
+        let lower = if fits && known.lost <= most_lost { aim } else { 0.0 };
+        let decision = Decision {
             flow: flow.id,
-            bound: Bound { lower: segments(lower), upper: segments(upper) },
+            bound: Bound { lower: lower as u32, upper: upper.unwrap_or(0.0) as u32 },
             no_decrease: false,
             burst: if summary.paced { BURST } else { 0 },
             why,
-        }
+        };
+        (decision, (!starts).then_some(lower))
     }
 }
-
-/// The same where segments are lost although the air is not full.
-const LOSSY_QUEUE_S: f64 = 0.005;
 
 /// This terminal's share, bit/s.
 fn share_of(summary: &Summary, radio: RadioHint) -> f64 {
