@@ -10,6 +10,8 @@
 
 mod capacity;
 mod flow;
+mod group;
+mod message;
 mod moment;
 mod own;
 mod policy;
@@ -18,6 +20,14 @@ mod report;
 
 pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
+pub use group::{
+    COMMON_RANK, Counts, MOST_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing, Rendezvous,
+    RendezvousConfig, RendezvousCounts, To,
+};
+pub use message::{
+    Addressed, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MOST_AIR_PPM, MOST_BPS, MOST_BYTES,
+    MOST_RTT_US, Message, PASSPHRASE_ROUNDS, REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, epoch,
+};
 pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
 pub use radio::{Aggregation, RadioHint};

@@ -97,12 +97,20 @@ impl Steer for Sharing {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         let now = Moment::from_nanos(now.as_nanos());
         let mut reports = Vec::new();
+        let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
         for (number, (member, observation)) in self.terminals.iter_mut().zip(terminals).enumerate() {
             let (Some(member), Some(observation)) = (member, observation) else { continue };
             let flows = [seen(number as u64, observation)];
             let report = member.policy.observe(now, &flows, member.radio);
             reports.extend(report.map(|report| (NodeId(number as u64), report)));
-            member.policy.decide(&flows, member.radio, self.summary.as_ref(), &mut self.decisions);
+            member.policy.decide(
+                now,
+                &flows,
+                member.radio,
+                self.summary.as_ref(),
+                members,
+                &mut self.decisions,
+            );
             if let Some(decision) = self.decisions.first() {
                 let some = |segments: u32| Some(segments).filter(|s| *s > 0);
                 bounds[number] = Bounds {
@@ -113,7 +121,6 @@ impl Steer for Sharing {
                 };
             }
         }
-        let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
         let mut summary = self.capacity.sum(now, members, &reports);
         if let Some(Known { capacity_bps, air, paced }) = self.oracle {
             let senders = f64::from(summary.senders.max(1));

@@ -2,6 +2,7 @@
 
 mod published;
 mod share;
+mod trust;
 
 pub use published::{RttBounds, RttTable};
 
@@ -110,7 +111,7 @@ impl FromStr for Objective {
 }
 
 /// What is chosen by the user.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
     /// Which rules.
@@ -120,12 +121,6 @@ pub struct PolicyConfig {
     /// What the path carries, bit/s, for the rules by count; absent: what the group is seen to carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
-}
-
-impl Default for PolicyConfig {
-    fn default() -> PolicyConfig {
-        PolicyConfig { name: PolicyName::default(), objective: Objective::default(), capacity_bps: None }
-    }
 }
 
 /// One terminal's policy at work.
@@ -159,12 +154,15 @@ impl Policy {
         self.own.report(flows, radio)
     }
 
-    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others.
+    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others. `heard` is how many
+    /// members this terminal heard itself, this one included: a leader that speaks of more is not believed.
     pub fn decide(
         &mut self,
+        now: Moment,
         flows: &[FlowSeen],
         radio: RadioHint,
         summary: Option<&Summary>,
+        heard: u16,
         out: &mut Vec<Decision>,
     ) {
         out.clear();
@@ -180,7 +178,8 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                self.share.decide(flows, View { own: &self.own, radio, summary }, out);
+                let view = View { own: &self.own, radio, summary, heard };
+                self.share.decide(now, flows, view, out);
             }
         }
     }

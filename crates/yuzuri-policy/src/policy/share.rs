@@ -1,10 +1,12 @@
 //! The policy `yuzuri`: each keeps its window to its share of what the group carries, over the least round-trip time plus a little
 //! queue; and lets no loss that is not congestion bring it far below.
 
+use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
 use crate::own::{Known, Own};
-use crate::{Bound, Decision, FlowSeen, Phase, RadioHint, Rule, Summary};
+use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, Summary};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Below so many segments ACKs that are delayed stop a flow.
 const LEAST_WINDOW: f64 = 4.0;
@@ -31,6 +33,7 @@ const BURST: u32 = 16;
 pub(super) struct Share {
     /// Lower bounds that were reached, segments.
     floors: BTreeMap<u64, f64>,
+    trust: Trust,
 }
 
 /// What a decision is made of.
@@ -39,10 +42,25 @@ pub(super) struct View<'a> {
     pub(super) own: &'a Own,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
+    /// Members that this terminal heard itself, this one included.
+    pub(super) heard: u16,
 }
 
 impl Share {
-    pub(super) fn decide(&mut self, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
+    pub(super) fn decide(&mut self, now: Moment, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
+        let verdict = view.summary.map(|summary| self.trust.judge(now, claim(flows, view, summary)));
+        // While the group starts up nobody is bounded from above, and there is nothing to mistrust.
+        let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
+        let not_obeyed = match verdict.filter(|_| !starts) {
+            Some(Verdict::Look) => Some(Rule::Unknown),
+            Some(Verdict::Mistrust) => Some(Rule::Mistrust),
+            Some(Verdict::Obey) | None => None,
+        };
+        if let Some(why) = not_obeyed {
+            self.floors.clear();
+            out.extend(flows.iter().map(|flow| unbounded(flow.id, why)));
+            return;
+        }
         let mut floors = BTreeMap::new();
         let known = |flow: &FlowSeen| view.own.of(flow.id);
         let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
@@ -76,7 +94,9 @@ impl Share {
         radio: RadioHint,
     ) -> (Decision, Option<f64>) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
-        let base_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us).min(flow.min_rtt_us);
+        // A latecomer's least contains others' queues; a lie of the group's least may halve it, no more.
+        let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
+        let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
         // Growth is measured against what came through in the last round trip.
         let delivered = known.last_rate_bps * base_s / (f64::from(flow.mss_bytes) * 8.0);
@@ -109,6 +129,23 @@ impl Share {
         };
         (decision, (!starts).then_some(lower))
     }
+}
+
+/// What the group claims, beside what this terminal sees.
+fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
+    let mut claim = Claim {
+        share_bps: share_of(summary, view.radio),
+        senders: summary.senders.min(view.heard),
+        allowed_s: f64::from(summary.queue_us) / 1e6,
+        ..Claim::default()
+    };
+    for (flow, known) in flows.iter().filter_map(|f| view.own.of(f.id).map(|known| (f, known))) {
+        claim.rate_bps += known.rate_bps;
+        claim.elastic |= known.elastic;
+        claim.srtt = claim.srtt.max(Duration::from_micros(flow.srtt_us.into()));
+        claim.queue_s = claim.queue_s.max(f64::from(flow.srtt_us.saturating_sub(flow.min_rtt_us)) / 1e6);
+    }
+    claim
 }
 
 /// This terminal's share, bit/s.

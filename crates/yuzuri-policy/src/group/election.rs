@@ -1,0 +1,462 @@
+//! Who leads. Only terminals that send take part: the leader is awake, and the others need none.
+//!
+//! Whoever begins to send and finds no leader says so and, if nobody answers, leads. A leader stays until it stops to send, leaves or
+//! falls silent; its summaries name the one that then follows. Two leaders that hear each other prove themselves to each other, and the
+//! one with the higher (rank, id) yields.
+
+use super::config::*;
+use super::member::Member;
+use super::session::Standing;
+use crate::message::{Body, Message};
+use crate::{Moment, NodeId, Report, Summary};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What this terminal is in its group.
+#[derive(Debug, Clone)]
+pub(super) enum Role {
+    /// It does not send.
+    Idle,
+    /// It sends and looks for a leader.
+    Seeking(Seeking),
+    /// It reports to a leader.
+    Following(Following),
+    /// It leads.
+    Leading(Leading),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Seeking {
+    /// A successor was named: until then it alone speaks.
+    waits_until: Option<Moment>,
+    claim_at: Moment,
+    claim_at_latest: Moment,
+    /// When leaders that did not answer are reported to again.
+    again_at: Moment,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Following {
+    pub leader: NodeId,
+    /// When it was last heard.
+    heard: Moment,
+    summary_interval: Duration,
+    report_interval: Duration,
+    /// We lead if it falls silent.
+    deputy: bool,
+    /// It was asked whether it lives since it was last heard.
+    asked: bool,
+    /// It has answered a report: it counts us.
+    confirmed: bool,
+    reported: Option<(Moment, Report)>,
+    /// When a report last went before its time.
+    hurried: Option<Moment>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Leading {
+    /// When the last summary went out, and what it said.
+    said: Option<(Moment, Summary)>,
+    report_interval_ds: u8,
+    deputy: Option<NodeId>,
+}
+
+/// What the election needs to know of a message.
+pub(super) struct Heard {
+    pub node: NodeId,
+    pub from: SocketAddr,
+    pub challenge: Option<u32>,
+    pub standing: Standing,
+    pub addressed: bool,
+    pub asks: bool,
+    pub leads: bool,
+    pub sends: bool,
+    pub rank: u8,
+    /// Whom it names.
+    pub leader: Option<NodeId>,
+}
+
+impl Heard {
+    pub fn of(message: &Message, from: SocketAddr, standing: Standing) -> Heard {
+        Heard {
+            node: message.node,
+            from,
+            challenge: message.challenge,
+            standing,
+            addressed: message.addressed.is_some(),
+            asks: message.asks,
+            leads: message.leads,
+            sends: message.sends,
+            rank: message.rank,
+            leader: if let Body::Hello { leader } = message.body { leader } else { None },
+        }
+    }
+}
+
+/// A change of rate that is reported before its time: by half, and by this much at least, bits per second.
+const BIG_CHANGE_BPS: u64 = 500_000;
+
+fn changed_much(before: &Report, after: &Report) -> bool {
+    let (low, high) = (before.rate_bps.min(after.rate_bps), before.rate_bps.max(after.rate_bps));
+    let rate = high > low.saturating_mul(3) / 2 && high - low > BIG_CHANGE_BPS;
+    rate || before.elastic != after.elastic || (before.flows == 0) != (after.flows == 0)
+}
+
+/// What members should not wait a second for.
+fn changed_for_all(before: &Summary, after: &Summary) -> bool {
+    let tenth = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 10;
+    before.senders != after.senders
+        || before.phase != after.phase
+        || before.paced != after.paced
+        || tenth(before.share_bps, after.share_bps)
+        || tenth(before.air_share_ppm.into(), after.air_share_ppm.into())
+}
+
+impl Member {
+    fn is_better(&self, rank: u8, node: NodeId) -> bool {
+        (rank, node) < (self.rank, self.node)
+    }
+
+    /// Begins to send: known leaders are reported to at once, else everybody is told.
+    pub(super) fn seek_first(&mut self, now: Moment) {
+        self.seek(now);
+        if self.attach_to_known(now) == 0 {
+            self.trickle.reset_soon(&mut self.random, now, FIRST_HELLO);
+        }
+    }
+
+    fn seek(&mut self, now: Moment) {
+        self.trickle.reset(&mut self.random, now);
+        self.role = Role::Seeking(Seeking {
+            waits_until: None,
+            claim_at: now + CLAIM_AFTER,
+            claim_at_latest: now + CLAIM_AT_LATEST,
+            again_at: now + ASK_AGAIN,
+        });
+    }
+
+    /// Reports to those that lately led; how many they are.
+    fn attach_to_known(&mut self, now: Moment) -> usize {
+        let leads = |at: Option<Moment>| at.is_some_and(|at| now.since(at) <= SUMMARY_FRESH);
+        let known: Vec<NodeId> =
+            self.peers.iter().filter(|(_, peer)| leads(peer.led)).map(|(node, _)| node).take(4).collect();
+        for node in &known {
+            self.attach(now, *node);
+        }
+        known.len()
+    }
+
+    /// Reports to one that says that it leads and has not proved itself, and asks it to. If it is a recording, nobody answers.
+    fn attach(&mut self, now: Moment, node: NodeId) {
+        let Some(address) = self.peers.get(node).map(|peer| peer.address) else { return };
+        if self.may_ask(now, node) {
+            let addressed = self.addressed(node, None);
+            let body = match &self.own {
+                Some((_, report)) => Body::Report(report.clone()),
+                None => self.hello(None),
+            };
+            self.say(now, body, Some(addressed), true, Some(address));
+        }
+    }
+
+    fn follow(&mut self, now: Moment, leader: NodeId, confirmed: bool) {
+        self.role = Role::Following(Following {
+            leader,
+            heard: now,
+            summary_interval: summary_interval(u16::MAX),
+            report_interval: Duration::from_millis(500),
+            deputy: false,
+            asked: false,
+            confirmed,
+            reported: self.own.clone().filter(|_| confirmed).map(|(_, report)| (now, report)),
+            hurried: None,
+        });
+        self.report_if_due(now);
+    }
+
+    pub(super) fn report_if_due(&mut self, now: Moment) {
+        let (Role::Following(following), Some((_, own))) = (&mut self.role, &self.own) else { return };
+        let due = match &following.reported {
+            Some((at, before)) if following.confirmed => {
+                let early = changed_much(before, own)
+                    && following.hurried.is_none_or(|at| now.since(at) >= following.report_interval * 4);
+                let due = now.since(*at) + TICK_SLACK >= following.report_interval;
+                if early && !due {
+                    following.hurried = Some(now);
+                }
+                due || early
+            }
+            _ => true,
+        };
+        if due {
+            following.reported = Some((now, own.clone()));
+            let (leader, asks, body) = (following.leader, !following.confirmed, Body::Report(own.clone()));
+            let address = self.peers.get(leader).map(|peer| peer.address);
+            self.say(now, body, Some(self.addressed(leader, None)), asks, address);
+        }
+    }
+
+    fn claim(&mut self, now: Moment) {
+        self.counts.led += 1;
+        self.role = Role::Leading(Leading::default());
+        self.say(now, self.hello(None), None, false, None);
+    }
+
+    /// Weighs what somebody says about leading.
+    pub(super) fn consider(&mut self, now: Moment, heard: &Heard) {
+        let proved = heard.standing.proved;
+        let better = self.is_better(heard.rank, heard.node);
+        match &mut self.role {
+            Role::Idle => {}
+            Role::Seeking(seeking) => {
+                if heard.leads && proved {
+                    self.follow(now, heard.node, heard.addressed && !heard.asks);
+                } else if heard.leads {
+                    self.attach(now, heard.node);
+                } else if heard.sends && better && !heard.addressed && seeking.waits_until.is_none() {
+                    seeking.claim_at = seeking.claim_at_latest;
+                }
+            }
+            Role::Following(following) if heard.node == following.leader => {
+                if !proved {
+                    // A session that is not the one followed: if it lives, the leader has started again.
+                    self.ask_at(now, heard.node, heard.from, heard.challenge);
+                } else if heard.leads {
+                    following.heard = now;
+                    following.asked = false;
+                    following.confirmed |= heard.addressed && !heard.asks;
+                } else {
+                    self.lose_leader(now, heard.node, heard.leader);
+                }
+            }
+            Role::Following(following) => {
+                // Two leaders settle it between them; but ours may be out of reach.
+                if heard.leads && now.since(following.heard) > following.summary_interval * 3 / 2 {
+                    if proved {
+                        self.follow(now, heard.node, false);
+                    } else {
+                        self.attach(now, heard.node);
+                    }
+                }
+            }
+            Role::Leading(_) => {
+                if heard.leads && proved && better {
+                    self.follow(now, heard.node, false);
+                    // What followed us now knows whither.
+                    self.say(now, self.hello(None), None, false, None);
+                } else if heard.leads {
+                    self.ask_at(now, heard.node, heard.from, heard.challenge);
+                } else if heard.sends && !heard.addressed {
+                    self.answer(now, heard.node, heard.from, heard.challenge);
+                }
+            }
+        }
+    }
+
+    /// A leader resigned or left, and named who follows.
+    pub(super) fn lose_leader(&mut self, now: Moment, leader: NodeId, successor: Option<NodeId>) {
+        let Role::Following(following) = &self.role else { return };
+        if following.leader != leader {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(leader) {
+            peer.led = None;
+        }
+        match successor.filter(|node| *node != leader) {
+            Some(node) if node == self.node => self.claim(now),
+            Some(node) => {
+                let leads = self.peers.get(node).is_some_and(|peer| peer.leads && peer.sessions.is_proved());
+                if leads {
+                    self.follow(now, node, false);
+                    return;
+                }
+                let until = now + AWAIT_SUCCESSOR;
+                self.role = Role::Seeking(Seeking {
+                    waits_until: Some(until),
+                    claim_at: until + CLAIM_AFTER,
+                    claim_at_latest: until + CLAIM_AT_LATEST,
+                    again_at: now + ASK_AGAIN,
+                });
+                if self.peers.get(node).is_some_and(|peer| peer.leads) {
+                    self.attach(now, node);
+                }
+            }
+            None => {
+                self.seek(now);
+                self.attach_to_known(now);
+            }
+        }
+    }
+
+    pub(super) fn take_summary(
+        &mut self,
+        now: Moment,
+        node: NodeId,
+        deputy: Option<NodeId>,
+        report_interval_ds: u8,
+        summary: Summary,
+    ) {
+        let own = self.node;
+        if let Role::Following(following) = &mut self.role
+            && following.leader == node
+        {
+            following.deputy = deputy == Some(own);
+            following.report_interval = Duration::from_millis(100) * u32::from(report_interval_ds);
+            following.summary_interval = summary_interval(summary.senders);
+            self.heard_summary = Some((now, summary));
+        }
+    }
+
+    /// The leader's summary of this tick. Members and senders are counted here. It goes out when it is time for the next one: each
+    /// half second for two senders, each second for more, and each half second while the senders, the phase or the shares change.
+    /// Ignored unless this terminal leads.
+    pub fn summarize(&mut self, now: Moment, mut summary: Summary) {
+        let now = now.max(self.now);
+        let count = |all: usize| u16::try_from(all).unwrap_or(u16::MAX);
+        summary.senders = count(self.reports(now).count());
+        summary.members = count(self.members(now).count()).max(summary.senders);
+        let summary = summary.bounded();
+        let deputy = self.choose_deputy(now);
+        let Role::Leading(leading) = &mut self.role else { return };
+        let due = leading.said.as_ref().is_none_or(|(at, before)| {
+            let waited = now.since(*at) + TICK_SLACK;
+            let interval = summary_interval(summary.senders);
+            waited >= interval || waited >= SUMMARY_SOONEST && changed_for_all(before, &summary)
+        });
+        leading.deputy = deputy;
+        leading.report_interval_ds = report_interval_ds(summary.senders);
+        self.heard_summary = Some((now, summary.clone()));
+        if due {
+            leading.said = Some((now, summary.clone()));
+            let report_interval_ds = leading.report_interval_ds;
+            self.say(now, Body::Summary { deputy, report_interval_ds, summary }, None, false, None);
+        }
+    }
+
+    /// How long a report is good for at the leader: three are missed.
+    pub(super) fn report_kept(&self) -> Duration {
+        let interval_ds =
+            if let Role::Leading(leading) = &self.role { leading.report_interval_ds.max(5) } else { 5 };
+        Duration::from_millis(300) * u32::from(interval_ds) + Duration::from_secs(1)
+    }
+
+    /// The best of those that report; the same as before while it reports, unless one of a better rank does.
+    fn choose_deputy(&self, now: Moment) -> Option<NodeId> {
+        let Role::Leading(leading) = &self.role else { return None };
+        let kept = self.report_kept();
+        let reporting = |at: Option<&(Moment, Report)>| at.is_some_and(|(at, _)| now.since(*at) <= kept);
+        let all = self.peers.iter().filter(|(_, peer)| reporting(peer.report.as_ref()));
+        let (rank, node) = all.map(|(node, peer)| (peer.rank, node)).min()?;
+        let before = leading.deputy.and_then(|before| Some((before, self.peers.get(before)?)));
+        match before {
+            Some((before, peer)) if reporting(peer.report.as_ref()) && peer.rank <= rank => Some(before),
+            _ => Some(node),
+        }
+    }
+
+    /// Who leads if this terminal, which does, stops.
+    pub(super) fn successor(&self) -> Option<NodeId> {
+        self.choose_deputy(self.now)
+    }
+
+    /// Stops to send where there has been nothing to report for a while.
+    pub(super) fn stop_if_silent(&mut self, now: Moment) {
+        let silent = self.own.as_ref().is_none_or(|(at, _)| now.since(*at) >= LINGER);
+        if self.sends_since.is_none() || !silent {
+            return;
+        }
+        let successor = self.successor();
+        let before = std::mem::replace(&mut self.role, Role::Idle);
+        (self.sends_since, self.own, self.heard_summary) = (None, None, None);
+        self.trickle.rest(&mut self.random, now);
+        match before {
+            Role::Following(Following { leader, .. }) => {
+                // So that it need not wait to find out.
+                let address = self.peers.get(leader).map(|peer| peer.address);
+                let body = Body::Hello { leader: Some(leader) };
+                self.say(now, body, Some(self.addressed(leader, None)), false, address);
+            }
+            Role::Leading(_) if successor.is_some() => {
+                self.say(now, self.hello(successor), None, false, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing that was known of others counts any more.
+    pub(super) fn begin_anew(&mut self, now: Moment) {
+        self.heard_summary = None;
+        self.role = Role::Idle;
+        if self.sends_since.is_some() {
+            self.seek_first(now);
+        } else {
+            self.trickle.reset(&mut self.random, now);
+        }
+    }
+
+    /// When something is due next in this role.
+    pub(super) fn next_of_role(&self) -> Option<Moment> {
+        match &self.role {
+            Role::Idle | Role::Leading(_) => None,
+            Role::Seeking(seeking) => {
+                Some(seeking.waits_until.unwrap_or(seeking.claim_at).min(seeking.again_at))
+            }
+            Role::Following(following) => {
+                let missed = |n| following.heard + following.summary_interval * n + TICK_SLACK;
+                Some(missed(match (following.deputy, following.asked) {
+                    (true, false) => 2,
+                    (true, true) => 3,
+                    _ => 4,
+                }))
+            }
+        }
+    }
+
+    pub(super) fn poll_role(&mut self, now: Moment) {
+        let takes_over = self.sends_since.is_some_and(|since| now.since(since) >= TAKE_OVER_AFTER);
+        match &mut self.role {
+            Role::Idle | Role::Leading(_) => {}
+            Role::Seeking(seeking) => {
+                if seeking.waits_until.is_some_and(|until| until <= now) {
+                    seeking.waits_until = None;
+                    self.trickle.reset(&mut self.random, now);
+                } else if seeking.waits_until.is_none() && seeking.claim_at <= now {
+                    self.claim(now);
+                } else if seeking.again_at <= now {
+                    seeking.again_at = now + ASK_AGAIN;
+                    self.attach_to_known(now);
+                }
+            }
+            Role::Following(following) => {
+                let leader = following.leader;
+                let missed = |n| now >= following.heard + following.summary_interval * n + TICK_SLACK;
+                if following.deputy && missed(3) {
+                    self.claim(now);
+                } else if missed(4) {
+                    self.lose_leader(now, leader, None);
+                } else if following.deputy && missed(2) && !following.asked {
+                    following.asked = true;
+                    self.ask(now, leader);
+                } else if following.deputy
+                    && takes_over
+                    && self.peers.get(leader).is_some_and(|peer| self.rank < peer.rank)
+                {
+                    // Named by the leader itself as the best of all, and better in rank than the leader.
+                    self.claim(now);
+                }
+            }
+        }
+    }
+
+    /// Whether this terminal waits for a named successor to speak.
+    pub(super) fn waits_for_successor(&self) -> bool {
+        matches!(&self.role, Role::Seeking(Seeking { waits_until: Some(_), .. }))
+    }
+
+    /// Somebody said that it is there. Who seeks is silenced only by better candidates.
+    pub(super) fn hear_hello(&mut self, rank: u8, node: NodeId) {
+        if matches!(self.role, Role::Idle) || self.is_better(rank, node) {
+            self.trickle.hear();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a member makes of what it hears.
+
+use super::election::{Heard, Role};
+use super::member::Member;
+use super::session::Standing;
+use crate::message::{Addressed, Body, Cookie, Message};
+use crate::{Kind, Moment, NodeId, Refusal, Report};
+use rand_core::Rng as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Most datagrams a second from one address, and from a rendezvous, which speaks for all.
+const MOST_FROM_ONE: u32 = 200;
+const MOST_FROM_RENDEZVOUS: u32 = 8192;
+
+impl Member {
+    /// Takes a datagram that came from an address. Whatever it is, it is counted, and nothing fails.
+    pub fn receive(&mut self, now: Moment, from: SocketAddr, bytes: &[u8]) {
+        let now = self.advance(now);
+        self.counts.received += 1;
+        match self.admit(now, from, bytes) {
+            Ok(Some(kind)) => self.counts.accept(kind),
+            Ok(None) => self.counts.cookies += 1,
+            Err(why) => self.counts.refuse(why),
+        }
+    }
+
+    fn admit(&mut self, now: Moment, from: SocketAddr, bytes: &[u8]) -> Result<Option<Kind>, Refusal> {
+        let relayed = self.relayed.as_ref().map(|relayed| relayed.address);
+        if relayed.is_some_and(|address| address != from) {
+            return Err(Refusal::Source);
+        }
+        let most = if relayed.is_some() { MOST_FROM_RENDEZVOUS } else { MOST_FROM_ONE };
+        if !self.limiter.admits(now, from.ip(), most) {
+            return Err(Refusal::RateLimited);
+        }
+        if relayed.is_some()
+            && let Some(cookie) = Cookie::decode(bytes)
+        {
+            return self.take_cookie(now, cookie).map(|()| None);
+        }
+        let message = Message::decode(bytes, self.group, &self.key)?;
+        let to_me = message.addressed.is_none_or(|addressed| addressed.to == self.node);
+        if message.node == self.node {
+            self.hear_own_name(now, from, &message, to_me);
+            return Err(Refusal::Own);
+        }
+        if !to_me {
+            return Err(Refusal::Misdirected);
+        }
+        let echoed = message.addressed.and_then(|addressed| self.challenges.place_of(addressed.echo, now));
+        let (_, generation) = self.challenges.current();
+        let peer = self.peers.entry(message.node, from, now)?;
+        let standing = match peer.sessions.admit(message.epoch, message.sequence, echoed, generation) {
+            Ok(standing) => standing,
+            Err(Refusal::Epoch) => {
+                // It may be alive, with a clock that went back: a challenge that no recording repeats will tell.
+                self.challenges.renew(&mut self.random, now);
+                self.ask_at(now, message.node, from, message.challenge);
+                return Err(Refusal::Epoch);
+            }
+            Err(why) => return Err(why),
+        };
+        // What a believed session's newest message says replaces what was known; an unproved one replaces only what is unproved.
+        let news = standing.latest && (standing.proved || !peer.sessions.is_proved());
+        if news {
+            peer.address = from;
+            peer.note(&message, now);
+        }
+        let kind = message.body.kind();
+        self.hear(now, from, message, standing, news)?;
+        Ok(Some(kind))
+    }
+
+    fn hear(
+        &mut self,
+        now: Moment,
+        from: SocketAddr,
+        message: Message,
+        standing: Standing,
+        news: bool,
+    ) -> Result<(), Refusal> {
+        let heard = Heard::of(&message, from, standing);
+        let (node, asks, challenge) = (message.node, message.asks && heard.addressed, message.challenge);
+        match message.body {
+            Body::Hello { .. } => {
+                if !heard.addressed {
+                    self.hear_hello(message.rank, node);
+                }
+                if asks {
+                    self.answer(now, node, from, challenge);
+                }
+                if news || !standing.proved {
+                    self.consider(now, &heard);
+                }
+            }
+            Body::Report(report) => {
+                if !standing.proved {
+                    self.ask_at(now, node, from, challenge);
+                    return Err(Refusal::Unproved);
+                }
+                let leads = matches!(self.role, Role::Leading(_));
+                if asks || !leads {
+                    self.answer(now, node, from, challenge);
+                }
+                if !leads {
+                    return Err(Refusal::NotLeader);
+                }
+                self.take_report(now, node, report, news)?;
+            }
+            Body::Summary { deputy, report_interval_ds, summary } => {
+                if news || !standing.proved {
+                    self.consider(now, &heard);
+                }
+                if !standing.proved {
+                    return Err(Refusal::Unproved);
+                }
+                if news {
+                    self.take_summary(now, node, deputy, report_interval_ds, summary);
+                }
+            }
+            Body::Goodbye { successor } => {
+                if !standing.proved {
+                    return Err(Refusal::Unproved);
+                }
+                if let Some(peer) = self.peers.get_mut(node).filter(|_| news) {
+                    peer.gone = true;
+                    peer.report = None;
+                    peer.led = None;
+                    self.lose_leader(now, node, successor);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_report(&mut self, now: Moment, node: NodeId, report: Report, news: bool) -> Result<(), Refusal> {
+        if !news {
+            return Ok(());
+        }
+        if let Some(most) = self.station_count {
+            let known = self.peers.get(node).is_some_and(|peer| peer.report.is_some());
+            if !known && self.reports(now).count() >= usize::from(most) {
+                return Err(Refusal::Crowded);
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(node) {
+            peer.report = Some((now, report));
+        }
+        Ok(())
+    }
+
+    /// A message under our own id that is not ours: another member drew the same, or somebody plays an old session of ours.
+    fn hear_own_name(&mut self, now: Moment, from: SocketAddr, message: &Message, to_me: bool) {
+        if message.epoch == self.epoch {
+            return;
+        }
+        let echoed = message.addressed.filter(|_| to_me);
+        if echoed.is_some_and(|addressed| self.challenges.place_of(addressed.echo, now).is_some()) {
+            // It repeats our challenge: it lives.
+            self.draw_again(now);
+            return;
+        }
+        let again = self.collided.is_none_or(|at| now.since(at) >= Duration::from_secs(1));
+        if let (Some(echo), true) = (message.challenge, again) {
+            self.collided = Some(now);
+            let addressed = Some(Addressed { to: self.node, echo });
+            self.say(now, self.hello(None), addressed, true, Some(from));
+        }
+    }
+
+    fn draw_again(&mut self, now: Moment) {
+        self.node = NodeId(self.random.next_u64().max(1));
+        self.counts.redrawn += 1;
+        self.begin_anew(now);
+    }
+
+    fn take_cookie(&mut self, now: Moment, cookie: Cookie) -> Result<(), Refusal> {
+        // Only who saw one of our last messages can answer it.
+        let ours = cookie.epoch == self.epoch
+            && cookie.sequence <= self.sequence
+            && self.sequence - cookie.sequence < u64::BITS;
+        let Some(relayed) = self.relayed.as_mut().filter(|_| ours) else { return Err(Refusal::Source) };
+        let first = relayed.cookie.is_none();
+        if relayed.cookie.replace(cookie.cookie) != Some(cookie.cookie) {
+            relayed.keep_alive = now;
+        }
+        if first {
+            self.begin_anew(now);
+        }
+        Ok(())
+    }
+}

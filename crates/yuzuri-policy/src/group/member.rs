@@ -1,0 +1,344 @@
+//! A member of a group: what it is, what is asked of it, what goes out.
+
+use super::config::*;
+use super::counts::Counts;
+use super::election::Role;
+use super::limiter::Limiter;
+use super::peers::Peers;
+use super::session::Challenges;
+use super::trickle::Trickle;
+use crate::message::{Addressed, Body};
+use crate::{GroupId, GroupKey, Key, Moment, NodeId, Report, Summary};
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg32;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Whither.
+    pub to: To,
+    /// The payload of the datagram.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum To {
+    /// Everybody on the link: IPv4 broadcast, IPv6 link-local multicast.
+    All,
+    /// One address.
+    One(SocketAddr),
+}
+
+/// A member as a status page shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberSeen {
+    /// Who.
+    pub node: NodeId,
+    /// Where it was last heard from; none: it is this terminal.
+    pub address: Option<SocketAddr>,
+    /// It has flows that send.
+    pub sends: bool,
+    /// Time since it was last heard; zero for this terminal.
+    pub age: Duration,
+    /// It leads, as far as this terminal knows.
+    pub leads: bool,
+    /// It has proved to this terminal that it is no recording. Members that need nothing of each other do not ask for that.
+    pub proved: bool,
+}
+
+/// The way over a rendezvous.
+#[derive(Debug)]
+pub(super) struct Relayed {
+    pub address: SocketAddr,
+    pub cookie: Option<[u8; crate::message::COOKIE_BYTES]>,
+    pub keep_alive: Moment,
+}
+
+/// This terminal's part in its group. All times are handed in; nothing is sent but what [`poll`](Member::poll) gives.
+///
+/// Whoever drives it does this each half second, and besides hands in each datagram when it comes and polls at [`next`](Member::next):
+///
+/// ```
+/// # use yuzuri_policy::{Capacity, GroupId, Key, Member, MemberConfig, Moment, NodeId, Report, Summary};
+/// # fn sum_up(_: Moment, reports: &[(NodeId, &Report)]) -> Summary {
+/// #     Summary { members: 1, senders: reports.len() as u16, ..Summary::default() }
+/// # }
+/// # let now = Moment::default();
+/// let config = MemberConfig::new(NodeId(7), GroupId::of(b"bssid"), Some(Key::from_bytes([1; 32])), 1, 42);
+/// let mut member = Member::new(config, now)?;
+/// let mut out = Vec::new();
+/// // What the own flows do; None if nothing is sent.
+/// member.report(now, Some(Report { flows: 1, ..Report::default() }));
+/// if member.is_leader(now) {
+///     let reports: Vec<_> = member.reports(now).collect();
+///     let summary = sum_up(now, &reports);
+///     member.summarize(now, summary);
+/// }
+/// member.poll(now, &mut out);
+/// let _bounds_follow_from = member.summary(now);
+/// # Ok::<(), yuzuri_policy::MemberError>(())
+/// ```
+#[derive(Debug)]
+pub struct Member {
+    pub(super) node: NodeId,
+    pub(super) group: GroupId,
+    secret: Option<Key>,
+    pub(super) key: GroupKey,
+    pub(super) epoch: u64,
+    pub(super) sequence: u32,
+    pub(super) rank: u8,
+    pub(super) station_count: Option<u16>,
+    pub(super) relayed: Option<Relayed>,
+    pub(super) random: Pcg32,
+    /// The latest time that was handed in: it never goes back.
+    pub(super) now: Moment,
+    pub(super) challenges: Challenges,
+    pub(super) peers: Peers,
+    pub(super) role: Role,
+    /// Since when this terminal sends.
+    pub(super) sends_since: Option<Moment>,
+    /// When there last was something to report, and what.
+    pub(super) own: Option<(Moment, Report)>,
+    pub(super) trickle: Trickle,
+    /// The last summary of the leader, or the own one.
+    pub(super) heard_summary: Option<(Moment, Summary)>,
+    pub(super) out: VecDeque<Outgoing>,
+    pub(super) counts: Counts,
+    pub(super) limiter: Limiter,
+    left: bool,
+    prune_at: Moment,
+    pub(super) collided: Option<Moment>,
+}
+
+const PRUNE_EACH: Duration = Duration::from_secs(10);
+
+impl Member {
+    /// A member that has heard nobody yet and does not send.
+    ///
+    /// # Errors
+    /// Without a key, unless the settings allow that; with a node id of 0.
+    pub fn new(config: MemberConfig, now: Moment) -> Result<Member, MemberError> {
+        if config.key.is_none() && !config.allow_keyless {
+            return Err(MemberError::NoKey);
+        }
+        if config.node.0 == 0 {
+            return Err(MemberError::NoNode);
+        }
+        // The node and the session part generators that got the same seed.
+        let mut seed = [0; 16];
+        seed[..8].copy_from_slice(&(config.seed ^ config.epoch.rotate_left(32)).to_le_bytes());
+        seed[8..].copy_from_slice(&config.node.0.to_le_bytes());
+        let mut random = Pcg32::from_seed(seed);
+        for _ in 0..8 {
+            random.next_u32();
+        }
+        Ok(Member {
+            node: config.node,
+            group: config.group,
+            key: GroupKey::new(config.key.as_ref(), config.group),
+            secret: config.key,
+            epoch: config.epoch,
+            sequence: 0,
+            rank: config.rank,
+            station_count: config.station_count,
+            relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
+            now,
+            challenges: Challenges::new(&mut random, now),
+            peers: Peers::default(),
+            role: Role::Idle,
+            sends_since: None,
+            own: None,
+            trickle: Trickle::new(&mut random, now),
+            random,
+            heard_summary: None,
+            out: VecDeque::new(),
+            counts: Counts::default(),
+            limiter: Limiter::default(),
+            left: false,
+            prune_at: now + PRUNE_EACH,
+            collided: None,
+        })
+    }
+
+    /// What this terminal has to say this tick; none: it does not send. A few ticks of silence are taken for a pause.
+    pub fn report(&mut self, now: Moment, report: Option<Report>) {
+        let now = self.advance(now);
+        match report {
+            Some(report) => {
+                self.left = false;
+                self.own = Some((now, report.bounded()));
+                if self.sends_since.is_none() {
+                    self.sends_since = Some(now);
+                    self.seek_first(now);
+                } else {
+                    self.report_if_due(now);
+                }
+            }
+            None => self.stop_if_silent(now),
+        }
+    }
+
+    /// When to [`poll`](Member::poll) next, at the latest.
+    pub fn next(&self) -> Moment {
+        if !self.out.is_empty() {
+            return self.now;
+        }
+        let keep_alive = self.relayed.as_ref().filter(|_| !self.left).map(|relayed| relayed.keep_alive);
+        let trickle = self.speaks_by_trickle().then(|| self.trickle.next());
+        let linger = self.sends_since.and(self.own.as_ref()).map(|(at, _)| *at + LINGER);
+        [self.next_of_role(), keep_alive, trickle, linger]
+            .into_iter()
+            .flatten()
+            .fold(self.prune_at, Moment::min)
+    }
+
+    /// Does what is due and gives what is to be sent.
+    pub fn poll(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
+        let now = self.advance(now);
+        self.stop_if_silent(now);
+        if now >= self.prune_at {
+            self.prune_at = now + PRUNE_EACH;
+            self.peers.prune(now);
+        }
+        self.poll_role(now);
+        if self.speaks_by_trickle() && self.trickle.poll(&mut self.random, now) {
+            let hello = self.hello(None);
+            self.say(now, hello, None, false, None);
+        }
+        if let Some(relayed) = self.relayed.as_mut().filter(|relayed| !self.left && relayed.keep_alive <= now)
+        {
+            relayed.keep_alive = now + KEEP_ALIVE;
+            let hello = self.hello(None);
+            self.say(now, hello, Some(Addressed { to: NodeId(0), echo: 0 }), false, None);
+        }
+        out.extend(self.out.drain(..));
+    }
+
+    fn speaks_by_trickle(&self) -> bool {
+        !self.left && matches!(self.role, Role::Idle | Role::Seeking(_)) && !self.waits_for_successor()
+    }
+
+    /// The leader's summary, or the own one of a leader: a fresh one, of the last few seconds.
+    pub fn summary(&self, now: Moment) -> Option<&Summary> {
+        let now = now.max(self.now);
+        self.heard_summary
+            .as_ref()
+            .filter(|(at, _)| now.since(*at) <= SUMMARY_FRESH)
+            .map(|(_, summary)| summary)
+    }
+
+    /// Whether this terminal leads and is to make a summary each tick.
+    pub fn is_leader(&self, now: Moment) -> bool {
+        matches!(self.role, Role::Leading(_)) && now.since(self.now) < STALL
+    }
+
+    /// What the senders last reported, this terminal first; nothing unless it leads.
+    pub fn reports(&self, now: Moment) -> impl Iterator<Item = (NodeId, &Report)> {
+        let now = now.max(self.now);
+        let leads = self.is_leader(now);
+        let own = self.own.as_ref().filter(|(at, _)| now.since(*at) < LINGER);
+        let kept = self.report_kept();
+        let others = self.peers.iter().filter_map(|(node, peer)| Some((node, peer.report.as_ref()?)));
+        own.map(|own| (self.node, own))
+            .into_iter()
+            .chain(others.filter(move |(_, (at, _))| now.since(*at) <= kept))
+            .filter(move |_| leads)
+            .map(|(node, (_, report))| (node, report))
+    }
+
+    /// Members that were heard lately, this terminal first.
+    pub fn members(&self, now: Moment) -> impl Iterator<Item = MemberSeen> {
+        let now = now.max(self.now);
+        let leader = self.leader();
+        let own = MemberSeen {
+            node: self.node,
+            address: None,
+            sends: self.sends_since.is_some(),
+            age: Duration::ZERO,
+            leads: leader == Some(self.node),
+            proved: true,
+        };
+        let others =
+            self.peers.iter().filter(move |(_, peer)| !peer.gone && now.since(peer.heard) <= MEMBER_FRESH);
+        std::iter::once(own).chain(others.map(move |(node, peer)| MemberSeen {
+            node,
+            address: Some(peer.address),
+            sends: peer.sends,
+            age: now.since(peer.heard),
+            leads: leader == Some(node),
+            proved: peer.sessions.is_proved(),
+        }))
+    }
+
+    /// The leader, as far as this terminal knows and needs to.
+    pub fn leader(&self) -> Option<NodeId> {
+        match &self.role {
+            Role::Idle | Role::Seeking(_) => None,
+            Role::Following(following) => Some(following.leader),
+            Role::Leading(_) => Some(self.node),
+        }
+    }
+
+    /// What was heard, refused and said.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Who this terminal is now: another than in its settings if another member had the same id. Worth keeping for the next start.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// How many stations the access point says it has, this one included; none: it does not say.
+    pub fn set_station_count(&mut self, stations: Option<u16>) {
+        self.station_count = stations;
+    }
+
+    /// This terminal is behind another access point now: everything of the old group is forgotten.
+    pub fn set_group(&mut self, now: Moment, group: GroupId) {
+        let now = self.advance(now);
+        if group == self.group {
+            return;
+        }
+        self.group = group;
+        self.key = GroupKey::new(self.secret.as_ref(), group);
+        self.out.clear();
+        self.peers.clear();
+        // What was repeated to us before proves nothing any more: it is forgotten who used it.
+        self.challenges = Challenges::new(&mut self.random, now);
+        self.begin_anew(now);
+    }
+
+    /// Says goodbye. Until there is something to report again, this terminal then says nothing.
+    pub fn leave(&mut self, now: Moment) {
+        let now = self.advance(now);
+        let successor = self.successor();
+        self.role = Role::Idle;
+        (self.sends_since, self.own, self.heard_summary) = (None, None, None);
+        self.say(now, Body::Goodbye { successor }, None, false, None);
+        self.left = true;
+    }
+
+    /// Takes the time, which never goes back. After a gap that only a suspended machine has, everything is taken for over.
+    pub(super) fn advance(&mut self, now: Moment) -> Moment {
+        let now = self.now.max(now);
+        let stalled = now.since(self.now) > STALL;
+        self.now = now;
+        self.challenges.refresh(&mut self.random, now);
+        if stalled && !matches!(self.role, Role::Idle) {
+            self.own = None;
+            self.sends_since = None;
+            self.begin_anew(now);
+        }
+        now
+    }
+}

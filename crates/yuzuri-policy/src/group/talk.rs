@@ -1,0 +1,109 @@
+//! How a member makes its messages.
+
+use super::config::{ANSWER_AGAIN, ASK_AGAIN, MOST_WAITING};
+use super::election::Role;
+use super::member::{Member, Outgoing, To};
+use crate::message::{Addressed, Body, Message, relay};
+use crate::{Moment, NodeId};
+use std::net::SocketAddr;
+
+impl Member {
+    /// A Hello as things stand; `leader` where it is not whom this member follows.
+    pub(super) fn hello(&self, leader: Option<NodeId>) -> Body {
+        Body::Hello { leader: leader.or(self.leader()) }
+    }
+
+    /// Puts a message where [`poll`](Member::poll) fetches it. `at`: where the one it is for was heard; none: for all.
+    pub(super) fn say(
+        &mut self,
+        now: Moment,
+        body: Body,
+        addressed: Option<Addressed>,
+        asks: bool,
+        at: Option<SocketAddr>,
+    ) {
+        self.challenges.refresh(&mut self.random, now);
+        if self.sequence == u32::MAX {
+            // Numbers are used up after decades: another session begins, and proves itself like any other.
+            self.epoch = self.epoch.wrapping_add(1);
+            self.sequence = 0;
+        }
+        self.sequence += 1;
+        let (challenge, _) = self.challenges.current();
+        let kind = body.kind();
+        let shows_challenge = asks || matches!(body, Body::Hello { .. } | Body::Summary { .. });
+        let message = Message {
+            group: self.group,
+            node: self.node,
+            epoch: self.epoch,
+            sequence: self.sequence,
+            rank: self.rank,
+            sends: self.sends_since.is_some(),
+            leads: matches!(self.role, Role::Leading(_)),
+            asks,
+            addressed,
+            challenge: shows_challenge.then_some(challenge),
+            body,
+        };
+        let mut bytes = message.encode(&self.key);
+        let to = match (&self.relayed, at) {
+            (Some(relayed), _) => {
+                if let Some(cookie) = relayed.cookie {
+                    bytes = relay(cookie, &bytes);
+                }
+                To::One(relayed.address)
+            }
+            (None, Some(address)) => To::One(address),
+            (None, None) => To::All,
+        };
+        self.counts.send(kind, bytes.len());
+        if self.out.len() >= MOST_WAITING {
+            self.out.pop_front();
+            self.counts.overflowed += 1;
+        }
+        self.out.push_back(Outgoing { to, bytes });
+    }
+
+    /// The head of a message to a member: the challenge heard of it.
+    pub(super) fn addressed(&self, node: NodeId, challenge: Option<u32>) -> Addressed {
+        let known = self.peers.get(node).map_or(0, |peer| peer.challenge);
+        Addressed { to: node, echo: challenge.unwrap_or(known) }
+    }
+
+    /// Repeats a member's challenge to it; asks for the same where it has not proved itself.
+    pub(super) fn answer(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
+        let Some(peer) = self.peers.get_mut(node) else { return };
+        if peer.answered.is_some_and(|before| now.since(before) < ANSWER_AGAIN) {
+            return;
+        }
+        peer.answered = Some(now);
+        let asks = !peer.sessions.is_proved();
+        let addressed = self.addressed(node, challenge);
+        self.say(now, self.hello(None), Some(addressed), asks, Some(at));
+    }
+
+    /// Asks a member to repeat our challenge, where it is.
+    pub(super) fn ask(&mut self, now: Moment, node: NodeId) {
+        if let Some(address) = self.peers.get(node).map(|peer| peer.address) {
+            self.ask_at(now, node, address, None);
+        }
+    }
+
+    /// Asks whoever spoke in a member's name to repeat our challenge.
+    pub(super) fn ask_at(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
+        if self.may_ask(now, node) {
+            let addressed = self.addressed(node, challenge);
+            self.say(now, self.hello(None), Some(addressed), true, Some(at));
+        }
+    }
+
+    /// Not too often; notes that it was asked.
+    pub(super) fn may_ask(&mut self, now: Moment, node: NodeId) -> bool {
+        let Some(peer) = self.peers.get_mut(node) else { return false };
+        let may = peer.asked.is_none_or(|before| now.since(before) >= ASK_AGAIN);
+        if may {
+            peer.asked = Some(now);
+        }
+        may
+    }
+}

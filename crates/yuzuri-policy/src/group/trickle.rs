@@ -1,0 +1,137 @@
+//! Trickle timers (RFC 6206): soon after a change, seldom in quiet, silent where others said the same.
+
+use super::config::{TRICKLE_MAX, TRICKLE_MIN, TRICKLE_REDUNDANCY};
+use crate::Moment;
+use rand_core::Rng;
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub(super) struct Trickle {
+    interval: Duration,
+    begins: Moment,
+    /// Where in the interval to speak; none: it is over for this interval.
+    speaks: Option<Moment>,
+    heard: u32,
+}
+
+/// A duration up to `most`, all equally likely.
+pub(super) fn up_to(random: &mut impl Rng, most: Duration) -> Duration {
+    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(((u128::from(random.next_u64()) * (u128::from(nanos) + 1)) >> 64) as u64)
+}
+
+impl Trickle {
+    pub fn new(random: &mut impl Rng, now: Moment) -> Trickle {
+        let mut trickle = Trickle { interval: TRICKLE_MIN, begins: now, speaks: None, heard: 0 };
+        trickle.begin(random, now, TRICKLE_MIN);
+        trickle
+    }
+
+    fn begin(&mut self, random: &mut impl Rng, now: Moment, interval: Duration) {
+        self.interval = interval;
+        self.begins = now;
+        self.heard = 0;
+        self.speaks = Some(now + interval / 2 + up_to(random, interval / 2));
+    }
+
+    /// Something changed: the shortest interval begins.
+    pub fn reset(&mut self, random: &mut impl Rng, now: Moment) {
+        self.begin(random, now, TRICKLE_MIN);
+    }
+
+    /// The same, and it speaks within `soon`.
+    pub fn reset_soon(&mut self, random: &mut impl Rng, now: Moment, soon: Duration) {
+        self.begin(random, now, TRICKLE_MIN);
+        self.speaks = Some(now + up_to(random, soon));
+    }
+
+    /// Nothing to say for a while: the longest interval begins.
+    pub fn rest(&mut self, random: &mut impl Rng, now: Moment) {
+        self.begin(random, now, TRICKLE_MAX);
+    }
+
+    /// Somebody said what we would say.
+    pub fn hear(&mut self) {
+        self.heard = self.heard.saturating_add(1);
+    }
+
+    /// When to poll next.
+    pub fn next(&self) -> Moment {
+        self.speaks.unwrap_or(self.begins + self.interval)
+    }
+
+    /// Whether to speak now. Whole intervals that nobody polled (a suspended machine) are skipped.
+    pub fn poll(&mut self, random: &mut impl Rng, now: Moment) -> bool {
+        let speaks = self.speaks.is_some_and(|at| at <= now);
+        if speaks {
+            self.speaks = None;
+        }
+        let said = speaks && self.heard < TRICKLE_REDUNDANCY;
+        if self.begins + self.interval <= now {
+            let behind = now.since(self.begins + self.interval);
+            let begins = if behind < self.interval { self.begins + self.interval } else { now };
+            self.begin(random, begins, (self.interval * 2).min(TRICKLE_MAX));
+        }
+        said
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+    use rand_pcg::Pcg32;
+
+    /// When it speaks until `end`, if `heard` others speak in each interval before it.
+    fn speaks(trickle: &mut Trickle, random: &mut Pcg32, end: Duration, heard: u32) -> Vec<Duration> {
+        let mut times = Vec::new();
+        while trickle.next() <= Moment::at(end) {
+            let now = trickle.next();
+            if trickle.speaks.is_some() {
+                (0..heard).for_each(|_| trickle.hear());
+            }
+            if trickle.poll(random, now) {
+                times.push(now.since_beginning());
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn once_in_the_second_half_of_intervals_that_double_up_to_the_longest() {
+        let mut random = Pcg32::from_seed([3; 16]);
+        let mut trickle = Trickle::new(&mut random, Moment::default());
+        let times = speaks(&mut trickle, &mut random, Duration::from_millis(39_500), 0);
+        // 0.5, 1, 2, 4, 8, 8, 8, 8 s.
+        let mut begins = Duration::ZERO;
+        assert_eq!(times.len(), 8);
+        for (time, seconds) in times.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0]) {
+            let interval = Duration::from_secs_f64(seconds);
+            assert!(*time >= begins + interval / 2 && *time <= begins + interval, "{times:?}");
+            begins += interval;
+        }
+    }
+
+    #[test]
+    fn silent_after_three_and_quick_after_a_change() {
+        let mut random = Pcg32::from_seed([3; 16]);
+        let mut trickle = Trickle::new(&mut random, Moment::default());
+        assert_eq!(speaks(&mut trickle, &mut random, Duration::from_secs(40), 3), []);
+        assert!(!speaks(&mut trickle, &mut random, Duration::from_secs(80), 2).is_empty());
+        let now = Moment::at(Duration::from_secs(81));
+        trickle.reset(&mut random, now);
+        assert!(trickle.next() >= now + TRICKLE_MIN / 2 && trickle.next() <= now + TRICKLE_MIN);
+        trickle.reset_soon(&mut random, now, Duration::from_millis(100));
+        assert!(trickle.next() <= now + Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_night_of_sleep_is_one_interval() {
+        let mut random = Pcg32::from_seed([3; 16]);
+        let mut trickle = Trickle::new(&mut random, Moment::default());
+        let morning = Moment::at(Duration::from_secs(8 * 3600));
+        assert!(trickle.poll(&mut random, morning));
+        assert!(!trickle.poll(&mut random, morning));
+        assert!(trickle.next() > morning);
+    }
+}

@@ -1,0 +1,214 @@
+//! Bodies of messages: written, read, and checked for sense.
+
+use super::wire::{Reader, Writer};
+use super::{Body, MOST_AIR_PPM, MOST_BPS, MOST_RTT_US, REPORT_INTERVAL_DS, Refusal};
+use crate::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};
+
+/// Largest loss a report may speak of, of a thousand.
+const MOST_LOST_PERMILLE: u16 = 1000;
+/// Beside the number of destinations.
+const ELASTIC: u8 = 0x80;
+const PACED: u8 = 0x80;
+
+pub(super) fn write(body: &Body, out: &mut Writer) {
+    match body {
+        Body::Hello { leader } => node(*leader, out),
+        Body::Report(report) => {
+            let report = report.bounded();
+            out.u40(report.rate_bps);
+            out.u40(report.alone_bps);
+            out.u16(report.flows);
+            out.u24(report.queue_us);
+            out.u24(report.srtt_us);
+            out.u16(report.lost_permille);
+            destinations(&report.destinations, if report.elastic { ELASTIC } else { 0 }, out);
+        }
+        Body::Summary { deputy, report_interval_ds, summary } => {
+            let summary = summary.bounded();
+            node(*deputy, out);
+            out.u8((*report_interval_ds).clamp(*REPORT_INTERVAL_DS.start(), *REPORT_INTERVAL_DS.end()));
+            out.u16(summary.members);
+            out.u16(summary.senders);
+            out.u8(phase_number(summary.phase));
+            out.u40(summary.capacity_bps);
+            out.u32(summary.air_share_ppm);
+            out.u40(summary.share_bps);
+            out.u40(summary.alone_most_bps);
+            out.u24(summary.queue_us);
+            out.u24(summary.srtt_us);
+            destinations(&summary.destinations, if summary.paced { PACED } else { 0 }, out);
+        }
+        Body::Goodbye { successor } => node(*successor, out),
+    }
+}
+
+pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
+    Ok(match kind {
+        1 => Body::Hello { leader: read_node(from)? },
+        2 => {
+            let mut report = Report {
+                rate_bps: from.u40()?,
+                alone_bps: from.u40()?,
+                flows: from.u16()?,
+                queue_us: from.u24()?,
+                srtt_us: from.u24()?,
+                lost_permille: from.u16()?,
+                ..Report::default()
+            };
+            let counted = from.u8()?;
+            report.elastic = counted & ELASTIC != 0;
+            report.destinations = read_destinations(counted & !ELASTIC, from)?;
+            Body::Report(report)
+        }
+        3 => {
+            let deputy = read_node(from)?;
+            let report_interval_ds = from.u8()?;
+            let mut summary = Summary {
+                members: from.u16()?,
+                senders: from.u16()?,
+                phase: phase(from.u8()?)?,
+                capacity_bps: from.u40()?,
+                air_share_ppm: from.u32()?,
+                share_bps: from.u40()?,
+                alone_most_bps: from.u40()?,
+                queue_us: from.u24()?,
+                paced: false,
+                srtt_us: from.u24()?,
+                destinations: Vec::new(),
+            };
+            let counted = from.u8()?;
+            summary.paced = counted & PACED != 0;
+            summary.destinations = read_destinations(counted & !PACED, from)?;
+            Body::Summary { deputy, report_interval_ds, summary }
+        }
+        4 => Body::Goodbye { successor: read_node(from)? },
+        _ => return Err(Refusal::Malformed),
+    })
+}
+
+/// What a member that works would never say, whoever signs it.
+pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> Result<(), Refusal> {
+    let within = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Range) };
+    let agrees = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Contradictory) };
+    match body {
+        Body::Hello { .. } => agrees(sends || !leads),
+        Body::Report(report) => {
+            within(report.rate_bps <= MOST_BPS && report.alone_bps <= MOST_BPS)?;
+            within(report.lost_permille <= MOST_LOST_PERMILLE)?;
+            agrees(sends && addressed && !leads)?;
+            agrees(!report.elastic || report.flows > 0)?;
+            agrees(distinct(&report.destinations))
+        }
+        Body::Summary { report_interval_ds, summary, .. } => {
+            within(summary.capacity_bps <= MOST_BPS && summary.share_bps <= MOST_BPS)?;
+            within(summary.alone_most_bps <= MOST_BPS)?;
+            within(summary.air_share_ppm <= MOST_AIR_PPM)?;
+            within(REPORT_INTERVAL_DS.contains(report_interval_ds))?;
+            agrees(leads && sends && !addressed)?;
+            agrees(summary.members > 0 && summary.senders <= summary.members)?;
+            agrees(summary.share_bps <= most_share_bps(summary.capacity_bps))?;
+            agrees(distinct(&summary.destinations))
+        }
+        Body::Goodbye { .. } => agrees(!leads && !sends && !addressed),
+    }
+}
+
+/// A probe shares out more than is known to be carried: twice as much at most.
+fn most_share_bps(capacity_bps: u64) -> u64 {
+    capacity_bps.saturating_mul(2).min(MOST_BPS)
+}
+
+/// Each once, and none with a round trip that takes no time.
+fn distinct(destinations: &[(Destination, u32)]) -> bool {
+    destinations.iter().enumerate().all(|(i, (destination, us))| {
+        *us > 0 && destinations[..i].iter().all(|(other, _)| other != destination)
+    })
+}
+
+impl Report {
+    /// The same with every value where receivers accept it: rates up to 100 Gbit/s, times up to 16.8 s, losses up to all, not elastic
+    /// without flows, at most [`MOST_DESTINATIONS`] destinations, each once.
+    pub fn bounded(&self) -> Report {
+        Report {
+            rate_bps: self.rate_bps.min(MOST_BPS),
+            alone_bps: self.alone_bps.min(MOST_BPS),
+            flows: self.flows,
+            elastic: self.elastic && self.flows > 0,
+            queue_us: self.queue_us.min(MOST_RTT_US),
+            srtt_us: self.srtt_us.min(MOST_RTT_US),
+            lost_permille: self.lost_permille.min(MOST_LOST_PERMILLE),
+            destinations: bounded(&self.destinations),
+        }
+    }
+}
+
+impl Summary {
+    /// The same with every value where receivers accept it: as [`Report::bounded`], and at least one member, not more senders than
+    /// members, no share above twice the capacity.
+    pub fn bounded(&self) -> Summary {
+        let members = self.members.max(1);
+        let capacity_bps = self.capacity_bps.min(MOST_BPS);
+        Summary {
+            members,
+            senders: self.senders.min(members),
+            phase: self.phase,
+            capacity_bps,
+            air_share_ppm: self.air_share_ppm.min(MOST_AIR_PPM),
+            share_bps: self.share_bps.min(most_share_bps(capacity_bps)),
+            alone_most_bps: self.alone_most_bps.min(MOST_BPS),
+            queue_us: self.queue_us.min(MOST_RTT_US),
+            paced: self.paced,
+            srtt_us: self.srtt_us.min(MOST_RTT_US),
+            destinations: bounded(&self.destinations),
+        }
+    }
+}
+
+fn bounded(destinations: &[(Destination, u32)]) -> Vec<(Destination, u32)> {
+    let mut kept: Vec<(Destination, u32)> = Vec::with_capacity(MOST_DESTINATIONS);
+    for (destination, us) in destinations {
+        if kept.len() < MOST_DESTINATIONS && *us > 0 && kept.iter().all(|(other, _)| other != destination) {
+            kept.push((*destination, (*us).min(MOST_RTT_US)));
+        }
+    }
+    kept
+}
+
+fn node(node: Option<NodeId>, out: &mut Writer) {
+    out.u64(node.map_or(0, |node| node.0));
+}
+
+fn read_node(from: &mut Reader) -> Result<Option<NodeId>, Refusal> {
+    Ok(Some(NodeId(from.u64()?)).filter(|node| node.0 != 0))
+}
+
+fn destinations(destinations: &[(Destination, u32)], flags: u8, out: &mut Writer) {
+    out.u8(destinations.len() as u8 | flags);
+    for (destination, us) in destinations {
+        out.u32(destination.0);
+        out.u24(*us);
+    }
+}
+
+fn read_destinations(count: u8, from: &mut Reader) -> Result<Vec<(Destination, u32)>, Refusal> {
+    if usize::from(count) > MOST_DESTINATIONS {
+        return Err(Refusal::Malformed);
+    }
+    (0..count).map(|_| Ok((Destination(from.u32()?), from.u24()?))).collect()
+}
+
+fn phase_number(phase: Phase) -> u8 {
+    match phase {
+        Phase::StartUp => 0,
+        Phase::Hold => 1,
+        Phase::Probe => 2,
+        Phase::Off => 3,
+    }
+}
+
+fn phase(number: u8) -> Result<Phase, Refusal> {
+    [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Off]
+        .get(usize::from(number))
+        .copied()
+        .ok_or(Refusal::Malformed)
+}

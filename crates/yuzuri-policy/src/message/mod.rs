@@ -1,0 +1,260 @@
+//! What members of a group say to each other, and how it looks on the wire. The table of the layout: `docs/group.md`.
+
+mod body;
+mod key;
+mod refusal;
+mod relay;
+mod wire;
+
+pub(crate) use key::keyed_hash;
+pub use key::{GroupKey, KEY_BYTES, Key, PASSPHRASE_ROUNDS, TAG_BYTES};
+pub use refusal::Refusal;
+pub(crate) use relay::{COOKIE_BYTES, Cookie, Glance, glance, relay};
+
+use crate::{NodeId, Report, Summary};
+use key::TAG_BYTES as TAG;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::time::Duration;
+use wire::{Reader, Writer};
+
+/// The version of the wire format, 0 to 15.
+pub const VERSION: u8 = 1;
+/// Longest message, bytes. What is longer is refused unread.
+pub const MOST_BYTES: usize = 160;
+/// Largest rate a message may speak of, bits per second.
+pub const MOST_BPS: u64 = 100_000_000_000;
+/// Longest round-trip time a message can hold, µs (three bytes: 16.8 s).
+pub const MOST_RTT_US: u32 = (1 << 24) - 1;
+/// Largest share of the air, millionths: unequal estimates of what each could do alone can sum up beyond the whole.
+pub const MOST_AIR_PPM: u32 = 4_000_000;
+/// Least and largest interval of reports that a leader may ask for, tenths of a second.
+pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;
+
+/// Which group: a hash of what its access point is known by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub [u8; 8]);
+
+impl GroupId {
+    /// The first 8 bytes of a SHA-256 over what identifies the access point: its BSSID, or the link address of the gateway.
+    pub fn of(access_point: &[u8]) -> GroupId {
+        let hash = Sha256::new().chain_update(b"yuzuri group").chain_update(access_point).finalize();
+        let mut id = [0; 8];
+        id.copy_from_slice(&hash[..8]);
+        GroupId(id)
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+/// A message with all its header says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// The group it belongs to.
+    pub group: GroupId,
+    /// Who says it; never 0.
+    pub node: NodeId,
+    /// The sender's session: another one after each start.
+    pub epoch: u64,
+    /// Its place in the session: each message of a session, to whomever it goes, has a number of its own.
+    pub sequence: u32,
+    /// The lower, the rather the sender leads.
+    pub rank: u8,
+    /// The sender has flows that send.
+    pub sends: bool,
+    /// The sender leads the group.
+    pub leads: bool,
+    /// The sender wants a [`Body::Hello`] that repeats its challenge. Only with a challenge.
+    pub asks: bool,
+    /// For one member alone; none: for all.
+    pub addressed: Option<Addressed>,
+    /// What an addressed message must repeat to prove that its sender lives and hears this one.
+    pub challenge: Option<u32>,
+    /// What it says.
+    pub body: Body,
+}
+
+/// The part of a message's header that a message for one member has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addressed {
+    /// The member. 0: nobody but the rendezvous.
+    pub to: NodeId,
+    /// The challenge last heard from it; 0: none was.
+    pub echo: u32,
+}
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// "I am here": presence, candidacy, claim of leadership, answers to challenges.
+    Hello {
+        /// Whom it takes for the leader; of one that resigns: its successor.
+        leader: Option<NodeId>,
+    },
+    /// What a sending member tells its leader.
+    Report(Report),
+    /// What the leader tells all.
+    Summary {
+        /// Who leads if the leader falls silent.
+        deputy: Option<NodeId>,
+        /// How often each shall report, tenths of a second, within [`REPORT_INTERVAL_DS`].
+        report_interval_ds: u8,
+        /// What the group carries and each one's share.
+        summary: Summary,
+    },
+    /// "I leave."
+    Goodbye {
+        /// Who leads from now on, if the one that leaves did.
+        successor: Option<NodeId>,
+    },
+}
+
+/// The kinds of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// [`Body::Hello`].
+    Hello,
+    /// [`Body::Report`].
+    Report,
+    /// [`Body::Summary`].
+    Summary,
+    /// [`Body::Goodbye`].
+    Goodbye,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 4] = [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye];
+
+    /// The word for it on screens and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Hello => "hello",
+            Kind::Report => "report",
+            Kind::Summary => "summary",
+            Kind::Goodbye => "goodbye",
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Kind::Hello => 1,
+            Kind::Report => 2,
+            Kind::Summary => 3,
+            Kind::Goodbye => 4,
+        }
+    }
+}
+
+impl Body {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Body::Hello { .. } => Kind::Hello,
+            Body::Report(_) => Kind::Report,
+            Body::Summary { .. } => Kind::Summary,
+            Body::Goodbye { .. } => Kind::Goodbye,
+        }
+    }
+}
+
+const KEYED: u8 = 1;
+const SENDS: u8 = 2;
+const LEADS: u8 = 4;
+const ASKS: u8 = 8;
+const ADDRESSED: u8 = 16;
+const CHALLENGE: u8 = 32;
+/// Version and kind, flags, group, node, epoch, sequence, rank.
+const HEADER_BYTES: usize = 31;
+
+impl Message {
+    /// The bytes to send. Values that no receiver would accept are brought into range first ([`Report::bounded`],
+    /// [`Summary::bounded`]).
+    pub fn encode(&self, key: &GroupKey) -> Vec<u8> {
+        let mut out = Writer::with_capacity(MOST_BYTES);
+        out.u8(VERSION << 4 | self.body.kind().number());
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        out.u8(flag(key.is_keyed(), KEYED)
+            | flag(self.sends, SENDS)
+            | flag(self.leads, LEADS)
+            | flag(self.asks && self.challenge.is_some(), ASKS)
+            | flag(self.addressed.is_some(), ADDRESSED)
+            | flag(self.challenge.is_some(), CHALLENGE));
+        out.bytes(&self.group.0);
+        out.u64(self.node.0);
+        out.u64(self.epoch);
+        out.u32(self.sequence);
+        out.u8(self.rank);
+        if let Some(addressed) = self.addressed {
+            out.u64(addressed.to.0);
+            out.u32(addressed.echo);
+        }
+        if let Some(challenge) = self.challenge {
+            out.u32(challenge);
+        }
+        body::write(&self.body, &mut out);
+        let tag = key.sign(out.as_slice());
+        out.bytes(&tag);
+        out.into_vec()
+    }
+
+    /// Reads a message of this group. Nothing but the version and the group is looked at before the tag is found to be right.
+    ///
+    /// # Errors
+    /// Why it was not believed.
+    pub fn decode(bytes: &[u8], group: GroupId, key: &GroupKey) -> Result<Message, Refusal> {
+        if bytes.len() > MOST_BYTES {
+            return Err(Refusal::Oversized);
+        }
+        let mut header = Reader::new(bytes);
+        let first = header.u8()?;
+        if first >> 4 != VERSION {
+            return Err(Refusal::Version);
+        }
+        let flags = header.u8()?;
+        if GroupId(header.array()?) != group {
+            return Err(Refusal::Group);
+        }
+        if (flags & KEYED != 0) != key.is_keyed() {
+            return Err(if key.is_keyed() { Refusal::Keyless } else { Refusal::Keyed });
+        }
+        let (signed, tag) = bytes.split_last_chunk::<TAG>().ok_or(Refusal::Malformed)?;
+        if signed.len() < HEADER_BYTES {
+            return Err(Refusal::Malformed);
+        }
+        if !key.verify(signed, tag) {
+            return Err(Refusal::Tag);
+        }
+        Message::read(Reader::new(signed), first & 0xf, flags, group)
+    }
+
+    fn read(mut from: Reader, kind: u8, flags: u8, group: GroupId) -> Result<Message, Refusal> {
+        let is = |bit: u8| flags & bit != 0;
+        from.skip(10)?;
+        let node = NodeId(from.u64()?);
+        let epoch = from.u64()?;
+        let sequence = from.u32()?;
+        let rank = from.u8()?;
+        let addressed =
+            if is(ADDRESSED) { Some(Addressed { to: NodeId(from.u64()?), echo: from.u32()? }) } else { None };
+        let challenge = if is(CHALLENGE) { Some(from.u32()?) } else { None };
+        if flags >> 6 != 0 || node.0 == 0 || is(ASKS) && challenge.is_none() {
+            return Err(Refusal::Malformed);
+        }
+        let body = body::read(kind, &mut from)?;
+        from.end()?;
+        let (sends, leads, asks) = (is(SENDS), is(LEADS), is(ASKS));
+        body::check(&body, sends, leads, addressed.is_some())?;
+        Ok(Message { group, node, epoch, sequence, rank, sends, leads, asks, addressed, challenge, body })
+    }
+}
+
+/// The epoch of a session: the seconds of the wall clock above, random bits below. What matters is that no two sessions of a member
+/// have the same; a clock that is wrong only delays a member that started again by a round trip.
+pub fn epoch(unix_time: Duration, random: u32) -> u64 {
+    (unix_time.as_secs() & 0xffff_ffff) << 32 | u64::from(random)
+}

@@ -1,0 +1,100 @@
+//! What passes between a member and its rendezvous beside messages: cookies, and messages with a cookie before them.
+//!
+//! The rendezvous has no key. It reads what stands in every header ([`Glance`]) and proves nothing but that an address answers.
+
+use super::wire::{Reader, Writer};
+use super::{ADDRESSED, GroupId, HEADER_BYTES, Kind, MOST_BYTES, TAG, VERSION};
+use crate::NodeId;
+
+const COOKIE: u8 = 8;
+const RELAY: u8 = 9;
+/// Bytes of a cookie.
+pub(crate) const COOKIE_BYTES: usize = 8;
+/// Bytes before a message that is to be passed on.
+const RELAY_HEADER_BYTES: usize = 1 + COOKIE_BYTES;
+
+/// The rendezvous' answer to one whose address it does not know: "say it again with this".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cookie {
+    /// Session and place of the message it answers: who did not see that message cannot make one.
+    pub epoch: u64,
+    pub sequence: u32,
+    pub cookie: [u8; COOKIE_BYTES],
+}
+
+impl Cookie {
+    /// Shorter than any message that causes it.
+    pub const BYTES: usize = 1 + 8 + 4 + COOKIE_BYTES;
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::with_capacity(Self::BYTES);
+        out.u8(VERSION << 4 | COOKIE);
+        out.u64(self.epoch);
+        out.u32(self.sequence);
+        out.bytes(&self.cookie);
+        out.into_vec()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Cookie> {
+        if bytes.len() != Self::BYTES || bytes[0] != VERSION << 4 | COOKIE {
+            return None;
+        }
+        let mut from = Reader::new(&bytes[1..]);
+        Some(Cookie { epoch: from.u64().ok()?, sequence: from.u32().ok()?, cookie: from.array().ok()? })
+    }
+}
+
+/// A message with the cookie before it.
+pub(crate) fn relay(cookie: [u8; COOKIE_BYTES], message: &[u8]) -> Vec<u8> {
+    let mut out = Writer::with_capacity(RELAY_HEADER_BYTES + message.len());
+    out.u8(VERSION << 4 | RELAY);
+    out.bytes(&cookie);
+    out.bytes(message);
+    out.into_vec()
+}
+
+/// What came to the rendezvous.
+pub(crate) struct Seen<'a> {
+    pub cookie: Option<[u8; COOKIE_BYTES]>,
+    pub glance: Glance,
+    pub message: &'a [u8],
+}
+
+/// What the rendezvous reads of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Glance {
+    pub kind: Kind,
+    pub group: GroupId,
+    pub node: NodeId,
+    pub epoch: u64,
+    pub sequence: u32,
+    /// For one member alone; 0: for the rendezvous itself.
+    pub to: Option<NodeId>,
+}
+
+/// Reads what may be a message, with or without a cookie; none: it is no message.
+pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
+    let (cookie, message) = if bytes.first() == Some(&(VERSION << 4 | RELAY)) {
+        let (header, message) = bytes.split_first_chunk::<RELAY_HEADER_BYTES>()?;
+        let mut cookie = [0; COOKIE_BYTES];
+        cookie.copy_from_slice(&header[1..]);
+        (Some(cookie), message)
+    } else {
+        (None, bytes)
+    };
+    if message.len() < HEADER_BYTES + TAG || message.len() > MOST_BYTES {
+        return None;
+    }
+    let mut from = Reader::new(message);
+    let first = from.u8().ok()?;
+    let kind = *Kind::ALL.iter().find(|kind| first == VERSION << 4 | kind.number())?;
+    let flags = from.u8().ok()?;
+    let group = GroupId(from.array().ok()?);
+    let node = NodeId(from.u64().ok()?);
+    let epoch = from.u64().ok()?;
+    let sequence = from.u32().ok()?;
+    let _rank = from.u8().ok()?;
+    let to = if flags & ADDRESSED != 0 { Some(NodeId(from.u64().ok()?)) } else { None };
+    let glance = Glance { kind, group, node, epoch, sequence, to };
+    Some(Seen { cookie, glance, message })
+}

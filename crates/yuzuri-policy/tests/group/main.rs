@@ -1,0 +1,9 @@
+//! Groups of members over a simulated network: who leads, who is counted and when, what it costs, what strangers can do.
+#![allow(clippy::unwrap_used)]
+
+mod airtime;
+mod election;
+mod hostile;
+mod many;
+mod net;
+mod relayed;

@@ -1,0 +1,115 @@
+//! What anybody on the network may send to a member of a group: read or refused, counted, and never a failure. What a member says
+//! itself, whatever it was told, the others can read.
+#![no_main]
+
+use hmac::{Hmac, KeyInit, Mac};
+use libfuzzer_sys::fuzz_target;
+use sha2::Sha256;
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+use yuzuri_policy::{
+    GroupId, GroupKey, Key, MOST_MEMBERS, Member, MemberConfig, Message, Moment, NodeId, Outgoing,
+    Rendezvous, RendezvousConfig, Report, Summary, To,
+};
+
+const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
+const SECRET: [u8; 32] = [0x11; 32];
+
+static KEY: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&Key::from_bytes(SECRET)), GROUP));
+static SIGNER: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
+    let mut derived = [0; 32];
+    let info = [&b"yuzuri group 1 "[..], &GROUP.0].concat();
+    hkdf::Hkdf::<Sha256>::new(Some(b"yuzuri"), &SECRET)
+        .expand(&info, &mut derived)
+        .expect("32 bytes are few");
+    Hmac::<Sha256>::new_from_slice(&derived).expect("any length will do")
+});
+
+fn address(host: u8) -> SocketAddr {
+    SocketAddr::new([10, 0, 0, host].into(), 4000)
+}
+
+/// With the group and the right tag: what lies behind both is reached.
+fn signed(head: [u8; 2], rest: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x10 | head[0] & 0xf, head[1] | 1];
+    bytes.extend_from_slice(&GROUP.0);
+    bytes.extend_from_slice(rest);
+    let tag = SIGNER.clone().chain_update(&bytes).finalize().into_bytes();
+    bytes.extend_from_slice(&tag[..16]);
+    bytes
+}
+
+fn check(member: &mut Member, now: Moment) {
+    let counts = member.counts();
+    assert_eq!(counts.received, counts.accepted_total() + counts.refused_total() + counts.cookies);
+    assert!(member.members(now).count() <= MOST_MEMBERS + 1);
+    assert!(member.reports(now).count() <= MOST_MEMBERS + 1);
+    if let Some(summary) = member.summary(now) {
+        assert_eq!(summary.bounded(), *summary);
+    }
+    assert!(member.reports(now).all(|(_, report)| report.bounded() == *report));
+    // What is due gets done: who polls at `next` never turns in a circle.
+    for _ in 0..4 {
+        if member.next() <= now {
+            member.poll(now, &mut Vec::new());
+        }
+    }
+    assert!(member.next() > now);
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = Message::decode(bytes, GROUP, &KEY);
+    let new = |node: u64| {
+        let config = MemberConfig::new(NodeId(node), GROUP, Some(Key::from_bytes(SECRET)), node, node);
+        Member::new(config, Moment::default()).expect("settings that are good")
+    };
+    let mut members = [new(0x99), new(5)];
+    let mut relay = Rendezvous::new(RendezvousConfig::new([3; 32]), Moment::default());
+    let mut now = Moment::default();
+    let mut rest = bytes;
+    while let [operation, length, after @ ..] = rest {
+        let length = usize::from(*length).min(after.len());
+        let (argument, next) = after.split_at(length);
+        rest = next;
+        let which = usize::from(operation >> 7);
+        let from = address(10 + (operation >> 4 & 3));
+        let member = &mut members[which];
+        match (operation & 7, argument) {
+            (0, bytes) => member.receive(now, from, bytes),
+            (1, [kind, flags, rest @ ..]) => member.receive(now, from, &signed([*kind, *flags], rest)),
+            (2, [low, high, ..]) => {
+                now = now + Duration::from_millis(u64::from(u16::from_le_bytes([*low, *high])))
+            }
+            (3, _) => now = now + Duration::from_secs(3600 * length as u64),
+            (4, [rate, flows, ..]) => {
+                let report = Report {
+                    rate_bps: u64::from(*rate) << 30,
+                    flows: u16::from(*flows),
+                    elastic: true,
+                    ..Report::default()
+                };
+                member.report(now, Some(report));
+            }
+            (5, _) => member.report(now, None),
+            (6, bytes) => {
+                let share_bps = u64::from(bytes.first().copied().unwrap_or_default()) << 32;
+                member.summarize(now, Summary { share_bps, capacity_bps: 1 << 36, ..Summary::default() });
+            }
+            (7, bytes) => relay.receive(now, from, bytes, &mut Vec::new()),
+            _ => {}
+        }
+        // The two hear each other.
+        for which in 0..2 {
+            let mut out = Vec::new();
+            members[which].poll(now, &mut out);
+            for Outgoing { to, bytes } in out {
+                assert!(Message::decode(&bytes, GROUP, &KEY).is_ok());
+                if to == To::All || to == To::One(address(1 - which as u8)) {
+                    members[1 - which].receive(now, address(which as u8), &bytes);
+                }
+            }
+            check(&mut members[which], now);
+        }
+    }
+});
