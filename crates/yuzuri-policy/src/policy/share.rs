@@ -28,12 +28,29 @@ const BUFFERS_FOR_FLOOR: f64 = 2.0;
 /// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
+/// A flow that its upper bound keeps at less than this part of its share stands behind others' queues: its bound grows by this factor with each
+/// decision, up to so much, and relaxes by that one.
+const KEPT_SHORT: f64 = 0.5;
+const STRETCH: f64 = 1.5;
+const STRETCH_AT_MOST: f64 = 16.0;
+const RELAX: f64 = 0.95;
+
 /// What is kept from one decision to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Share {
-    /// Lower bounds that were reached, segments.
-    floors: BTreeMap<u64, f64>,
+    flows: BTreeMap<u64, Held>,
     trust: Trust,
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// The lower bound that it reached, segments.
+    floor: f64,
+    /// The upper bound that it was given, segments.
+    upper: f64,
+    /// What the upper bound is multiplied with while others' queues keep the share from it.
+    stretch: f64,
 }
 
 /// What a decision is made of.
@@ -57,11 +74,11 @@ impl Share {
             Some(Verdict::Obey) | None => None,
         };
         if let Some(why) = not_obeyed {
-            self.floors.clear();
+            self.flows.clear();
             out.extend(flows.iter().map(|flow| unbounded(flow.id, why)));
             return;
         }
-        let mut floors = BTreeMap::new();
+        let mut held = BTreeMap::new();
         let known = |flow: &FlowSeen| view.own.of(flow.id);
         let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
         // What flows that are held back elsewhere take is not there for the others of this terminal.
@@ -72,19 +89,19 @@ impl Share {
                 (Some(summary), Some(known)) if known.elastic => {
                     let share_bps = share_of(summary, view.radio);
                     let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
-                    let (decision, floor) =
+                    let (decision, kept) =
                         self.of_flow(flow, known, summary, left_bps / willing as f64, view.radio);
-                    floors.extend(floor.map(|floor| (flow.id, floor)));
+                    held.extend(kept.map(|kept| (flow.id, kept)));
                     decision
                 }
                 (Some(_), Some(_)) => unbounded(flow.id, Rule::AppLimited),
                 _ => unbounded(flow.id, Rule::Unknown),
             });
         }
-        self.floors = floors;
+        self.flows = held;
     }
 
-    /// What is decided for a flow that shares, and the lower bound it reached.
+    /// What is decided for a flow that shares, and what to keep of it.
     fn of_flow(
         &self,
         flow: &FlowSeen,
@@ -92,7 +109,7 @@ impl Share {
         summary: &Summary,
         share_bps: f64,
         radio: RadioHint,
-    ) -> (Decision, Option<f64>) {
+    ) -> (Decision, Option<Held>) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's least contains others' queues; a lie of the group's least may halve it, no more.
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
@@ -102,6 +119,18 @@ impl Share {
         let delivered = known.last_rate_bps * base_s / (f64::from(flow.mss_bytes) * 8.0);
         let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
         let starts = summary.phase == Phase::StartUp;
+        let before = self.flows.get(&flow.id).copied().unwrap_or(Held {
+            floor: 0.0,
+            upper: f64::INFINITY,
+            stretch: 1.0,
+        });
+        let kept_short =
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * share_bps;
+        let stretch = if kept_short {
+            (before.stretch * STRETCH).min(STRETCH_AT_MOST)
+        } else {
+            (before.stretch * RELAX).max(1.0)
+        };
         let (upper, aim, why) = match summary.phase {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), None),
             Phase::StartUp => (None, grown, Rule::StartUp),
@@ -110,10 +139,10 @@ impl Share {
                 let upper = (per_second * (base_s + queue_s))
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
                     .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
-                    .max(LEAST_WINDOW);
-                let reached = self.floors.get(&flow.id).copied().unwrap_or(0.0);
+                    .max(LEAST_WINDOW)
+                    * stretch;
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
-                (Some(upper), (per_second * base_s).min(grown.max(reached)).min(upper), why)
+                (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }
         };
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
@@ -127,7 +156,7 @@ impl Share {
             burst: if summary.paced { BURST } else { 0 },
             why,
         };
-        (decision, (!starts).then_some(lower))
+        (decision, upper.map(|upper| Held { floor: lower, upper, stretch }))
     }
 }
 
@@ -136,14 +165,12 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: share_of(summary, view.radio),
         senders: summary.senders.min(view.heard),
-        allowed_s: f64::from(summary.queue_us) / 1e6,
         ..Claim::default()
     };
     for (flow, known) in flows.iter().filter_map(|f| view.own.of(f.id).map(|known| (f, known))) {
         claim.rate_bps += known.rate_bps;
         claim.elastic |= known.elastic;
         claim.srtt = claim.srtt.max(Duration::from_micros(flow.srtt_us.into()));
-        claim.queue_s = claim.queue_s.max(f64::from(flow.srtt_us.saturating_sub(flow.min_rtt_us)) / 1e6);
     }
     claim
 }

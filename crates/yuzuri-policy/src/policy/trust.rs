@@ -1,5 +1,5 @@
 //! What a terminal believes of its group: a share that does not fit what it has seen itself is not obeyed, whoever says it. So nobody in the group
-//! can starve it: not with a share that is too small, nor with one that leaves it behind others' queues.
+//! can starve it.
 
 use crate::Moment;
 use std::collections::VecDeque;
@@ -11,9 +11,6 @@ const MEMORY: Duration = Duration::from_secs(300);
 const GRAIN: Duration = Duration::from_secs(2);
 /// A share is too small when it is less than this part of what was carried, over the number of senders.
 const TOO_SMALL: f64 = 0.5;
-/// Queues are too long beyond so many times what the group allows, and so much, seconds: others stand in front.
-const QUEUES_TOO_LONG: f64 = 4.0;
-const QUEUE_TOO_LONG_S: f64 = 0.200;
 /// It must be so for so long ...
 const FOR: Duration = Duration::from_secs(2);
 /// ... and for so many round trips, but no longer than this.
@@ -33,9 +30,6 @@ pub(super) struct Claim {
     pub(super) share_bps: f64,
     /// Senders that this terminal knows of by itself, this one included.
     pub(super) senders: u16,
-    /// Largest time above the least round-trip time of its flows, and what the group allows, seconds.
-    pub(super) queue_s: f64,
-    pub(super) allowed_s: f64,
     /// Largest smoothed round-trip time of its flows.
     pub(super) srtt: Duration,
     /// Whether its flows want more than they get.
@@ -75,8 +69,7 @@ impl Trust {
         }
         let best = self.carried.iter().map(|(_, bps)| *bps).fold(0.0, f64::max);
         let too_small = claim.share_bps < TOO_SMALL * best / f64::from(claim.senders.max(1));
-        let too_long = claim.queue_s > QUEUE_TOO_LONG_S.max(QUEUES_TOO_LONG * claim.allowed_s);
-        if !claim.elastic || !(too_small || too_long) {
+        if !claim.elastic || !too_small {
             self.doubts_since = None;
             return Verdict::Obey;
         }
@@ -108,15 +101,7 @@ mod tests {
     }
 
     fn fair() -> Claim {
-        Claim {
-            rate_bps: 10e6,
-            share_bps: 10e6,
-            senders: 4,
-            queue_s: 0.02,
-            allowed_s: 0.02,
-            srtt: Duration::from_millis(80),
-            elastic: true,
-        }
+        Claim { rate_bps: 10e6, share_bps: 10e6, senders: 4, srtt: Duration::from_millis(80), elastic: true }
     }
 
     /// Ticks of half a second of what `claim` says; the verdicts.
@@ -141,17 +126,6 @@ mod tests {
         let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
         assert!(obeyed <= 10, "{obeyed} ticks");
         assert!(said[obeyed..].iter().take(59).all(|v| *v == Verdict::Mistrust));
-    }
-
-    #[test]
-    fn others_queues_are_not_waited_in() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| fair());
-        let said = verdicts(&mut trust, 10.0, 20.0, |_| Claim { queue_s: 0.5, ..fair() });
-        assert!(
-            said[..4].iter().all(|v| *v == Verdict::Obey)
-                && said[10..].iter().all(|v| *v == Verdict::Mistrust)
-        );
     }
 
     #[test]
