@@ -6,7 +6,7 @@ use std::path::PathBuf;
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=bpf");
-    for name in ["control", "monitor", "probe"] {
+    for name in ["control", "monitor", "probe", "steer"] {
         // -mcpu=v3: the first instruction set with atomics that fetch.
         let built = SkeletonBuilder::new()
             .source(format!("bpf/{name}.bpf.c"))

@@ -2,7 +2,7 @@
 
 use crate::cpu;
 use crate::figure::{Figure, Section, Target};
-use crate::load::{Load, LoadArgs};
+use crate::load::{CUBIC, Load, LoadArgs};
 use crate::observers::Agent;
 use crate::tidy::{Guarded, Stop};
 use crate::{Paths, Scale};
@@ -45,6 +45,7 @@ fn traffic(net: &Net) -> anyhow::Result<Load> {
         flows: FLOWS,
         mss: Some(MSS),
         cpu: Some(TRAFFIC_CPU),
+        control: CUBIC.into(),
     })
 }
 

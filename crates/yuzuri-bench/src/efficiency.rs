@@ -2,7 +2,7 @@
 
 use crate::cpu::{self, Softirqs};
 use crate::figure::{self, Figure, Section, Target};
-use crate::load::{Load, LoadArgs};
+use crate::load::{CUBIC, Load, LoadArgs};
 use crate::observers::{Agent, Bpftrace, poll_ss};
 use crate::programs::Empty;
 use crate::tidy::Stop;
@@ -131,6 +131,7 @@ fn measure(
         flows: 4,
         mss: None,
         cpu: setting.cpu,
+        control: CUBIC.into(),
     })?;
     let warm = load.move_bytes(200_000_000)?;
     let warm = load.move_bytes(warm.bytes)?;

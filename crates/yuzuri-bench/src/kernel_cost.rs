@@ -4,7 +4,7 @@
 use crate::Scale;
 use crate::cpu::Softirqs;
 use crate::figure::{Figure, Section, Target};
-use crate::load::{Load, LoadArgs};
+use crate::load::{CUBIC, Load, LoadArgs};
 use crate::programs::Empty;
 use crate::reading::Reading;
 use crate::tidy::Stop;
@@ -42,6 +42,7 @@ pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
         flows: FLOWS,
         mss: None,
         cpu: Some(TRAFFIC_CPU),
+        control: CUBIC.into(),
     })?;
     by_cpu_time(&mut section, &mut load, &filter, scale, stop)?;
     let by_cpu = std::mem::take(&mut section.figures);

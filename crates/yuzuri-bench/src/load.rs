@@ -35,6 +35,9 @@ pub struct LoadArgs {
     /// CPU of all threads.
     #[arg(long)]
     pub cpu: Option<usize>,
+    /// Congestion control of all connections: the machine's default may pace, which timers and not ACKs then drive.
+    #[arg(long, default_value = CUBIC)]
+    pub control: String,
 }
 
 /// What a run of the traffic took.
@@ -47,8 +50,8 @@ pub struct Ran {
 }
 
 const CHUNK: usize = 256 * 1024;
-/// Congestion control of all connections: the machine's default may pace, which timers and not ACKs then drive.
-const CONTROL: &[u8] = b"cubic";
+/// The kernel's own congestion control.
+pub const CUBIC: &str = "cubic";
 /// Nothing here takes longer than this: a run that does is stuck.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -66,7 +69,7 @@ impl Load {
         let own = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(own);
         command.args(["load", "--from", &args.from, "--into", &args.into, "--to", &args.to.to_string()]);
-        command.args(["--flows", &args.flows.to_string()]);
+        command.args(["--flows", &args.flows.to_string(), "--control", &args.control]);
         if let Some(mss) = args.mss {
             command.args(["--mss", &mss.to_string()]);
         }
@@ -189,7 +192,8 @@ fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> anyhow::Result<T> + Sen
 fn socket(args: &LoadArgs) -> anyhow::Result<Socket> {
     let socket =
         Socket::new(Domain::for_address(SocketAddr::new(args.to, 0)), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(CONTROL).context("choosing cubic")?;
+    let control = args.control.as_bytes();
+    socket.set_tcp_congestion(control).with_context(|| format!("choosing {}", args.control))?;
     if let Some(mss) = args.mss {
         socket.set_tcp_mss(mss).context("choosing the segment size")?;
     }

@@ -4,6 +4,7 @@
 //! Everything happens in network namespaces of its own, bounded in bytes and time; nothing is left behind.
 
 mod agent;
+mod control;
 mod cpu;
 mod efficiency;
 mod figure;
@@ -42,6 +43,8 @@ enum Command {
     Efficiency(Options),
     /// Memory, size and start of the command
     Agent(Options),
+    /// Bits moved per CPU-second under Yuzuri's congestion control, as a part of the kernel's CUBIC
+    Control(Options),
     /// All of these
     All(Options),
     /// The traffic of the others
@@ -104,7 +107,10 @@ fn main() -> ExitCode {
         Command::Throughput(options) => (options, &[throughput::run]),
         Command::Efficiency(options) => (options, &[efficiency::run]),
         Command::Agent(options) => (options, &[agent::run]),
-        Command::All(options) => (options, &[kernel_cost, throughput::run, efficiency::run, agent::run]),
+        Command::Control(options) => (options, &[control::run]),
+        Command::All(options) => {
+            (options, &[kernel_cost, throughput::run, efficiency::run, agent::run, control::run])
+        }
     };
     code(measure(&options, benches))
 }

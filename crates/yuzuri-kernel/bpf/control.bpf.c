@@ -2,7 +2,8 @@
  *
  * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic (net/ipv4/tcp_cubic.c),
  * HyStart, fast convergence and Reno-friendly region, whose constants are settings, and bounds on the window.
- * While no bound holds and the constants are the kernel's, it behaves as the kernel's CUBIC.
+ * While no bound holds and the constants are the kernel's, it behaves as the kernel's CUBIC. docs/control.md
+ * says what each rule is for.
  */
 #include "control.h"
 #include <bpf/bpf_helpers.h>
@@ -21,16 +22,21 @@ const volatile bool hystart = true;
 /* The mode of the kernel monitor's paper: neither window nor ssthresh is cut on a sign of loss. */
 const volatile bool no_decrease = false;
 const volatile u32 hz = 250; /* jiffies in a second */
+/* Tells this registration from an earlier one of the same name whose flows live on. */
+const volatile u64 instance = 0;
 /* A bound for every flow under this control, without expiry. 0: none. */
 const volatile u32 lower_always = 0;
 const volatile u32 upper_always = 0;
 
-/* A bound for one flow, written by user space. It holds until `expiry_ns` of the monotonic clock: whatever
+/* What one flow is told, written by user space. Each part holds until a time of the monotonic clock: whatever
  * becomes of its writer, the flow is plain CUBIC again by then. */
 struct bound {
 	u32 lower; /* segments; 0: none */
 	u32 upper; /* segments; 0: none */
-	u64 expiry_ns;
+	u64 bound_expiry_ns;
+	/* Until then the flow is not cut on signs of loss that are no signs of congestion; see
+	 * yuzuri_ssthresh(). */
+	u64 no_decrease_expiry_ns;
 };
 
 struct {
@@ -49,6 +55,7 @@ bool any_bounds = false;
 #define TICK_SHIFT 10
 
 struct cubic {
+	u64 instance; /* first: the steering reads it there */
 	u32 count;    /* ACKed segments per segment of growth */
 	u32 last_max; /* W_max */
 	u32 last_cwnd;
@@ -67,6 +74,12 @@ struct cubic {
 	u8 samples;
 	u8 found;
 	u8 after_timeout; /* no lower bound until slow start is over again */
+	/* Persistent loss */
+	u8 close_reductions;     /* in a row, each too soon after the one before */
+	u8 spared;               /* ssthresh was kept at the last reduction */
+	u8 paced;                /* the congestion control before this one had pacing turned on */
+	u32 reduction_delivered; /* `delivered` at the last reduction */
+	u32 highest;             /* the largest window or ssthresh that there was for a reason */
 };
 
 _Static_assert(sizeof(struct cubic) <= 104, "ICSK_CA_PRIV_SIZE");
@@ -114,13 +127,28 @@ static __always_inline void hystart_reset(struct tcp_sock *tp, struct cubic *ca)
 	ca->samples = 0;
 }
 
+/* Whether a congestion control turned pacing on (BBR does, and nothing turns it off), and not the program. */
+static __always_inline bool was_paced(const struct sock *sk)
+{
+	return sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_max_pacing_rate == ~0ul;
+}
+
 SEC("struct_ops")
 void BPF_PROG(yuzuri_init, struct sock *sk)
 {
 	struct cubic *ca = state_of(sk);
 
 	forget(ca);
-	ca->after_timeout = 0;
+	ca->instance = instance;
+	/* A live flow may come from another control in any state. */
+	ca->after_timeout = BPF_CORE_READ_BITFIELD(&tcp_sk(sk)->inet_conn, icsk_ca_state) == TCP_CA_Loss;
+	ca->close_reductions = 0;
+	ca->spared = 0;
+	ca->reduction_delivered = tcp_sk(sk)->delivered;
+	ca->paced = was_paced(sk);
+	ca->highest = tcp_sk(sk)->snd_cwnd;
+	if (tcp_sk(sk)->snd_ssthresh < TCP_INFINITE_SSTHRESH && ca->highest < tcp_sk(sk)->snd_ssthresh)
+		ca->highest = tcp_sk(sk)->snd_ssthresh;
 	hystart_reset(tcp_sk(sk), ca);
 }
 
@@ -226,17 +254,25 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 
 /* ---- bounds -------------------------------------------------------------------------------------------- */
 
+static __always_inline struct bound *told(struct sock *sk)
+{
+	u64 cookie;
+
+	if (!any_bounds)
+		return (void *)0;
+	cookie = sk->__sk_common.skc_cookie.counter;
+	return cookie ? bpf_map_lookup_elem(&bounds, &cookie) : (void *)0;
+}
+
 static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
 {
+	struct bound *bound = told(sk);
+
 	*lower = lower_always;
 	*upper = upper_always;
-	if (any_bounds) {
-		u64 cookie = sk->__sk_common.skc_cookie.counter;
-		struct bound *bound = cookie ? bpf_map_lookup_elem(&bounds, &cookie) : (void *)0;
-		if (bound && bpf_ktime_get_ns() < bound->expiry_ns) {
-			*lower = bound->lower;
-			*upper = bound->upper;
-		}
+	if (bound && bpf_ktime_get_ns() < bound->bound_expiry_ns) {
+		*lower = bound->lower;
+		*upper = bound->upper;
 	}
 	/* Below two segments a flow would wait for delayed ACKs. */
 	if (*upper == 1)
@@ -245,9 +281,65 @@ static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
 		*lower = *upper;
 }
 
-static __always_inline void set_cwnd(struct tcp_sock *tp, u32 cwnd)
+/* Persistent loss: so many reductions in a row, each too soon after the one before. */
+#define PERSISTENT 3
+
+/* Whether a window of `cwnd` cannot live with a loss at this distance from the one before. A Reno flow at loss
+ * rate p has a window of about 1.2 / sqrt(p) (RFC 3649), so it reduces once in 2/3 w^2 segments. A window ten
+ * times Reno's is what RFC 8083 section 4.3 takes for persistent congestion, and there, too, three times in a
+ * row. For windows below 300 something else says it earlier: a reduction in every other round trip. */
+static __always_inline bool too_soon(u32 segments, u32 cwnd)
+{
+	u64 least = (u64)cwnd * cwnd / 150;
+
+	if (least < 2 * (u64)cwnd)
+		least = 2 * (u64)cwnd;
+	return segments < least;
+}
+
+/* Whether the lower bound would keep the window where loss says it cannot stay. */
+static __always_inline bool under_persistent_loss(const struct tcp_sock *tp, struct cubic *ca, u32 lower)
+{
+	if (ca->close_reductions < PERSISTENT)
+		return false;
+	if (too_soon(tp->delivered - ca->reduction_delivered, lower))
+		return true;
+	ca->close_reductions = 0;
+	return false;
+}
+
+static __always_inline void set_cwnd(struct tcp_sock *tp, struct cubic *ca, u32 cwnd)
 {
 	tp->snd_cwnd = cwnd < tp->snd_cwnd_clamp ? cwnd : tp->snd_cwnd_clamp;
+	if (ca->highest < tp->snd_cwnd)
+		ca->highest = tp->snd_cwnd;
+}
+
+/* Where the kernel does not run our programs (a hardened one for packets that interrupt a process it shields,
+ * one before 6.1 for a program that is interrupted by itself) it takes for their answer what lies on its stack:
+ * a window out of nowhere. Nothing but the initial window of `TCP_BPF_IW` may raise it beyond what was. */
+#define MOST_INITIAL 100 /* `SteerOptions::MOST_INITIAL` */
+
+static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
+{
+	return segments > 2 * (u64)ca->highest + MOST_INITIAL;
+}
+
+static __always_inline u32 reduced(u32 cwnd)
+{
+	u32 kept = cwnd * keep_1024 / 1024;
+
+	return kept > 2 ? kept : 2;
+}
+
+static __always_inline void repair(struct tcp_sock *tp, struct cubic *ca)
+{
+	u32 before = tp->prior_cwnd && tp->prior_cwnd < ca->highest ? tp->prior_cwnd : ca->highest;
+
+	if (out_of_nowhere(ca, tp->snd_cwnd))
+		tp->snd_cwnd = before;
+	if (tp->snd_ssthresh != TCP_INFINITE_SSTHRESH && out_of_nowhere(ca, tp->snd_ssthresh))
+		tp->snd_ssthresh = reduced(before);
 }
 
 SEC("struct_ops")
@@ -255,14 +347,23 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = state_of(sk);
-	u32 cwnd = tp->snd_cwnd, lower, upper, count;
+	u32 cwnd, lower, upper, count;
 
+	repair(tp, ca);
+	cwnd = tp->snd_cwnd;
 	bound_of(sk, &lower, &upper);
 	if (upper && cwnd > upper) {
 		/* Shrinks by what was acknowledged: what is in flight stays within the window. */
-		set_cwnd(tp, cwnd - upper > acked ? cwnd - acked : upper);
+		set_cwnd(tp, ca, cwnd - upper > acked ? cwnd - acked : upper);
 		ca->epoch_start = 0;
 		return;
+	}
+	/* Pacing that BBR left behind ends when the window is full: earlier the rest of it would go out at
+	 * once. */
+	if (ca->paced && BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)) {
+		ca->paced = 0;
+		if (was_paced(sk))
+			sk->sk_pacing_status = SK_PACING_NONE;
 	}
 	/* As tcp_is_cwnd_limited(). */
 	if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) &&
@@ -271,9 +372,10 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (ca->after_timeout && !in_slow_start(tp))
 		ca->after_timeout = 0;
 	if (cwnd < lower && !ca->after_timeout &&
-	    BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Open) {
+	    BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Open &&
+	    !under_persistent_loss(tp, ca, lower)) {
 		/* By what was acknowledged, as in slow start: never a burst of more than twice that. */
-		set_cwnd(tp, lower - cwnd > acked ? cwnd + acked : lower);
+		set_cwnd(tp, ca, lower - cwnd > acked ? cwnd + acked : lower);
 		ca->epoch_start = 0;
 		return;
 	}
@@ -283,7 +385,7 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		if (upper && grown > upper)
 			grown = upper;
 		acked -= grown - cwnd;
-		set_cwnd(tp, grown);
+		set_cwnd(tp, ca, grown);
 		if (!acked || grown == upper)
 			return;
 		cwnd = tp->snd_cwnd;
@@ -308,26 +410,49 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	tp->snd_cwnd_cnt = count;
 	if (upper && cwnd > upper)
 		cwnd = upper;
-	set_cwnd(tp, cwnd);
+	set_cwnd(tp, ca, cwnd);
 }
 
 /* ---- loss ---------------------------------------------------------------------------------------------- */
 
+/* Whether this reduction answers a loss that a sender may take for the link's, and user space says so for the
+ * flow. The kernel leaves 0 in prior_ssthresh where it cannot be undone, since congestion was reported: at an
+ * ECN echo and at a local queue that refused a packet (tcp_enter_cwr(), tcp_enter_recovery()). */
+static __always_inline bool spares(struct sock *sk, struct cubic *ca)
+{
+	struct bound *bound;
+
+	if (!tcp_sk(sk)->prior_ssthresh || ca->close_reductions >= PERSISTENT)
+		return false;
+	bound = told(sk);
+	return bound && bpf_ktime_get_ns() < bound->no_decrease_expiry_ns;
+}
+
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = state_of(sk);
-	u32 cwnd = tcp_sk(sk)->snd_cwnd, kept;
+	u32 cwnd, lower, upper;
 
+	repair(tp, ca);
+	cwnd = tp->snd_cwnd;
+	/* Where a lower bound asks for more, it is that window which loss has to let live. */
+	bound_of(sk, &lower, &upper);
+	if (!too_soon(tp->delivered - ca->reduction_delivered, cwnd > lower ? cwnd : lower))
+		ca->close_reductions = 0;
+	else if (ca->close_reductions < PERSISTENT)
+		ca->close_reductions++;
+	ca->reduction_delivered = tp->delivered;
 	ca->epoch_start = 0;
 	if (cwnd < ca->last_max && fast_convergence)
 		ca->last_max = cwnd * (1024 + keep_1024) / 2048;
 	else
 		ca->last_max = cwnd;
-	if (no_decrease)
+	ca->spared = spares(sk, ca);
+	if (no_decrease || ca->spared)
 		return cwnd > 2 ? cwnd : 2;
-	kept = cwnd * keep_1024 / 1024;
-	return kept > 2 ? kept : 2;
+	return reduced(cwnd);
 }
 
 SEC("struct_ops")
@@ -339,6 +464,13 @@ void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
 		forget(ca);
 		hystart_reset(tcp_sk(sk), ca);
 		ca->after_timeout = 1;
+		/* A timeout says more than a loss: what was spared just now, or in the recovery before it, is
+		 * cut. */
+		if (ca->spared)
+			tcp_sk(sk)->snd_ssthresh = reduced(tcp_sk(sk)->snd_ssthresh);
+		ca->spared = 0;
+	} else if (state < TCP_CA_CWR) {
+		ca->spared = 0;
 	}
 }
 
@@ -346,7 +478,11 @@ SEC("struct_ops")
 u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = state_of(sk);
 
+	/* It was no loss. */
+	if (ca->close_reductions)
+		ca->close_reductions--;
 	/* As tcp_reno_undo_cwnd(). */
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
@@ -402,6 +538,8 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	struct cubic *ca = state_of(sk);
 	u32 delay_us;
 
+	/* In a recovery no other program of ours is run. */
+	repair(tp, ca);
 	if (sample->rtt_us < 0)
 		return;
 	/* Right after a reduction the queue drains: no measure of the path's delay. */

@@ -30,7 +30,8 @@ enum {
 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum tcp_ca_event { CA_EVENT_TX_START };
-enum { SK_PACING_NONE };
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+enum { SK_PACING_NONE, SK_PACING_NEEDED };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -45,6 +46,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
 };
 
@@ -68,6 +70,8 @@ struct tcp_sock {
 	u32 snd_cwnd_clamp;
 	u32 snd_ssthresh;
 	u32 prior_cwnd;
+	u32 prior_ssthresh;
+	u32 delivered;
 	u32 max_packets_out;
 	u32 lsndtime;
 	u8 is_cwnd_limited : 1;

@@ -34,6 +34,7 @@ mod sampled;
 mod session;
 mod settings;
 pub mod shielded;
+pub mod steer;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skel {
@@ -45,6 +46,9 @@ mod skel {
     }
     pub mod probe {
         include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
+    }
+    pub mod steer {
+        include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Pair, Watched};
+use common::{Outcome, Pair, Watched, exactly};
 use std::time::Duration;
 use yuzuri_kernel::control::{Bound, Control, ControlError, Law, available};
 use yuzuri_testnet::{Net, Side};
@@ -35,15 +35,16 @@ fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
     assert!(!available().contains(&law.name), "{:?}", available());
 }
 
-/// Sends over a path whose queue of packets overflows, and gives the sender's events.
-fn sent(net: &Net, control: &str, bytes: usize) -> Vec<Event> {
+/// Sends, and gives the sender's events and how many runs of programs the kernel skipped: also of the control, whose answer
+/// is then what lies on the kernel's stack (docs/control.md).
+fn sent(net: &Net, control: &str, bytes: usize) -> (Vec<Event>, u64) {
     let mut watched = Watched::of(net, Side::A, Density::EveryAck);
     let pair = Pair::new(net, Side::A, net.v4(Side::B), control);
     pair.send(bytes);
     watched.read();
     let near = pair.near_addr();
     let seen = watched.finish();
-    seen.of(near).into_iter().copied().collect()
+    (seen.of(near).into_iter().copied().collect(), seen.nested())
 }
 
 /// Window and ssthresh at the beginning of each reduction: the state is set after ssthresh and before the window shrinks, so
@@ -62,26 +63,31 @@ fn reductions(events: &[Event]) -> Vec<(u32, u32)> {
 fn a_reduction_keeps_what_the_law_says() {
     const TEST: &str = "a_reduction_keeps_what_the_law_says";
     for (what, keeps, no_decrease) in [("l", 717.0 / 1024.0, false), ("i", 0.8, false), ("n", 0.7, true)] {
-        let law = Law { name: name(what), keeps, no_decrease, hystart: false, ..Law::default() };
-        let Some(control) = register(TEST, law.clone()) else { return };
-        let Some(net) = Net::or_skip(TEST) else { return };
-        net.shape(Side::A, 20, 25_000).unwrap();
-        let events = sent(&net, &law.name, 1_500_000);
-        let reductions = reductions(&events);
-        assert!(!reductions.is_empty(), "{what}: no loss on an overflowing queue");
-        for (cwnd, ssthresh) in reductions {
-            let expected = if no_decrease { cwnd } else { (f64::from(cwnd) * keeps) as u32 };
-            // The kernel's arithmetic is in 1/1024.
-            assert!(ssthresh.abs_diff(expected) <= 1, "{what}: {cwnd} -> {ssthresh}, expected {expected}");
-        }
-        drop(control);
+        exactly(TEST, || {
+            let law = Law { name: name(what), keeps, no_decrease, hystart: false, ..Law::default() };
+            let _control = register(TEST, law.clone())?;
+            let net = Net::or_skip(TEST)?;
+            // The queue overflows.
+            net.shape(Side::A, 20, 25_000).unwrap();
+            let (events, skipped) = sent(&net, &law.name, 1_500_000);
+            let reductions = reductions(&events);
+            assert!(!reductions.is_empty(), "{what}: no loss on an overflowing queue");
+            let wrong = reductions.into_iter().find_map(|(cwnd, ssthresh)| {
+                let expected = if no_decrease { cwnd } else { (f64::from(cwnd) * keeps) as u32 };
+                // The kernel's arithmetic is in 1/1024.
+                let right = ssthresh.abs_diff(expected) <= 1;
+                (!right).then(|| format!("{what}: {cwnd} -> {ssthresh}, expected {expected}"))
+            });
+            Some(wrong.map_or(Outcome::Exact(()), |how| Outcome::Differs { how, skipped }))
+        });
     }
 }
 
 #[test]
 fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
     const TEST: &str = "an_upper_bound_holds_the_window";
-    let law = Law { name: name("u"), ..Law::default() };
+    // On a busy machine HyStart takes late packets for a queue.
+    let law = Law { name: name("u"), hystart: false, ..Law::default() };
     let Some(mut control) = register(TEST, law.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 200_000).unwrap();
@@ -123,7 +129,7 @@ fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
 #[test]
 fn a_bound_ends_by_itself() {
     const TEST: &str = "a_bound_ends_by_itself";
-    let law = Law { name: name("e"), ..Law::default() };
+    let law = Law { name: name("e"), hystart: false, ..Law::default() };
     let Some(mut control) = register(TEST, law.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 200_000).unwrap();
@@ -144,27 +150,35 @@ fn a_bound_ends_by_itself() {
 fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
     const TEST: &str = "a_lower_bound_is_reached_by_growth";
     let lower = 60;
-    let law = Law { name: name("f"), always: Bound { lower, upper: 80 }, ..Law::default() };
-    let Some(_control) = register(TEST, law.clone()) else { return };
-    let Some(net) = Net::or_skip(TEST) else { return };
-    // Room for the bound: it is no loss that keeps the window low.
-    net.shape(Side::A, 50, 400_000).unwrap();
-    let loss = "add table inet lossy\nadd chain inet lossy in { type filter hook input priority 0 ; }\n\
-                add rule inet lossy in meta l4proto tcp numgen inc mod 300 150 drop\n";
-    if let Err(why) = net.firewall(Side::B, loss) {
-        return println!("{TEST}: skipped: {why}");
-    }
-    let events = sent(&net, &law.name, 4_000_000);
-    let reductions = reductions(&events);
-    assert!(reductions.len() >= 2, "{reductions:?}");
-    let windows: Vec<u32> = events.iter().map(|e| e.snapshot.cwnd).collect();
-    assert!(windows.iter().filter(|w| **w >= lower).count() > windows.len() / 3, "{windows:?}");
-    assert!(windows.iter().all(|w| *w <= 80), "{windows:?}");
-    for pair in events.windows(2).filter(|p| p.iter().all(|e| e.kind == Kind::Sample)) {
-        let acked =
-            (pair[1].snapshot.bytes_acked - pair[0].snapshot.bytes_acked) / u64::from(pair[0].snapshot.mss);
-        let grew = pair[1].snapshot.cwnd.saturating_sub(pair[0].snapshot.cwnd);
-        // SACKed segments that a later ACK covers were growth's due before.
-        assert!(u64::from(grew) <= acked + 2, "{grew} segments for {acked}: {pair:?}");
-    }
+    exactly(TEST, || {
+        let law = Law { name: name("f"), always: Bound { lower, upper: 80 }, ..Law::default() };
+        let _control = register(TEST, law.clone())?;
+        let net = Net::or_skip(TEST)?;
+        // Room for the bound: it is no loss that keeps the window low.
+        net.shape(Side::A, 50, 400_000).unwrap();
+        let loss = "add table inet lossy\nadd chain inet lossy in { type filter hook input priority 0 ; }\n\
+                    add rule inet lossy in meta l4proto tcp numgen inc mod 300 150 drop\n";
+        if let Err(why) = net.firewall(Side::B, loss) {
+            println!("{TEST}: skipped: {why}");
+            return None;
+        }
+        let (events, skipped) = sent(&net, &law.name, 4_000_000);
+        let reductions = reductions(&events);
+        assert!(reductions.len() >= 2, "{reductions:?}");
+        let windows: Vec<u32> = events.iter().map(|e| e.snapshot.cwnd).collect();
+        let reached = windows.iter().filter(|w| **w >= lower).count() > windows.len() / 3;
+        let most = windows.iter().max().copied().unwrap_or_default();
+        let jump = events.windows(2).filter(|p| p.iter().all(|e| e.kind == Kind::Sample)).find(|pair| {
+            let acked = (pair[1].snapshot.bytes_acked - pair[0].snapshot.bytes_acked)
+                / u64::from(pair[0].snapshot.mss);
+            let grew = pair[1].snapshot.cwnd.saturating_sub(pair[0].snapshot.cwnd);
+            // SACKed segments that a later ACK covers were growth's due before.
+            u64::from(grew) > acked + 2
+        });
+        if reached && most <= 80 && jump.is_none() {
+            return Some(Outcome::Exact(()));
+        }
+        let how = format!("reached: {reached}, at most {most}, a jump: {jump:?}; {windows:?}");
+        Some(Outcome::Differs { how, skipped })
+    });
 }

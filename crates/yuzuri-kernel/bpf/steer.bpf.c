@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Steering: tells of the flows of one network namespace, moves those that nobody chose a congestion control for
+ * to ours, and moves them back. A walk of the TCP iterator does all three; a program at the control group takes
+ * new flows at once.
+ */
+#include "steer.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* ---- settings ------------------------------------------------------------------------------------------- */
+
+const volatile char ours[NAME_MAX] = {}; /* the control's name */
+const volatile u64 instance = 0; /* and what tells it from an earlier one of that name; see control.bpf.c */
+const volatile u64 netns_cookie = 0;
+const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel's */
+
+u32 mode = MODE_OBSERVE;
+/* Two, so that user space changes one while the other holds. */
+struct scope scopes[2] = {};
+u32 scope_now = 0;
+
+/* The build derives user space's type from this. */
+const volatile struct steer_record shape = {};
+
+/* ---- what is remembered of a flow ------------------------------------------------------------------------ */
+
+/* Gone with the socket. */
+struct memory {
+	char former[NAME_MAX]; /* the control that it had */
+	s32 refused;           /* why it was not moved, errno; then it is not tried again */
+	u8 moved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct memory);
+} memories SEC(".maps");
+
+/* Flows that were moved and moved back before our time. The kernel has noted that a program chose their
+ * control: nothing takes that back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64); /* socket cookie */
+	__type(value, u8);
+} moved_before SEC(".maps");
+
+/* ---- names and addresses ----------------------------------------------------------------------------------
+ */
+
+static __always_inline void copy_name(char *to, const struct tcp_congestion_ops *ops)
+{
+	*(u64 *)to = *(const u64 *)&ops->name[0];
+	*(u64 *)(to + 8) = *(const u64 *)&ops->name[8];
+}
+
+static __always_inline bool has_our_name(const struct tcp_congestion_ops *ops)
+{
+	const volatile u64 *name = (const volatile u64 *)ours;
+
+	return *(const u64 *)&ops->name[0] == name[0] && *(const u64 *)&ops->name[8] == name[1];
+}
+
+static __always_inline void addresses(const struct sock_common *sk, u32 *local, u32 *remote)
+{
+	if (sk->skc_family == AF_INET) {
+		local[0] = local[1] = remote[0] = remote[1] = 0;
+		local[2] = remote[2] = bpf_htonl(0xffff);
+		local[3] = sk->skc_rcv_saddr;
+		remote[3] = sk->skc_daddr;
+		return;
+	}
+	for (int i = 0; i < 4; i++) {
+		local[i] = sk->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+		remote[i] = sk->skc_v6_daddr.in6_u.u6_addr32[i];
+	}
+}
+
+/* Loopback by its address, or by the device: an address of an interface is reached over loopback from its own
+ * host. */
+static __always_inline bool is_loopback(const struct sock *sk, const u32 *local, const u32 *remote)
+{
+	const struct dst_entry *dst = sk->sk_dst_cache;
+
+	if (!local[0] && !local[1] && local[2] == bpf_htonl(0xffff) &&
+	    (local[3] & bpf_htonl(0xff000000)) == bpf_htonl(127 << 24))
+		return true;
+	if (local[0] == remote[0] && local[1] == remote[1] && local[2] == remote[2] && local[3] == remote[3])
+		return true;
+	return dst && dst->dev->ifindex == LOOPBACK_IFINDEX;
+}
+
+static __always_inline bool in_scope(const u32 *local)
+{
+	struct scope *scope = &scopes[scope_now & 1];
+	u32 count = scope->count;
+
+	if (!count)
+		return true;
+	for (int i = 0; i < MOST_PREFIXES; i++) {
+		const struct prefix *prefix = &scope->prefixes[i];
+
+		if (i >= count)
+			return false;
+		if ((local[0] & prefix->mask[0]) == prefix->address[0] &&
+		    (local[1] & prefix->mask[1]) == prefix->address[1] &&
+		    (local[2] & prefix->mask[2]) == prefix->address[2] &&
+		    (local[3] & prefix->mask[3]) == prefix->address[3])
+			return true;
+	}
+	return false;
+}
+
+/* ---- how a flow stands -------------------------------------------------------------------------------------
+ */
+
+/* Not whether it was refused: that is remembered. */
+static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool moved)
+{
+	struct inet_connection_sock *icsk = &tp->inet_conn;
+	const struct tcp_congestion_ops *ops = icsk->icsk_ca_ops;
+	struct net *net = icsk->icsk_inet.sk.__sk_common.skc_net.net;
+
+	if (has_our_name(ops)) {
+		if (icsk->icsk_ca_priv[0] == instance)
+			return moved ? STANDING_MOVED : STANDING_OURS;
+		/* Of one that ended without giving it back. */
+		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? STANDING_LOCKED : STANDING_FREE;
+	}
+	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked))
+		return STANDING_LOCKED;
+	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) && !bpf_map_lookup_elem(&moved_before, &cookie))
+		return STANDING_CHOSEN;
+	return ops == net->ipv4.tcp_congestion_control ? STANDING_FREE : STANDING_OTHER;
+}
+
+/* The control to remember: its own, or the namespace's default where it has one of an ended instance of ours.
+ */
+static __always_inline void remember_former(struct memory *memory, struct tcp_sock *tp)
+{
+	const struct tcp_congestion_ops *ops = tp->inet_conn.icsk_ca_ops;
+
+	if (has_our_name(ops))
+		ops = tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net->ipv4.tcp_congestion_control;
+	copy_name(memory->former, ops);
+}
+
+/* ---- the walk ----------------------------------------------------------------------------------------------
+ */
+
+static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
+{
+	remember_former(memory, tp);
+	memory->refused = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
+	memory->moved = !memory->refused;
+	return memory->moved ? STANDING_MOVED : STANDING_REFUSED;
+}
+
+static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
+{
+	char standard[NAME_MAX];
+	int error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, memory->former, sizeof(memory->former));
+
+	if (error) {
+		/* Its module was unloaded. */
+		copy_name(standard,
+			  tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net->ipv4.tcp_congestion_control);
+		error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, standard, sizeof(standard));
+	}
+	memory->refused = error;
+	memory->moved = 0;
+	return error ? STANDING_REFUSED : STANDING_FREE;
+}
+
+/* Whether there is payload that can still be sent, or is to be acknowledged. A FIN takes one number of the
+ * sequence. */
+static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
+{
+	switch (state) {
+	case TCP_ESTABLISHED:
+	case TCP_CLOSE_WAIT:
+		return true;
+	case TCP_FIN_WAIT1:
+	case TCP_CLOSING:
+	case TCP_LAST_ACK:
+		return tp->write_seq - tp->snd_una > 1;
+	default:
+		return false;
+	}
+}
+
+SEC("iter/tcp")
+int walk(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct seq_file *seq = ctx->meta->seq;
+	struct steer_record record = {};
+	struct inet_connection_sock *icsk;
+	struct memory *memory;
+	struct tcp_sock *tp;
+	struct sock *sk;
+	u8 standing;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	icsk = &tp->inet_conn;
+	sk = &icsk->icsk_inet.sk;
+	record.cookie = bpf_get_socket_cookie(tp);
+	memory = bpf_sk_storage_get(&memories, tp, NULL, 0);
+	standing = standing_of(tp, record.cookie, memory && memory->moved);
+	if (mode == MODE_GIVE_BACK) {
+		/* In whatever state. */
+		if (!memory || standing != STANDING_MOVED)
+			return 0;
+		standing = give_back(tp, memory);
+	}
+	record.state = sk->__sk_common.skc_state;
+	addresses(&sk->__sk_common, record.local, record.remote);
+	if (mode != MODE_GIVE_BACK) {
+		if (!sends(tp, record.state) || is_loopback(sk, record.local, record.remote) ||
+		    !in_scope(record.local))
+			return 0;
+		if (standing == STANDING_FREE && memory && memory->refused)
+			standing = STANDING_REFUSED;
+		if (standing == STANDING_FREE && mode == MODE_TAKE) {
+			memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+			if (memory)
+				standing = take(tp, memory);
+		}
+	}
+	if (memory) {
+		record.refused = memory->refused;
+		*(u64 *)&record.former[0] = *(u64 *)&memory->former[0];
+		*(u64 *)&record.former[8] = *(u64 *)&memory->former[8];
+	}
+	record.standing = standing;
+	copy_name(record.control, icsk->icsk_ca_ops);
+	record.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
+	record.local_port = sk->__sk_common.skc_num;
+	record.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	record.ca_state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	record.bytes_acked = tp->bytes_acked;
+	record.mss = tp->mss_cache;
+	record.cwnd = tp->snd_cwnd;
+	record.ssthresh = tp->snd_ssthresh;
+	record.packets_out = tp->packets_out;
+	record.sacked_out = tp->sacked_out;
+	record.lost_out = tp->lost_out;
+	record.retrans_out = tp->retrans_out;
+	record.srtt_us = tp->srtt_us >> 3;
+	record.min_rtt_us = tp->rtt_min.s[0].v;
+	record.delivered = tp->delivered;
+	record.lost = tp->lost;
+	record.total_retrans = tp->total_retrans;
+	record.sndbuf = sk->sk_sndbuf;
+	record.snd_wnd = tp->snd_wnd;
+	/* After the FIN it is one less than nothing. */
+	record.unsent = (s32)(tp->write_seq - tp->snd_nxt) > 0 ? tp->write_seq - tp->snd_nxt : 0;
+	if (tp->app_limited)
+		record.flags |= FLAG_APP_LIMITED;
+	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		record.flags |= FLAG_RATE_APP_LIMITED;
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		record.flags |= FLAG_CWND_LIMITED;
+	if (sk->sk_pacing_status)
+		record.flags |= FLAG_PACED;
+	bpf_seq_write(seq, &record, sizeof(record));
+	return 0;
+}
+
+/* ---- new flows ---------------------------------------------------------------------------------------------
+ */
+
+SEC("sockops")
+int on_established(struct bpf_sock_ops *ctx)
+{
+	u32 local[4], remote[4], window = initial_window;
+	struct bpf_sock *socket = ctx->sk;
+	struct memory *memory;
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB && ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 1;
+	if (mode != MODE_TAKE || !socket || bpf_get_netns_cookie(ctx) != netns_cookie)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(socket);
+	if (!tp)
+		return 1;
+	sk = &tp->inet_conn.icsk_inet.sk;
+	addresses(&sk->__sk_common, local, remote);
+	if (is_loopback(sk, local, remote) || !in_scope(local))
+		return 1;
+	/* A new flow is in no list of earlier ones. */
+	if (standing_of(tp, 0, false) != STANDING_FREE)
+		return 1;
+	memory = bpf_sk_storage_get(&memories, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!memory)
+		return 1;
+	remember_former(memory, tp);
+	memory->refused = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
+	memory->moved = !memory->refused;
+	/* A route's own initial window stays, and the one segment after a SYN that was lost (RFC 6928 section
+	 * 2). */
+	if (memory->moved && window && tp->snd_cwnd == TCP_INIT_CWND)
+		bpf_setsockopt(ctx, SOL_TCP, TCP_BPF_IW, &window, sizeof(window));
+	return 1;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * What the steering's programs and user space say to each other, and the kernel's types as those programs need
+ * them (CO-RE as kernel.h).
+ */
+#ifndef YUZURI_STEER_H
+#define YUZURI_STEER_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+enum { false, true };
+
+#define NULL ((void *)0)
+#define NAME_MAX 16 /* TCP_CA_NAME_MAX */
+
+/* ---- between user space and the programs ---------------------------------------------------------------- */
+
+/* What a walk does besides telling. */
+enum mode {
+	MODE_OBSERVE,
+	MODE_TAKE,      /* moves flows to our control */
+	MODE_GIVE_BACK, /* moves those that were moved back, and takes no new ones */
+};
+
+/* How a flow stands to our control. */
+enum standing {
+	STANDING_FREE,    /* it has the namespace's default and could be moved */
+	STANDING_MOVED,   /* we moved it to ours */
+	STANDING_OURS,    /* it has ours by its program's choice, its route's or the sysctl's */
+	STANDING_CHOSEN,  /* its program chose another */
+	STANDING_LOCKED,  /* its route does */
+	STANDING_OTHER,   /* another than the default, that its program did not choose: by its route, or the
+			     default was   another then */
+	STANDING_REFUSED, /* the kernel refused to move it */
+};
+
+#define FLAG_APP_LIMITED 1      /* tp->app_limited */
+#define FLAG_RATE_APP_LIMITED 2 /* tp->rate_app_limited */
+#define FLAG_PACED 8            /* sk->sk_pacing_status */
+#define FLAG_CWND_LIMITED 4     /* tp->is_cwnd_limited */
+
+/* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4 mapped. */
+struct steer_record {
+	u64 cookie;
+	u64 netns_cookie;
+	u64 bytes_acked;
+	u32 local[4];
+	u32 remote[4];
+	char control[NAME_MAX];
+	char former[NAME_MAX];
+	u32 mss;
+	u32 cwnd;
+	u32 ssthresh;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 srtt_us;
+	u32 min_rtt_us;
+	u32 delivered;
+	u32 lost;
+	u32 total_retrans;
+	u32 sndbuf;
+	u32 snd_wnd;
+	u32 unsent;
+	s32 refused; /* errno, negative */
+	u16 local_port;
+	u16 remote_port;
+	u8 state;
+	u8 ca_state;
+	u8 standing;
+	u8 flags;
+};
+
+#define MOST_PREFIXES 64
+
+struct prefix {
+	u32 address[4]; /* masked */
+	u32 mask[4];
+};
+
+/* Which flows count, by their local address. No prefix: all. Flows over loopback never do. */
+struct scope {
+	u32 count;
+	struct prefix prefixes[MOST_PREFIXES];
+};
+
+/* ---- the kernel ----------------------------------------------------------------------------------------- */
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
+};
+
+enum {
+	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
+	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+};
+
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+#define TCP_BPF_IW 1001
+#define TCP_INIT_CWND 10
+
+#define AF_INET 2
+#define LOOPBACK_IFINDEX 1
+
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_FIN_WAIT1 = 4,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
+	TCP_CLOSING = 11,
+};
+
+/* uapi: no relocation. */
+struct bpf_sock;
+
+struct bpf_sock_ops {
+	__u32 op;
+	union {
+		__u32 args[4];
+		__u32 reply;
+		__u32 replylong[4];
+	};
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 is_fullsock;
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 bpf_sock_ops_cb_flags;
+	__u32 state;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+	__u32 ecn_flags;
+	__u32 rate_delivered;
+	__u32 rate_interval_us;
+	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 total_retrans;
+	__u32 segs_in;
+	__u32 data_segs_in;
+	__u32 segs_out;
+	__u32 data_segs_out;
+	__u32 lost_out;
+	__u32 sacked_out;
+	__u32 sk_txhash;
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct tcp_congestion_ops {
+	char name[NAME_MAX];
+};
+
+struct netns_ipv4 {
+	const struct tcp_congestion_ops *tcp_congestion_control;
+};
+
+struct net {
+	u64 net_cookie;
+	struct netns_ipv4 ipv4;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	union {
+		struct {
+			__be32 skc_daddr;
+			__be32 skc_rcv_saddr;
+		};
+	};
+	union {
+		struct {
+			__be16 skc_dport;
+			__u16 skc_num;
+		};
+	};
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct net_device {
+	int ifindex;
+};
+
+struct dst_entry {
+	struct net_device *dev;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct dst_entry *sk_dst_cache;
+	int sk_sndbuf;
+	u32 sk_pacing_status;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_setsockopt : 1;
+	__u8 icsk_ca_dst_locked : 1;
+	u64 icsk_ca_priv[13];
+};
+
+struct minmax_sample {
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u64 bytes_acked;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 snd_wnd;
+	u32 write_seq;
+	u32 mss_cache;
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 srtt_us;
+	struct minmax rtt_min;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 total_retrans;
+	u32 delivered;
+	u32 lost;
+	u32 app_limited;
+	u8 rate_app_limited : 1;
+	u8 is_cwnd_limited : 1;
+};
+
+struct seq_file {
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,98 @@
+//! The constants of a control, and bounds.
+
+use super::ControlError;
+
+/// The constants of a control. The default is Linux's own CUBIC.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Law {
+    /// The name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` with its end).
+    pub name: String,
+    /// C of RFC 9438 section 4.1, segments per cubic second; above 0, at most 4. Linux has 410/1024.
+    pub c: f64,
+    /// What a reduction keeps of the window, 0.1 to 0.95 (1 - beta of CUBIC's papers). Linux has 717/1024.
+    pub keeps: f64,
+    /// Whether a flow that was reduced below its last W_max gives way further (RFC 9438 section 4.7).
+    pub fast_convergence: bool,
+    /// Whether it grows at least as fast as Reno (RFC 9438 section 4.3).
+    pub reno_friendly: bool,
+    /// Whether slow start ends by HyStart, before loss.
+    pub hystart: bool,
+    /// The mode of paper 1: neither window nor ssthresh is cut on a sign of loss. An experiment, not for other people's
+    /// networks.
+    pub no_decrease: bool,
+    /// A bound on every flow under this control, without expiry.
+    pub always: Bound,
+}
+
+impl Default for Law {
+    fn default() -> Law {
+        Law {
+            name: "yuzuri".into(),
+            c: 410.0 / 1024.0,
+            keeps: 717.0 / 1024.0,
+            fast_convergence: true,
+            reno_friendly: true,
+            hystart: true,
+            no_decrease: false,
+            always: Bound::default(),
+        }
+    }
+}
+
+/// Bounds on a window, in segments; 0 is none.
+///
+/// At the upper one growth stops; a window beyond it shrinks by what is acknowledged. The lower one is approached by
+/// growth per ACK, in Open state and while the window limits the flow, and not between a timeout and the end of the slow
+/// start that follows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// The least window.
+    pub lower: u32,
+    /// The largest window; 1 is taken as 2, and a lower bound above it as it.
+    pub upper: u32,
+}
+
+impl Law {
+    /// Whether all constants are in their ranges.
+    ///
+    /// # Errors
+    /// [`ControlError::Law`] with the first that is not.
+    pub fn check(&self) -> Result<(), ControlError> {
+        // `bpf_obj_name_cpy` takes no other characters.
+        let name_fits = (1..16).contains(&self.name.len())
+            && self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        let what = if !name_fits {
+            "a name has 1 to 15 ASCII letters, digits, underscores and dots"
+        } else if !(self.c >= 1.0 / 1024.0 && self.c <= 4.0) {
+            "C must be from 1/1024 to 4"
+        } else if !(self.keeps >= 0.1 && self.keeps <= 0.95) {
+            "what a reduction keeps must be from 0.1 to 0.95"
+        } else {
+            return Ok(());
+        };
+        Err(ControlError::Law { name: self.name.clone(), what: what.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn constants_out_of_range_are_named() {
+        let bad = [
+            Law { name: String::new(), ..Law::default() },
+            Law { name: "sixteen-letters-".into(), ..Law::default() },
+            Law { name: "a b".into(), ..Law::default() },
+            Law { name: "a-b".into(), ..Law::default() },
+            Law { c: 0.0, ..Law::default() },
+            Law { c: f64::NAN, ..Law::default() },
+            Law { keeps: 1.0, ..Law::default() },
+        ];
+        for law in bad {
+            assert!(matches!(law.check(), Err(ControlError::Law { .. })), "{law:?}");
+        }
+        Law::default().check().unwrap();
+    }
+}

@@ -1,0 +1,377 @@
+//! Steering: our congestion control on the flows of a network namespace that nobody chose one for, what each of them does,
+//! and their bounds; and all of them as they were when it ends.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use yuzuri_kernel::control::Bound;
+//! use yuzuri_kernel::steer::{SteerOptions, Steering};
+//! let mut steering = Steering::start(&SteerOptions::default())?;
+//! let mut flows = Vec::new();
+//! steering.observe(&mut flows)?;
+//! let own = flows.iter().filter(|flow| flow.standing.is_ours());
+//! let bounds: Vec<_> = own.map(|flow| (flow.id, Bound { lower: 0, upper: 40 }, false)).collect();
+//! steering.bound_all(&bounds, Duration::from_millis(1500))?;
+//! steering.leave()?;
+//! # Ok::<(), yuzuri_kernel::control::ControlError>(())
+//! ```
+//!
+//! See also: `docs/control.md`, `bpf/steer.bpf.c`.
+
+mod cgroup;
+mod flow;
+mod scope;
+
+pub use flow::{FlowState, Name, Standing};
+pub use scope::{Prefix, Scope};
+
+use crate::control::{Bound, Control, ControlError, Law};
+use crate::features::with_log;
+use crate::netns;
+use crate::skel::steer::{SteerSkel, SteerSkelBuilder, types};
+use flow::RECORD;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use yuzuri_trace::FlowId;
+
+// `enum mode` of bpf/steer.h.
+const OBSERVE: u32 = 0;
+const TAKE: u32 = 1;
+const GIVE_BACK: u32 = 2;
+
+/// How to steer.
+#[derive(Debug, Clone)]
+pub struct SteerOptions {
+    /// The control to register, with its name.
+    pub law: Law,
+    /// Which flows count.
+    pub scope: Scope,
+    /// The control group (version 2) whose new flows are taken at once. `None`: the root, thus all.
+    pub cgroup: Option<PathBuf>,
+    /// Segments that a new flow under our control begins with, 1 to [`SteerOptions::MOST_INITIAL`]. `None`: the kernel's 10. A
+    /// route's own `initcwnd` stays.
+    pub initial_window: Option<u32>,
+    /// Whether flows are moved to our control from the start; see [`Steering::take`].
+    pub takes: bool,
+    /// Flows that an earlier steering moved and moved back ([`Left::moved_back`]): the kernel takes them for chosen by their
+    /// programs, and no one could tell otherwise.
+    pub moved_before: Vec<FlowId>,
+}
+
+impl SteerOptions {
+    /// The largest initial window, segments.
+    pub const MOST_INITIAL: u32 = 100;
+}
+
+impl Default for SteerOptions {
+    fn default() -> SteerOptions {
+        SteerOptions {
+            law: Law::default(),
+            scope: Scope::default(),
+            cgroup: None,
+            initial_window: None,
+            takes: true,
+            moved_before: Vec::new(),
+        }
+    }
+}
+
+/// When a new flow comes under our control.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewFlows {
+    /// When it is established, before its first segment.
+    AtOnce,
+    /// At the next [`Steering::observe`], for this reason.
+    AtNextWalk(String),
+}
+
+/// What became of the flows in the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Left {
+    /// They have their former control again.
+    pub moved_back: Vec<FlowId>,
+    /// The kernel refused, with an errno: they go on as plain CUBIC.
+    pub stay: Vec<(FlowId, i32)>,
+}
+
+/// Our control on a network namespace's flows.
+///
+/// Dropping it leaves as [`Steering::leave`] does. If its process is killed, the flows go on under our control as plain CUBIC
+/// once their bounds expire, and the control ends with the last of them (from Linux 6.4 on its name is free at once); the
+/// next steering of the same name takes them over.
+pub struct Steering {
+    // Before `skel` and `control`: while it is attached new flows come.
+    new_flows: Option<libbpf_rs::Link>,
+    walk: libbpf_rs::Link,
+    skel: SteerSkel<'static>,
+    control: Control,
+    when: NewFlows,
+    netns: File,
+    netns_number: u32,
+    buffer: Vec<u8>,
+    is_over: bool,
+}
+
+impl Steering {
+    /// Registers the control and sets up the walk in the calling thread's network namespace. No flow is moved before the
+    /// first [`Steering::observe`], but new ones are.
+    ///
+    /// # Errors
+    /// As [`Control::register`]; a scope of too many prefixes, an initial window out of its range; a kernel without BPF iterators for TCP that may set socket
+    /// options (before 5.15).
+    pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
+        let scope = options.scope.words()?;
+        if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MOST_INITIAL).contains(w))
+        {
+            return Err(ControlError::Steering(format!(
+                "beginning flows with a window of {window} segments: it must be from 1 to {}",
+                SteerOptions::MOST_INITIAL
+            )));
+        }
+        let netns =
+            File::open("/proc/thread-self/ns/net").map_err(steering("opening the network namespace"))?;
+        let netns_number =
+            netns.metadata().map_err(steering("asking for the network namespace"))?.ino() as u32;
+        let cookie = netns_cookie();
+        let control = Control::register(&options.law)?;
+        // As in Monitor::start.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = with_log("opening the BPF object", || SteerSkelBuilder::default().open(object))?;
+        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+            for (to, from) in settings.ours.iter_mut().zip(options.law.name.bytes()) {
+                *to = from as _;
+            }
+            settings.instance = control.instance();
+            settings.netns_cookie = *cookie.as_ref().unwrap_or(&0);
+            settings.initial_window = options.initial_window.unwrap_or(0);
+        }
+        if let Some(state) = open.maps.bss_data.as_deref_mut() {
+            state.scopes[0] = scope;
+        }
+        let group = cookie
+            .map_err(|e| format!("SO_NETNS_COOKIE: {e}"))
+            .and_then(|_| cgroup::open(options.cgroup.as_deref()));
+        open.progs.on_established.set_autoload(group.is_ok());
+        let mut skel = with_log("loading the walk through the flows", || open.load())?;
+        for flow in &options.moved_before {
+            let key = flow.0.to_ne_bytes();
+            skel.maps.moved_before.update(&key, &[1], MapFlags::ANY).map_err(ControlError::Bound)?;
+        }
+        let walk = with_log("setting up the walk through the flows", || skel.progs.walk.attach())?;
+        if let Some(state) = skel.maps.bss_data.as_deref_mut() {
+            state.mode = if options.takes { TAKE } else { OBSERVE };
+        }
+        let attached = group.and_then(|group| {
+            let link = with_log("attaching to the control group", || {
+                skel.progs.on_established.attach_cgroup(group.as_raw_fd())
+            });
+            link.map_err(|e| e.to_string())
+        });
+        let (new_flows, when) = match attached {
+            Ok(link) => (Some(link), NewFlows::AtOnce),
+            Err(why) => (None, NewFlows::AtNextWalk(why)),
+        };
+        let buffer = Vec::new();
+        Ok(Steering { new_flows, walk, skel, control, when, netns, netns_number, buffer, is_over: false })
+    }
+
+    /// Its control.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// When new flows come under our control.
+    pub fn new_flows(&self) -> &NewFlows {
+        &self.when
+    }
+
+    /// Walks once through the flows in scope that can send payload or have some under way, and takes those that are free to
+    /// be moved, if flows are taken. `out` holds them afterwards, by their cookie. Whichever thread calls it, the namespace is
+    /// that of the start.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
+        out.clear();
+        self.read()?;
+        out.extend(self.buffer.as_chunks::<RECORD>().0.iter().map(FlowState::of));
+        // Where its buffer is full the kernel goes on from a place in its table; before 6.17 a flow may come twice then.
+        out.sort_unstable_by_key(|flow| flow.id.0);
+        out.dedup_by_key(|flow| flow.id);
+        Ok(())
+    }
+
+    /// Whether flows are taken from now on, by the walk and at their beginning. Those that are ours stay.
+    pub fn take(&mut self, takes: bool) {
+        self.set_mode(if takes { TAKE } else { OBSERVE });
+    }
+
+    /// Other flows count from now on: the interface has other addresses. Those that are ours stay, and are told of no longer.
+    ///
+    /// # Errors
+    /// More than [`Scope::MOST`] prefixes.
+    pub fn set_scope(&mut self, scope: &Scope) -> Result<(), ControlError> {
+        let words = scope.words()?;
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            let other = 1 - (state.scope_now & 1);
+            state.scopes[other as usize] = words;
+            std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+            state.scope_now = other;
+        }
+        Ok(())
+    }
+
+    /// [`Control::bound`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
+        self.control.bound(flow, bound, lasts)
+    }
+
+    /// [`Control::bound_all`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn bound_all(
+        &mut self,
+        flows: &[(FlowId, Bound, bool)],
+        lasts: Duration,
+    ) -> Result<(), ControlError> {
+        self.control.bound_all(flows, lasts)
+    }
+
+    /// [`Control::no_decrease`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
+        self.control.no_decrease(flow, on, lasts)
+    }
+
+    /// [`Control::release`].
+    pub fn release(&mut self, flow: FlowId) {
+        self.control.release(flow);
+    }
+
+    /// Moves every flow that we moved back to its former control (to the namespace's default where that is gone), and
+    /// unregisters ours.
+    ///
+    /// # Errors
+    /// What the kernel says; the control is gone all the same.
+    pub fn leave(mut self) -> Result<Left, ControlError> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Result<Left, ControlError> {
+        /// A program that runs on another processor while it is detached may take one more.
+        const WALKS: u32 = 5;
+        self.is_over = true;
+        if let Some(link) = self.new_flows.take() {
+            // As in Control::drop; the mode stops it in any case.
+            let _ = link.detach();
+        }
+        self.set_mode(GIVE_BACK);
+        let mut left = Left::default();
+        for _ in 0..WALKS {
+            self.read()?;
+            let records = self.buffer.as_chunks::<RECORD>().0;
+            if records.is_empty() {
+                break;
+            }
+            for flow in records.iter().map(FlowState::of) {
+                match flow.standing {
+                    Standing::Refused { errno } => left.stay.push((flow.id, errno)),
+                    _ => left.moved_back.push(flow.id),
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    fn set_mode(&mut self, mode: u32) {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.mode = mode;
+        }
+    }
+
+    /// One walk, its records into the buffer.
+    fn read(&mut self) -> Result<(), ControlError> {
+        let (link, buffer) = (self.walk.as_fd(), &mut self.buffer);
+        buffer.clear();
+        let read = if netns::is_own(self.netns_number) {
+            read_walk(link, buffer)
+        } else {
+            // The kernel walks through the namespace of who opens the walk.
+            let path = PathBuf::from(format!("/proc/self/fd/{}", self.netns.as_raw_fd()));
+            netns::enter(&path, || read_walk(link, buffer)).map_err(ControlError::Steering)?
+        };
+        read.map_err(steering("walking through the flows"))
+    }
+}
+
+impl Drop for Steering {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Nobody is left to be told.
+            let _ = self.give_back();
+        }
+    }
+}
+
+fn steering(doing: &'static str) -> impl Fn(std::io::Error) -> ControlError {
+    move |error| ControlError::Steering(format!("{doing}: {error}"))
+}
+
+fn read_walk(link: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    // SAFETY: an open descriptor.
+    let walk = unsafe { libbpf_rs::libbpf_sys::bpf_iter_create(link.as_raw_fd()) };
+    if walk < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and owned from here on.
+    let mut walk = File::from(unsafe { OwnedFd::from_raw_fd(walk) });
+    // The kernel gives at most what its own buffer holds, 8 pages, and never a part of a record.
+    const PART: usize = 64 * 1024;
+    let mut length = 0;
+    loop {
+        if buffer.len() < length + PART {
+            buffer.resize(length + PART, 0);
+        }
+        match walk.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            // A million sockets without a word of one (bpf_seq_read): there are more.
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    buffer.truncate(length);
+    Ok(())
+}
+
+/// The calling thread's namespace as BPF programs know it (Linux 5.14).
+fn netns_cookie() -> std::io::Result<u64> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    // Of a kind that needs no address.
+    let socket = std::os::unix::net::UnixDatagram::unbound()?;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into an integer.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &mut length,
+        )
+    };
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(cookie) }
+}

@@ -1,0 +1,276 @@
+//! A flow as a walk tells of it.
+
+use super::types::steer_record;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use yuzuri_trace::{CaState, FlowId};
+
+// `enum standing` of bpf/steer.h.
+const FREE: u8 = 0;
+const MOVED: u8 = 1;
+const OURS: u8 = 2;
+const CHOSEN: u8 = 3;
+const LOCKED: u8 = 4;
+const OTHER: u8 = 5;
+const FLAG_APP_LIMITED: u8 = 1;
+const FLAG_RATE_APP_LIMITED: u8 = 2;
+const FLAG_CWND_LIMITED: u8 = 4;
+const FLAG_PACED: u8 = 8;
+
+/// Bytes of a record.
+pub(super) const RECORD: usize = size_of::<steer_record>();
+
+/// The name of a congestion control (`TCP_CA_NAME_MAX` with its end).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..end]).unwrap_or("?")
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// How a flow stands to our control, and if it is not under it, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has the namespace's default and nobody chose that for it: it will be moved when flows are taken.
+    Free,
+    /// We moved it to ours.
+    Moved {
+        /// What it had.
+        former: Name,
+    },
+    /// It has ours by its program's choice, its route's or the sysctl's. It may be bounded; it is not moved away in the end.
+    Ours,
+    /// Its program chose its control (`TCP_CONGESTION`), or another steering that is gone moved it back to it.
+    Chosen,
+    /// Its route says so and allows no other (`congctl lock NAME`).
+    Locked,
+    /// It has another than the namespace's default without its program's choice: by its route (`congctl NAME`), or the
+    /// default was another when it began.
+    Other,
+    /// The kernel refused to move it; it is not asked again.
+    Refused {
+        /// Why, of errno(3).
+        errno: i32,
+    },
+}
+
+impl Standing {
+    /// Whether its window obeys our bounds.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Standing::Moved { .. } | Standing::Ours)
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Standing::Free => f.write_str("free to be moved"),
+            Standing::Moved { former } => write!(f, "moved from {former}"),
+            Standing::Ours => f.write_str("ours by its own choice"),
+            Standing::Chosen => f.write_str("chosen by its program"),
+            Standing::Locked => f.write_str("locked by its route"),
+            Standing::Other => f.write_str("not the default: chosen by its route, or an earlier default"),
+            Standing::Refused { errno } => {
+                write!(f, "the kernel refused: {}", std::io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+/// One flow at the moment of the walk, under its socket's lock: the values belong together. Names are
+/// `struct tcp_sock`'s; counters run from the flow's beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowState {
+    /// The socket's cookie.
+    pub id: FlowId,
+    /// Own address; IPv4 as IPv4 on a socket of either family.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Its network namespace (`SO_NETNS_COOKIE`).
+    pub netns_cookie: u64,
+    /// Payload of a full segment, bytes (`mss_cache`).
+    pub mss: u32,
+    /// Window, segments (`snd_cwnd`).
+    pub cwnd: u32,
+    /// Segments (`snd_ssthresh`); 0x7fffffff before the first reduction.
+    pub ssthresh: u32,
+    /// Segments sent and not acknowledged.
+    pub packets_out: u32,
+    /// Of those, SACKed.
+    pub sacked_out: u32,
+    /// Of those, taken for lost.
+    pub lost_out: u32,
+    /// Of those, sent again.
+    pub retrans_out: u32,
+    /// Smoothed round-trip time, µs; 0 before the first sample.
+    pub srtt_us: u32,
+    /// Least round-trip time in `net.ipv4.tcp_min_rtt_wlen` (300 s), µs; 0 before the first sample.
+    pub min_rtt_us: u32,
+    /// Segments delivered; wraps.
+    pub delivered: u32,
+    /// Payload acknowledged, bytes (with the SYN and the FIN, as in `TCP_INFO`).
+    pub bytes_acked: u64,
+    /// Segments ever taken for lost; wraps.
+    pub lost: u32,
+    /// Segments ever sent again; wraps.
+    pub total_retrans: u32,
+    /// The kernel's mark `app_limited != 0`: since it was set, at a write that found nothing waiting, the network not full
+    /// and the window open, a window of data has not been delivered yet. So within the last round trip the application
+    /// left the path idle. See [`FlowState::held_back_by_application`].
+    pub app_limited: bool,
+    /// The same of the last delivery rate sample (`tcpi_delivery_rate_app_limited`); it may be long ago.
+    pub rate_app_limited: bool,
+    /// The window kept a segment back when it was sent to last (`is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// Its segments are spread over time, by TCP's own timer or the queueing discipline `fq` (`sk_pacing_status`).
+    pub paced: bool,
+    /// State of the congestion machine.
+    pub ca_state: CaState,
+    /// The send buffer's limit, bytes with the kernel's overhead (`sk_sndbuf`): payload it admits is about half.
+    pub sndbuf_bytes: u32,
+    /// What the receiver allows from the first byte that is not acknowledged on, bytes.
+    pub snd_wnd_bytes: u32,
+    /// Payload that waits to be sent for the first time, bytes (`write_seq - snd_nxt`).
+    pub unsent_bytes: u32,
+    /// Its congestion control now.
+    pub control: Name,
+    /// Whose that is, and why.
+    pub standing: Standing,
+}
+
+impl FlowState {
+    /// Segments in the network as far as the sender knows (`tcp_packets_in_flight`).
+    pub fn in_flight(&self) -> u32 {
+        let left = self.sacked_out.saturating_add(self.lost_out);
+        self.packets_out.saturating_add(self.retrans_out).saturating_sub(left)
+    }
+
+    /// Whether the application, not the window, holds the flow back at the moment: less than a segment waits to be sent, the
+    /// window is not full, and all that was lost has been sent again. These are the kernel's own conditions for its mark
+    /// (`tcp_rate_check_app_limited`), which it looks at when the application writes; so it does not mark a flow whose
+    /// application has stopped to write, and still marks one that has begun again. For one look each 0.5 s the moment is
+    /// the better question; [`FlowState::app_limited`] tells of the round trip before it, for who wants to be strict.
+    pub fn held_back_by_application(&self) -> bool {
+        self.unsent_bytes < self.mss && self.in_flight() < self.cwnd && self.lost_out <= self.retrans_out
+    }
+
+    /// Of one record.
+    pub(super) fn of(bytes: &[u8; RECORD]) -> FlowState {
+        // SAFETY: the record is integers without padding (checked below), every bit pattern is valid, and the read needs no
+        // alignment.
+        let record: steer_record = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        let name = |from: [i8; 16]| Name(from.map(|b| b as u8));
+        let standing = match record.standing {
+            FREE => Standing::Free,
+            MOVED => Standing::Moved { former: name(record.former) },
+            OURS => Standing::Ours,
+            CHOSEN => Standing::Chosen,
+            LOCKED => Standing::Locked,
+            OTHER => Standing::Other,
+            _ => Standing::Refused { errno: -record.refused },
+        };
+        FlowState {
+            id: FlowId(record.cookie),
+            local: address(record.local, record.local_port),
+            remote: address(record.remote, record.remote_port),
+            netns_cookie: record.netns_cookie,
+            mss: record.mss,
+            cwnd: record.cwnd,
+            ssthresh: record.ssthresh,
+            packets_out: record.packets_out,
+            sacked_out: record.sacked_out,
+            lost_out: record.lost_out,
+            retrans_out: record.retrans_out,
+            srtt_us: record.srtt_us,
+            // The kernel begins with the largest number.
+            min_rtt_us: if record.min_rtt_us == u32::MAX { 0 } else { record.min_rtt_us },
+            delivered: record.delivered,
+            bytes_acked: record.bytes_acked,
+            lost: record.lost,
+            total_retrans: record.total_retrans,
+            app_limited: record.flags & FLAG_APP_LIMITED != 0,
+            rate_app_limited: record.flags & FLAG_RATE_APP_LIMITED != 0,
+            cwnd_limited: record.flags & FLAG_CWND_LIMITED != 0,
+            paced: record.flags & FLAG_PACED != 0,
+            ca_state: CaState::from_kernel(record.ca_state).unwrap_or_default(),
+            sndbuf_bytes: record.sndbuf,
+            snd_wnd_bytes: record.snd_wnd,
+            unsent_bytes: record.unsent,
+            control: name(record.control),
+            standing,
+        }
+    }
+}
+
+fn address(words: [u32; 4], port: u16) -> SocketAddr {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&from.to_ne_bytes());
+    }
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
+}
+
+// Three words of 8 bytes, 24 of 4, two names, two ports and four bytes: no padding.
+const _: () = assert!(RECORD == 3 * 8 + (4 + 4 + 16) * 4 + 2 * 16 + 2 * 2 + 4);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn idle() -> FlowState {
+        let mut bytes = [0; RECORD];
+        // mss and cwnd follow the names.
+        let mss = std::mem::offset_of!(steer_record, mss);
+        bytes[mss..mss + 4].copy_from_slice(&1448u32.to_ne_bytes());
+        bytes[mss + 4..mss + 8].copy_from_slice(&10u32.to_ne_bytes());
+        FlowState::of(&bytes)
+    }
+
+    #[test]
+    fn the_application_holds_a_flow_back_where_nothing_waits_and_the_window_is_open() {
+        assert!(idle().held_back_by_application());
+        assert!(!FlowState { unsent_bytes: 1448, ..idle() }.held_back_by_application());
+        assert!(FlowState { unsent_bytes: 1447, ..idle() }.held_back_by_application());
+        assert!(!FlowState { packets_out: 10, ..idle() }.held_back_by_application());
+        assert!(!FlowState { packets_out: 5, lost_out: 1, ..idle() }.held_back_by_application());
+        assert!(
+            FlowState { packets_out: 5, lost_out: 1, retrans_out: 1, ..idle() }.held_back_by_application()
+        );
+    }
+
+    #[test]
+    fn constants_are_the_headers() {
+        let header = include_str!("../../bpf/steer.h");
+        let standings = header.split("enum standing {").nth(1).unwrap().split("};").next().unwrap();
+        let names: Vec<&str> =
+            standings.lines().filter_map(|l| l.trim().strip_prefix("STANDING_")?.split(',').next()).collect();
+        assert_eq!(names, ["FREE", "MOVED", "OURS", "CHOSEN", "LOCKED", "OTHER", "REFUSED"]);
+        assert_eq!([FREE, MOVED, OURS, CHOSEN, LOCKED, OTHER], [0, 1, 2, 3, 4, 5]);
+        for (name, value) in [
+            ("APP_LIMITED", FLAG_APP_LIMITED),
+            ("RATE_APP_LIMITED", FLAG_RATE_APP_LIMITED),
+            ("CWND_LIMITED", FLAG_CWND_LIMITED),
+            ("PACED", FLAG_PACED),
+        ] {
+            assert!(header.contains(&format!("#define FLAG_{name} {value}")), "{name}");
+        }
+    }
+}

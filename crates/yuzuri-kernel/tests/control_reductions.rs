@@ -1,0 +1,219 @@
+//! When a flow under the control is reduced, when it is spared, and when a lower bound no longer holds.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+mod steered;
+
+use common::{Outcome, Pair, Watched, exactly};
+use std::time::Duration;
+use steered::{options, pair, start, state_of};
+use yuzuri_kernel::control::Bound;
+use yuzuri_kernel::steer::{Standing, Steering};
+use yuzuri_testnet::{Net, Packet, Relay, Side, Verdict};
+use yuzuri_trace::{CaState, Density, Event, FlowId, Kind};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Window and ssthresh when a state was entered from Open or Disorder: ssthresh is new, the window still the old one.
+fn entries(events: &[Event], to: &[CaState]) -> Vec<(u32, u32)> {
+    let enters = |event: &&Event| {
+        matches!(event.kind, Kind::State | Kind::Timeout)
+            && matches!(event.ca_before, CaState::Open | CaState::Disorder)
+            && to.contains(&event.ca_state)
+    };
+    events.iter().filter(enters).map(|event| (event.snapshot.cwnd, event.snapshot.ssthresh)).collect()
+}
+
+fn is_cut(&(cwnd, ssthresh): &(u32, u32)) -> bool {
+    ssthresh.abs_diff(cwnd * 717 / 1024) <= 1
+}
+
+fn is_spared(&(cwnd, ssthresh): &(u32, u32)) -> bool {
+    ssthresh == cwnd
+}
+
+/// A flow of a namespace of its own, over a path that decides each packet's fate, under our control.
+struct Flow {
+    pair: Pair,
+    id: FlowId,
+    steering: Steering,
+    watched: Watched,
+    relay: Relay,
+    _net: Net,
+}
+
+impl Flow {
+    fn new(test: &str) -> Option<Flow> {
+        let net = Net::or_skip(test)?;
+        for side in [Side::A, Side::B] {
+            net.set(side, "net.ipv4.tcp_congestion_control", "reno").unwrap();
+            net.set(side, "net.ipv4.tcp_ecn", "1").unwrap();
+        }
+        let relay = Relay::or_skip(&net, test)?;
+        let mut steering = start(test, &net, options("d"))?;
+        let watched = Watched::of(&net, Side::A, Density::EveryAck);
+        let pair = pair(&net, Side::A, relay.v4(Side::B));
+        pair.send(200_000);
+        let state = state_of(&mut steering, &pair);
+        assert!(matches!(state.standing, Standing::Moved { .. }), "{state:?}");
+        Some(Flow { pair, id: state.id, steering, watched, relay, _net: net })
+    }
+
+    /// Decides on the data segments that leave from now on, by their number.
+    fn decide(&self, mut verdict: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) {
+        let mut number = 0;
+        self.relay.decide(move |packet| {
+            if packet.from != Side::A || !packet.tcp.as_ref().is_some_and(|tcp| tcp.is_data()) {
+                return Verdict::Pass;
+            }
+            number += 1;
+            verdict(number, packet)
+        });
+    }
+
+    /// Its events, and how many runs of programs the kernel skipped.
+    fn finish(mut self) -> (Vec<Event>, u64) {
+        self.watched.read();
+        let seen = self.watched.finish();
+        let events = seen.events().into_iter().filter(|e| e.flow == self.id).copied().collect();
+        (events, seen.nested())
+    }
+}
+
+fn outcome(right: bool, how: impl FnOnce() -> String, skipped: u64) -> Option<Outcome<()>> {
+    Some(if right { Outcome::Exact(()) } else { Outcome::Differs { how: how(), skipped } })
+}
+
+#[test]
+fn a_loss_is_spared_where_user_space_says_so_and_as_long_as_it_lasts() {
+    const TEST: &str = "a_loss_is_spared_where_user_space_says_so";
+    for (on, lasts) in [(true, LONG), (true, Duration::ZERO), (false, LONG)] {
+        exactly(TEST, || {
+            let mut flow = Flow::new(TEST)?;
+            flow.steering.no_decrease(flow.id, on, lasts).unwrap();
+            flow.decide(|number, _| if number == 20 { Verdict::Drop } else { Verdict::Pass });
+            flow.pair.send(200_000);
+            let (events, skipped) = flow.finish();
+            let entries = entries(&events, &[CaState::Recovery]);
+            let spares = on && lasts > Duration::ZERO;
+            let right = entries.len() == 1 && entries.iter().all(if spares { is_spared } else { is_cut });
+            outcome(right, || format!("{on} {lasts:?}: {entries:?}"), skipped)
+        });
+    }
+}
+
+#[test]
+fn congestion_that_is_reported_is_not_spared() {
+    const TEST: &str = "congestion_that_is_reported_is_not_spared";
+    exactly(TEST, || {
+        let mut flow = Flow::new(TEST)?;
+        flow.steering.no_decrease(flow.id, true, LONG).unwrap();
+        flow.decide(|number, packet| {
+            assert!(number != 20 || packet.set_congestion_experienced(), "the flow is not ECN-capable");
+            Verdict::Pass
+        });
+        flow.pair.send(200_000);
+        let (events, skipped) = flow.finish();
+        let entries = entries(&events, &[CaState::Cwr]);
+        outcome(entries.len() == 1 && entries.iter().all(is_cut), || format!("{entries:?}"), skipped)
+    });
+}
+
+#[test]
+fn a_full_queue_of_the_device_is_not_spared() {
+    const TEST: &str = "a_full_queue_of_the_device_is_not_spared";
+    exactly(TEST, || {
+        let net = Net::or_skip(TEST)?;
+        net.set(Side::A, "net.ipv4.tcp_congestion_control", "reno").unwrap();
+        net.shape(Side::A, 20, 20_000).unwrap();
+        let mut steering = start(TEST, &net, options("q"))?;
+        let watched = Watched::of(&net, Side::A, Density::EveryAck);
+        let pair = pair(&net, Side::A, net.v4(Side::B));
+        let id = state_of(&mut steering, &pair).id;
+        steering.no_decrease(id, true, LONG).unwrap();
+        pair.send(1_000_000);
+        let seen = watched.finish();
+        let events: Vec<Event> = seen.events().into_iter().filter(|e| e.flow == id).copied().collect();
+        let entries = entries(&events, &[CaState::Cwr]);
+        let right = !entries.is_empty() && entries.iter().all(is_cut);
+        outcome(right, || format!("{entries:?}"), seen.nested())
+    });
+}
+
+#[test]
+fn a_timeout_is_not_spared() {
+    const TEST: &str = "a_timeout_is_not_spared";
+    exactly(TEST, || {
+        let mut flow = Flow::new(TEST)?;
+        flow.steering.no_decrease(flow.id, true, LONG).unwrap();
+        let cwnd = state_of(&mut flow.steering, &flow.pair).cwnd;
+        // The segment and its tail loss probe.
+        flow.decide(|number, _| if number <= 2 { Verdict::Drop } else { Verdict::Pass });
+        flow.pair.send(1000);
+        let ssthresh = state_of(&mut flow.steering, &flow.pair).ssthresh;
+        let (events, skipped) = flow.finish();
+        let entries = entries(&events, &[CaState::Loss]);
+        // The event is of the moment between ssthresh, which does not know of the timeout, and the state, which does. The
+        // window is one segment by then.
+        let right = entries.len() == 1 && is_spared(&(cwnd, entries[0].1)) && is_cut(&(cwnd, ssthresh));
+        outcome(right, || format!("{cwnd}: {entries:?}, then {ssthresh}"), skipped)
+    });
+}
+
+#[test]
+fn persistent_loss_is_not_spared() {
+    const TEST: &str = "persistent_loss_is_not_spared";
+    exactly(TEST, || {
+        let mut flow = Flow::new(TEST)?;
+        flow.steering.no_decrease(flow.id, true, LONG).unwrap();
+        flow.decide(|number, _| if number % 30 == 29 { Verdict::Drop } else { Verdict::Pass });
+        flow.pair.send(1_000_000);
+        let (events, skipped) = flow.finish();
+        let entries = entries(&events, &[CaState::Recovery]);
+        // The third in a row that is too soon.
+        let right = entries.len() > 2 && is_spared(&entries[0]) && entries[2..].iter().any(is_cut);
+        outcome(right, || format!("{entries:?}"), skipped)
+    });
+}
+
+#[test]
+fn a_lower_bound_does_not_hold_under_persistent_loss() {
+    const TEST: &str = "a_lower_bound_does_not_hold_under_persistent_loss";
+    const LOWER: u32 = 60;
+    // One segment in so many is lost: rarely enough for this bound, and too often.
+    for (distance, holds) in [(400, true), (80, false)] {
+        let Some(mut flow) = Flow::new(TEST) else { return };
+        flow.steering.bound(flow.id, Bound { lower: LOWER, upper: LOWER }, LONG).unwrap();
+        flow.decide(
+            move |number, _| if number % distance == distance - 1 { Verdict::Drop } else { Verdict::Pass },
+        );
+        flow.pair.send(8_000_000);
+        let (events, _) = flow.finish();
+        let windows: Vec<u32> =
+            entries(&events, &[CaState::Recovery]).iter().map(|(cwnd, _)| *cwnd).collect();
+        // The first ones are before the rule, and one more in which the window comes down.
+        let later = &windows[4..];
+        assert!(later.len() >= 3, "{windows:?}");
+        let at_bound = later.iter().filter(|cwnd| **cwnd >= LOWER).count();
+        assert_eq!(at_bound * 2 > later.len(), holds, "one in {distance}: {windows:?}");
+    }
+}
+
+#[test]
+fn many_flows_are_bounded_in_one_call() {
+    const TEST: &str = "many_flows_are_bounded_in_one_call";
+    let Some(mut flow) = Flow::new(TEST) else { return };
+    // Cookies that no socket has.
+    let mut bounds: Vec<_> =
+        (0..4000).map(|n| (FlowId(u64::MAX - n), Bound { lower: 0, upper: 5 }, false)).collect();
+    bounds[2000].0 = flow.id;
+    bounds[2000].1.upper = 7;
+    flow.steering.bound_all(&bounds, LONG).unwrap();
+    flow.pair.send(500_000);
+    assert_eq!(state_of(&mut flow.steering, &flow.pair).cwnd, 7);
+    // What expired goes out of the map: else the sixth time would be one too many for its 16,384.
+    for _ in 0..6 {
+        bounds.iter_mut().for_each(|(id, ..)| id.0 = id.0.wrapping_sub(4000));
+        flow.steering.bound_all(&bounds, Duration::ZERO).unwrap();
+    }
+}

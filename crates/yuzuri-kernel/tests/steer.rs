@@ -1,0 +1,302 @@
+//! Steering, on real flows: taken and given back, left alone where someone chose, told of exactly.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+mod steered;
+
+use common::{Pair, tcp_info};
+use std::process::Command;
+use steered::{control_of, name, pair, pair_with, start, state_of};
+use yuzuri_kernel::control::{Bound, ControlError, Law, available};
+use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
+use yuzuri_testnet::{Net, Side};
+
+/// A net on which a flow loses packets: its window and ssthresh are figures of its own then.
+fn lossy(test: &str, default: &str) -> Option<Net> {
+    let net = Net::or_skip(test)?;
+    for side in [Side::A, Side::B] {
+        // A namespace may have as its default only what is not restricted: Reno, and the default of its beginning.
+        if let Err(why) = net.set(side, "net.ipv4.tcp_congestion_control", default) {
+            println!("{test}: skipped: {why}");
+            return None;
+        }
+    }
+    net.shape(Side::A, 20, 25_000).unwrap();
+    Some(net)
+}
+
+/// Where a record of a quiet flow differs from `TCP_INFO`.
+fn differences(flow: &FlowState, pair: &Pair) -> Vec<String> {
+    let info = tcp_info::read(&pair.near);
+    let ca_state = flow.ca_state as u64;
+    [
+        ("ca_state", ca_state, info.tcpi_ca_state.into()),
+        ("mss", flow.mss.into(), info.tcpi_snd_mss.into()),
+        ("cwnd", flow.cwnd.into(), info.tcpi_snd_cwnd.into()),
+        ("ssthresh", flow.ssthresh.into(), info.tcpi_snd_ssthresh.into()),
+        ("packets_out", flow.packets_out.into(), info.tcpi_unacked.into()),
+        ("sacked_out", flow.sacked_out.into(), info.tcpi_sacked.into()),
+        ("lost_out", flow.lost_out.into(), info.tcpi_lost.into()),
+        ("retrans_out", flow.retrans_out.into(), info.tcpi_retrans.into()),
+        ("srtt_us", flow.srtt_us.into(), info.tcpi_rtt.into()),
+        ("min_rtt_us", flow.min_rtt_us.into(), info.tcpi_min_rtt.into()),
+        ("delivered", flow.delivered.into(), info.tcpi_delivered.into()),
+        ("bytes_acked", flow.bytes_acked, info.tcpi_bytes_acked),
+        ("total_retrans", flow.total_retrans.into(), info.tcpi_total_retrans.into()),
+        ("rate_app_limited", flow.rate_app_limited.into(), info.app_limited().into()),
+        ("snd_wnd_bytes", flow.snd_wnd_bytes.into(), info.tcpi_snd_wnd.into()),
+        ("unsent_bytes", flow.unsent_bytes.into(), info.tcpi_notsent_bytes.into()),
+        (
+            "sndbuf_bytes",
+            flow.sndbuf_bytes.into(),
+            socket2::SockRef::from(&pair.near).send_buffer_size().unwrap() as u64,
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, ours, kernels)| ours != kernels)
+    .map(|(name, ours, kernels)| format!("{name}: ours {ours}, TCP_INFO {kernels}"))
+    .collect()
+}
+
+fn moved_and_moved_back(test: &str, default: &str, v6: bool) {
+    let Some(net) = lossy(test, default) else { return };
+    let to = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
+    let pair = pair(&net, Side::A, to);
+    pair.send(1_500_000);
+    let before = tcp_info::read(&pair.near);
+    assert!(before.tcpi_snd_ssthresh < 0x7fff_ffff, "no loss: {before:?}");
+    assert_eq!(control_of(&pair.near), default);
+
+    let law = Law { name: name("m"), ..Law::default() };
+    let Some(mut steering) = start(test, &net, SteerOptions { law: law.clone(), ..SteerOptions::default() })
+    else {
+        return;
+    };
+    let flow = state_of(&mut steering, &pair);
+    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == default), "{flow:?}");
+    assert_eq!(flow.control.as_str(), law.name);
+    assert_eq!(control_of(&pair.near), law.name);
+    assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
+    assert_eq!(differences(&flow, &pair), Vec::<String>::new());
+    assert_eq!(flow.local, pair.near_addr());
+    assert_eq!(flow.remote.ip(), to);
+    assert!(flow.held_back_by_application());
+
+    pair.send(1_500_000);
+    let flow = state_of(&mut steering, &pair);
+    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == default), "{flow:?}");
+    assert_eq!(differences(&flow, &pair), Vec::<String>::new());
+    assert!(flow.lost > 0 && flow.total_retrans > 0, "{flow:?}");
+
+    let before = tcp_info::read(&pair.near);
+    let left = steering.leave().unwrap();
+    assert_eq!((left.moved_back, left.stay), (vec![flow.id], vec![]));
+    let after = tcp_info::read(&pair.near);
+    assert_eq!(control_of(&pair.near), default);
+    assert_eq!(
+        (after.tcpi_snd_cwnd, after.tcpi_snd_ssthresh),
+        (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh)
+    );
+    assert!(!available().contains(&law.name), "{:?}", available());
+    pair.send(500_000);
+
+    // The kernel notes a choice of control for ever; who remembers can take the flow again.
+    let law = Law { name: name("n"), ..Law::default() };
+    let again = SteerOptions { law: law.clone(), ..SteerOptions::default() };
+    let Some(mut steering) = start(test, &net, again.clone()) else { return };
+    assert_eq!(state_of(&mut steering, &pair).standing, Standing::Chosen);
+    drop(steering);
+    let Some(mut steering) = start(test, &net, SteerOptions { moved_before: vec![flow.id], ..again }) else {
+        return;
+    };
+    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Moved { .. }));
+    drop(steering);
+    assert_eq!(control_of(&pair.near), default);
+}
+
+#[test]
+fn a_live_cubic_flow_is_moved_and_moved_back() {
+    moved_and_moved_back("a_live_cubic_flow_is_moved_and_moved_back", "cubic", false);
+}
+
+#[test]
+fn a_live_flow_over_ipv6_is_moved_and_moved_back() {
+    moved_and_moved_back("a_live_flow_over_ipv6_is_moved_and_moved_back", "reno", true);
+}
+
+#[test]
+fn a_live_reno_flow_is_moved_and_moved_back() {
+    moved_and_moved_back("a_live_reno_flow_is_moved_and_moved_back", "reno", false);
+}
+
+#[test]
+fn a_flow_whose_program_chose_is_left_alone() {
+    const TEST: &str = "a_flow_whose_program_chose_is_left_alone";
+    let Some(net) = lossy(TEST, "reno") else { return };
+    for choice in ["reno", "cubic"] {
+        let early = Pair::new(&net, Side::A, net.v4(Side::B), choice);
+        early.send(10_000);
+        let Some(mut steering) = start(TEST, &net, steered::options("c")) else { return };
+        let late = Pair::new(&net, Side::A, net.v4(Side::B), choice);
+        late.send(10_000);
+        for pair in [early, late] {
+            let flow = state_of(&mut steering, &pair);
+            assert_eq!(flow.standing, Standing::Chosen);
+            assert_eq!(flow.control.as_str(), choice);
+            assert_eq!(control_of(&pair.near), choice);
+        }
+        assert_eq!(steering.leave().unwrap().moved_back, []);
+    }
+}
+
+#[test]
+fn a_flow_whose_route_chose_is_left_alone() {
+    const TEST: &str = "a_flow_whose_route_chose_is_left_alone";
+    for (words, standing) in [("congctl lock cubic", Standing::Locked), ("congctl cubic", Standing::Other)] {
+        let Some(net) = lossy(TEST, "reno") else { return };
+        let route = format!("route change 10.77.0.0/24 dev va proto kernel scope link src 10.77.0.1 {words}");
+        let output =
+            Command::new("ip").args(["-n", net.name(Side::A)]).args(route.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let early = pair(&net, Side::A, net.v4(Side::B));
+        let Some(mut steering) = start(TEST, &net, steered::options("r")) else { return };
+        let late = pair(&net, Side::A, net.v4(Side::B));
+        for pair in [early, late] {
+            pair.send(10_000);
+            assert_eq!(state_of(&mut steering, &pair).standing, standing, "{words}");
+            assert_eq!(control_of(&pair.near), "cubic");
+        }
+    }
+}
+
+#[test]
+fn a_new_flow_is_ours_at_once() {
+    const TEST: &str = "a_new_flow_is_ours_at_once";
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let options = SteerOptions { initial_window: Some(23), ..steered::options("w") };
+    let Some(mut steering) = start(TEST, &net, options) else { return };
+    if let NewFlows::AtNextWalk(why) = steering.new_flows() {
+        return println!("{TEST}: skipped: {why}");
+    }
+    let ours = steering.control().law().name.clone();
+    for to in [net.v4(Side::A), net.v6(Side::A), net.v4(Side::B), net.v6(Side::B)] {
+        // Opened, and accepted: the listener's side is the steered one.
+        let accepts = [net.v4(Side::A), net.v6(Side::A)].contains(&to);
+        let pair = pair(&net, if accepts { Side::B } else { Side::A }, to);
+        let (own, other) = if accepts { (&pair.far, &pair.near) } else { (&pair.near, &pair.far) };
+        assert_eq!(control_of(own), ours, "{to}");
+        assert_eq!(control_of(other), "reno", "{to}");
+        assert_eq!(tcp_info::read(own).tcpi_snd_cwnd, 23);
+        assert_eq!(tcp_info::read(other).tcpi_snd_cwnd, 10);
+        let mut flows = Vec::new();
+        steering.observe(&mut flows).unwrap();
+        assert!(
+            matches!(flows[0].standing, Standing::Moved { former } if former.as_str() == "reno"),
+            "{flows:?}"
+        );
+    }
+    // No longer taken.
+    steering.take(false);
+    let free = pair(&net, Side::A, net.v4(Side::B));
+    assert_eq!(control_of(&free.near), "reno");
+    assert_eq!(state_of(&mut steering, &free).standing, Standing::Free);
+    steering.take(true);
+    assert!(matches!(state_of(&mut steering, &free).standing, Standing::Moved { .. }));
+}
+
+#[test]
+fn without_a_control_group_new_flows_are_taken_by_the_walk() {
+    const TEST: &str = "without_a_control_group";
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let options = SteerOptions { cgroup: Some("/proc/self".into()), ..steered::options("g") };
+    let Some(mut steering) = start(TEST, &net, options) else { return };
+    assert!(
+        matches!(steering.new_flows(), NewFlows::AtNextWalk(why) if !why.is_empty()),
+        "{:?}",
+        steering.new_flows()
+    );
+    let pair = pair(&net, Side::A, net.v4(Side::B));
+    assert_eq!(control_of(&pair.near), "reno");
+    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Moved { .. }));
+}
+
+#[test]
+fn two_instances_of_one_name_are_refused_and_two_of_two_names_do_not_meet() {
+    const TEST: &str = "two_instances";
+    let (Some(one), Some(other)) = (lossy(TEST, "reno"), lossy(TEST, "reno")) else { return };
+    let Some(mut first) = start(TEST, &one, steered::options("1")) else { return };
+    let same = SteerOptions { law: first.control().law().clone(), ..SteerOptions::default() };
+    let error = other.inside(Side::A, || Steering::start(&same)).err().unwrap();
+    assert!(matches!(&error, ControlError::Taken(name) if *name == same.law.name), "{error}");
+    assert!(error.to_string().contains("is registered already"), "{error}");
+
+    let Some(mut second) = start(TEST, &other, steered::options("2")) else { return };
+    let (in_one, in_other) = (pair(&one, Side::A, one.v4(Side::B)), pair(&other, Side::A, other.v4(Side::B)));
+    let flow = state_of(&mut first, &in_one);
+    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
+    let flow = state_of(&mut second, &in_other);
+    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
+    assert_eq!(control_of(&in_one.near), first.control().law().name);
+    assert_eq!(control_of(&in_other.near), second.control().law().name);
+    drop(first);
+    assert_eq!(control_of(&in_one.near), "reno");
+    assert_eq!(control_of(&in_other.near), second.control().law().name);
+}
+
+#[test]
+fn only_flows_in_scope_count() {
+    const TEST: &str = "only_flows_in_scope_count";
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let v4 = Scope(vec![Prefix { address: net.v4(Side::B), bits: 24 }]);
+    let Some(mut steering) = start(TEST, &net, SteerOptions { scope: v4, ..steered::options("s") }) else {
+        return;
+    };
+    let pairs = [pair(&net, Side::A, net.v4(Side::B)), pair(&net, Side::A, net.v6(Side::B))];
+    // To its own address, thus over loopback.
+    let inner = pair_with(&net, Side::A, Side::A, net.v4(Side::A));
+    let mut flows = Vec::new();
+    let mut seen = |steering: &mut Steering| -> Vec<_> {
+        steering.observe(&mut flows).unwrap();
+        flows.iter().map(|flow| flow.local).collect()
+    };
+    assert_eq!(seen(&mut steering), [pairs[0].near_addr()]);
+    steering.set_scope(&Scope(vec![Prefix { address: net.v6(Side::A), bits: 64 }])).unwrap();
+    assert_eq!(seen(&mut steering), [pairs[1].near_addr()]);
+    steering.set_scope(&Scope(vec![Prefix::host(net.v6(Side::B))])).unwrap();
+    assert_eq!(seen(&mut steering), []);
+    steering.set_scope(&Scope::default()).unwrap();
+    assert_eq!(seen(&mut steering).len(), 2);
+    assert_eq!(control_of(&inner.near), "reno");
+    drop(steering);
+    assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
+}
+
+/// BBR's pacing ends when the window is full once, and its own state begins anew when it gets its flow back.
+#[test]
+fn a_bbr_flow_is_moved_and_moved_back() {
+    const TEST: &str = "a_bbr_flow_is_moved_and_moved_back";
+    // Asking for it loads its module.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    if let Err(why) = socket.set_tcp_congestion(b"bbr") {
+        return println!("{TEST}: skipped: the kernel has no BBR: {why}");
+    }
+    let Some(net) = lossy(TEST, "reno") else { return };
+    if let Err(why) = net.set(Side::A, "net.ipv4.tcp_congestion_control", "bbr") {
+        return println!("{TEST}: skipped: {why}");
+    }
+    let pair = pair(&net, Side::A, net.v4(Side::B));
+    pair.send(1_000_000);
+    let before = tcp_info::read(&pair.near);
+    let Some(mut steering) = start(TEST, &net, steered::options("b")) else { return };
+    let flow = state_of(&mut steering, &pair);
+    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "bbr"), "{flow:?}");
+    assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
+    assert!(flow.paced, "{flow:?}");
+    steering.bound(flow.id, Bound { lower: 0, upper: 8 }, std::time::Duration::from_secs(60)).unwrap();
+    pair.send(1_000_000);
+    let flow = state_of(&mut steering, &pair);
+    assert_eq!((flow.cwnd, flow.paced), (8, false));
+    assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);
+    assert_eq!(control_of(&pair.near), "bbr");
+    pair.send(1_000_000);
+}

@@ -1,0 +1,143 @@
+//! A steering whose process is killed under traffic: its flow lives on, is free soon, and nothing of it stays.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+mod steered;
+
+use common::{Running, tcp_info};
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use steered::{control_of, name, pair, start, state_of};
+use yuzuri_kernel::control::{Bound, Law, available};
+use yuzuri_kernel::steer::{Standing, SteerOptions, Steering};
+use yuzuri_testnet::{Net, Side, eventually};
+
+/// How often it is killed; `YUZURI_KILL_ROUNDS` names another number.
+const ROUNDS: u32 = 5;
+/// What the steering's bounds last, and how long it takes from one look to the next.
+const LASTS: Duration = Duration::from_millis(1500);
+const PERIOD: Duration = Duration::from_millis(500);
+/// From the kill on, the flow is free within this time.
+const FREE_WITHIN: Duration = Duration::from_secs(2);
+const UPPER: u32 = 6;
+
+const NETNS: &str = "YUZURI_TEST_STEER_NETNS";
+const NAME: &str = "YUZURI_TEST_STEER_NAME";
+
+/// Not a test: what the test below starts and kills. It bounds every flow of a namespace.
+#[test]
+fn hold_a_steering() {
+    let (Ok(netns), Ok(name)) = (std::env::var(NETNS), std::env::var(NAME)) else { return };
+    let netns = std::fs::File::open(netns).unwrap();
+    nix::sched::setns(netns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let law = Law { name, ..Law::default() };
+    let mut steering = Steering::start(&SteerOptions { law, ..SteerOptions::default() }).unwrap();
+    // What it has in the kernel, from its descriptors.
+    let mut ids = Vec::new();
+    for file in std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten() {
+        let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+        let of =
+            |kind: &str| text.lines().find_map(|l| Some(format!("{kind}{}", l.strip_prefix(kind)?.trim())));
+        // A link names its program, too.
+        ids.extend(of("link_id:").or_else(|| of("map_id:")).or_else(|| of("prog_id:")));
+    }
+    println!("holding {}", ids.join(" "));
+    let mut flows = Vec::new();
+    loop {
+        steering.observe(&mut flows).unwrap();
+        let ours = flows.iter().filter(|flow| flow.standing.is_ours());
+        let bounds: Vec<_> = ours.map(|flow| (flow.id, Bound { lower: 0, upper: UPPER }, false)).collect();
+        steering.bound_all(&bounds, LASTS).unwrap();
+        std::thread::sleep(PERIOD);
+    }
+}
+
+/// Which of these are still in the kernel.
+fn left(ids: &[String]) -> Vec<String> {
+    let mut there: Vec<String> = ProgInfoIter::default().map(|p| format!("prog_id:{}", p.id)).collect();
+    there.extend(LinkInfoIter::default().map(|l| format!("link_id:{}", l.id)));
+    there.extend(MapInfoIter::default().map(|m| format!("map_id:{}", m.id)));
+    ids.iter().filter(|id| there.contains(id)).cloned().collect()
+}
+
+#[test]
+fn a_flow_outlives_a_killed_steering_and_is_free() {
+    const TEST: &str = "a_flow_outlives_a_killed_steering_and_is_free";
+    let Some(net) = Net::or_skip(TEST) else { return };
+    for side in [Side::A, Side::B] {
+        net.set(side, "net.ipv4.tcp_congestion_control", "reno").unwrap();
+    }
+    net.shape(Side::A, 50, 100_000).unwrap();
+    let options = SteerOptions { law: Law { name: name("k"), ..Law::default() }, ..SteerOptions::default() };
+    let Some(first) = start(TEST, &net, options.clone()) else { return };
+    first.leave().unwrap();
+
+    let rounds = std::env::var("YUZURI_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
+    let pair = pair(&net, Side::A, net.v4(Side::B));
+    let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut held = Vec::new();
+    std::thread::scope(|scope| {
+        // Also where an assertion fails: the scope waits for its threads.
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let stopping = Stop(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                (&pair.near).write_all(&[7; 16384]).unwrap();
+            }
+            pair.near.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        scope.spawn(|| {
+            let mut buffer = vec![0; 65536];
+            while let Ok(length @ 1..) = (&pair.far).read(&mut buffer) {
+                received.fetch_add(length as u64, Ordering::Relaxed);
+            }
+        });
+        let cwnd = || tcp_info::read(&pair.near).tcpi_snd_cwnd;
+        let mut slowest = Duration::ZERO;
+        for round in 1..=rounds {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "hold_a_steering", "--nocapture"]).stdout(Stdio::piped());
+            command.env(NETNS, format!("/run/netns/{}", net.name(Side::A))).env(NAME, &options.law.name);
+            let mut holder = Running::spawn(&mut command);
+            let mut lines = BufReader::new(holder.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+            let ids = lines.find_map(|line| Some(line.split_once("holding ")?.1.to_owned()));
+            let ids: Vec<String> = ids.expect("the child steers").split(' ').map(str::to_owned).collect();
+            assert!(ids.iter().any(|id| id.starts_with("link_id:")), "{ids:?}");
+            held.extend(ids);
+            // A flow that the steering before was killed over is taken as any other.
+            assert!(eventually(|| control_of(&pair.near) == options.law.name), "round {round}: not taken");
+            assert!(eventually(|| cwnd() <= UPPER), "round {round}: not bounded: {}", cwnd());
+            holder.0.kill().unwrap();
+            let killed = Instant::now();
+            holder.0.wait().unwrap();
+            let before = received.load(Ordering::Relaxed);
+            assert!(eventually(|| cwnd() > UPPER), "round {round}: bounded for ever");
+            slowest = slowest.max(killed.elapsed());
+            assert!(killed.elapsed() < FREE_WITHIN, "round {round}: bounded for {:?}", killed.elapsed());
+            let more = || received.load(Ordering::Relaxed) > before + 1_000_000;
+            assert!(eventually(more), "round {round}: the flow stands still");
+        }
+        println!("{TEST}: {rounds} rounds, free after {slowest:?} at most");
+
+        let links: Vec<String> = held.iter().filter(|id| id.starts_with("link_id:")).cloned().collect();
+        assert!(eventually(|| left(&links).is_empty()), "{:?}", left(&links));
+        // The name is free: at once, or before Linux 6.4 for who registers it.
+        let mut steering = start(TEST, &net, options.clone()).unwrap();
+        let flow = state_of(&mut steering, &pair);
+        assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
+        assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);
+        assert_eq!(control_of(&pair.near), "reno");
+        assert!(!available().contains(&options.law.name));
+        drop(stopping);
+    });
+    // No flow is under a control of theirs any more.
+    assert!(eventually(|| left(&held).is_empty()), "{:?}", left(&held));
+}
