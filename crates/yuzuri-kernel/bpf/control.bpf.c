@@ -37,6 +37,8 @@ struct bound {
 	/* Until then the flow is not cut on signs of loss that are no signs of congestion; see
 	 * yuzuri_ssthresh(). */
 	u64 no_decrease_expiry_ns;
+	u32 burst; /* segments that leave at once, at the pacing rate; 0: no pacing. Until bound_expiry_ns */
+	u32 unused;
 };
 
 struct {
@@ -78,6 +80,7 @@ struct cubic {
 	u8 close_reductions;     /* in a row, each too soon after the one before */
 	u8 spared;               /* ssthresh was kept at the last reduction */
 	u8 paced;                /* the congestion control before this one had pacing turned on */
+	u8 burst;                /* of the bound in force */
 	u32 reduction_delivered; /* `delivered` at the last reduction */
 	u32 highest;             /* the largest window or ssthresh that there was for a reason */
 };
@@ -146,6 +149,7 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 	ca->spared = 0;
 	ca->reduction_delivered = tcp_sk(sk)->delivered;
 	ca->paced = was_paced(sk);
+	ca->burst = 0;
 	ca->highest = tcp_sk(sk)->snd_cwnd;
 	if (tcp_sk(sk)->snd_ssthresh < TCP_INFINITE_SSTHRESH && ca->highest < tcp_sk(sk)->snd_ssthresh)
 		ca->highest = tcp_sk(sk)->snd_ssthresh;
@@ -252,6 +256,11 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = 2;
 }
 
+/* A burst's most segments: 64 kB, as for segmentation offload. */
+#define MOST_BURST 44
+/* `net.ipv4.tcp_min_tso_segs` as it is unless set. */
+#define DEFAULT_TSO_SEGS 2
+
 /* ---- bounds -------------------------------------------------------------------------------------------- */
 
 static __always_inline struct bound *told(struct sock *sk)
@@ -264,15 +273,17 @@ static __always_inline struct bound *told(struct sock *sk)
 	return cookie ? bpf_map_lookup_elem(&bounds, &cookie) : (void *)0;
 }
 
-static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper)
+static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper, u32 *burst)
 {
 	struct bound *bound = told(sk);
 
 	*lower = lower_always;
 	*upper = upper_always;
+	*burst = 0;
 	if (bound && bpf_ktime_get_ns() < bound->bound_expiry_ns) {
 		*lower = bound->lower;
 		*upper = bound->upper;
+		*burst = bound->burst;
 	}
 	/* Below two segments a flow would wait for delayed ACKs. */
 	if (*upper == 1)
@@ -325,6 +336,21 @@ static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
 	return segments > 2 * (u64)ca->highest + MOST_INITIAL;
 }
 
+/* Pacing by the kernel's own timers, as BBR has it; without a burst it ends as BBR's does. A program's own
+ * pacing (SO_MAX_PACING_RATE) and fq's stay. */
+static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
+{
+	if (burst) {
+		if (sk->sk_pacing_status == SK_PACING_NONE)
+			sk->sk_pacing_status = SK_PACING_NEEDED;
+		ca->burst = burst < MOST_BURST ? burst : MOST_BURST;
+		ca->paced = 0;
+	} else if (ca->burst) {
+		ca->burst = 0;
+		ca->paced = was_paced(sk);
+	}
+}
+
 static __always_inline u32 reduced(u32 cwnd)
 {
 	u32 kept = cwnd * keep_1024 / 1024;
@@ -347,11 +373,12 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = state_of(sk);
-	u32 cwnd, lower, upper, count;
+	u32 cwnd, lower, upper, burst, count;
 
 	repair(tp, ca);
 	cwnd = tp->snd_cwnd;
-	bound_of(sk, &lower, &upper);
+	bound_of(sk, &lower, &upper, &burst);
+	pace(sk, ca, burst);
 	if (upper && cwnd > upper) {
 		/* Shrinks by what was acknowledged: what is in flight stays within the window. */
 		set_cwnd(tp, ca, cwnd - upper > acked ? cwnd - acked : upper);
@@ -413,6 +440,15 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	set_cwnd(tp, ca, cwnd);
 }
 
+/* Segments that leave as one, at least (`tcp_tso_autosize()`): pacing lets them go at once. */
+SEC("struct_ops")
+u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
+{
+	u32 burst = state_of(sk)->burst;
+
+	return burst > DEFAULT_TSO_SEGS ? burst : DEFAULT_TSO_SEGS;
+}
+
 /* ---- loss ---------------------------------------------------------------------------------------------- */
 
 /* Whether this reduction answers a loss that a sender may take for the link's, and user space says so for the
@@ -433,12 +469,12 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = state_of(sk);
-	u32 cwnd, lower, upper;
+	u32 cwnd, lower, upper, burst;
 
 	repair(tp, ca);
 	cwnd = tp->snd_cwnd;
 	/* Where a lower bound asks for more, it is that window which loss has to let live. */
-	bound_of(sk, &lower, &upper);
+	bound_of(sk, &lower, &upper, &burst);
 	if (!too_soon(tp->delivered - ca->reduction_delivered, cwnd > lower ? cwnd : lower))
 		ca->close_reductions = 0;
 	else if (ca->close_reductions < PERSISTENT)
@@ -563,6 +599,7 @@ struct tcp_congestion_ops yuzuri = {
     .undo_cwnd = (void *)yuzuri_undo_cwnd,
     .cwnd_event = (void *)yuzuri_cwnd_event,
     .pkts_acked = (void *)yuzuri_pkts_acked,
+    .min_tso_segs = (void *)yuzuri_min_tso_segs,
     .name = "yuzuri",
 };
 

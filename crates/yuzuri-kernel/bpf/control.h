@@ -92,6 +92,7 @@ struct tcp_congestion_ops {
 	char name[16];
 	u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
+	u32 (*min_tso_segs)(struct sock *sk);
 };
 
 #pragma clang attribute pop

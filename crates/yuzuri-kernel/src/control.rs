@@ -9,7 +9,7 @@ mod jiffies;
 mod law;
 mod leftover;
 
-pub use law::{Bound, Law};
+pub use law::{Bound, Law, Steered};
 
 use crate::MonitorError;
 use crate::clock;
@@ -169,15 +169,33 @@ impl Control {
         flows: &[(FlowId, Bound, bool)],
         lasts: Duration,
     ) -> Result<(), ControlError> {
+        let steered = flows.iter().map(|(flow, bound, no_decrease)| {
+            (*flow, Steered { bound: *bound, no_decrease: *no_decrease, burst: 0 })
+        });
+        self.steer_all(&steered.collect::<Vec<_>>(), lasts)
+    }
+
+    /// The same with all that a flow can be told.
+    ///
+    /// # Errors
+    /// As [`Control::bound`].
+    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<(), ControlError> {
         self.forget_expired();
         let expiry = until(lasts);
-        let told = flows.iter().map(|(flow, bound, no_decrease)| {
-            let no_decrease_expiry_ns = if *no_decrease { expiry } else { 0 };
-            let Bound { lower, upper } = *bound;
-            (*flow, types::bound { lower, upper, bound_expiry_ns: expiry, no_decrease_expiry_ns })
-        });
-        let told: Vec<_> = told.collect();
-        self.tell(&told)
+        let told =
+            flows.iter().map(|(flow, Steered { bound: Bound { lower, upper }, no_decrease, burst })| {
+                let no_decrease_expiry_ns = if *no_decrease { expiry } else { 0 };
+                let told = types::bound {
+                    lower: *lower,
+                    upper: *upper,
+                    bound_expiry_ns: expiry,
+                    no_decrease_expiry_ns,
+                    burst: *burst,
+                    unused: 0,
+                };
+                (*flow, told)
+            });
+        self.tell(&told.collect::<Vec<_>>())
     }
 
     /// Takes away all that a flow was told.
@@ -243,7 +261,8 @@ fn bytes(told: &types::bound) -> [u8; size_of::<types::bound>()] {
     bytes[..4].copy_from_slice(&told.lower.to_ne_bytes());
     bytes[4..8].copy_from_slice(&told.upper.to_ne_bytes());
     bytes[8..16].copy_from_slice(&told.bound_expiry_ns.to_ne_bytes());
-    bytes[16..].copy_from_slice(&told.no_decrease_expiry_ns.to_ne_bytes());
+    bytes[16..24].copy_from_slice(&told.no_decrease_expiry_ns.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&told.burst.to_ne_bytes());
     bytes
 }
 

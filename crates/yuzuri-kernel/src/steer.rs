@@ -24,7 +24,7 @@ mod scope;
 pub use flow::{FlowState, Name, Standing};
 pub use scope::{Prefix, Scope};
 
-use crate::control::{Bound, Control, ControlError, Law};
+use crate::control::{Bound, Control, ControlError, Law, Steered};
 use crate::features::with_log;
 use crate::netns;
 use crate::skel::steer::{SteerSkel, SteerSkelBuilder, types};
@@ -245,6 +245,14 @@ impl Steering {
         lasts: Duration,
     ) -> Result<(), ControlError> {
         self.control.bound_all(flows, lasts)
+    }
+
+    /// [`Control::steer_all`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<(), ControlError> {
+        self.control.steer_all(flows, lasts)
     }
 
     /// [`Control::no_decrease`].

@@ -7,7 +7,7 @@ mod steered;
 use common::{Outcome, Pair, Watched, exactly};
 use std::time::Duration;
 use steered::{options, pair, start, state_of};
-use yuzuri_kernel::control::Bound;
+use yuzuri_kernel::control::{Bound, Steered};
 use yuzuri_kernel::steer::{Standing, Steering};
 use yuzuri_testnet::{Net, Packet, Relay, Side, Verdict};
 use yuzuri_trace::{CaState, Density, Event, FlowId, Kind};
@@ -216,4 +216,21 @@ fn many_flows_are_bounded_in_one_call() {
         bounds.iter_mut().for_each(|(id, ..)| id.0 = id.0.wrapping_sub(4000));
         flow.steering.bound_all(&bounds, Duration::ZERO).unwrap();
     }
+}
+
+#[test]
+fn pacing_is_turned_on_for_a_time_and_ends_with_it() {
+    const TEST: &str = "pacing_is_turned_on_for_a_time";
+    exactly(TEST, || {
+        let mut flow = Flow::new(TEST)?;
+        let mut paced = Vec::new();
+        for (burst, lasts) in [(0, LONG), (16, LONG), (16, Duration::ZERO)] {
+            let steered = Steered { bound: Bound { lower: 0, upper: 40 }, burst, ..Steered::default() };
+            flow.steering.steer_all(&[(flow.id, steered)], lasts).unwrap();
+            flow.pair.send(1_000_000);
+            paced.push(state_of(&mut flow.steering, &flow.pair).paced);
+        }
+        let skipped = flow.finish().1;
+        outcome(paced == [false, true, false], || format!("{paced:?}"), skipped)
+    });
 }

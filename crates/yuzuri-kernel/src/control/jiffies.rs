@@ -20,6 +20,7 @@ pub(super) fn per_second() -> Result<u32, MonitorError> {
         &mut open.progs.yuzuri_set_state,
         &mut open.progs.yuzuri_undo_cwnd,
         &mut open.progs.yuzuri_pkts_acked,
+        &mut open.progs.yuzuri_min_tso_segs,
     ] {
         program.set_autoload(false);
     }
