@@ -37,5 +37,5 @@ pub use results::{Results, RttSummary, TerminalResult, TracePoint};
 pub use scenario::{Flow, LocalDrop, Scenario, Terminal, Traffic, path};
 pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 pub use sender::{LocalQueue, Sender, SenderConfig, SenderCounts};
-pub use share::{Known, Sharing, hint_of};
+pub use share::{Known, Lie, Sharing, hint_of};
 pub use steer::{Fixed, NoSteer, Observation, Steer};

@@ -18,7 +18,12 @@ pub struct Sharing {
     /// Known instead of found out.
     oracle: Option<Known>,
     decisions: Vec<Decision>,
+    /// What a lying leader makes of each summary.
+    lie: Option<Lie>,
 }
+
+/// Changes a summary before it is told.
+pub type Lie = Box<dyn FnMut(Moment, &mut Summary)>;
 
 /// What an oracle knows of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,12 +64,19 @@ impl Sharing {
             summary: None,
             oracle: None,
             decisions: Vec::new(),
+            lie: None,
         }
     }
 
     /// With a capacity that is known: the best that shares can do.
     pub fn knowing(mut self, known: Known) -> Sharing {
         self.oracle = Some(known);
+        self
+    }
+
+    /// With a leader that lies.
+    pub fn lying(mut self, lie: Lie) -> Sharing {
+        self.lie = Some(lie);
         self
     }
 
@@ -130,6 +142,9 @@ impl Steer for Sharing {
             summary.capacity_bps = capacity_bps as u64;
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;
+        }
+        if let Some(lie) = &mut self.lie {
+            lie(now, &mut summary);
         }
         self.summary = Some(summary);
     }

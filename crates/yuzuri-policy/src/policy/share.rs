@@ -28,12 +28,17 @@ const BUFFERS_FOR_FLOOR: f64 = 2.0;
 /// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
+/// A window is cut to no less than this part at once, whatever the group says ...
+const CUT_TO: f64 = 0.5;
+/// ... and at least so much queue may stand above the least round-trip time, seconds: less would lie below the grain of acknowledgements.
+const LEAST_QUEUE_S: f64 = 0.005;
+
 /// A flow that its upper bound keeps at less than this part of its share stands behind others' queues: its bound grows by this factor with each
 /// decision, up to so much, and relaxes by that one.
-const KEPT_SHORT: f64 = 0.5;
+const KEPT_SHORT: f64 = 0.6;
 const STRETCH: f64 = 1.5;
 const STRETCH_AT_MOST: f64 = 16.0;
-const RELAX: f64 = 0.95;
+const RELAX: f64 = 0.85;
 
 /// What is kept from one decision to the next.
 #[derive(Debug, Clone, Default)]
@@ -135,12 +140,13 @@ impl Share {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), None),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Hold | Phase::Probe => {
-                let queue_s = f64::from(summary.queue_us) / 1e6;
+                let queue_s = (f64::from(summary.queue_us) / 1e6).max(LEAST_QUEUE_S);
                 let upper = (per_second * (base_s + queue_s))
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
                     .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
                     .max(LEAST_WINDOW)
                     * stretch;
+                let upper = upper.max(CUT_TO * f64::from(flow.cwnd));
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
                 (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }

@@ -12,10 +12,10 @@ const GRAIN: Duration = Duration::from_secs(2);
 /// A share is too small when it is less than this part of what was carried, over the number of senders.
 const TOO_SMALL: f64 = 0.5;
 /// It must be so for so long ...
-const FOR: Duration = Duration::from_secs(2);
+const FOR: Duration = Duration::from_millis(1500);
 /// ... and for so many round trips, but no longer than this.
 const ROUND_TRIPS: u32 = 4;
-const FOR_AT_MOST: Duration = Duration::from_millis(3500);
+const FOR_AT_MOST: Duration = Duration::from_millis(2500);
 /// Then this terminal is plain CUBIC for so long.
 const MISTRUST: Duration = Duration::from_secs(30);
 /// A terminal that has seen nothing yet looks by itself first, for so long.
