@@ -33,10 +33,11 @@ const CUT_TO: f64 = 0.5;
 /// ... and at least so much queue may stand above the least round-trip time, seconds: less would lie below the grain of acknowledgements.
 const LEAST_QUEUE_S: f64 = 0.005;
 
-/// A flow that its upper bound keeps at less than this part of its share stands behind others' queues: its bound grows by this factor with each
-/// decision, up to so much, and relaxes by that one.
+/// A flow that its upper bound keeps at less than this part of its share stands behind others' queues. After so many decisions in a row its
+/// bound grows by this factor with each, up to so much, and relaxes by that one.
 const KEPT_SHORT: f64 = 0.6;
-const STRETCH: f64 = 1.5;
+const SHORT_FOR: u32 = 2;
+const STRETCH: f64 = 2.0;
 const STRETCH_AT_MOST: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
@@ -56,6 +57,8 @@ struct Held {
     upper: f64,
     /// What the upper bound is multiplied with while others' queues keep the share from it.
     stretch: f64,
+    /// Decisions in a row at which it was kept short.
+    short: u32,
 }
 
 /// What a decision is made of.
@@ -128,10 +131,12 @@ impl Share {
             floor: 0.0,
             upper: f64::INFINITY,
             stretch: 1.0,
+            short: 0,
         });
         let kept_short =
             f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * share_bps;
-        let stretch = if kept_short {
+        let short = if kept_short { before.short + 1 } else { 0 };
+        let stretch = if short > SHORT_FOR {
             (before.stretch * STRETCH).min(STRETCH_AT_MOST)
         } else {
             (before.stretch * RELAX).max(1.0)
@@ -162,7 +167,7 @@ impl Share {
             burst: if summary.paced { BURST } else { 0 },
             why,
         };
-        (decision, upper.map(|upper| Held { floor: lower, upper, stretch }))
+        (decision, upper.map(|upper| Held { floor: lower, upper, stretch, short }))
     }
 }
 
