@@ -1,0 +1,186 @@
+//! What the leader makes of reports, with a path that carries what it carries: no clock, no noise.
+
+use std::time::{Duration, Instant};
+use yuzuri_policy::{Capacity, Destination, Moment, NodeId, Objective, Phase, Report, Summary};
+
+const HERE: Destination = Destination(7);
+const BASE_US: u32 = 64_000;
+
+fn at(seconds: f64) -> Moment {
+    Moment::at(Duration::from_secs_f64(seconds))
+}
+
+fn report(rate_bps: f64, alone_bps: f64) -> Report {
+    Report {
+        rate_bps: rate_bps as u64,
+        alone_bps: alone_bps as u64,
+        flows: 1,
+        elastic: true,
+        queue_us: 10_000,
+        srtt_us: BASE_US + 10_000,
+        lost_permille: 0,
+        destinations: vec![(HERE, BASE_US)],
+    }
+}
+
+fn numbered(reports: &[Report]) -> Vec<(NodeId, Report)> {
+    (1..).map(NodeId).zip(reports.iter().cloned()).collect()
+}
+
+/// The group for some seconds; what was said last.
+fn group(capacity: &mut Capacity, from_s: f64, to_s: f64, reports: &[Report]) -> Summary {
+    let mut said = Summary::default();
+    for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
+        said = capacity.sum(at(f64::from(tick) / 2.0), reports.len() as u16, &numbered(reports));
+    }
+    said
+}
+
+#[test]
+fn start_up_lasts_while_more_and_more_is_carried() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let mut said = Summary::default();
+    for tick in 0..20 {
+        let rate_bps = 1e6 * 1.3_f64.powi(tick);
+        said = capacity.sum(at(f64::from(tick) / 2.0), 1, &numbered(&[report(rate_bps, 0.0)]));
+        assert_eq!(said.phase, Phase::StartUp, "at {tick}");
+    }
+    let rate_bps = said.capacity_bps as f64;
+    said = group(&mut capacity, 10.0, 13.0, &[report(rate_bps, 0.0)]);
+    assert_eq!(said.phase, Phase::Hold);
+}
+
+#[test]
+fn a_queue_that_stays_ends_the_start_up() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let queued = Report { srtt_us: BASE_US + 200_000, ..report(10e6, 0.0) };
+    // Two seconds tell nothing of growth yet.
+    let mut phases = Vec::new();
+    for tick in 0..4 {
+        let faster = Report { rate_bps: 10_000_000 + 3_000_000 * tick, ..queued.clone() };
+        phases.push(capacity.sum(at(tick as f64 / 2.0), 1, &numbered(&[faster])).phase);
+    }
+    assert_eq!(phases[0], Phase::StartUp);
+    assert_eq!(phases[3], Phase::Hold);
+}
+
+#[test]
+fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let said = group(&mut capacity, 0.0, 4.0, &vec![report(10e6, 0.0); 4]);
+    assert_eq!((said.senders, said.share_bps), (4, 10_000_000));
+    let mut five = vec![report(10e6, 0.0); 4];
+    five.push(report(0.1e6, 0.0));
+    let said = capacity.sum(at(4.0), 5, &numbered(&five));
+    // 40.1 Mbit/s is the best now.
+    assert_eq!((said.senders, said.share_bps), (5, 8_020_000));
+}
+
+#[test]
+fn who_wants_less_leaves_the_rest_to_the_others() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 4.0, &vec![report(10e6, 0.0); 4]);
+    let modest = Report { elastic: false, rate_bps: 1_000_000, ..report(0.0, 0.0) };
+    let said = capacity.sum(
+        at(4.0),
+        4,
+        &numbered(&[modest, report(10e6, 0.0), report(10e6, 0.0), report(10e6, 0.0)]),
+    );
+    assert_eq!(said.share_bps, 13_000_000);
+}
+
+#[test]
+fn slow_radios_get_their_part_of_the_air_and_no_more() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let cell = [report(70e6, 280e6), report(70e6, 280e6), report(13e6, 52e6), report(13e6, 52e6)];
+    let said = group(&mut capacity, 0.0, 8.0, &cell);
+    // A quarter of the air each.
+    assert_eq!(said.air_share_ppm, 250_000);
+    assert_eq!(said.alone_most_bps, 0);
+}
+
+#[test]
+fn a_wire_is_told_from_the_air_that_nobody_takes() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let cell = [report(40e6, 280e6), report(40e6, 280e6), report(7e6, 52e6), report(7e6, 52e6)];
+    let said = group(&mut capacity, 0.0, 8.0, &cell);
+    assert_eq!(said.alone_most_bps, 94_000_000);
+    // To each the same part of what it would get alone over that wire: 94 / (94 + 94 + 52 + 52).
+    assert_eq!(said.air_share_ppm, 321_917);
+}
+
+#[test]
+fn losses_without_queues_spread_windows_and_queues_with_losses_do_not() {
+    for (queue_us, paced) in [(2_000, true), (100_000, false)] {
+        let mut capacity = Capacity::new(Objective::Balanced);
+        let lossy = Report { lost_permille: 5, srtt_us: BASE_US + queue_us, ..report(20e6, 280e6) };
+        let said = group(&mut capacity, 0.0, 8.0, &vec![lossy; 2]);
+        assert_eq!(said.paced, paced, "{queue_us}");
+    }
+}
+
+#[test]
+fn probes_come_while_there_is_more() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 4.0, &[report(10e6, 20e6)]);
+    let mut probed = 0;
+    let mut share_bps = 0.0_f64;
+    for tick in 8..48 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 1, &numbered(&[report(10e6, 20e6)]));
+        probed += u32::from(said.phase == Phase::Probe);
+        share_bps = share_bps.max(said.share_bps as f64);
+    }
+    assert!((2..10).contains(&probed), "{probed}");
+    assert!((12.4e6..12.6e6).contains(&share_bps), "{share_bps}");
+}
+
+#[test]
+fn capacity_that_falls_is_noticed() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 10.0, &vec![report(10e6, 0.0); 4]);
+    // Half of it is gone; windows as they were make a queue.
+    let less = Report { srtt_us: 3 * BASE_US, ..report(5e6, 0.0) };
+    let said = group(&mut capacity, 10.0, 17.0, &vec![less; 4]);
+    assert_eq!(said.capacity_bps, 20_000_000);
+}
+
+#[test]
+fn a_group_that_gives_way_in_vain_stands_off_and_tries_again() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 10.0, &vec![report(10e6, 0.0); 4]);
+    let pushed = |mbps: f64| Report { srtt_us: 4 * BASE_US, ..report(mbps * 1e6, 0.0) };
+    group(&mut capacity, 10.0, 16.0, &vec![pushed(5.0); 4]);
+    let said = group(&mut capacity, 16.0, 24.0, &vec![pushed(2.0); 4]);
+    assert_eq!(said.phase, Phase::Off);
+    let said = group(&mut capacity, 24.0, 60.0, &vec![report(10e6, 0.0); 4]);
+    assert_ne!(said.phase, Phase::Off);
+}
+
+#[test]
+fn a_new_leader_goes_on_where_the_old_one_was() {
+    let mut old = Capacity::new(Objective::Balanced);
+    let members = vec![report(10e6, 40e6); 4];
+    let said = group(&mut old, 0.0, 8.0, &members);
+    let mut new = Capacity::resume(at(100.0), &said, Objective::Balanced);
+    let next = new.sum(at(100.5), 4, &numbered(&members));
+    assert_eq!(next.phase, Phase::Hold);
+    assert_eq!(next.capacity_bps, said.capacity_bps);
+    assert!(next.air_share_ppm.abs_diff(said.air_share_ppm) <= 1);
+}
+
+/// Prints what the sum over a thousand members costs: `cargo test --release -p yuzuri-policy --test capacity -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints a time"]
+fn cost_of_a_thousand_members() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let members = numbered(&vec![report(1e5, 300e6); 1000]);
+    let mut times: Vec<Duration> = (0..200)
+        .map(|tick| {
+            let begun = Instant::now();
+            std::hint::black_box(capacity.sum(at(f64::from(tick) / 2.0), 1000, &members));
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!("the sum over 1,000 members: median {:?}, most {:?}", times[100], times[199]);
+}
