@@ -4,14 +4,16 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab ui demo test vm test-kernels paper-figures lint bench bench-virtual fuzz clean
+.PHONY: help setup build yuzuri lab ui demo test vm test-kernels paper-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
 
 help:
-	@echo "make demo    build, and watch two terminals share an access point (DEMO_SECONDS=20 ends by itself)"
+	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
 	@echo "make test    build, lint and test everything"
 	@echo "make build   target/release/yuzuri, and the laboratory's program beside it"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
+	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part)"
+	@echo "make share-figures-kernel   the same with the kernel's own TCP in virtual time (hours)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (half a day; SCENARIOS=visualizer-two for one)"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
@@ -37,7 +39,7 @@ yuzuri: ui
 lab: ui
 	cargo build --release --locked -p yuzuri-lab
 
-demo: yuzuri
+demo: build
 	@scripts/demo.sh
 
 test:
@@ -52,6 +54,15 @@ test-kernels: ui
 
 lint:
 	@scripts/lint.sh
+
+share-figures:
+	@scripts/setup.sh build
+	cargo build --release --locked --quiet -p yuzuri-matrix
+	target/release/yuzuri-matrix $(MATRIX)
+
+share-figures-kernel: lab
+	@scripts/setup.sh vm
+	@scripts/share-figures-kernel.sh
 
 paper-figures: lab
 	@scripts/setup.sh vm

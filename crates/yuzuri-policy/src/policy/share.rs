@@ -142,7 +142,7 @@ impl Share {
             (before.stretch * RELAX).max(1.0)
         };
         let (upper, aim, why) = match summary.phase {
-            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), None),
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), Some(before)),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(LEAST_QUEUE_S);
@@ -167,7 +167,9 @@ impl Share {
             burst: if summary.paced { BURST } else { 0 },
             why,
         };
-        (decision, upper.map(|upper| Held { floor: lower, upper, stretch, short }))
+        // While nobody is bounded, what was learnt before stays.
+        let held = upper.map_or(before, |upper| Held { floor: lower, upper, stretch, short });
+        (decision, Some(held))
     }
 }
 
