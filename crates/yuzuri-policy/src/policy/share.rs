@@ -36,6 +36,11 @@ const LEAST_QUEUE_S: f64 = 0.005;
 /// A flow that its upper bound keeps at less than this part of its share stands behind others' queues. After so many decisions in a row its
 /// bound grows by this factor with each, up to so much, and relaxes by that one.
 const KEPT_SHORT: f64 = 0.6;
+/// On a path whose round-trip time is less than this above its least, µs, and less than this part of it, it is kept short at less than that part of what this
+/// terminal carried lately.
+const EMPTY_US: u32 = 4_000;
+const EMPTY_OF_BASE: u32 = 10;
+const EMPTY_KEPT_SHORT: f64 = 0.5;
 const SHORT_FOR: u32 = 2;
 const STRETCH: f64 = 2.0;
 const STRETCH_AT_MOST: f64 = 16.0;
@@ -91,14 +96,20 @@ impl Share {
         let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
         // What flows that are held back elsewhere take is not there for the others of this terminal.
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
+        let lately_bps = self.trust.lately_bps(now);
         for flow in flows {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (view.summary, known(flow).filter(|_| sends)) {
                 (Some(summary), Some(known)) if known.elastic => {
                     let share_bps = share_of(summary, view.radio);
                     let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
-                    let (decision, kept) =
-                        self.of_flow(flow, known, summary, left_bps / willing as f64, view.radio);
+                    let (decision, kept) = self.of_flow(
+                        flow,
+                        known,
+                        summary,
+                        [left_bps, lately_bps].map(|b| b / willing as f64),
+                        view.radio,
+                    );
                     held.extend(kept.map(|kept| (flow.id, kept)));
                     decision
                 }
@@ -115,7 +126,7 @@ impl Share {
         flow: &FlowSeen,
         known: &Known,
         summary: &Summary,
-        share_bps: f64,
+        [share_bps, lately_bps]: [f64; 2],
         radio: RadioHint,
     ) -> (Decision, Option<Held>) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
@@ -133,8 +144,13 @@ impl Share {
             stretch: 1.0,
             short: 0,
         });
+        // Behind others' queues, or on a path that is empty although this terminal could fill more of it.
+        let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
+        let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
+        let enough_bps =
+            if empty { share_bps.max(lately_bps * EMPTY_KEPT_SHORT / KEPT_SHORT) } else { share_bps };
         let kept_short =
-            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * share_bps;
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * enough_bps;
         let short = if kept_short { before.short + 1 } else { 0 };
         let stretch = if short > SHORT_FOR {
             (before.stretch * STRETCH).min(STRETCH_AT_MOST)

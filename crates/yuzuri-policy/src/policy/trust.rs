@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// What a terminal carried itself counts for so long.
 const MEMORY: Duration = Duration::from_secs(300);
+/// And lately is so much.
+const LATELY: Duration = Duration::from_secs(60);
 /// Of each so much time the best is kept.
 const GRAIN: Duration = Duration::from_secs(2);
 /// A share is too small when it is less than this part of what was carried, over the number of senders.
@@ -79,6 +81,12 @@ impl Trust {
         self.doubts_since = None;
         self.mistrusts_until = Some(now + MISTRUST);
         Verdict::Mistrust
+    }
+
+    /// The best of the last minute, bit/s.
+    pub(super) fn lately_bps(&self, now: Moment) -> f64 {
+        let lately = self.carried.iter().filter(|(at, _)| now.since(*at) < LATELY);
+        lately.map(|(_, bps)| *bps).fold(0.0, f64::max)
     }
 
     fn note(&mut self, now: Moment, rate_bps: f64) {
