@@ -22,8 +22,8 @@ const FLOOR_FROM: f64 = 10.0;
 const LOSS_ENDS_FLOOR: f64 = 0.03;
 /// The same while the group finds out what it carries.
 const LOSS_ENDS_START: f64 = 0.06;
-/// Buffers must admit so many times the lower bound: else it would only fill them.
-const BUFFERS_FOR_FLOOR: f64 = 2.0;
+/// Buffers must admit so many times the lower bound, or the window where that is less: else it would only fill them.
+const BUFFERS_FOR_FLOOR: f64 = 1.2;
 
 /// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
@@ -173,7 +173,8 @@ impl Share {
             }
         };
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
-        let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim;
+        // The kernel's buffers grow with the window: only what the window has is asked for.
+        let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
         let most_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
         let lower = if fits && known.lost <= most_lost { aim } else { 0.0 };
         let decision = Decision {
