@@ -30,6 +30,8 @@ pub enum Command {
     Send(SendArgs),
     /// Receive what senders send, and throw it away
     Receive(ReceiveArgs),
+    /// Let this device's uploads share the air with those of its neighbours: the daemon and its tools
+    Share(Box<crate::share::ShareArgs>),
     /// Experiments with the kernel's TCP over an emulated wireless cell
     #[command(disable_help_flag = true)]
     Lab(crate::lab::LabWords),
@@ -91,6 +93,10 @@ pub struct WatchArgs {
 
     #[command(flatten)]
     pub web: WebArgs,
+
+    /// Socket of the sharing daemon whose state the page shows [default: /run/yuzuri/share.sock]
+    #[arg(long, value_name = "PATH", requires = "web")]
+    pub share_socket: Option<PathBuf>,
 
     /// Print every record as a line of JSON
     #[arg(long, conflicts_with_all = ["quiet", "all"])]

@@ -5,6 +5,7 @@ mod convert;
 mod doctor;
 mod lab;
 mod replay;
+mod share;
 mod transfer;
 mod units;
 mod watch;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Send(args) => transfer::send(args),
         Command::Receive(args) => transfer::receive(args),
         Command::Lab(args) => lab::run(args),
+        Command::Share(args) => share::run(*args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

@@ -1,0 +1,26 @@
+//! The clock of the group: it goes on while the machine is suspended, so that a suspension is seen.
+
+use nix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+use yuzuri_policy::Moment;
+
+/// `CLOCK_BOOTTIME`.
+pub(crate) fn now() -> Moment {
+    // It exists on every Linux since 2.6.39; a failure would mean that the libc is broken.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Moment::default(), |t| Moment::at(Duration::from(t)))
+}
+
+/// Seconds of the wall clock, for the epoch of a session only: it may be wrong.
+pub(crate) fn unix_time() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Random bytes of the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], crate::ShareError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|e| crate::ShareError::System {
+        doing: "asking the system for random numbers".into(),
+        why: e.to_string(),
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,189 @@
+//! Which interfaces there are, and which group is behind each.
+
+use crate::config::{InterfaceConfig, ShareConfig};
+use crate::netlink::Netlink;
+use crate::wireless::{Station, Wireless};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::{AddressFamily, SockaddrLike};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use yuzuri_policy::GroupId;
+
+/// What a group was told from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupFrom {
+    /// The configuration names it.
+    Config,
+    /// The access point's BSSID, by nl80211.
+    Bssid,
+    /// The link address of the default gateway.
+    Gateway,
+    /// There is no gateway: everybody on the link is in the group.
+    Link,
+}
+
+impl GroupFrom {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupFrom::Config => "configuration",
+            GroupFrom::Bssid => "BSSID",
+            GroupFrom::Gateway => "gateway's link address",
+            GroupFrom::Link => "link without a gateway",
+        }
+    }
+}
+
+/// An interface as it is now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    pub(crate) up: bool,
+    pub(crate) loopback: bool,
+    pub(crate) broadcasts: bool,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) has_default_route: bool,
+    /// The default gateways, the preferred one first.
+    pub(crate) gateways: Vec<IpAddr>,
+}
+
+impl Interface {
+    pub(crate) fn has_link_local_v6(&self) -> bool {
+        self.addresses.iter().any(|a| matches!(a, IpAddr::V6(v6) if is_link_local(v6)))
+    }
+
+    fn takes_part_by_itself(&self) -> bool {
+        let has_address = self.addresses.iter().any(|a| !matches!(a, IpAddr::V6(v6) if is_link_local(v6)));
+        self.up && !self.loopback && has_address && (self.has_default_route || self.broadcasts)
+    }
+}
+
+fn is_link_local(v6: &Ipv6Addr) -> bool {
+    v6.segments()[0] & 0xffc0 == 0xfe80
+}
+
+/// Asks the kernel again and again.
+pub(crate) struct Discovery {
+    pub(crate) netlink: Netlink,
+    wireless: Wireless,
+}
+
+impl Discovery {
+    pub(crate) fn new() -> Result<Discovery, String> {
+        Ok(Discovery { netlink: Netlink::open()?, wireless: Wireless::open() })
+    }
+
+    /// All interfaces.
+    pub(crate) fn interfaces(&mut self) -> Result<Vec<Interface>, String> {
+        let mut all: BTreeMap<String, Interface> = BTreeMap::new();
+        let list = getifaddrs().map_err(|e| format!("asking for the addresses of the interfaces: {e}"))?;
+        for entry in list {
+            let interface = all.entry(entry.interface_name.clone()).or_default();
+            interface.name = entry.interface_name;
+            interface.up = entry.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
+            interface.loopback = entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+            interface.broadcasts = entry.flags.contains(InterfaceFlags::IFF_BROADCAST);
+            let Some(address) = entry.address else { continue };
+            match address.family() {
+                Some(AddressFamily::Packet) => {
+                    interface.index = address.as_link_addr().map_or(0, |link| link.ifindex() as u32);
+                }
+                Some(AddressFamily::Inet) => {
+                    interface.addresses.extend(address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip())));
+                }
+                Some(AddressFamily::Inet6) => {
+                    interface.addresses.extend(address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())));
+                }
+                _ => {}
+            }
+        }
+        for route in self.netlink.default_routes()? {
+            if let Some(interface) = all.values_mut().find(|i| i.index == route.interface) {
+                interface.has_default_route = true;
+                interface.gateways.extend(route.gateway);
+            }
+        }
+        Ok(all.into_values().filter(|i| i.index != 0).collect())
+    }
+
+    /// The access point's station of an interface, if it is one.
+    pub(crate) fn station(&mut self, interface: &Interface) -> Option<Station> {
+        self.wireless.station(interface.index)
+    }
+
+    /// Which group is behind an interface; `None`: it cannot be told yet, or there is none.
+    pub(crate) fn group(
+        &mut self,
+        interface: &Interface,
+        config: &InterfaceConfig,
+        station: Option<&Station>,
+    ) -> Option<(GroupId, GroupFrom)> {
+        if let Some(group) = config.group {
+            return Some((group, GroupFrom::Config));
+        }
+        if let Some(station) = station {
+            return Some((GroupId::of(&station.bssid), GroupFrom::Bssid));
+        }
+        if !interface.broadcasts {
+            // A tunnel or a mobile network: nobody hears anybody, and nothing tells who is behind the same air.
+            return None;
+        }
+        if interface.gateways.is_empty() {
+            return Some((GroupId::of(b"link without a gateway"), GroupFrom::Link));
+        }
+        let link = interface.gateways.iter().find_map(|g| self.netlink.link_address(interface.index, *g))?;
+        Some((GroupId::of(&link), GroupFrom::Gateway))
+    }
+}
+
+/// The interfaces that take part, each with its settings.
+pub(crate) fn chosen(config: &ShareConfig, all: &[Interface]) -> Vec<(Interface, InterfaceConfig)> {
+    if config.interfaces.is_empty() {
+        let taking = all.iter().filter(|interface| interface.takes_part_by_itself());
+        return taking.map(|i| (i.clone(), InterfaceConfig::named(&i.name))).collect();
+    }
+    let named = config.interfaces.iter().filter_map(|wanted| {
+        let interface = all.iter().find(|interface| interface.name == wanted.name && interface.up)?;
+        Some((interface.clone(), wanted.clone()))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn interface(name: &str, address: &str) -> Interface {
+        Interface {
+            name: name.into(),
+            index: 2,
+            up: true,
+            broadcasts: true,
+            addresses: vec![address.parse().unwrap()],
+            ..Interface::default()
+        }
+    }
+
+    #[test]
+    fn those_that_are_up_and_reach_somebody_take_part() {
+        let all = [
+            interface("eth0", "192.0.2.1"),
+            Interface { loopback: true, ..interface("lo", "127.0.0.1") },
+            Interface { up: false, ..interface("eth1", "192.0.2.2") },
+            Interface { broadcasts: false, ..interface("tun0", "192.0.2.3") },
+            Interface { broadcasts: false, has_default_route: true, ..interface("wwan0", "192.0.2.4") },
+            interface("eth2", "fe80::1"),
+        ];
+        let names = |config: &ShareConfig| -> Vec<String> {
+            chosen(config, &all).into_iter().map(|(i, _)| i.name).collect()
+        };
+        assert_eq!(names(&ShareConfig::default()), ["eth0", "wwan0"]);
+        let named = ["tun0", "eth1", "none"].map(InterfaceConfig::named).to_vec();
+        assert_eq!(names(&ShareConfig { interfaces: named, ..ShareConfig::default() }), ["tun0"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! The configuration file.
+
+use crate::ShareError;
+use crate::config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName};
+
+/// A configuration file, read and checked; absent fields leave the usual settings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    /// Which rules bound the windows.
+    pub policy: Option<PolicyName>,
+    /// What `yuzuri` aims at.
+    pub objective: Option<Objective>,
+    /// What the path carries, Mbit/s, for the rules by count; above 0.
+    pub capacity_mbps: Option<Spanned<f64>>,
+    /// File of the key.
+    pub key_file: Option<PathBuf>,
+    /// Words instead of a key file.
+    pub passphrase: Option<Spanned<String>>,
+    /// Whether groups without a key are joined.
+    pub keyless: Option<Spanned<bool>>,
+    /// Name of the congestion control.
+    pub control: Option<String>,
+    /// UDP port of the messages.
+    pub port: Option<Spanned<u16>>,
+    /// The lower, the rather it leads.
+    pub rank: Option<u8>,
+    /// A relay for all interfaces.
+    pub rendezvous: Option<SocketAddr>,
+    /// What to do without the kernel part.
+    pub without_kernel: Option<WithoutKernel>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// Whether others may reach the metrics.
+    pub metrics_public: bool,
+    /// The interfaces that take part.
+    pub interface: Vec<FileInterface>,
+}
+
+/// An interface in a file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileInterface {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// The group, by a name that people choose.
+    pub group: Option<String>,
+    /// A relay.
+    pub rendezvous: Option<SocketAddr>,
+    /// Physical rate of the radio, Mbit/s.
+    pub rate_mbps: Option<Spanned<f64>>,
+    /// How the radio aggregates: none, ht, vht.
+    pub aggregation: Option<Spanned<String>>,
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// What is wrong with it, as `FILE:LINE:COLUMN: what`.
+pub fn read_config(file: &Path) -> Result<ConfigFile, ShareError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| ShareError::Config(format!("reading the configuration {}: {e}", file.display())))?;
+    parse(&text).map_err(|(at, what)| {
+        let before = &text[..at.unwrap_or(0).min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let what = what.trim().replace('\n', "; ");
+        ShareError::Config(match at {
+            Some(_) => format!("{}:{line}:{column}: {what}", file.display()),
+            None => format!("{}: {what}", file.display()),
+        })
+    })
+}
+
+type Problem = (Option<usize>, String);
+
+fn parse(text: &str) -> Result<ConfigFile, Problem> {
+    let config: ConfigFile =
+        toml::from_str(text).map_err(|e| (e.span().map(|span| span.start), e.message().to_owned()))?;
+    let wrong = |at: usize, what: String| Err((Some(at), what));
+    if let Some(capacity) =
+        config.capacity_mbps.as_ref().filter(|c| !(0.001..=100_000.0).contains(c.get_ref()))
+    {
+        return wrong(
+            capacity.span().start,
+            format!("capacity_mbps: {} is not from 0.001 to 100000", capacity.get_ref()),
+        );
+    }
+    if let Some(port) = config.port.as_ref().filter(|p| *p.get_ref() == 0) {
+        return wrong(port.span().start, "port: 0 is no port".into());
+    }
+    if let Some(passphrase) = config.passphrase.as_ref().filter(|_| config.key_file.is_some()) {
+        return wrong(passphrase.span().start, "passphrase: there is a key_file already; one of both".into());
+    }
+    if let Some(keyless) = config
+        .keyless
+        .as_ref()
+        .filter(|keyless| *keyless.get_ref() && (config.key_file.is_some() || config.passphrase.is_some()))
+    {
+        return wrong(keyless.span().start, "keyless: there is a key; take one of both out".into());
+    }
+    for (place, interface) in config.interface.iter().enumerate() {
+        let name = interface.name.get_ref();
+        let at = interface.name.span().start;
+        if name.is_empty() || name.len() > 15 {
+            return wrong(at, format!("interface: '{name}' is no name of an interface (1 to 15 bytes)"));
+        }
+        if config.interface[..place].iter().any(|other| other.name.get_ref() == name) {
+            return wrong(at, format!("interface: '{name}' is there twice"));
+        }
+        interface.radio()?;
+    }
+    Ok(config)
+}
+
+impl FileInterface {
+    fn radio(&self) -> Result<Option<RadioConfig>, Problem> {
+        let (rate, aggregation) = match (&self.rate_mbps, &self.aggregation) {
+            (None, None) => return Ok(None),
+            (Some(rate), Some(aggregation)) => (rate, aggregation),
+            (Some(rate), None) => {
+                return Err((
+                    Some(rate.span().start),
+                    "rate_mbps: needs `aggregation` beside it: none, ht or vht".into(),
+                ));
+            }
+            (None, Some(aggregation)) => {
+                return Err((
+                    Some(aggregation.span().start),
+                    "aggregation: needs `rate_mbps` beside it".into(),
+                ));
+            }
+        };
+        if !(0.1..=100_000.0).contains(rate.get_ref()) {
+            let what = format!("rate_mbps: {} is not from 0.1 to 100000", rate.get_ref());
+            return Err((Some(rate.span().start), what));
+        }
+        let aggregation = match aggregation.get_ref().as_str() {
+            "none" => Aggregation::None,
+            "ht" => Aggregation::Ht,
+            "vht" => Aggregation::Vht,
+            other => {
+                let what = format!("aggregation: '{other}' is none of none, ht, vht");
+                return Err((Some(aggregation.span().start), what));
+            }
+        };
+        Ok(Some(RadioConfig { rate_mbps: *rate.get_ref(), aggregation }))
+    }
+}
+
+impl ConfigFile {
+    /// Puts what the file says into settings.
+    pub fn apply(&self, config: &mut ShareConfig) {
+        let PolicyConfig { name, objective, capacity_bps } = &mut config.policy;
+        *name = self.policy.unwrap_or(*name);
+        *objective = self.objective.unwrap_or(*objective);
+        let told_bps = self.capacity_mbps.as_ref().map(|mbps| (mbps.get_ref() * 1e6) as u64);
+        *capacity_bps = told_bps.or(*capacity_bps);
+        if let Some(file) = &self.key_file {
+            config.key = KeySource::File(file.clone());
+        } else if let Some(words) = &self.passphrase {
+            config.key = KeySource::Passphrase(words.get_ref().clone());
+        } else if self.keyless.as_ref().is_some_and(|keyless| *keyless.get_ref()) {
+            config.key = KeySource::Keyless;
+        }
+        if let Some(control) = &self.control {
+            config.control_name.clone_from(control);
+        }
+        config.port = self.port.as_ref().map_or(config.port, |port| *port.get_ref());
+        config.rank = self.rank.unwrap_or(config.rank);
+        config.rendezvous = self.rendezvous.or(config.rendezvous);
+        config.without_kernel = self.without_kernel.unwrap_or(config.without_kernel);
+        let interfaces = self.interface.iter().map(|interface| InterfaceConfig {
+            name: interface.name.get_ref().clone(),
+            group: interface.group.as_deref().map(InterfaceConfig::group_named),
+            rendezvous: interface.rendezvous,
+            radio: interface.radio().ok().flatten(),
+        });
+        config.interfaces = interfaces.collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("share.toml");
+        std::fs::write(&file, text).unwrap();
+        let error = read_config(&file).unwrap_err().to_string();
+        error.replace(&format!("{}/", folder.path().display()), "")
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let typo = problem("objective = \"balanced\"\npolcy = \"yuzuri\"\n");
+        assert!(typo.starts_with("share.toml:2:1: unknown field `polcy`"), "{typo}");
+        let typo = problem("[[interface]]\nname = \"wlan0\"\n  rate = 5\n");
+        assert!(typo.starts_with("share.toml:3:3: unknown field `rate`"), "{typo}");
+        let value = problem("policy = \"fast\"\n");
+        assert!(value.starts_with("share.toml:1:10: unknown variant `fast`"), "{value}");
+        assert!(value.contains("hayakawa2015"), "{value}");
+        let kind = problem("port = \"x\"\n");
+        assert!(kind.starts_with("share.toml:1:8: invalid type"), "{kind}");
+        let syntax = problem("port = \n");
+        assert!(syntax.starts_with("share.toml:1:"), "{syntax}");
+        let range = problem("\n[[interface]]\nname = \"a\"\nrate_mbps = 0\naggregation = \"ht\"\n");
+        assert_eq!(range, "share.toml:4:13: rate_mbps: 0 is not from 0.1 to 100000");
+        let half = problem("[[interface]]\nname = \"a\"\naggregation = \"ht\"\n");
+        assert_eq!(half, "share.toml:3:15: aggregation: needs `rate_mbps` beside it");
+        let twice = problem("[[interface]]\nname = \"a\"\n[[interface]]\nname = \"a\"\n");
+        assert_eq!(twice, "share.toml:4:8: interface: 'a' is there twice");
+        let both = problem("key_file = \"k\"\nkeyless = true\n");
+        assert_eq!(both, "share.toml:2:11: keyless: there is a key; take one of both out");
+    }
+
+    #[test]
+    fn the_example_is_valid_with_and_without_its_comment_signs() {
+        let example = include_str!("../../../packaging/share.toml");
+        assert!(parse(example).is_ok());
+        // Each setting stands there commented out, without a space behind the sign; alternatives are marked.
+        let open = |line: &str| match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') && !rest.contains("# instead") => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+        let opened: Vec<String> = example.lines().map(open).collect();
+        let config = parse(&opened.join("\n")).unwrap();
+        assert!(config.policy.is_some() && config.key_file.is_some() && config.interface.len() == 1);
+        let mut settings = ShareConfig::default();
+        config.apply(&mut settings);
+        assert!(settings.interfaces[0].radio.is_some() && settings.interfaces[0].group.is_some());
+    }
+}

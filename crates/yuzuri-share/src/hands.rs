@@ -1,0 +1,117 @@
+//! What bounds the flows: the steering of `yuzuri-kernel`, or nobody where it cannot be had.
+
+use std::collections::HashSet;
+use std::time::Duration;
+use yuzuri_kernel::control::{Bound, ControlError, Law, Steered};
+use yuzuri_kernel::steer::{FlowState, NewFlows, Scope, SteerOptions, Steering};
+use yuzuri_policy::Decision;
+use yuzuri_trace::FlowId;
+
+/// A bound lasts so long beyond the tick that set it: two ticks may be late, and a killed daemon's flows are free within 2 s.
+pub(crate) const LASTS: Duration = Duration::from_millis(1500);
+
+/// After so many ticks in a row that the kernel refused, nothing is bounded any more.
+const REFUSED_AT_MOST: u32 = 6;
+
+pub(crate) struct Hands {
+    steering: Option<Steering>,
+    /// Why there is none.
+    why: Option<String>,
+    bounded: HashSet<FlowId>,
+    refused_in_a_row: u32,
+    /// Calls that the kernel refused.
+    pub(crate) refused: u64,
+}
+
+impl Hands {
+    /// Registers the control. No flow is moved before the first walk but new ones.
+    pub(crate) fn take(control_name: &str) -> Result<Hands, ControlError> {
+        let law = Law { name: control_name.into(), ..Law::default() };
+        // Nothing is taken before it is known which interfaces take part.
+        let options = SteerOptions { law, takes: false, ..SteerOptions::default() };
+        let steering = Steering::start(&options)?;
+        Ok(Hands { steering: Some(steering), ..Hands::none(None) })
+    }
+
+    /// Nobody, for a reason.
+    pub(crate) fn none(why: Option<String>) -> Hands {
+        Hands { steering: None, why, bounded: HashSet::new(), refused_in_a_row: 0, refused: 0 }
+    }
+
+    pub(crate) fn steers(&self) -> bool {
+        self.steering.is_some()
+    }
+
+    pub(crate) fn why_not(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// Why new flows come under the control only at the next walk; `None`: they come at once.
+    pub(crate) fn new_flows_wait(&self) -> Option<&str> {
+        match self.steering.as_ref()?.new_flows() {
+            NewFlows::AtOnce => None,
+            NewFlows::AtNextWalk(why) => Some(why),
+        }
+    }
+
+    /// Flows of these addresses are taken; none: nothing is.
+    pub(crate) fn look_at(&mut self, scope: &Scope) -> Result<(), ControlError> {
+        if let Some(steering) = &mut self.steering {
+            if scope.0.is_empty() {
+                steering.take(false);
+                return Ok(());
+            }
+            steering.set_scope(scope)?;
+            steering.take(true);
+        }
+        Ok(())
+    }
+
+    /// The flows as they stand.
+    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>) {
+        out.clear();
+        let Some(steering) = &mut self.steering else { return };
+        let seen = steering.observe(out);
+        self.judge(seen);
+    }
+
+    /// Tells the kernel what was decided for the flows that are under our control.
+    pub(crate) fn apply<'a>(&mut self, decisions: impl Iterator<Item = &'a Decision>) {
+        let Some(steering) = &mut self.steering else { return };
+        let mut told = Vec::new();
+        let mut bounded = HashSet::new();
+        for decision in decisions {
+            let flow = FlowId(decision.flow);
+            let bound = Bound { lower: decision.bound.lower, upper: decision.bound.upper };
+            let steered = Steered { bound, no_decrease: decision.no_decrease, burst: decision.burst };
+            if steered != Steered::default() {
+                bounded.insert(flow);
+                told.push((flow, steered));
+            }
+        }
+        self.bounded.difference(&bounded).for_each(|flow| steering.release(*flow));
+        self.bounded = bounded;
+        let written = steering.steer_all(&told, LASTS);
+        self.judge(written);
+    }
+
+    fn judge(&mut self, result: Result<(), ControlError>) {
+        let Err(error) = result else {
+            self.refused_in_a_row = 0;
+            return;
+        };
+        self.refused += 1;
+        self.refused_in_a_row += 1;
+        if self.refused_in_a_row >= REFUSED_AT_MOST {
+            self.let_go(format!("the kernel refused {REFUSED_AT_MOST} times in a row: {error}"));
+        }
+    }
+
+    /// Gives the flows back. What the kernel kept is told.
+    pub(crate) fn let_go(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
+        let steering = self.steering.take()?;
+        self.why = Some(why);
+        self.bounded.clear();
+        Some(steering.leave().map(|left| (left.moved_back.len(), left.stay.len())))
+    }
+}

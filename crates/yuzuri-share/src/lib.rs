@@ -1,0 +1,57 @@
+//! The sharing daemon: sockets, timers and interfaces around the group and the policy of `yuzuri-policy`, and the control of
+//! `yuzuri-kernel`.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use yuzuri_share::{KeySource, Share, ShareConfig};
+//! let config = ShareConfig { key: KeySource::Passphrase("a long one".into()), ..ShareConfig::default() };
+//! let mut share = Share::start(config)?;
+//! let board = share.board();
+//! std::thread::spawn(move || {
+//!     std::thread::sleep(std::time::Duration::from_secs(5));
+//!     println!("{}", yuzuri_share::table(&board.read()));
+//! });
+//! share.run(&AtomicBool::new(false))?;
+//! # Ok::<(), yuzuri_share::ShareError>(())
+//! ```
+//!
+//! A [`Share`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
+//! several in a process, each with a control name of its own. See also: `docs/share.md`, `docs/group.md`, `docs/control.md`.
+
+mod board;
+mod clock;
+mod config;
+mod desk;
+mod discover;
+mod error;
+mod file;
+mod flows;
+mod hands;
+mod link;
+mod netlink;
+mod place;
+mod privilege;
+mod relay;
+mod share;
+mod show;
+mod sockets;
+mod status;
+mod wireless;
+
+pub use board::Board;
+pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
+pub use desk::{Answer, Desk, DeskOptions, Question, ask};
+pub use discover::GroupFrom;
+pub use error::ShareError;
+pub use file::{ConfigFile, read_config};
+pub use flows::destination;
+pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
+pub use privilege::{drop_privileges, give_back_memory};
+pub use relay::serve_rendezvous;
+pub use share::{Event, Order, Share};
+pub use show::{metrics, table};
+pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
+pub use status::{
+    BoundStatus, FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status,
+    SummaryStatus,
+};

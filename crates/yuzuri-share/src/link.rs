@@ -1,0 +1,220 @@
+//! An interface that takes part: its sockets, its group, and the policy of the flows that go over it.
+
+use crate::ShareError;
+use crate::clock;
+use crate::config::{InterfaceConfig, ShareConfig};
+use crate::discover::{GroupFrom, Interface};
+use crate::sockets::Sockets;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use yuzuri_kernel::steer::FlowState;
+use yuzuri_policy::{
+    Capacity, Decision, FlowSeen, GroupId, Key, Member, MemberConfig, Moment, NodeId, Outgoing, Policy,
+    PolicyConfig, RadioHint, Report, Summary, To,
+};
+
+/// A summary of the leader before is a beginning for the next one for so long.
+const RESUMED_WITHIN: Duration = Duration::from_secs(15);
+
+/// What a member is made of, beside its group.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    pub(crate) key: Option<Key>,
+    pub(crate) rank: u8,
+    pub(crate) port: u16,
+}
+
+pub(crate) struct Link {
+    pub(crate) interface: Interface,
+    pub(crate) config: InterfaceConfig,
+    pub(crate) group_from: Option<GroupFrom>,
+    pub(crate) sockets: Sockets,
+    /// None as long as the group is not known.
+    pub(crate) member: Option<Member>,
+    pub(crate) policy: Policy,
+    pub(crate) radio: RadioHint,
+    pub(crate) seen: Vec<FlowSeen>,
+    pub(crate) states: Vec<FlowState>,
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) own_report: Option<Report>,
+    pub(crate) send_errors: u64,
+    pub(crate) last_send_error: Option<String>,
+    capacity: Option<Capacity>,
+    last_summary: Option<(Moment, Summary)>,
+}
+
+impl Link {
+    /// Opens the sockets of an interface.
+    pub(crate) fn open(
+        interface: Interface,
+        config: InterfaceConfig,
+        policy: PolicyConfig,
+        port: u16,
+    ) -> Result<Link, String> {
+        let sockets = Sockets::open(&interface.name, interface.index, port)?;
+        Ok(Link {
+            interface,
+            config,
+            group_from: None,
+            sockets,
+            member: None,
+            policy: Policy::new(policy),
+            radio: RadioHint::default(),
+            seen: Vec::new(),
+            states: Vec::new(),
+            decisions: Vec::new(),
+            own_report: None,
+            send_errors: 0,
+            last_send_error: None,
+            capacity: None,
+            last_summary: None,
+        })
+    }
+
+    /// Whether an address is this interface's own.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.interface.addresses.contains(&address.to_canonical())
+    }
+
+    /// The group is this one now. Whether that is news.
+    pub(crate) fn set_group(
+        &mut self,
+        now: Moment,
+        group: (GroupId, GroupFrom),
+        identity: &Identity,
+    ) -> Result<bool, ShareError> {
+        self.group_from = Some(group.1);
+        match &mut self.member {
+            Some(member) if member.group() == group.0 => return Ok(false),
+            Some(member) => member.set_group(now, group.0),
+            None => {
+                let [epoch, seed] = [clock::random()?, clock::random()?].map(u64::from_ne_bytes);
+                let epoch = yuzuri_policy::epoch(clock::unix_time(), epoch as u32);
+                let mut config = MemberConfig::new(identity.node, group.0, identity.key.clone(), epoch, seed);
+                // Whether a key may be missing was settled when it was loaded.
+                config.allow_keyless = identity.key.is_none();
+                config.rank = identity.rank;
+                config.rendezvous = self.config.rendezvous;
+                self.member = Some(Member::new(config, now)?);
+            }
+        }
+        // What the air there carries nobody knows yet.
+        (self.capacity, self.last_summary) = (None, None);
+        self.policy.choose(self.policy.config());
+        Ok(true)
+    }
+
+    /// Another policy; a leader goes on from what it found out.
+    pub(crate) fn choose(&mut self, now: Moment, policy: PolicyConfig) {
+        let objective = policy.objective;
+        if objective != self.policy.config().objective {
+            self.capacity = self.begin_capacity(now, objective);
+        }
+        self.policy.choose(policy);
+    }
+
+    fn begin_capacity(&self, now: Moment, objective: yuzuri_policy::Objective) -> Option<Capacity> {
+        let last = self.last_summary.as_ref().filter(|(at, _)| now.since(*at) <= RESUMED_WITHIN);
+        Some(match last {
+            Some((_, summary)) => Capacity::resume(now, summary, objective),
+            None => Capacity::new(objective),
+        })
+    }
+
+    /// Hands in what has come.
+    pub(crate) fn receive(&mut self, now: Moment, buffer: &mut [u8]) {
+        let addresses = &self.interface.addresses;
+        let member = &mut self.member;
+        self.sockets.drain(buffer, |from, bytes| {
+            // A broadcast comes back to who sent it.
+            if let Some(member) = member.as_mut().filter(|_| !addresses.contains(&from.ip())) {
+                member.receive(now, from, bytes);
+            }
+        });
+    }
+
+    /// The half second's work before the bounds: what the flows do is told, and summed up by who leads.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        let report = self.policy.observe(now, &self.seen, self.radio);
+        self.own_report.clone_from(&report);
+        let Some(member) = &mut self.member else { return };
+        member.report(now, report);
+        if member.is_leader(now) {
+            if self.capacity.is_none() {
+                self.capacity = self.begin_capacity(now, self.policy.config().objective);
+            }
+            let Some(member) = &mut self.member else { return };
+            let reports: Vec<(NodeId, Report)> =
+                member.reports(now).map(|(node, report)| (node, report.clone())).collect();
+            let members = member.members(now).count().min(u16::MAX.into()) as u16;
+            if let Some(capacity) = &mut self.capacity {
+                let summary = capacity.sum(now, members, &reports);
+                member.summarize(now, summary);
+            }
+        } else {
+            self.capacity = None;
+        }
+    }
+
+    /// The half second's bounds.
+    pub(crate) fn decide(&mut self, now: Moment) {
+        let member = self.member.as_ref();
+        let summary = member.and_then(|member| member.summary(now));
+        let heard = member.map_or(1, |member| member.members(now).count()).min(u16::MAX.into()) as u16;
+        self.policy.decide(now, &self.seen, self.radio, summary, heard, &mut self.decisions);
+        if let Some(summary) = summary {
+            self.last_summary = Some((now, summary.clone()));
+        }
+    }
+
+    /// Sends what is due.
+    pub(crate) fn send(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
+        let Some(member) = &mut self.member else { return };
+        out.clear();
+        member.poll(now, out);
+        if out.is_empty() {
+            return;
+        }
+        let by_v6 = self.interface.has_link_local_v6();
+        // Lazily: only broadcasts ask.
+        let some_by_v4 = || {
+            member
+                .members(now)
+                .any(|m| m.address.is_some_and(|a| matches!(a.ip().to_canonical(), IpAddr::V4(_))))
+        };
+        for outgoing in out.drain(..) {
+            let sent = match outgoing.to {
+                To::All => self.sockets.tell_all(&outgoing.bytes, by_v6, some_by_v4()),
+                To::One(address) => self.sockets.tell(&outgoing.bytes, address),
+            };
+            if let Err(error) = sent {
+                self.send_errors += 1;
+                let to = match outgoing.to {
+                    To::All => "everybody".to_owned(),
+                    To::One(address) => address.to_string(),
+                };
+                self.last_send_error = Some(format!("to {to}: {error}"));
+            }
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
+        if let Some(member) = &mut self.member {
+            member.leave(now);
+            self.send(now, out);
+        }
+    }
+
+    /// When it is to be polled next.
+    pub(crate) fn next(&self) -> Option<Moment> {
+        self.member.as_ref().map(Member::next)
+    }
+}
+
+/// The settings of an interface with those for all filled in.
+pub(crate) fn with_defaults(config: &InterfaceConfig, all: &ShareConfig) -> InterfaceConfig {
+    let rendezvous: Option<SocketAddr> = config.rendezvous.or(all.rendezvous);
+    InterfaceConfig { rendezvous, group: config.group.or(all.group), ..config.clone() }
+}

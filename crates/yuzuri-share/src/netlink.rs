@@ -1,0 +1,180 @@
+//! Routes and neighbours of the network namespace, and word of changes (rtnetlink(7)).
+
+use neli::consts::nl::NlmF;
+use neli::consts::rtnl::{Nda, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
+use neli::consts::socket::NlFamily;
+use neli::nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder};
+use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
+use neli::socket::synchronous::NlSocketHandle;
+use neli::utils::Groups;
+use neli::{FromBytesWithInput, Size, ToBytes};
+use nix::sys::socket::{MsgFlags, recv};
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+// Multicast groups of rtnetlink (linux/rtnetlink.h): links, addresses and routes of both families.
+const RTNLGRP_LINK: u32 = 1;
+const RTNLGRP_IPV4_IFADDR: u32 = 5;
+const RTNLGRP_IPV4_ROUTE: u32 = 7;
+const RTNLGRP_IPV6_IFADDR: u32 = 9;
+const RTNLGRP_IPV6_ROUTE: u32 = 11;
+
+/// Types of messages that end an answer.
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+
+pub(crate) struct Netlink {
+    changes: NlSocketHandle,
+}
+
+/// A default route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DefaultRoute {
+    pub(crate) interface: u32,
+    pub(crate) gateway: Option<IpAddr>,
+    metric: u32,
+    is_v6: bool,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> Result<Netlink, String> {
+        let changes = connect(&[
+            RTNLGRP_LINK,
+            RTNLGRP_IPV4_IFADDR,
+            RTNLGRP_IPV4_ROUTE,
+            RTNLGRP_IPV6_IFADDR,
+            RTNLGRP_IPV6_ROUTE,
+        ])?;
+        Ok(Netlink { changes })
+    }
+
+    /// Becomes readable when something changed.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the socket is open as long as `self` lives, which the result borrows.
+        unsafe { BorrowedFd::borrow_raw(self.changes.as_raw_fd()) }
+    }
+
+    /// Whether something changed since the last call. What, is asked for anew: word of it may be lost.
+    pub(crate) fn changed(&self) -> bool {
+        let mut buffer = [0; 8192];
+        let mut changed = false;
+        loop {
+            match recv(self.changes.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(1..) | Err(nix::Error::ENOBUFS) => changed = true,
+                Ok(_) | Err(_) => return changed,
+            }
+        }
+    }
+
+    /// The default routes, IPv4's first, the preferred ones first.
+    pub(crate) fn default_routes(&self) -> Result<Vec<DefaultRoute>, String> {
+        let mut routes = Vec::new();
+        for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
+            let question = RtmsgBuilder::default()
+                .rtm_family(family)
+                .rtm_dst_len(0)
+                .rtm_src_len(0)
+                .rtm_tos(0)
+                .rtm_table(RtTable::Unspec)
+                .rtm_protocol(Rtprot::Unspec)
+                .rtm_scope(RtScope::Universe)
+                .rtm_type(Rtn::Unspec)
+                .build()
+                .map_err(|e| format!("asking for the default routes: {e}"))?;
+            self.dump(Rtm::Getroute, question, "the default routes", |route: &Rtmsg| {
+                if *route.rtm_dst_len() == 0 && *route.rtm_type() == Rtn::Unicast {
+                    routes.extend(default_route(route, family == RtAddrFamily::Inet6));
+                }
+            })?;
+        }
+        routes.sort_by_key(|route| (route.is_v6, route.metric));
+        Ok(routes)
+    }
+
+    /// The link address of a neighbour, as far as the kernel knows it.
+    pub(crate) fn link_address(&self, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
+        let family = if of.is_ipv4() { RtAddrFamily::Inet } else { RtAddrFamily::Inet6 };
+        let question = NdmsgBuilder::default()
+            .ndm_family(family)
+            .ndm_index(interface as i32)
+            .ndm_state(Nud::empty())
+            .ndm_type(Rtn::Unspec)
+            .build()
+            .ok()?;
+        let mut found = None;
+        self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
+            if *neighbour.ndm_index() != interface as i32 {
+                return;
+            }
+            let attributes = neighbour.rtattrs().iter();
+            let (mut is_it, mut link) = (false, None);
+            for attribute in attributes {
+                match attribute.rta_type() {
+                    Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
+                    Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
+                    _ => {}
+                }
+            }
+            if is_it && let Some(link) = link.filter(|link| link.iter().any(|byte| *byte != 0)) {
+                found = Some(link);
+            }
+        })
+        .ok()?;
+        found
+    }
+
+    fn dump<Q, A>(&self, kind: Rtm, question: Q, what: &str, mut each: impl FnMut(&A)) -> Result<(), String>
+    where
+        Q: Size + ToBytes + Debug,
+        A: Size + FromBytesWithInput<Input = usize> + Debug,
+    {
+        let failed = |why: &dyn std::fmt::Display| format!("asking the kernel for {what}: {why}");
+        let message: Nlmsghdr<Rtm, Q> = NlmsghdrBuilder::default()
+            .nl_type(kind)
+            .nl_flags(NlmF::REQUEST | NlmF::DUMP)
+            .nl_payload(NlPayload::Payload(question))
+            .build()
+            .map_err(|e| failed(&e))?;
+        // A socket for each question: what is left of an answer that broke off is no part of the next.
+        let socket = connect(&[])?;
+        socket.send(&message).map_err(|e| failed(&e))?;
+        loop {
+            let (answers, _) = socket.recv::<Rtm, A>().map_err(|e| failed(&e))?;
+            for answer in answers {
+                let answer = answer.map_err(|e| failed(&e))?;
+                match (u16::from(*answer.nl_type()), answer.nl_payload()) {
+                    (NLMSG_DONE, _) => return Ok(()),
+                    (NLMSG_ERROR, payload) => return Err(failed(&format!("{payload:?}"))),
+                    (_, NlPayload::Payload(payload)) => each(payload),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn connect(groups: &[u32]) -> Result<NlSocketHandle, String> {
+    NlSocketHandle::connect(NlFamily::Route, None, Groups::new_groups(groups))
+        .map_err(|e| format!("opening a socket for routes and addresses (rtnetlink): {e}"))
+}
+
+fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {
+    let (mut interface, mut gateway, mut metric) = (None, None, 0);
+    for attribute in route.rtattrs().iter() {
+        let bytes = attribute.rta_payload().as_ref();
+        let word = || <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes);
+        match attribute.rta_type() {
+            Rta::Oif => interface = word(),
+            Rta::Gateway => gateway = address(bytes),
+            Rta::Priority => metric = word().unwrap_or(0),
+            _ => {}
+        }
+    }
+    Some(DefaultRoute { interface: interface?, gateway, metric, is_v6 })
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}

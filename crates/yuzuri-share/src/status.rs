@@ -1,0 +1,308 @@
+//! What a sharing tells of itself. The JSON document of `yuzuri share status --json`; fields are added, not changed.
+
+use crate::discover::GroupFrom;
+use crate::link::Link;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use yuzuri_policy::{
+    Bound, Counts, Decision, FlowSeen, Kind, Moment, Objective, PolicyConfig, PolicyName, Refusal, Rule,
+    Summary,
+};
+
+/// A sharing as it is now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Yuzuri's version.
+    pub version: String,
+    /// The process.
+    pub pid: u32,
+    /// Since the start, seconds; suspension counts.
+    pub uptime_s: f64,
+    /// Whether flows are bounded.
+    pub steers: bool,
+    /// Why they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+    /// Name of the congestion control.
+    pub control: String,
+    /// Why new flows come under the control only at the next half second; absent: they come at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_flows_wait: Option<String>,
+    /// Which rules bound the windows.
+    pub policy: PolicyStatus,
+    /// Whether members prove themselves with a key.
+    pub keyed: bool,
+    /// The interfaces that take part.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// Flows of other interfaces' addresses.
+    pub flows_elsewhere: u32,
+    /// Half seconds that were worked through.
+    pub ticks: u64,
+    /// Those that came more than half a second late (suspension, load).
+    pub late_ticks: u64,
+    /// Calls that the kernel refused.
+    pub kernel_refusals: u64,
+    /// What went wrong lately and is not over: an interface that cannot be opened, an unknown group.
+    pub problems: Vec<String>,
+}
+
+/// The policy in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// Its name.
+    pub name: PolicyName,
+    /// What it aims at.
+    pub objective: Objective,
+    /// What it is told that the path carries, bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bps: Option<u64>,
+}
+
+impl From<PolicyConfig> for PolicyStatus {
+    fn from(config: PolicyConfig) -> PolicyStatus {
+        let PolicyConfig { name, objective, capacity_bps } = config;
+        PolicyStatus { name, objective, capacity_bps }
+    }
+}
+
+/// An interface and its group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its group, 16 hexadecimal digits; absent: not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What the group was told from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_from: Option<GroupFrom>,
+    /// The relay, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous: Option<SocketAddr>,
+    /// This terminal in the group, 16 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Who leads, as far as this terminal knows and needs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// Whether this terminal leads.
+    pub leads: bool,
+    /// The members heard in the last minute, this terminal first.
+    pub members: Vec<MemberStatus>,
+    /// What the leader said last; absent: nothing, lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummaryStatus>,
+    /// What this terminal delivers, bit/s.
+    pub rate_bps: u64,
+    /// What it could deliver alone on the air, bit/s; 0: not known.
+    pub alone_bps: u64,
+    /// Its flows.
+    pub flows: Vec<FlowStatus>,
+    /// Messages since the group was joined.
+    pub messages: MessageCounts,
+    /// Datagrams that could not be sent.
+    pub send_errors: u64,
+    /// The last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_send_error: Option<String>,
+}
+
+/// A member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Who, 16 hexadecimal digits.
+    pub node: String,
+    /// Where it was last heard from; absent: it is this terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
+    /// It has flows that send.
+    pub sends: bool,
+    /// It leads.
+    pub leads: bool,
+    /// It has proved that it is no recording; asked for only where it matters.
+    pub proved: bool,
+    /// Since it was last heard, seconds.
+    pub age_s: f64,
+}
+
+/// What the leader said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SummaryStatus {
+    /// How far the group is.
+    pub phase: yuzuri_policy::Phase,
+    /// Members, silent ones included.
+    pub members: u16,
+    /// Members that send.
+    pub senders: u16,
+    /// What the group is thought to carry, bit/s.
+    pub capacity_bps: u64,
+    /// The share of a member that does not know its radio, bit/s.
+    pub share_bps: u64,
+    /// The share of the air, millionths of what a member would deliver alone.
+    pub air_share_ppm: u32,
+    /// Not 0: the wire behind the access point limits, at this many bit/s.
+    pub wire_bps: u64,
+    /// Queue that a window may hold, µs.
+    pub queue_us: u32,
+    /// Largest smoothed round-trip time in the group, µs.
+    pub srtt_us: u32,
+    /// Windows are to be spread over the round trip.
+    pub paced: bool,
+}
+
+impl From<&Summary> for SummaryStatus {
+    fn from(summary: &Summary) -> SummaryStatus {
+        SummaryStatus {
+            phase: summary.phase,
+            members: summary.members,
+            senders: summary.senders,
+            capacity_bps: summary.capacity_bps,
+            share_bps: summary.share_bps,
+            air_share_ppm: summary.air_share_ppm,
+            wire_bps: summary.alone_most_bps,
+            queue_us: summary.queue_us,
+            srtt_us: summary.srtt_us,
+            paced: summary.paced,
+        }
+    }
+}
+
+/// The bounds of a window, segments; 0 is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundStatus {
+    /// Least window.
+    pub lower: u32,
+    /// Largest window.
+    pub upper: u32,
+}
+
+impl From<Bound> for BoundStatus {
+    fn from(Bound { lower, upper }: Bound) -> BoundStatus {
+        BoundStatus { lower, upper }
+    }
+}
+
+/// A flow, its bounds and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// The socket's cookie.
+    pub id: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The far end.
+    pub remote: SocketAddr,
+    /// Payload acknowledged in the last half second, bit/s.
+    pub rate_bps: u64,
+    /// Window, segments.
+    pub cwnd: u32,
+    /// Smoothed round-trip time, µs.
+    pub srtt_us: u32,
+    /// Least round-trip time, µs.
+    pub min_rtt_us: u32,
+    /// Segments sent again since it began.
+    pub retransmitted: u64,
+    /// Its congestion control.
+    pub control: String,
+    /// Whether it obeys bounds.
+    pub obeys: bool,
+    /// Whose its control is, in words.
+    pub standing: String,
+    /// Its bounds.
+    pub bound: BoundStatus,
+    /// Which rule set them.
+    pub rule: Rule,
+    /// It is spared reductions.
+    pub no_decrease: bool,
+    /// Segments that leave at once where the window is spread over the round trip; 0: it is not.
+    pub burst: u32,
+}
+
+/// Messages of a group.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MessageCounts {
+    /// Datagrams that came from others.
+    pub received: u64,
+    /// Messages that were believed, by kind.
+    pub accepted: BTreeMap<String, u64>,
+    /// Messages that were refused, by reason; those that never occurred are left out.
+    pub refused: BTreeMap<String, u64>,
+    /// Messages that were sent, by kind.
+    pub sent: BTreeMap<String, u64>,
+    /// Their bytes, without UDP and IP.
+    pub sent_bytes: u64,
+    /// Times this terminal began to lead.
+    pub led: u64,
+}
+
+impl From<&Counts> for MessageCounts {
+    fn from(counts: &Counts) -> MessageCounts {
+        let kinds = |of: &dyn Fn(Kind) -> u64| Kind::ALL.iter().map(|k| (k.name().into(), of(*k))).collect();
+        let refused = Refusal::ALL.iter().map(|why| (why.name().to_owned(), counts.refused(*why)));
+        MessageCounts {
+            received: counts.received,
+            accepted: kinds(&|kind| counts.accepted(kind)),
+            refused: refused.filter(|(_, count)| *count > 0).collect(),
+            sent: kinds(&|kind| counts.sent(kind)),
+            sent_bytes: counts.sent_bytes,
+            led: counts.led,
+        }
+    }
+}
+
+impl InterfaceStatus {
+    pub(crate) fn of(link: &Link, now: Moment, rate_bps: impl Fn(u64) -> f64) -> InterfaceStatus {
+        let member = link.member.as_ref();
+        let members = member.iter().flat_map(|member| member.members(now)).map(|seen| MemberStatus {
+            node: seen.node.to_string(),
+            address: seen.address,
+            sends: seen.sends,
+            leads: seen.leads,
+            proved: seen.proved,
+            age_s: seen.age.as_secs_f64(),
+        });
+        let flows = link.seen.iter().zip(&link.states).zip(&link.decisions);
+        let flow = |((seen, state), decision): ((&FlowSeen, &yuzuri_kernel::steer::FlowState), &Decision)| {
+            let obeys = state.standing.is_ours();
+            let told = if obeys { decision.bound } else { Bound::NONE };
+            FlowStatus {
+                id: seen.id,
+                local: state.local,
+                remote: state.remote,
+                rate_bps: rate_bps(seen.id) as u64,
+                cwnd: seen.cwnd,
+                srtt_us: seen.srtt_us,
+                min_rtt_us: seen.min_rtt_us,
+                retransmitted: seen.retransmitted,
+                control: state.control.to_string(),
+                obeys,
+                standing: state.standing.to_string(),
+                bound: told.into(),
+                rule: if obeys { decision.why } else { Rule::None },
+                no_decrease: obeys && decision.no_decrease,
+                burst: if obeys { decision.burst } else { 0 },
+            }
+        };
+        let leader = member.and_then(|member| member.leader());
+        InterfaceStatus {
+            name: link.interface.name.clone(),
+            addresses: link.interface.addresses.clone(),
+            group: member.map(|member| member.group().to_string()),
+            group_from: link.group_from,
+            rendezvous: link.config.rendezvous,
+            node: member.map(|member| member.node().to_string()),
+            leader: leader.map(|node| node.to_string()),
+            leads: member.is_some_and(|member| member.is_leader(now)),
+            members: members.collect(),
+            summary: member.and_then(|member| member.summary(now)).map(SummaryStatus::from),
+            rate_bps: link.own_report.as_ref().map_or(0, |report| report.rate_bps),
+            alone_bps: link.radio.alone_bps,
+            flows: flows.map(flow).collect(),
+            messages: member.map(|member| member.counts().into()).unwrap_or_default(),
+            send_errors: link.send_errors,
+            last_send_error: link.last_send_error.clone(),
+        }
+    }
+}

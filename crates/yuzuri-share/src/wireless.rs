@@ -1,0 +1,251 @@
+//! What nl80211 tells of a station: its access point and the rate it sends at.
+
+use neli::consts::genl::{CtrlAttr, CtrlCmd};
+use neli::consts::nl::{GenlId, NlmF};
+use neli::consts::nl80211::Nl80211Command;
+use neli::consts::socket::NlFamily;
+use neli::genl::{AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, NlattrBuilder, NoUserHeader};
+use neli::nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder};
+use neli::socket::synchronous::NlSocketHandle;
+use neli::types::GenlBuffer;
+use neli::utils::Groups;
+use std::collections::{HashMap, VecDeque};
+use yuzuri_policy::{Aggregation, RadioHint};
+
+// linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. The rates are in units of 100 kbit/s.
+const ATTR_IFINDEX: u16 = 3;
+const ATTR_IFTYPE: u16 = 5;
+const ATTR_MAC: u16 = 6;
+const ATTR_STA_INFO: u16 = 21;
+const IFTYPE_STATION: u32 = 2;
+const STA_INFO_TX_BITRATE: u16 = 8;
+const RATE_BITRATE: u16 = 1;
+const RATE_MCS: u16 = 2;
+const RATE_BITRATE32: u16 = 5;
+const RATE_VHT_MCS: u16 = 6;
+const RATE_HE_MCS: u16 = 13;
+const RATE_EHT_MCS: u16 = 19;
+const RATE_UNIT_BPS: u64 = 100_000;
+
+/// The rate is the median of so many looks: a single frame without payload goes out at any.
+const LOOKS: usize = 5;
+
+/// A station and its access point.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Station {
+    pub(crate) bssid: [u8; 6],
+    /// What it could deliver alone, by the rates it sent at lately.
+    pub(crate) radio: RadioHint,
+}
+
+type Rate = (u64, Aggregation);
+
+/// The kernel's wireless part, if it has one.
+pub(crate) struct Wireless {
+    /// The number of the family "nl80211"; none as long as there is no wireless driver.
+    family: Option<u16>,
+    rates: HashMap<u32, (u64, VecDeque<Rate>)>,
+}
+
+impl Wireless {
+    pub(crate) fn open() -> Wireless {
+        Wireless { family: family(), rates: HashMap::new() }
+    }
+
+    /// The station that an interface is, if it is one and has an access point.
+    pub(crate) fn station(&mut self, interface: u32) -> Option<Station> {
+        self.family = self.family.or_else(family);
+        let family = self.family?;
+        let mut is_station = false;
+        ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
+            let kind = attributes.get_attr_handle();
+            is_station |=
+                kind.get_attr_payload_as::<u32>(ATTR_IFTYPE).is_ok_and(|kind| kind == IFTYPE_STATION);
+        })?;
+        if !is_station {
+            return None;
+        }
+        let mut found = None;
+        ask(family, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
+            found = access_point(attributes).or(found);
+        })?;
+        let (bssid, rate) = found?;
+        let key = bssid.iter().fold(0, |key, byte| key << 8 | u64::from(*byte));
+        let (of, rates) = self.rates.entry(interface).or_default();
+        if *of != key {
+            (*of, *rates) = (key, VecDeque::new());
+        }
+        rates.extend(rate);
+        while rates.len() > LOOKS {
+            rates.pop_front();
+        }
+        let mut sorted: Vec<Rate> = rates.iter().copied().collect();
+        sorted.sort_by_key(|(bps, _)| *bps);
+        let radio = sorted.get(sorted.len() / 2);
+        let radio = radio.map_or(RadioHint::default(), |(bps, how)| RadioHint::of_link(*bps, *how));
+        Some(Station { bssid, radio })
+    }
+}
+
+type Attributes = GenlBuffer<u16, neli::types::Buffer>;
+
+/// The access point of a station's entry, and the rate of the last frame to it.
+fn access_point(attributes: &Attributes) -> Option<([u8; 6], Option<Rate>)> {
+    let handle = attributes.get_attr_handle();
+    let bssid = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
+    Some((<[u8; 6]>::try_from(bssid).ok()?, rate(attributes)))
+}
+
+/// The rate of the last frame to the access point.
+fn rate(attributes: &Attributes) -> Option<Rate> {
+    let handle = attributes.get_attr_handle();
+    let info = handle.get_nested_attributes::<u16>(ATTR_STA_INFO).ok()?;
+    let rate = info.get_nested_attributes::<u16>(STA_INFO_TX_BITRATE).ok()?;
+    let wide = rate.get_attr_payload_as::<u32>(RATE_BITRATE32).ok();
+    let units = wide
+        .or_else(|| rate.get_attr_payload_as::<u16>(RATE_BITRATE).ok().map(u32::from))
+        .filter(|u| *u > 0)?;
+    let has = |kind: u16| rate.get_attribute(kind).is_some();
+    let aggregation = if has(RATE_VHT_MCS) || has(RATE_HE_MCS) || has(RATE_EHT_MCS) {
+        Aggregation::Vht
+    } else if has(RATE_MCS) {
+        Aggregation::Ht
+    } else {
+        Aggregation::None
+    };
+    Some((u64::from(units) * RATE_UNIT_BPS, aggregation))
+}
+
+fn connect() -> Option<NlSocketHandle> {
+    NlSocketHandle::connect(NlFamily::Generic, None, Groups::empty()).ok()
+}
+
+/// Asks about an interface; `None`: the kernel refused.
+fn ask(
+    family: u16,
+    command: Nl80211Command,
+    flags: NlmF,
+    interface: u32,
+    mut each: impl FnMut(&Attributes),
+) -> Option<()> {
+    let index = NlattrBuilder::default()
+        .nla_type(AttrTypeBuilder::default().nla_type(ATTR_IFINDEX).build().ok()?)
+        .nla_payload(interface)
+        .build()
+        .ok()?;
+    let question = GenlmsghdrBuilder::<Nl80211Command, u16, NoUserHeader>::default()
+        .cmd(command)
+        .version(1)
+        .attrs([index].into_iter().collect::<GenlBuffer<_, _>>())
+        .build()
+        .ok()?;
+    let message = NlmsghdrBuilder::default()
+        .nl_type(family)
+        .nl_flags(NlmF::REQUEST | flags)
+        .nl_payload(NlPayload::Payload(question))
+        .build()
+        .ok()?;
+    // A socket for each question: what is left of an answer that broke off is no part of the next.
+    let socket = connect()?;
+    socket.send(&message).ok()?;
+    loop {
+        let (answers, _) = socket.recv::<u16, Genlmsghdr<Nl80211Command, u16>>().ok()?;
+        for answer in answers {
+            let answer = answer.ok()?;
+            match answer.nl_payload() {
+                NlPayload::Payload(payload) => each(payload.attrs()),
+                NlPayload::Err(_) => return None,
+                NlPayload::Ack(_) | NlPayload::Empty | NlPayload::DumpExtAck(_) => return Some(()),
+            }
+        }
+    }
+}
+
+/// The number of the family "nl80211"; `None` where the kernel has none.
+fn family() -> Option<u16> {
+    let name = NlattrBuilder::default()
+        .nla_type(AttrTypeBuilder::default().nla_type(CtrlAttr::FamilyName).build().ok()?)
+        .nla_payload("nl80211\0".as_bytes())
+        .build()
+        .ok()?;
+    let question = GenlmsghdrBuilder::<CtrlCmd, CtrlAttr, NoUserHeader>::default()
+        .cmd(CtrlCmd::Getfamily)
+        .version(2)
+        .attrs([name].into_iter().collect::<GenlBuffer<_, _>>())
+        .build()
+        .ok()?;
+    let message: Nlmsghdr<GenlId, _> = NlmsghdrBuilder::default()
+        .nl_type(GenlId::Ctrl)
+        .nl_flags(NlmF::REQUEST)
+        .nl_payload(NlPayload::Payload(question))
+        .build()
+        .ok()?;
+    let socket = connect()?;
+    socket.send(&message).ok()?;
+    let (answers, _) = socket.recv::<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>().ok()?;
+    for answer in answers {
+        if let NlPayload::Payload(payload) = answer.ok()?.nl_payload() {
+            let handle = payload.attrs().get_attr_handle();
+            return handle.get_attr_payload_as::<u16>(CtrlAttr::FamilyId).ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use neli::FromBytesWithInput;
+    use std::io::Cursor;
+
+    /// An attribute as the kernel writes it; `NLA_F_NESTED` where it holds others.
+    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let length = 4 + payload.len() as u16;
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn nested(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+        const NLA_F_NESTED: u16 = 1 << 15;
+        attribute(kind | NLA_F_NESTED, &attributes.concat())
+    }
+
+    fn station(rate: &[Vec<u8>]) -> Option<([u8; 6], Option<Rate>)> {
+        const ATTR_GENERATION: u16 = 46;
+        const STA_INFO_SIGNAL: u16 = 7;
+        let info =
+            nested(ATTR_STA_INFO, &[attribute(STA_INFO_SIGNAL, &[0xc8]), nested(STA_INFO_TX_BITRATE, rate)]);
+        let bytes = [
+            attribute(ATTR_IFINDEX, &3_u32.to_ne_bytes()),
+            attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]),
+            attribute(ATTR_GENERATION, &7_u32.to_ne_bytes()),
+            info,
+        ]
+        .concat();
+        access_point(&Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap())
+    }
+
+    #[test]
+    fn access_point_and_rate_of_a_station() {
+        let bssid = [2, 0, 0, 0, 0, 9];
+        let narrow = attribute(RATE_BITRATE, &540_u16.to_ne_bytes());
+        assert_eq!(
+            station(std::slice::from_ref(&narrow)),
+            Some((bssid, Some((54_000_000, Aggregation::None))))
+        );
+        let wide = attribute(RATE_BITRATE32, &8_667_u32.to_ne_bytes());
+        let ht = attribute(RATE_MCS, &[7]);
+        let vht = attribute(RATE_VHT_MCS, &[9]);
+        assert_eq!(station(&[narrow.clone(), ht]), Some((bssid, Some((54_000_000, Aggregation::Ht)))));
+        assert_eq!(
+            station(&[wide.clone(), narrow, vht]),
+            Some((bssid, Some((866_700_000, Aggregation::Vht))))
+        );
+        let he = attribute(RATE_HE_MCS, &[11]);
+        assert_eq!(station(&[wide, he]), Some((bssid, Some((866_700_000, Aggregation::Vht)))));
+        assert_eq!(station(&[]), Some((bssid, None)));
+    }
+}

@@ -1,0 +1,265 @@
+//! Sharings on the machine's own kernel: hosts on one link find each other, elect a leader, bound their flows, and leave.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cell;
+
+use cell::{Cell, Instance, Traffic, control_name, ip, keyed};
+use std::net::IpAddr;
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
+use yuzuri_share::{FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
+use yuzuri_testnet::eventually;
+
+/// Waits until all follow one of them that knows so many members: followers need not know of each other.
+fn one_leader(instances: &[&Instance], members: usize) -> String {
+    let mut leader = None;
+    let found = eventually(|| {
+        let all: Vec<_> = instances.iter().map(|instance| instance.status()).collect();
+        let groups: Vec<_> = all.iter().filter_map(|status| status.interfaces.first()).collect();
+        let first = groups.first().and_then(|group| group.leader.clone());
+        let agree = first.is_some() && groups.iter().all(|g| g.leader == first);
+        leader = first;
+        let leaders: Vec<_> = groups.iter().filter(|g| g.leads).collect();
+        agree && groups.len() == all.len() && leaders.len() == 1 && leaders[0].members.len() == members
+    });
+    let all: Vec<_> = instances.iter().map(|instance| instance.status()).collect();
+    assert!(found, "no leader of all: {all:#?}");
+    leader.unwrap()
+}
+
+/// A flow as a status has it.
+fn flow_of(status: &Status, traffic: &Traffic) -> Option<FlowStatus> {
+    let flows = status.interfaces.iter().flat_map(|interface| &interface.flows);
+    flows.into_iter().find(|flow| flow.local == traffic.local()).cloned()
+}
+
+/// Waits until a flow has an upper bound by a share of what the group carries.
+fn until_shared(instance: &Instance, traffic: &Traffic) -> FlowStatus {
+    let status = instance.until("a flow with a share", |status| {
+        flow_of(status, traffic).is_some_and(|flow| {
+            matches!(flow.rule, Rule::Share | Rule::Probe) && flow.bound.upper > 0 && flow.obeys
+        })
+    });
+    flow_of(&status, traffic).unwrap()
+}
+
+#[test]
+fn three_find_each_other_share_and_leave() {
+    const TEST: &str = "three_find_each_other_share_and_leave";
+    let Some(cell) = Cell::or_skip(TEST, 3) else { return };
+    cell.set(1, "net/ipv4/tcp_congestion_control", "reno");
+    let configs = [keyed(1), keyed(1), keyed(1)];
+    let names = configs.clone().map(|config| config.control_name);
+    let mut instances = Vec::new();
+    for (host, config) in (1..).zip(configs) {
+        let Some(instance) = Instance::or_skip(TEST, &cell, host, config) else { return };
+        instances.push(instance);
+    }
+    // A flow that is there before, and two that begin later: all are taken.
+    let traffic: Vec<Traffic> = (1..=3).map(|host| cell.traffic(host)).collect();
+    for (instance, flow) in instances.iter().zip(&traffic) {
+        instance.until("a flow at its beginning", |status| {
+            flow_of(status, flow).is_some_and(|flow| flow.obeys && flow.rule != Rule::None)
+        });
+    }
+    one_leader(&instances.iter().collect::<Vec<_>>(), 3);
+    for ((instance, flow), name) in instances.iter().zip(&traffic).zip(&names) {
+        let shared = until_shared(instance, flow);
+        assert_eq!((&shared.control, &flow.control()), (name, name));
+        // The bound is the kernel's: the window does not stay above it.
+        let within = || {
+            flow_of(&instance.status(), flow)
+                .is_some_and(|f| f.bound.upper > 0 && flow.cwnd() <= f.bound.upper)
+        };
+        assert!(eventually(within), "cwnd {} beyond {:?}", flow.cwnd(), instance.status());
+        let status = instance.status();
+        let summary = status.interfaces[0].summary.as_ref().unwrap();
+        assert_eq!(summary.senders, 3, "{status:#?}");
+        assert!(summary.capacity_bps > 1_000_000, "{status:#?}");
+    }
+    // One leaves: its flow is as it was before it came, and goes on; the others know.
+    let first = instances.remove(0);
+    first.leave();
+    assert_eq!(traffic[0].control(), "reno");
+    let before = traffic[0].received();
+    assert!(eventually(|| traffic[0].received() > before + 1_000_000), "the flow stands still");
+    one_leader(&instances.iter().collect::<Vec<_>>(), 2);
+    drop(instances);
+    for flow in &traffic[1..] {
+        assert_ne!(flow.control(), names[1]);
+        assert_ne!(flow.control(), names[2]);
+    }
+    let available = yuzuri_kernel::control::available();
+    assert!(names.iter().all(|name| !available.contains(name)), "{available:?}");
+}
+
+#[test]
+fn they_meet_by_either_family() {
+    const TEST: &str = "they_meet_by_either_family";
+    let Some(cell) = Cell::or_skip(TEST, 3) else { return };
+    cell.without_v6(1);
+    cell.without_v6(2);
+    let Some(first) = Instance::or_skip(TEST, &cell, 1, keyed(2)) else { return };
+    let Some(second) = Instance::or_skip(TEST, &cell, 2, keyed(2)) else { return };
+    let _traffic = [cell.traffic(1), cell.traffic(2)];
+    one_leader(&[&first, &second], 2);
+    let status = first.status();
+    let other = status.interfaces[0].members.iter().find_map(|member| member.address).unwrap();
+    assert_eq!(other.ip(), "10.88.0.2".parse::<IpAddr>().unwrap());
+    // One that has both families.
+    let Some(third) = Instance::or_skip(TEST, &cell, 3, keyed(2)) else { return };
+    let _more = cell.traffic(3);
+    one_leader(&[&first, &second, &third], 3);
+}
+
+#[test]
+fn a_wrong_key_is_counted_and_shut_out() {
+    const TEST: &str = "a_wrong_key_is_counted_and_shut_out";
+    let Some(cell) = Cell::or_skip(TEST, 3) else { return };
+    let Some(first) = Instance::or_skip(TEST, &cell, 1, keyed(3)) else { return };
+    let Some(second) = Instance::or_skip(TEST, &cell, 2, keyed(4)) else { return };
+    let keyless = ShareConfig { key: yuzuri_share::KeySource::Keyless, ..keyed(0) };
+    let Some(third) = Instance::or_skip(TEST, &cell, 3, keyless) else { return };
+    let _traffic = [cell.traffic(1), cell.traffic(2), cell.traffic(3)];
+    let refused =
+        |status: &Status, why: &str| status.interfaces[0].messages.refused.get(why).copied().unwrap_or(0);
+    for instance in [&first, &second] {
+        let status = instance.until("a wrong tag and a message without a key", |status| {
+            refused(status, "tag") > 0 && refused(status, "keyless") > 0 && status.interfaces[0].leads
+        });
+        assert_eq!(status.interfaces[0].members.len(), 1, "{status:#?}");
+    }
+    let status = third.until("messages with a key", |s| refused(s, "keyed") > 1 && s.interfaces[0].leads);
+    assert_eq!(status.interfaces[0].members.len(), 1, "{status:#?}");
+    assert!(!status.keyed);
+}
+
+#[test]
+fn the_policy_changes_under_traffic_and_the_flow_stays() {
+    const TEST: &str = "the_policy_changes_under_traffic_and_the_flow_stays";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let config = keyed(5);
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, config.clone()) else { return };
+    let traffic = cell.traffic(1);
+    let before = until_shared(&instance, &traffic);
+    let choose = |name| {
+        let policy = PolicyConfig { name, objective: Objective::Latency, capacity_bps: None };
+        instance.orders.send(Order::Policy(policy)).unwrap();
+    };
+    choose(PolicyName::Shimada2016);
+    let status = instance.until("a bound by the table", |status| {
+        flow_of(status, &traffic)
+            .is_some_and(|f| matches!(f.rule, Rule::RttTable | Rule::Count) && f.bound.upper > 0)
+    });
+    assert_eq!(flow_of(&status, &traffic).unwrap().id, before.id);
+    assert_eq!(status.policy.objective, Objective::Latency);
+    choose(PolicyName::Off);
+    instance.until("no bound", |status| {
+        flow_of(status, &traffic).is_some_and(|f| f.obeys && f.rule == Rule::None && f.bound.upper == 0)
+    });
+    // The kernel knows of none either: the window grows beyond what was its bound.
+    assert!(eventually(|| traffic.cwnd() > before.bound.upper), "{} {before:?}", traffic.cwnd());
+    // Other settings for the interfaces: the group is another one, the flow the same.
+    let interface = InterfaceConfig {
+        group: Some(InterfaceConfig::group_named("room 4")),
+        ..InterfaceConfig::named("eth0")
+    };
+    let settings = ShareConfig { interfaces: vec![interface], ..config };
+    instance.orders.send(Order::Reload(Box::new(settings))).unwrap();
+    let group = InterfaceConfig::group_named("room 4").to_string();
+    let status = instance.until("the named group and a share", |status| {
+        let in_it = status.interfaces.first().is_some_and(|i| i.group.as_ref() == Some(&group));
+        in_it && flow_of(status, &traffic).is_some_and(|f| matches!(f.rule, Rule::Share | Rule::Probe))
+    });
+    assert_eq!(flow_of(&status, &traffic).unwrap().id, before.id);
+    assert_eq!(traffic.control(), status.control);
+}
+
+#[test]
+fn each_interface_has_a_group_and_the_flows_of_its_addresses() {
+    const TEST: &str = "each_interface_has_a_group_and_the_flows_of_its_addresses";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    cell.add_bridge("br1", "10.89.0.100/24");
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(6)) else { return };
+    instance.until("one interface", |status| status.interfaces.len() == 1);
+    // An interface comes while it runs.
+    cell.attach(1, "wlan9", "br1", "10.89.0.1/24");
+    cell.shape(1, "wlan9", 10);
+    let traffic = [cell.traffic(1), cell.traffic_to(1, "10.89.0.100".parse().unwrap())];
+    let status = instance.until("each flow with a share at its interface", |status| {
+        let shared = |name: &str, of: &Traffic| {
+            let interface = status.interfaces.iter().find(|i| i.name == name);
+            interface.is_some_and(|i| {
+                i.leads
+                    && i.flows
+                        .iter()
+                        .any(|f| f.local == of.local() && matches!(f.rule, Rule::Share | Rule::Probe))
+            })
+        };
+        shared("eth0", &traffic[0]) && shared("wlan9", &traffic[1])
+    });
+    assert_eq!(status.interfaces.len(), 2);
+    // And one goes.
+    ip(&format!("-n {} link del wlan9", cell.name(1)));
+    instance.until("one interface again", |status| status.interfaces.len() == 1);
+    until_shared(&instance, &traffic[0]);
+}
+
+#[test]
+fn the_gateways_link_address_tells_the_group_and_another_one_another() {
+    const TEST: &str = "the_gateways_link_address_tells_the_group_and_another_one_another";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let server = cell.name(0);
+    ip(&format!("-n {server} link set br0 address 02:00:00:00:00:07"));
+    for host in [1, 2] {
+        ip(&format!("-n {} route add default via 10.88.0.100", cell.name(host)));
+    }
+    let Some(first) = Instance::or_skip(TEST, &cell, 1, keyed(7)) else { return };
+    let Some(second) = Instance::or_skip(TEST, &cell, 2, keyed(7)) else { return };
+    let _traffic = [cell.traffic(1), cell.traffic(2)];
+    one_leader(&[&first, &second], 2);
+    let expected = yuzuri_policy::GroupId::of(&[2, 0, 0, 0, 0, 7]).to_string();
+    for instance in [&first, &second] {
+        let status = instance.status();
+        assert_eq!(status.interfaces[0].group.as_ref(), Some(&expected));
+        assert_eq!(status.interfaces[0].group_from, Some(GroupFrom::Gateway));
+    }
+    // Host 2 roams: another access point, another gateway.
+    ip(&format!("-n {server} link add br1 address 02:00:00:00:00:08 type bridge"));
+    ip(&format!("-n {server} link set br1 up"));
+    ip(&format!("-n {server} link set h2eth0 master br1"));
+    ip(&format!("-n {} neigh replace 10.88.0.100 lladdr 02:00:00:00:00:08 dev eth0", cell.name(2)));
+    let other = yuzuri_policy::GroupId::of(&[2, 0, 0, 0, 0, 8]).to_string();
+    second.until("the other group", |status| {
+        status.interfaces[0].group.as_ref() == Some(&other) && status.interfaces[0].members.len() == 1
+    });
+    // The one that stayed leads alone.
+    first.until("nobody else sends", |status| {
+        status.interfaces[0].summary.as_ref().is_some_and(|summary| summary.senders == 1)
+            && status.interfaces[0].leads
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
+    const TEST: &str = "a_name_that_is_taken_and_an_unknown_interface_are_refused";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let config = keyed(8);
+    let Some(_first) = Instance::or_skip(TEST, &cell, 1, config.clone()) else { return };
+    let error = Instance::start(&cell, 2, config.clone()).err().unwrap().to_string();
+    assert!(error.contains("is registered already"), "{error}");
+    let interfaces = vec![InterfaceConfig::named("wlan7")];
+    let unknown = ShareConfig { interfaces, control_name: control_name(), ..config.clone() };
+    let error = Instance::start(&cell, 2, unknown).err().unwrap().to_string();
+    assert!(error.contains("'wlan7'") && error.contains("eth0"), "{error}");
+    // Without the kernel part it watches, if it may.
+    let without_kernel = yuzuri_share::WithoutKernel::Watch;
+    let watching = Instance::start(&cell, 2, ShareConfig { without_kernel, ..config }).unwrap();
+    let status = watching.status();
+    assert!(!status.steers && status.why_not.as_ref().unwrap().contains("registered already"), "{status:#?}");
+    let traffic = cell.traffic(1);
+    let status = watching.until("the sender and what it says", |status| {
+        status.interfaces[0].members.iter().any(|member| member.sends)
+    });
+    assert!(status.interfaces[0].flows.is_empty());
+    drop(traffic);
+}

@@ -1,0 +1,456 @@
+//! `yuzuri share` as people use it: the program itself, on the machine's own kernel.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../../yuzuri-share/tests/cell/mod.rs"]
+mod cell;
+
+use cell::{Cell, Traffic, control_name};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use yuzuri_testnet::eventually;
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+/// From the kill on, a flow is free within this time.
+const FREE_WITHIN: Duration = Duration::from_secs(2);
+/// A window that is free is beyond all that its bound may have been in the last tick (a probe is 1.25 of a share) within this time.
+const TO_GROW: Duration = Duration::from_secs(1);
+
+fn yuzuri(words: &[&str]) -> Output {
+    Command::new(YUZURI).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A daemon in a host's namespace with folders of its own; killed when dropped.
+struct Daemon {
+    child: Child,
+    runtime: PathBuf,
+    said: Arc<Mutex<String>>,
+}
+
+impl Daemon {
+    fn spawn(cell: &Cell, host: u32, folder: &Path, words: &[&str]) -> Daemon {
+        let runtime = folder.join("run");
+        let mut command = cell.command(host, YUZURI);
+        command.args(["share", "--runtime"]).arg(&runtime).arg("--state").arg(folder.join("state"));
+        command.args(words).stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let mut said = into.lock().unwrap();
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        Daemon { child, runtime, said }
+    }
+
+    /// As [`Daemon::spawn`]; waits until it shares. `None`, with a word why, where the kernel has no struct_ops for us.
+    fn or_skip(test: &str, cell: &Cell, folder: &Path, words: &[&str]) -> Option<Daemon> {
+        let mut daemon = Daemon::spawn(cell, 1, folder, words);
+        let ended = |daemon: &mut Daemon| daemon.child.try_wait().unwrap().is_some();
+        assert!(eventually(|| daemon.said("sharing;") || ended(&mut daemon)), "{}", daemon.all());
+        if ended(&mut daemon) {
+            assert!(daemon.said("not permitted") || daemon.said("it needs struct_ops"), "{}", daemon.all());
+            println!("{test}: skipped: {}", daemon.all());
+            return None;
+        }
+        Some(daemon)
+    }
+
+    fn all(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    fn said(&self, words: &str) -> bool {
+        self.said.lock().unwrap().contains(words)
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        // `ip netns exec` becomes the program: the process is the daemon itself.
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        let runtime = self.runtime.to_str().unwrap();
+        let (verb, rest) = words.split_first().unwrap();
+        yuzuri(&[&["share", verb, "--runtime", runtime], rest].concat())
+    }
+
+    fn status(&self) -> Value {
+        let output = self.ask(&["status", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn flow(&self, traffic: &Traffic) -> Option<Value> {
+        let local = traffic.local().to_string();
+        let status = self.status();
+        let flows = status["interfaces"].as_array()?.iter().filter_map(|i| i["flows"].as_array()).flatten();
+        flows.into_iter().find(|flow| flow["local"] == local.as_str()).cloned()
+    }
+
+    fn until_rule(&self, traffic: &Traffic, rules: &[&str]) -> Value {
+        let mut found = None;
+        let is = |flow: &Value| rules.iter().any(|rule| flow["rule"] == *rule) && flow["obeys"] == true;
+        let seen = eventually(|| {
+            found = self.flow(traffic).filter(is);
+            found.is_some()
+        });
+        assert!(seen, "never {rules:?}: {:#}\n{}", self.status(), self.all());
+        found.unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_daemon_from_its_start_to_its_end() {
+    const TEST: &str = "a_daemon_from_its_start_to_its_end";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    assert!(yuzuri(&["share", "key", key.to_str().unwrap()]).status.success());
+    let again = yuzuri(&["share", "key", key.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1));
+    let config = folder.path().join("share.toml");
+    std::fs::write(&config, format!("key_file = {key:?}\nobjective = \"latency\"\n")).unwrap();
+    let checked = yuzuri(&["share", "check", config.to_str().unwrap()]);
+    assert!(checked.status.success() && text(&checked.stdout).contains("right"), "{checked:?}");
+    let name = control_name();
+    let words = ["--config", config.to_str().unwrap(), "--control", &name, "--metrics", "127.0.0.1:0"];
+    let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+    let traffic = cell.traffic(1);
+    let flow = daemon.until_rule(&traffic, &["share", "probe"]);
+    assert!(flow["bound"]["upper"].as_u64().unwrap() > 0, "{flow:#}");
+    let status = daemon.status();
+    assert_eq!(status["policy"]["objective"], "latency");
+    assert_eq!((&status["steers"], &status["keyed"]), (&Value::Bool(true), &Value::Bool(true)));
+    let table = text(&daemon.ask(&["status"]).stdout);
+    assert!(
+        table.contains("policy yuzuri (latency)") && table.contains(&traffic.local().to_string()),
+        "{table}"
+    );
+
+    // No privilege is left, in no thread.
+    for thread in std::fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap().flatten() {
+        let lines = std::fs::read_to_string(thread.path().join("status")).unwrap();
+        for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert!(lines.contains(&format!("{set}:\t0000000000000000")), "{lines}");
+        }
+        assert!(lines.contains("NoNewPrivs:\t1"), "{lines}");
+    }
+
+    // A second one, in other words and in the same folder.
+    let mut second = Daemon::spawn(&cell, 1, folder.path(), &["--keyless", "--control", &control_name()]);
+    assert_eq!(second.child.wait().unwrap().code(), Some(1));
+    let named = || second.said(&format!("running as process {}", daemon.child.id()));
+    assert!(eventually(named), "{}", second.all());
+
+    // Metrics, of this very moment.
+    let all = daemon.all();
+    let address = all.split("http://").nth(1).unwrap().split("/metrics").next().unwrap();
+    let scraped = cell.inside(1, || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    check_metrics(&scraped);
+
+    // Another policy over the socket, and another configuration by signal.
+    let chosen = daemon.ask(&["policy", "off"]);
+    assert!(chosen.status.success(), "{}", text(&chosen.stderr));
+    daemon.until_rule(&traffic, &["none"]);
+    std::fs::write(&config, format!("key_file = {key:?}\npolcy = \"steady\"\n")).unwrap();
+    daemon.signal(nix::sys::signal::SIGHUP);
+    let place = format!("{}:2:1: unknown field `polcy`", config.display());
+    assert!(eventually(|| daemon.said(&place) && daemon.said("stays as it was")), "{}", daemon.all());
+    assert_eq!(daemon.status()["policy"]["name"], "off");
+    std::fs::write(&config, format!("key_file = {key:?}\npolicy = \"shimada2016\"\n")).unwrap();
+    daemon.signal(nix::sys::signal::SIGHUP);
+    let table = daemon.until_rule(&traffic, &["count", "rtt-table"]);
+    assert_eq!(table["id"], flow["id"], "the flow went on");
+
+    // The end: the flow is as it was before, and goes on.
+    assert_eq!(traffic.control(), name);
+    daemon.signal(nix::sys::signal::SIGTERM);
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+    assert_ne!(traffic.control(), name);
+    assert!(eventually(|| daemon.said("1 flows have their control again")), "{}", daemon.all());
+    let before = traffic.received();
+    assert!(eventually(|| traffic.received() > before + 1_000_000));
+    assert!(!daemon.runtime.join("share.sock").exists());
+    let asked = daemon.ask(&["status"]);
+    assert_eq!(asked.status.code(), Some(1));
+    assert!(text(&asked.stderr).contains("no daemon runs there"), "{}", text(&asked.stderr));
+    // Who it is was kept.
+    let node = status["interfaces"][0]["node"].as_str().unwrap().to_owned();
+    assert_eq!(std::fs::read_to_string(folder.path().join("state/node")).unwrap().trim(), node);
+}
+
+/// Each line is a comment or NAME{LABELS} NUMBER, and what must be there is.
+fn check_metrics(answer: &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    let mut typed = std::collections::BTreeSet::new();
+    for line in body.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let words: Vec<&str> = comment.split(' ').collect();
+            assert!(words[0] == "HELP" || ["counter", "gauge"].contains(&words[2]), "{line}");
+            typed.insert(words[1].to_owned());
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        value.parse::<f64>().unwrap();
+        let bare = name.split('{').next().unwrap();
+        assert!(typed.contains(bare), "{line}");
+        assert!(bare == name || name.ends_with("\"}"), "{line}");
+    }
+    for line in ["yuzuri_share_steers 1", "yuzuri_share_members{interface=\"eth0\"} 1"] {
+        assert!(body.lines().any(|l| l == line), "no {line} in {body}");
+    }
+    let capacity = body
+        .lines()
+        .find_map(|l| l.strip_prefix("yuzuri_share_capacity_bits_per_second{interface=\"eth0\"} "));
+    assert!(capacity.unwrap().parse::<f64>().unwrap() > 1e6);
+    assert!(body.contains("yuzuri_share_flows{interface=\"eth0\",rule="), "{body}");
+}
+
+#[test]
+fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
+    const TEST: &str = "a_killed_daemons_flow_is_free_soon_and_the_next_takes_over";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let name = control_name();
+    let words = ["--keyless", "--control", &name];
+    for round in 0..3 {
+        let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+        let traffic = cell.traffic(1);
+        daemon.until_rule(&traffic, &["share", "probe"]);
+        let mut upper = 0;
+        let bounded = || {
+            upper = daemon.flow(&traffic).and_then(|flow| flow["bound"]["upper"].as_u64()).unwrap_or(0);
+            upper > 0 && u64::from(traffic.cwnd()) <= upper
+        };
+        assert!(eventually(bounded), "round {round}: never bounded");
+        daemon.child.kill().unwrap();
+        let killed = Instant::now();
+        daemon.child.wait().unwrap();
+        let before = traffic.received();
+        assert!(
+            eventually(|| u64::from(traffic.cwnd()) * 10 > upper * 13),
+            "round {round}: bounded by {upper} for ever"
+        );
+        // It is free before it has grown so far.
+        assert!(killed.elapsed() < FREE_WITHIN + TO_GROW, "round {round}: {:?}", killed.elapsed());
+        println!("{TEST}: round {round}: beyond its bound after {:?}", killed.elapsed());
+        assert!(
+            eventually(|| traffic.received() > before + 1_000_000),
+            "round {round}: the flow stands still"
+        );
+    }
+    // Nothing of it is left once its last flow ended and another one came and went.
+    let Some(mut last) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+    last.signal(nix::sys::signal::SIGTERM);
+    assert_eq!(last.child.wait().unwrap().code(), Some(0));
+    assert!(!yuzuri_kernel::control::available().contains(&name));
+}
+
+#[test]
+fn who_was_suspended_begins_anew() {
+    const TEST: &str = "who_was_suspended_begins_anew";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let names = [control_name(), control_name()];
+    let words = |name| ["--keyless", "--control", name];
+    let Some(first) = Daemon::or_skip(TEST, &cell, folders[0].path(), &words(&names[0])) else { return };
+    let traffic = cell.traffic(1);
+    let flow = first.until_rule(&traffic, &["share", "probe"]);
+    assert_eq!(first.status()["interfaces"][0]["leads"], true);
+    let second = Daemon::spawn(&cell, 2, folders[1].path(), &words(&names[1]));
+    assert!(eventually(|| second.said("sharing;")), "{}", second.all());
+    let _other = cell.traffic(2);
+    let leader = |daemon: &Daemon| daemon.status()["interfaces"][0]["leader"].as_str().map(str::to_owned);
+    assert!(eventually(|| leader(&second).is_some() && leader(&second) == leader(&first)));
+    // As far as the others and the kernel can tell a process that is stopped is a machine that is suspended.
+    first.signal(nix::sys::signal::Signal::SIGSTOP);
+    let upper = flow["bound"]["upper"].as_u64().unwrap();
+    assert!(
+        eventually(|| u64::from(traffic.cwnd()) * 10 > upper * 13),
+        "its flow is bounded by {upper} for ever"
+    );
+    assert!(
+        eventually(|| second.status()["interfaces"][0]["leads"] == true),
+        "nobody else leads: {}",
+        second.all()
+    );
+    // Longer than any pause that is not a suspension.
+    std::thread::sleep(Duration::from_secs(6));
+    first.signal(nix::sys::signal::Signal::SIGCONT);
+    let follows = || leader(&first).is_some() && leader(&first) == leader(&second);
+    assert!(eventually(follows), "{:#}", first.status());
+    first.until_rule(&traffic, &["start-up", "share", "probe"]);
+    assert!(first.status()["late_ticks"].as_u64().unwrap() >= 1);
+}
+
+#[test]
+fn wrong_words_and_files_are_refused_with_reasons() {
+    let says = |words: &[&str], code: i32, parts: &[&str]| {
+        let output = yuzuri(&[&["share"], words].concat());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{words:?}: {error}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = folder.path().join("run");
+    let runtime = runtime.to_str().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let here = ["--runtime", runtime, "--state", state];
+    says(&["--policy", "fast"], 2, &["fast", "hayakawa2015"]);
+    says(&["policy", "yuzuri", "--objective", "speed"], 2, &["speed", "balanced"]);
+    says(&["--keyless", "--key-file", "k"], 2, &["cannot be used with"]);
+    says(&["status", "--runtime", runtime], 1, &["no daemon runs there", "yuzuri share"]);
+    says(&["check", "/nowhere/share.toml"], 1, &["/nowhere/share.toml", "No such file"]);
+    let config = folder.path().join("share.toml");
+    std::fs::write(&config, "# nothing of a key\nport = 48770\n").unwrap();
+    let config = config.to_str().unwrap();
+    says(&[&["--config", config], &here[..]].concat(), 1, &["there is no key", "--keyless"]);
+    let public = [&["--config", config, "--keyless", "--metrics", "0.0.0.0:9477"], &here[..]].concat();
+    says(&public, 1, &["0.0.0.0:9477", "--metrics-public"]);
+    let file = folder.path().join("short");
+    std::fs::write(&file, "abc").unwrap();
+    let short = [&["--config", config, "--key-file", file.to_str().unwrap()], &here[..]].concat();
+    says(&short, 1, &["it holds 3 bytes"]);
+}
+
+#[test]
+fn without_privilege_it_says_so_and_touches_nothing() {
+    const TEST: &str = "without_privilege_it_says_so_and_touches_nothing";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = cell.traffic(1);
+    let before = traffic.control();
+    let mut command = cell.command(1, "setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", YUZURI, "share", "--keyless"]);
+    command
+        .args(["--control", &control_name(), "--runtime"])
+        .arg(folder.path())
+        .arg("--state")
+        .arg(folder.path());
+    let output = match command.output() {
+        Ok(output) if !text(&output.stderr).contains("setpriv") => output,
+        other => {
+            println!("{TEST}: skipped: {other:?}");
+            return;
+        }
+    };
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("not permitted") && error.contains("CAP_BPF"), "{error}");
+    assert_eq!(traffic.control(), before);
+}
+
+/// A process that ends with the test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
+    const TEST: &str = "a_rendezvous_brings_those_together_who_do_not_hear_each_other";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    // The access point isolates its clients.
+    for host in [1, 2] {
+        let words = format!("-n {} link set h{host}eth0 type bridge_slave isolated on", cell.name(0));
+        cell::ip(&words);
+    }
+    let mut command = cell.command(0, YUZURI);
+    command.args(["share", "rendezvous", "10.88.0.100:48771"]).stderr(Stdio::piped());
+    let mut relay = Ended(command.spawn().unwrap());
+    let mut lines = BufReader::new(relay.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("rendezvous at 10.88.0.100:48771")));
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let names = [control_name(), control_name()];
+    let words =
+        |name| ["--keyless", "--group", "hall", "--rendezvous", "10.88.0.100:48771", "--control", name];
+    let Some(first) = Daemon::or_skip(TEST, &cell, folders[0].path(), &words(&names[0])) else { return };
+    let second = Daemon::spawn(&cell, 2, folders[1].path(), &words(&names[1]));
+    assert!(eventually(|| second.said("sharing;")), "{}", second.all());
+    let _traffic = [cell.traffic(1), cell.traffic(2)];
+    let met = eventually(|| {
+        let both = [first.status(), second.status()];
+        let leader = |status: &Value| status["interfaces"][0]["leader"].as_str().map(str::to_owned);
+        leader(&both[0]).is_some()
+            && leader(&both[0]) == leader(&both[1])
+            && both.iter().all(|status| status["interfaces"][0]["summary"]["senders"] == 2)
+    });
+    assert!(met, "{:#}\n{:#}", first.status(), second.status());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(relay.0.id() as i32), nix::sys::signal::SIGTERM)
+        .unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(relay.0.wait().unwrap().code(), Some(0));
+    assert!(rest.iter().any(|line| line.contains("passed on")), "{rest:?}");
+}
+
+/// Prints what sharing costs at 8 flows: `cargo test --release -p yuzuri --test share -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement of a minute; its figures are worth something on a quiet machine only"]
+fn what_it_costs_at_eight_flows() {
+    const TEST: &str = "what_it_costs_at_eight_flows";
+    const SECONDS: f64 = 30.0;
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let name = control_name();
+    let Some(daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &["--keyless", "--control", &name]) else {
+        return;
+    };
+    let traffic: Vec<Traffic> = (0..8).map(|_| cell.traffic(1)).collect();
+    daemon.until_rule(&traffic[7], &["share", "probe"]);
+    let pid = daemon.child.id();
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    // Finer than ticks: time on the processor of each thread, ns.
+    let on_cpu_ns = || -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        tasks
+            .map(|task| std::fs::read_to_string(task.path().join("schedstat")).unwrap())
+            .map(|text| text.split(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum()
+    };
+    let (before, before_ns, began) = (ticks(), on_cpu_ns(), Instant::now());
+    std::thread::sleep(Duration::from_secs_f64(SECONDS));
+    let (spent, spent_ns, elapsed) =
+        (ticks() - before, on_cpu_ns() - before_ns, began.elapsed().as_secs_f64());
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let memory: Vec<&str> =
+        status.lines().filter(|l| l.starts_with("VmRSS") || l.starts_with("Rss")).collect();
+    println!(
+        "{TEST}: {:.3} % of a core ({spent} ticks of 10 ms in {elapsed:.1} s), {}",
+        spent_ns as f64 / elapsed / 1e7,
+        memory.join(", ").replace('\t', " ")
+    );
+}
