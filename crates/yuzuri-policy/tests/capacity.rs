@@ -124,14 +124,17 @@ fn probes_come_while_there_is_more() {
     let mut capacity = Capacity::new(Objective::Balanced);
     group(&mut capacity, 0.0, 4.0, &[report(10e6, 20e6)]);
     let mut probed = 0;
-    let mut share_bps = 0.0_f64;
+    let (mut share_bps, mut air_share_ppm) = (0.0_f64, 0);
     for tick in 8..48 {
         let said = capacity.sum(at(f64::from(tick) / 2.0), 1, &numbered(&[report(10e6, 20e6)]));
         probed += u32::from(said.phase == Phase::Probe);
         share_bps = share_bps.max(said.share_bps as f64);
+        air_share_ppm = air_share_ppm.max(said.air_share_ppm);
     }
     assert!((2..10).contains(&probed), "{probed}");
     assert!((12.4e6..12.6e6).contains(&share_bps), "{share_bps}");
+    // All of what it would get alone over this wire, and a quarter more.
+    assert!((1_240_000..1_260_000).contains(&air_share_ppm), "{air_share_ppm}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use total::{Total, least_round_trips};
 
+/// A probe of one member alone takes more than all of the air that is known: twice as much at most.
+const MOST_AIR_PPM: f64 = 2e6;
 /// The most of so much time counts.
 const MEMORY: Duration = Duration::from_secs(30);
 /// Start-up is over when what is carried grew by less than this factor ...
@@ -202,7 +204,7 @@ impl Capacity {
             senders: reports.len().min(u16::MAX.into()) as u16,
             phase,
             capacity_bps: best.rate_bps as u64,
-            air_share_ppm: (shares.air * 1e6).min(1e6) as u32,
+            air_share_ppm: (shares.air * 1e6).min(MOST_AIR_PPM) as u32,
             share_bps: shares.rate_bps as u64,
             alone_most_bps: self.wire_bps.unwrap_or(0.0) as u64,
             queue_us: (self.queue_s(total, paced) * 1e6) as u32,
