@@ -16,5 +16,10 @@ CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromiu
 export CHROMIUM
 [ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
 cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
+# With real daemons where they can run.
+if [ $script = run.mjs ] && [ "$(id -u)" = 0 ]; then
+    cargo build --locked --quiet "${flags[@]}" -p yuzuri
+    export YUZURI=${CARGO_TARGET_DIR:-$PWD/target}/$profile/yuzuri
+fi
 # Without a locale some Chromiums call their language "en-US@posix", which no page can make numbers with.
 FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec env LC_ALL=en_US.UTF-8 node $page/$script "$@"

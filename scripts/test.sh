@@ -27,8 +27,11 @@ step "page in Chromium"
 scripts/page-test.sh
 
 step "demo, by itself"
-cargo build --release --locked --quiet -p yuzuri
-DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh
+cargo build --release --locked --quiet -p yuzuri -p yuzuri-lab
+DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh | tee target/demo.txt
+if target/release/yuzuri-lab demo --check; then
+    grep -q "^Jain's index" target/demo.txt || { echo "test: the demo's table is missing"; exit 1; }
+fi
 
 namespaces_after=$(ip netns list 2>/dev/null | wc -l)
 if [ "$namespaces_after" -gt "$namespaces_before" ]; then

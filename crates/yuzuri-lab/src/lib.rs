@@ -7,6 +7,7 @@
 //! See also: `docs/lab.md` (the scenario file, the results, what a valid run is).
 
 pub mod batch;
+pub mod demo;
 pub mod driver;
 mod error;
 pub mod guest;

@@ -11,7 +11,7 @@ use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::Clock;
 use yuzuri_lab::scenario::Document;
-use yuzuri_lab::{net, report};
+use yuzuri_lab::{demo, net, report};
 use yuzuri_signals::stop_flag;
 
 /// Experiments with the kernel's TCP over an emulated wireless cell
@@ -57,6 +57,8 @@ enum Command {
         #[arg(long, value_name = "FIELD")]
         across: Option<String>,
     },
+    /// Show sharing in real time: the terminals of a scenario first plain, then sharing, then both halves as a table
+    Demo(DemoArgs),
     /// Remove what killed runs left on this host; live runs are not touched
     Clean,
     /// What a guest does
@@ -122,6 +124,29 @@ struct SweepArgs {
     jobs: Option<usize>,
 }
 
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// The scenario; nothing that it varies
+    #[arg(default_value = "scenarios/share/eight-n.toml")]
+    file: PathBuf,
+
+    /// Seconds of each half
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    half: f64,
+
+    /// Let the second half go on until a signal comes
+    #[arg(long)]
+    endless: bool,
+
+    /// Write the names of the terminals' namespaces into this file when they are there
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+
+    /// Only say whether this machine can
+    #[arg(long)]
+    check: bool,
+}
+
 fn main() -> ExitCode {
     match run(Lab::parse().command) {
         Ok(code) => code,
@@ -161,6 +186,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             print!("{}", report::read(&folder)?.table(&figure, across.as_deref())?);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Demo(args) => show(&args),
         Command::Clean => {
             let cleaned = net::clean()?;
             cleaned.namespaces.iter().for_each(|name| println!("removed {name}"));
@@ -175,6 +201,61 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// A folder that goes when it is dropped.
+struct Passing(PathBuf);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    demo::check()?;
+    if args.check {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !(args.half >= 2.0 && args.half <= 10_000.0) {
+        bail!("--half {}: 2 to 10000 seconds are possible", args.half);
+    }
+    let stop = stop_flag()?;
+    let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
+    let scenario = demo::scenario(document.base(), args.half, args.endless);
+    let folder = Passing(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+    let mut unwritten = Ok(());
+    let mut built = |names: &[&str]| {
+        if let Some(file) = &args.names {
+            // Renamed into place: who waits for it reads all of it.
+            let new = file.with_extension("new");
+            let text = names.join("\n") + "\n";
+            unwritten = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+        }
+        eprintln!(
+            "demo: {} terminals, each in a network namespace: {} ...",
+            names.len(),
+            names.first().unwrap_or(&"")
+        );
+        eprintln!("demo: for {} s they are plain", args.half);
+    };
+    let mut told = false;
+    let mut progress = |seconds: f64| {
+        if seconds >= args.half && !told {
+            told = true;
+            match args.endless {
+                true => eprintln!("demo: from now on they share, until Ctrl-C"),
+                false => eprintln!("demo: for {} s they share", args.half),
+            }
+        }
+    };
+    let compared = demo::run(&scenario, &folder.0, &stop, &mut progress, &mut built)?;
+    if let (Some(file), Err(error)) = (&args.names, unwritten) {
+        bail!("{}: {error}", file.display());
+    }
+    print!("{compared}");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read(args: &CommonArgs) -> anyhow::Result<Document> {
@@ -195,18 +276,31 @@ fn set(document: Document, args: &CommonArgs) -> anyhow::Result<Document> {
     Ok(document.with(&values).map_err(yuzuri_lab::LabError::Scenario)?)
 }
 
-fn list(folder: &Path) -> anyhow::Result<ExitCode> {
+/// The scenarios of a folder and of those in it.
+fn scenarios(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    // A folder's own before those of the folders in it.
+    let (folders, mut files): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().partition(|path| path.is_dir());
     files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
-    files.sort();
+    for folder in &folders {
+        files.extend(scenarios(folder)?);
+    }
+    Ok(files)
+}
+
+fn list(folder: &Path) -> anyhow::Result<ExitCode> {
+    let files = scenarios(folder)?;
     let mut bad = false;
     for file in &files {
         match Document::open(file) {
             Ok(document) => {
                 let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
                 let runs = planned.map_err(yuzuri_lab::LabError::Scenario)?.len();
-                println!("{:24} {:4} runs  {}", document.name, runs, document.base().title);
+                let name = file.strip_prefix(folder).unwrap_or(file).with_extension("");
+                println!("{:24} {:4} runs  {}", name.display(), runs, document.base().title);
             }
             Err(problems) => {
                 bad = true;

@@ -108,4 +108,15 @@ fn check_says_line_and_field() {
     assert!(words.contains("bad.toml:4: path.rtt_ms: -1 is not possible"), "{words}");
     let listed = output(&["list", out.path().to_str().unwrap()]);
     assert!(text(&listed.stdout).contains("one"), "{}", text(&listed.stdout));
+    // Those in folders of the folder, too.
+    let below = out.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    std::fs::write(below.join("two.toml"), SCENARIO).unwrap();
+    std::fs::remove_file(&bad).unwrap();
+    let listed = output(&["list", out.path().to_str().unwrap()]);
+    assert!(
+        listed.status.success() && text(&listed.stdout).contains("below/two"),
+        "{}",
+        text(&listed.stdout)
+    );
 }

@@ -63,6 +63,15 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("a law that keeps more than all", GOOD.to_owned() + "law = { keeps = 1.5 }\n"),
         ("a law with a cap below its floor", GOOD.to_owned() + "law = { floor = 50, cap = 40 }\n"),
         ("a law with an unknown field", GOOD.to_owned() + "law = { beta = 0.7 }\n"),
+        ("a control beside sharing", GOOD.to_owned() + "control = \"cubic\"\n[share]\n"),
+        ("a law beside sharing", GOOD.to_owned() + "law = {}\nshare = true\n"),
+        ("no such policy", GOOD.to_owned() + "[share]\npolicy = \"fair\"\n"),
+        ("no such objective", GOOD.to_owned() + "share = { objective = \"speed\" }\n"),
+        ("an unknown field of sharing", GOOD.to_owned() + "[share]\nrule = \"count\"\n"),
+        ("sharing in no words that are known", GOOD.to_owned() + "share = \"yes\"\n"),
+        ("sharing that begins after the end", GOOD.to_owned() + "[share]\nstarts_s = 10\n"),
+        ("a kind's sharing that begins after the end", GOOD.to_owned() + "share = { starts_s = 11 }\n"),
+        ("a capacity of nothing", GOOD.to_owned() + "[share]\ncapacity_mbps = 0\n"),
         ("two of one name", with("name = \"tablet\"", "name = \"phone\"")),
         ("a name with a space", with("name = \"tablet\"", "name = \"my tablet\"")),
         ("leaves before it joins", GOOD.to_owned() + "joins_s = 5\nleaves_s = 4\n"),
@@ -94,6 +103,49 @@ fn what_is_wrong_is_said_with_line_and_field() {
         std::fs::write(&golden, &text).unwrap();
     }
     assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 writes it anew");
+}
+
+#[test]
+fn each_kind_says_how_it_shares() {
+    let text = GOOD.to_owned()
+        + "share = { objective = \"latency\" }\n[share]\npolicy = \"count\"\ncapacity_mbps = 20\nstarts_s = 2\n";
+    let document = parse(&text).unwrap();
+    let [phone, tablet] = &document.base().terminal[..] else { panic!() };
+    let general = document.base().share_of(phone).unwrap();
+    assert_eq!(
+        (general.policy.name(), general.objective.name(), general.starts_s),
+        ("count", "balanced", 2.0)
+    );
+    assert_eq!(general.policy_config().capacity_bps, Some(20_000_000));
+    let changed = document.base().share_of(tablet).unwrap();
+    assert_eq!(
+        (changed.policy, changed.objective.name(), changed.starts_s),
+        (general.policy, "latency", 2.0)
+    );
+    // What a guest is handed says the same.
+    let written = yuzuri_lab::run::scenario_text(document.base()).unwrap();
+    assert_eq!(&toml::from_str::<Scenario>(&written).unwrap(), document.base());
+
+    let some = parse(&(GOOD.to_owned() + "control = \"bbr\"\nshare = false\n[share]\n")).unwrap();
+    let shares: Vec<bool> = some.base().terminal.iter().map(|t| some.base().share_of(t).is_some()).collect();
+    assert_eq!(shares, [true, false]);
+    let one = parse(&(GOOD.to_owned() + "share = true\n")).unwrap();
+    let shares: Vec<bool> = one.base().terminal.iter().map(|t| one.base().share_of(t).is_some()).collect();
+    assert_eq!(shares, [false, true]);
+}
+
+#[test]
+fn who_shares_is_plain_alone() {
+    let text = GOOD.replacen("window = 50\n", "", 1) + "[share]\n";
+    let document = parse(&format!("alone = true\n{text}")).unwrap();
+    let points = document.points().unwrap();
+    let alone: Vec<_> = points.iter().filter(|point| point.alone.is_some()).collect();
+    assert_eq!(alone.len(), 2);
+    for point in alone {
+        for kind in &point.scenario.terminal {
+            assert_eq!((point.scenario.share_of(kind), kind.control.as_deref()), (None, Some("cubic")));
+        }
+    }
 }
 
 #[test]

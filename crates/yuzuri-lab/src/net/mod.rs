@@ -1,13 +1,14 @@
 //! The hosts of an experiment: network namespaces and the TAP devices that join them to the driver.
 
+mod default_control;
 mod lock;
 mod namespace;
 mod tap;
 mod topology;
 
 pub use lock::{Cleaned, Run, clean};
-pub use namespace::Namespace;
+pub use namespace::{Door, Namespace};
 pub use tap::Tap;
 pub use topology::{
-    Addresses, Host, HostSettings, MOST_TERMINALS, Taps, Topology, station_of, terminal_number,
+    Addresses, CELL, Host, HostSettings, MOST_TERMINALS, Taps, Topology, station_of, terminal_number,
 };

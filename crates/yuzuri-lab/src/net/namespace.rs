@@ -63,10 +63,17 @@ impl Namespace {
     /// # Errors
     /// Without root.
     pub fn enter(&self) -> Result<(), LabError> {
+        self.door()?.enter()
+    }
+
+    /// A way in for a thread that may not borrow the namespace. The kernel keeps the namespace as long as there is one.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn door(&self) -> Result<Door, LabError> {
         let path = self.path();
         let file = File::open(&path).map_err(LabError::file(&path))?;
-        setns(file, CloneFlags::CLONE_NEWNET)
-            .map_err(LabError::network(format!("entering network namespace {}", self.name)))
+        Ok(Door { name: self.name.clone(), file })
     }
 
     /// Runs a closure inside, on a thread of its own: sockets and devices it makes stay there.
@@ -97,6 +104,24 @@ impl Namespace {
             }
             Ok(())
         })?
+    }
+}
+
+/// See [`Namespace::door`].
+#[derive(Debug)]
+pub struct Door {
+    name: String,
+    file: File,
+}
+
+impl Door {
+    /// As [`Namespace::enter`].
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn enter(&self) -> Result<(), LabError> {
+        setns(&self.file, CloneFlags::CLONE_NEWNET)
+            .map_err(LabError::network(format!("entering network namespace {}", self.name)))
     }
 }
 

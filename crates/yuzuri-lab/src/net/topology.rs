@@ -9,7 +9,7 @@
 //! The access point bridges the cell (the radio model relays between terminals and repeats group-addressed frames)
 //! and routes between the cell's subnet and the server's.
 
-use super::{Namespace, Run, Tap};
+use super::{Namespace, Run, Tap, default_control};
 use crate::LabError;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -17,7 +17,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const CELL: &str = "cell0";
+/// The device of a terminal, and of the access point, in the cell.
+pub const CELL: &str = "cell0";
 const WIRE: &str = "wire0";
 /// Frames a TAP device may hold while the driver is away, many times what a scheduling delay of 1 ms needs.
 const TAP_FRAMES: u32 = 10_000;
@@ -34,6 +35,8 @@ pub struct HostSettings {
     pub window: Option<u32>,
     /// `mtu` of its routes, bytes.
     pub mtu_bytes: Option<u32>,
+    /// Congestion control of flows that choose none; the host's default where absent.
+    pub default_control: Option<String>,
 }
 
 impl HostSettings {
@@ -218,6 +221,14 @@ impl Topology {
         let server_tap =
             server_tap.ok_or_else(|| LabError::Run("the server's device was not made".into()))?;
 
+        let mut controls: Vec<&str> = terminals.iter().filter_map(|t| t.default_control.as_deref()).collect();
+        controls.sort_unstable();
+        controls.dedup();
+        for control in controls {
+            let hosts = terminals_there.iter().zip(terminals);
+            let with = hosts.filter(|(_, settings)| settings.default_control.as_deref() == Some(control));
+            default_control::set(with.map(|(host, _)| &host.namespace), control)?;
+        }
         for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
             let (v4, v6) = (settings.route_options(0), settings.route_options(LEAST_V6_MTU_BYTES));
             let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
@@ -407,7 +418,12 @@ mod tests {
 
     #[test]
     fn routes_say_what_is_set() {
-        let settings = HostSettings { initial_window: Some(3), window: Some(50), mtu_bytes: Some(1000) };
+        let settings = HostSettings {
+            initial_window: Some(3),
+            window: Some(50),
+            mtu_bytes: Some(1000),
+            default_control: None,
+        };
         assert_eq!(settings.route_options(0), " initcwnd 3 cwnd lock 50 mtu 1000");
         assert_eq!(settings.route_options(LEAST_V6_MTU_BYTES), " initcwnd 3 cwnd lock 50 mtu 1280");
         assert_eq!(HostSettings::default().route_options(0), "");

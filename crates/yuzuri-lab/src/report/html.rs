@@ -3,7 +3,7 @@
 use super::data::{Estimate, FigureOf, Group, Summary};
 use super::{plots, series};
 use crate::LabError;
-use crate::run::{RECORDING_FILE, SCENARIO_FILE};
+use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -221,6 +221,35 @@ fn add(curves: &mut Vec<plots::Curve>, name: String, x: f64, y: Estimate) {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
+/// What the daemons of a run did, where terminals shared.
+fn shares(page: &mut Page, record: &RunRecord) {
+    let shared: Vec<_> = record.terminals.iter().filter_map(|t| Some((t, t.share.as_ref()?))).collect();
+    if shared.is_empty() {
+        return;
+    }
+    page.text += "<div class=\"scroll\"><table><tr><th>shares<th>policy<th>leads<th>phase<th>capacity Mbit/s<th>mean upper bound<th>rules, \
+                  half seconds<th>messages sent<th>believed<th>refused<th>bytes sent";
+    for (terminal, share) in shared {
+        let rules: Vec<String> = share.rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
+        let _ = write!(
+            page.text,
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{:.1}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+            escaped(&terminal.name),
+            share.policy,
+            if share.leads { "yes" } else { "" },
+            share.phase_word(),
+            share.capacity_mbps,
+            share.bound_mean.map_or("–".into(), |segments| format!("{segments:.0}")),
+            escaped(&rules.join(", ")),
+            share.messages_sent,
+            share.messages_accepted,
+            share.messages_refused,
+            share.bytes_sent
+        );
+    }
+    page.text += "</table></div>";
+}
+
 /// Windows, states, throughput and queues of the first valid run of each point.
 fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
     page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
@@ -243,6 +272,7 @@ fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
             ),
         };
         page.figure(plots::timelines(&terminals, record.from_s, record.to_s), &caption)?;
+        shares(page, record);
         let queues = series::queues(Path::new(folder), record)?;
         page.figure(plots::queues(&queues, record.to_s), "Queues")?;
     }

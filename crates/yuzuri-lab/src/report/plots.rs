@@ -77,24 +77,26 @@ fn greatest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// Window (left), throughput (right) and state (bands) of each terminal over time, one below the other.
+/// Window and its bounds (left), throughput (right) and state (bands) of each terminal over time, one below the other.
 pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, String> {
     const ROW: u32 = 190;
     let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
     svg(900, ROW * series.len().max(1) as u32 + 34, |area| {
         let (legend, rest) = area.split_vertically(34);
-        let words: [(&str, RGBAColor); 6] = [
+        let words: [(&str, RGBAColor); 7] = [
             ("window (left)", colour(0).mix(1.0)),
+            ("its bounds (left)", colour(2).mix(1.0)),
             ("throughput (right)", colour(3).mix(1.0)),
             ("disorder", state_colour(CaState::Disorder)),
             ("CWR", state_colour(CaState::Cwr)),
             ("recovery", state_colour(CaState::Recovery)),
             ("loss", state_colour(CaState::Loss)),
         ];
-        for (n, (word, tint)) in words.into_iter().enumerate() {
-            let x = 62 + n as i32 * 140;
+        let mut x = 62;
+        for (word, tint) in words {
             legend.draw(&Rectangle::new([(x, 12), (x + 22, 22)], tint.filled()))?;
             legend.draw(&Text::new(word, (x + 28, 11), (FONT, 13).into_font().color(&GREY)))?;
+            x += 44 + 7 * word.len() as i32;
         }
         for (area, s) in rest.split_evenly((series.len().max(1), 1)).iter().zip(series) {
             let window = ceiling(greatest(s.cwnd.iter().map(|p| p.1)));
@@ -145,6 +147,11 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
                 colour(3).stroke_width(1),
             ))?;
             chart.draw_series(LineSeries::new(steps(&s.cwnd), colour(0).stroke_width(2)))?;
+            // Bounds far beyond the window would make it flat: they are left out.
+            let seen = s.bounds.iter().filter(|(_, _, bound)| *bound <= window);
+            chart.draw_series(seen.map(|(from, to, bound)| {
+                PathElement::new([(*from, *bound), (*to, *bound)], colour(2).stroke_width(1))
+            }))?;
             let marks =
                 s.timeouts.iter().map(|t| TriangleMarker::new((*t, window * 0.96), 5, colour(1).filled()));
             chart.draw_series(marks)?;

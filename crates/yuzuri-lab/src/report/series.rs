@@ -1,8 +1,8 @@
 //! A run over time, thinned for a picture: window, state and throughput of each terminal, and the queues.
 
 use crate::LabError;
-use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord};
-use std::collections::HashMap;
+use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord, SHARE_FILE};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, FlowId, Item, Kind};
@@ -21,6 +21,8 @@ pub struct TerminalSeries {
     pub throughput: Vec<(f64, f64)>,
     /// Smoothed round-trip time, milliseconds.
     pub srtt: Vec<(f64, f64)>,
+    /// Bounds of the window that a daemon had set, segments, each from one moment to another; of all its flows together.
+    pub bounds: Vec<(f64, f64, f64)>,
     /// When the congestion machine was in another state than open.
     pub states: Vec<(f64, f64, CaState)>,
     /// When a retransmission timeout fired.
@@ -42,6 +44,40 @@ struct FlowState {
     cwnd: f64,
     bytes: u64,
     state: Option<(f64, CaState)>,
+}
+
+/// A bound is shown until the next tick of the daemon, seconds.
+const TICK_S: f64 = 0.5;
+
+/// Reads the bounds of a run whose terminals shared.
+fn bounds(folder: &Path, record: &RunRecord, series: &mut [TerminalSeries]) -> Result<(), LabError> {
+    let path = folder.join(SHARE_FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        text => text.map_err(LabError::file(&path))?,
+    };
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let columns = lines.next().unwrap_or_default();
+    let wanted = ["time_s", "terminal", "lower", "upper"].map(|name| columns.iter().position(|c| *c == name));
+    let [Some(time), Some(name), Some(lower), Some(upper)] = wanted else {
+        return Err(LabError::Results { path, why: "it has not the columns that are read from it".into() });
+    };
+    let mut ticks: BTreeMap<(&str, &str), [f64; 2]> = BTreeMap::new();
+    for cells in lines.filter(|cells| cells.len() == columns.len()) {
+        let sums = ticks.entry((cells[name], cells[time])).or_default();
+        for (sum, column) in sums.iter_mut().zip([lower, upper]) {
+            *sum += cells[column].parse().unwrap_or(0.0);
+        }
+    }
+    for ((name, time), sums) in ticks {
+        let Some(of) = series.iter_mut().find(|s| s.name == name) else { continue };
+        let Ok(from) = time.parse::<f64>() else { continue };
+        let to = (from + TICK_S).min(record.to_s);
+        of.bounds.extend(
+            sums.iter().filter(|sum| **sum > 0.0 && to > from.max(0.0)).map(|sum| (from.max(0.0), to, *sum)),
+        );
+    }
+    Ok(())
 }
 
 /// Reads a run's recording. Flows are matched to terminals by the order of the flows' addresses: terminals have
@@ -105,6 +141,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
         series.throughput =
             bytes.iter().enumerate().map(|(n, b)| (middle(n), *b as f64 * 8e-6 / bin_s)).collect();
     }
+    bounds(folder, record, &mut series)?;
     Ok(series)
 }
 

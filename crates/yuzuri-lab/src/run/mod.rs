@@ -5,6 +5,8 @@ mod flows;
 mod iperf3;
 mod laws;
 mod record;
+mod sharing;
+mod summary;
 mod watch;
 mod work;
 
@@ -14,19 +16,21 @@ pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
     Watched, jain,
 };
+pub use sharing::ShareRecord;
 pub use work::{BufferRow, Job};
 
 use crate::LabError;
-use crate::driver::{Change, Driver, DriverConfig, DriverReport, Snapshot};
+use crate::driver::{Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
-use crate::scenario::{PathSpec, Problems, Scenario};
+use crate::scenario::{PathSpec, Problems, Scenario, TerminalSpec};
 use laws::Laws;
 use nix::sys::resource::{UsageWho, getrusage};
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::path::Path;
+use sharing::{Shared, Sharing};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use summary::{buffers_csv, flows_csv, summarize};
 use watch::Watcher;
 use work::Told;
 use yuzuri_kernel::clock;
@@ -40,6 +44,8 @@ pub const RECORDING_FILE: &str = "recording.arrows";
 pub const QUEUES_FILE: &str = "queues.csv";
 /// Name of the flows' figures in a run's folder.
 pub const FLOWS_FILE: &str = "flows.csv";
+/// Name of the daemons' ticks in a run's folder, where terminals share.
+pub const SHARE_FILE: &str = "share.csv";
 /// Name of the buffers in a run's folder, where the workload keeps them.
 pub const BUFFERS_FILE: &str = "buffers.csv";
 
@@ -59,16 +65,83 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, LabError> {
+    let begun = Instant::now();
+    let cpu_before = process_cpu_s();
+    let done = perform(scenario, task, folder, stop, progress, &mut |_| {})?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(LabError::Stopped);
+    }
+    let Performed { origin, origin_mono_ns, report, told, account, shared, .. } = &done;
+
+    let span_s = [scenario.warm_up_s, scenario.duration_s];
+    let figures = done.figures(span_s)?;
+    let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
+    write_file(&folder.join(FLOWS_FILE), &flows_csv(scenario, &figures))?;
+    write_queues(report, done.origin_s, scenario, &folder.join(QUEUES_FILE))?;
+    if let Some(text) = buffers_csv(scenario, told, *origin_mono_ns) {
+        write_file(&folder.join(BUFFERS_FILE), &text)?;
+    }
+    if let Some(text) = shared.csv(&names, *origin) {
+        write_file(&folder.join(SHARE_FILE), &text)?;
+    }
+    // Of the beginning and the end of what counts; one more was taken as the driver ended.
+    let [from, to, ..] = report.snapshots.as_slice() else {
+        return Err(LabError::Run("the driver did not account for the run".into()));
+    };
+    let mut record = summarize(scenario, task, report, &figures, told, account, [from, to]);
+    for (number, terminal) in record.terminals.iter_mut().enumerate() {
+        terminal.share = shared.record(number, *origin, span_s);
+    }
+    record.notes.extend(shared.notes.iter().cloned());
+    record.started_unix_ns = done.started_unix_ns;
+    record.origin_mono_ns = *origin_mono_ns;
+    record.wall_s = begun.elapsed().as_secs_f64();
+    record.process_cpu_s = process_cpu_s() - cpu_before;
+    // Last: a folder with this file in it is a finished run.
+    record.write(folder)?;
+    Ok(record)
+}
+
+/// What there is of a run once its network is gone, whether it reached its end or was stopped.
+pub(crate) struct Performed {
+    /// Time zero of the scenario.
+    pub(crate) origin: Instant,
+    /// When it ended, seconds of the scenario.
+    pub(crate) end_s: f64,
+    /// What the driver did.
+    pub(crate) report: DriverReport,
+    origin_mono_ns: u64,
+    started_unix_ns: i64,
+    /// Time zero of the scenario since the driver's start, seconds.
+    origin_s: f64,
+    recording: PathBuf,
+    /// By terminal: its addresses, and whether it sends and whether it is sent to.
+    terminals: Vec<([IpAddr; 2], (bool, bool))>,
+    told: Vec<Told>,
+    account: Account,
+    /// What the daemons left.
+    pub(crate) shared: Shared,
+}
+
+/// Builds the network, lets the terminals work until the end or until `stop` is set, and takes the network down. `built` is told the names of the
+/// terminals' namespaces when they are there.
+pub(crate) fn perform(
+    scenario: &Scenario,
+    task: &Task,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+    built: &mut dyn FnMut(&[&str]),
+) -> Result<Performed, LabError> {
     let problems = scenario.problems();
     if !problems.is_empty() {
         let list = problems.into_iter().map(|problem| (None, problem)).collect();
         return Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }));
     }
-    let begun = Instant::now();
-    let cpu_before = process_cpu_s();
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
-    // Dropped in the reverse order: workers and driver end before the network goes, the network before the claim.
+    // Dropped in the reverse order: workers and driver end before the network goes, the network before the names of the controls, which carry the
+    // number that the claim gives back.
     let claim = Run::claim((task.clock == Clock::Virtual).then_some(0))?;
     let settings: Vec<HostSettings> = scenario
         .terminals()
@@ -76,6 +149,7 @@ pub fn run(
             initial_window: t.kind.initial_window,
             window: t.kind.window,
             mtu_bytes: Some(scenario.path.mtu_bytes).filter(|mtu| *mtu != PathSpec::MOST_MTU_BYTES),
+            default_control: default_control(scenario, t.kind).map(str::to_owned),
         })
         .collect();
     let laws = Laws::register(scenario, claim.number())?;
@@ -93,8 +167,13 @@ pub fn run(
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
     };
     let driver = Driver::start(config, taps)?;
-    let plan = Plan { scenario, laws: &laws, topology: &topology, driver: &driver, stop };
+    let mut plan = Plan { scenario, laws: &laws, topology: &topology, driver: &driver, sharing: None, stop };
     plan.reach(&absent)?;
+    let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
+    built(&names);
+    // After the driver: it says goodbye through it.
+    let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, stop)?;
+    plan.sharing = Some(&sharing);
     let jobs = plan.jobs(Instant::now());
     work::check_available(&topology, &jobs)?;
     let directions = jobs.iter().map(Job::directions).fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1));
@@ -106,7 +185,11 @@ pub fn run(
     let origin = Instant::now() + LEAD;
     let origin_mono_ns = clock::mono_ns() + LEAD.as_nanos() as u64;
     let started_unix_ns = origin_mono_ns as i64 + clock::wall_offset_ns();
+    sharing.begin(origin);
     let (told, failed) = plan.work(origin, progress)?;
+    let end_s = origin.elapsed().as_secs_f64().min(scenario.duration_s);
+    let failed = failed.or_else(|| sharing.failed());
+    let shared = sharing.finish();
     let account = watcher.finish()?;
     let refused = topology.refused_frames()?;
     let origin_s = (origin - driver.started()).as_secs_f64();
@@ -115,33 +198,39 @@ pub fn run(
     if let Some(error) = failed {
         return Err(error);
     }
-    if stop.load(Ordering::Relaxed) {
-        return Err(LabError::Stopped);
-    }
+    let addresses = topology.terminals.iter().map(|host| [IpAddr::V4(host.v4), IpAddr::V6(host.v6)]);
+    let terminals = addresses.zip(jobs.iter().map(Job::directions)).collect();
+    Ok(Performed {
+        origin,
+        end_s,
+        report,
+        origin_mono_ns,
+        started_unix_ns,
+        origin_s,
+        recording,
+        terminals,
+        told,
+        account,
+        shared,
+    })
+}
 
-    let span_ns = [scenario.warm_up_s, scenario.duration_s].map(|s| origin_mono_ns + (s * 1e9) as u64);
-    let figures = plan_flows(&recording, span_ns, &topology, &jobs)?;
-    write_file(&folder.join(FLOWS_FILE), &flows_csv(scenario, &figures))?;
-    write_queues(&report, origin_s, scenario, &folder.join(QUEUES_FILE))?;
-    if let Some(text) = buffers_csv(scenario, &told, origin_mono_ns) {
-        write_file(&folder.join(BUFFERS_FILE), &text)?;
+impl Performed {
+    /// The flows' figures between two moments of the scenario, seconds.
+    pub(crate) fn figures(&self, [from_s, to_s]: [f64; 2]) -> Result<Vec<FlowFigures>, LabError> {
+        let at = |seconds: f64| self.origin_mono_ns + (seconds * 1e9) as u64;
+        // Of a flow both ends may be recorded: the one that sends the data counts.
+        let who = |address: IpAddr, wanted: &dyn Fn((bool, bool)) -> bool| {
+            let named = |(addresses, does): &([IpAddr; 2], (bool, bool))| {
+                addresses.contains(&address) && wanted(*does)
+            };
+            self.terminals.iter().position(named)
+        };
+        flows::read(&self.recording, at(from_s), at(to_s), |flow| {
+            let sends = who(flow.local.ip(), &|(sends, _)| sends);
+            sends.or_else(|| who(flow.remote.ip(), &|does| does == (false, true)))
+        })
     }
-    // Of the beginning and the end of what counts; one more was taken as the driver ended.
-    let [from, to, ..] = report.snapshots.as_slice() else {
-        return Err(LabError::Run("the driver did not account for the run".into()));
-    };
-    let mut record = summarize(scenario, task, &report, &figures, &told, &account, [from, to]);
-    record.started_unix_ns = started_unix_ns;
-    record.origin_mono_ns = origin_mono_ns;
-    drop(topology);
-    // Their names carry the number that the claim gives back.
-    drop(laws);
-    drop(claim);
-    record.wall_s = begun.elapsed().as_secs_f64();
-    record.process_cpu_s = process_cpu_s() - cpu_before;
-    // Last: a folder with this file in it is a finished run.
-    record.write(folder)?;
-    Ok(record)
 }
 
 /// The resolved scenario as it is written into a run's folder.
@@ -179,7 +268,14 @@ struct Plan<'a> {
     laws: &'a Laws,
     topology: &'a Topology,
     driver: &'a Driver,
+    sharing: Option<&'a Sharing>,
     stop: &'a AtomicBool,
+}
+
+/// What flows of a kind use that choose nothing: a daemon takes only such, and is to give them back to CUBIC whatever the host's default is.
+fn default_control<'a>(scenario: &'a Scenario, kind: &TerminalSpec) -> Option<&'a str> {
+    let is_set = scenario.sysctl.contains_key("net.ipv4.tcp_congestion_control");
+    (!is_set && scenario.share_of(kind).is_some()).then_some("cubic")
 }
 
 impl Plan<'_> {
@@ -220,7 +316,7 @@ impl Plan<'_> {
         origin: Instant,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(Vec<Told>, Option<LabError>), LabError> {
-        let scenario = self.scenario;
+        let (scenario, topology) = (self.scenario, self.topology);
         let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
         let jobs = self.jobs(origin);
         let mut ends = Vec::new();
@@ -254,7 +350,7 @@ impl Plan<'_> {
             let mut workers: Vec<_> = jobs
                 .iter()
                 .zip(&flags)
-                .map(|(job, flag)| Some(scope.spawn(move || work::work(self.topology, job, flag))))
+                .map(|(job, flag)| Some(scope.spawn(move || work::work(topology, job, flag))))
                 .collect();
             let mut told: Vec<Told> = vec![Told::default(); jobs.len()];
             let mut failed = None;
@@ -268,6 +364,7 @@ impl Plan<'_> {
                 if !self.driver.is_running() {
                     failed = Some(LabError::Run("the driver ended before the run did".into()));
                 }
+                failed = failed.or_else(|| self.sharing?.failed());
                 if let Some(at) = servers.iter().position(|s| s.is_finished()) {
                     let result = servers.swap_remove(at).join();
                     failed = result.unwrap_or_else(|p| std::panic::resume_unwind(p)).err();
@@ -298,191 +395,6 @@ impl Plan<'_> {
             Ok((told, failed))
         })
     }
-}
-
-/// The flows' figures between two moments.
-fn plan_flows(
-    recording: &Path,
-    [from_ns, to_ns]: [u64; 2],
-    topology: &Topology,
-    jobs: &[Job],
-) -> Result<Vec<FlowFigures>, LabError> {
-    // Of a flow both ends may be recorded: the one that sends the data counts.
-    let sends = |address| topology.terminal_of(address).filter(|t| jobs[*t].directions().0);
-    let gets = |address| topology.terminal_of(address).filter(|t| jobs[*t].directions() == (false, true));
-    flows::read(recording, from_ns, to_ns, |flow| sends(flow.local.ip()).or_else(|| gets(flow.remote.ip())))
-}
-
-fn flows_csv(scenario: &Scenario, figures: &[FlowFigures]) -> String {
-    let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
-    let mut text = String::from(
-        "terminal,control,bytes_acked,bytes_received,retransmissions,recoveries,timeouts,srtt_mean_us,srtt_p95_us,min_rtt_us,cwnd_mean\n",
-    );
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.1}"));
-    for f in figures {
-        let _ = writeln!(
-            text,
-            "{},{},{},{},{},{},{},{},{},{},{}",
-            names[f.terminal],
-            f.control,
-            f.bytes_acked,
-            f.bytes_received,
-            f.retransmissions,
-            f.recoveries,
-            f.timeouts,
-            number(f.srtt.mean()),
-            number(f.srtt.quantile(0.95)),
-            f.min_rtt_us.map_or(String::new(), |v| v.to_string()),
-            number(f.cwnd.mean())
-        );
-    }
-    text
-}
-
-/// The buffers of all terminals; `None` where no workload keeps them.
-fn buffers_csv(scenario: &Scenario, told: &[Told], origin_mono_ns: u64) -> Option<String> {
-    let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
-    let mut rows: Vec<&BufferRow> = told.iter().flat_map(|t| &t.buffers).collect();
-    rows.sort_by_key(|row| row.acked_mono_ns);
-    if rows.is_empty() {
-        return None;
-    }
-    let mut text = String::from("terminal,first_write_s,acked_s,bytes,throughput_bps,carried_bps,cwnd\n");
-    let seconds = |ns: u64| (ns as f64 - origin_mono_ns as f64) / 1e9;
-    for row in rows {
-        let _ = writeln!(
-            text,
-            "{},{:.6},{:.6},{},{},{},{}",
-            names[row.terminal],
-            seconds(row.first_write_mono_ns),
-            seconds(row.acked_mono_ns),
-            row.bytes,
-            row.throughput_bps,
-            row.carried_bps,
-            row.cwnd
-        );
-    }
-    Some(text)
-}
-
-fn summarize(
-    scenario: &Scenario,
-    task: &Task,
-    report: &DriverReport,
-    figures: &[FlowFigures],
-    told: &[Told],
-    account: &Account,
-    spans: [&Snapshot; 2],
-) -> RunRecord {
-    let mut invalid_because = Vec::new();
-    let mut notes: Vec<String> = told.iter().flat_map(|t| t.notes.clone()).collect();
-    if let Err(why) = report.lateness.verdict() {
-        invalid_because.push(why);
-    }
-    let watched = Watched { seen: account.seen(), kept: account.kept(), lost: account.lost() };
-    if watched.lost > 0 {
-        notes.push(format!("the monitor lost records: {account}"));
-    }
-    let [from, to] = spans;
-    let span_s = scenario.duration_s - scenario.warm_up_s;
-    let mut all_rtt = Weighted::default();
-    let mut terminals = Vec::new();
-    for (number, terminal) in scenario.terminals().enumerate() {
-        let of: Vec<&FlowFigures> = figures.iter().filter(|f| f.terminal == number).collect();
-        let (mut rtt, mut cwnd) = (Weighted::default(), Weighted::default());
-        for f in &of {
-            rtt.extend(&f.srtt);
-            cwnd.extend(&f.cwnd);
-        }
-        all_rtt.extend(&rtt);
-        let mut exchanges: Vec<u64> = told[number].exchanges_us.clone();
-        exchanges.sort_unstable();
-        let present_s = scenario.leaves_s(terminal.kind) - terminal.kind.joins_s.max(scenario.warm_up_s);
-        // A terminal is measured while it is there.
-        let seconds = present_s.clamp(1e-3, span_s);
-        let mut controls: HashMap<&str, u64> = HashMap::new();
-        of.iter().for_each(|f| *controls.entry(&f.control).or_default() += f.bytes_acked + 1);
-        let control = controls.into_iter().max_by_key(|(name, bytes)| (*bytes, std::cmp::Reverse(*name)));
-        let ms = |us: f64| us / 1000.0;
-        terminals.push(TerminalRecord {
-            name: terminal.name(),
-            kind: terminal.kind.name.clone(),
-            control: control.map(|(name, _)| name.to_owned()).unwrap_or_default(),
-            flows: of.len(),
-            throughput_mbps: of.iter().map(|f| f.bytes()).sum::<u64>() as f64 * 8e-6 / seconds,
-            rtt_mean_ms: rtt.mean().map(ms),
-            rtt_p95_ms: rtt.quantile(0.95).map(ms),
-            rtt_min_ms: of.iter().filter_map(|f| f.min_rtt_us).min().map(f64::from).map(ms),
-            cwnd_mean: cwnd.mean(),
-            retransmissions: of.iter().map(|f| f.retransmissions).sum(),
-            recoveries: of.iter().map(|f| f.recoveries).sum(),
-            timeouts: of.iter().map(|f| f.timeouts).sum(),
-            buffers: told[number].buffers.len(),
-            exchange_median_ms: exchanges.get(exchanges.len() / 2).map(|us| *us as f64 / 1000.0),
-            radio: RadioRecord::between(
-                &from.cell.stations[number],
-                &to.cell.stations[number],
-                from.at,
-                to.at,
-            ),
-        });
-    }
-    let ap = RadioRecord::between(&from.cell.ap, &to.cell.ap, from.at, to.at);
-    let wire_up = LineRecord::between(&from.wire.up, &to.wire.up, from.at, to.at);
-    let wire_down = LineRecord::between(&from.wire.down, &to.wire.down, from.at, to.at);
-    let radios = terminals.iter().map(|t| &t.radio).chain([&ap]);
-    let drops = radios.map(|r| r.queue_drops + r.retry_drops).sum::<u64>()
-        + [&wire_up, &wire_down].map(|l| l.queue_drops + l.lost).iter().sum::<u64>();
-    let busy_kinds = scenario.terminals().map(|t| scenario.workload_of(t.kind));
-    let working = terminals
-        .iter()
-        .zip(busy_kinds)
-        .filter(|(_, w)| !matches!(w, crate::scenario::WorkloadSpec::Idle {}));
-    let totals = Totals {
-        throughput_mbps: figures.iter().map(FlowFigures::bytes).sum::<u64>() as f64 * 8e-6 / span_s,
-        jain: jain(working.map(|(t, _)| t.throughput_mbps)),
-        rtt_mean_ms: all_rtt.mean().map(|us| us / 1000.0),
-        rtt_p95_ms: all_rtt.quantile(0.95).map(|us| us / 1000.0),
-        retransmissions: terminals.iter().map(|t| t.retransmissions).sum(),
-        drops,
-    };
-    RunRecord {
-        format: record::FORMAT,
-        task: task.clone(),
-        title: scenario.title.clone(),
-        yuzuri: env!("CARGO_PKG_VERSION").to_owned(),
-        host: host(),
-        started_unix_ns: 0,
-        origin_mono_ns: 0,
-        valid: invalid_because.is_empty(),
-        invalid_because,
-        notes,
-        lateness: report.lateness,
-        watched,
-        driver_cpu_s: report.cpu.as_secs_f64(),
-        process_cpu_s: 0.0,
-        wall_s: 0.0,
-        from_s: scenario.warm_up_s,
-        to_s: scenario.duration_s,
-        totals,
-        terminals,
-        ap,
-        busy: record::busy_between(from, to),
-        wire_up,
-        wire_down,
-    }
-}
-
-fn host() -> HostRecord {
-    let name = nix::sys::utsname::uname();
-    let word = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    name.map_or(HostRecord::default(), |n| HostRecord {
-        name: word(n.nodename()),
-        kernel: format!("{} {}", word(n.release()), word(n.version())),
-        machine: word(n.machine()),
-        cpus,
-    })
 }
 
 fn process_cpu_s() -> f64 {

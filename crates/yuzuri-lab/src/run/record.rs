@@ -1,5 +1,6 @@
 //! What a run leaves: the figures and everything that is needed to judge and to repeat them.
 
+use super::ShareRecord;
 use crate::LabError;
 use crate::driver::{Lateness, Snapshot};
 use crate::scenario::Label;
@@ -162,6 +163,9 @@ pub struct TerminalRecord {
     pub buffers: usize,
     /// Median time of an exchange, milliseconds, where the workload has them.
     pub exchange_median_ms: Option<f64>,
+    /// Its part in sharing; absent where it took none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareRecord>,
     /// Its radio.
     pub radio: RadioRecord,
 }

@@ -1,6 +1,6 @@
 //! What a scenario must fulfil beyond its form.
 
-use super::{PathSpec, Problem, Scenario, TerminalSpec, WorkloadSpec};
+use super::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
 use yuzuri_kernel::control::ControlError;
 use yuzuri_medium::radio::Cell;
 use yuzuri_medium::wire::Wire;
@@ -60,6 +60,9 @@ impl Scenario {
             ));
         }
         self.path(&mut found);
+        if let Some(share) = &self.share {
+            self.share(&mut found, "share", share);
+        }
         let terminals: u32 = self.terminal.iter().map(|kind| kind.count.min(1000)).sum();
         found.unless(terminals > 0, "terminal", "there are no terminals: at least one is needed");
         found.unless(
@@ -137,6 +140,18 @@ impl Scenario {
                 "it is below the floor",
             );
         }
+        if let Some(share) = self.share_of(kind) {
+            if matches!(kind.share, Some(ShareChoice::With(_))) {
+                self.share(found, &format!("{field}.share"), &share);
+            }
+            for (name, given) in [("control", kind.control.is_some()), ("law", kind.law.is_some())] {
+                found.unless(
+                    !given,
+                    format!("{field}.{name}"),
+                    "it takes part in [share], which chooses the congestion control: leave this out, or give share = false",
+                );
+            }
+        }
         found.range(format!("{field}.joins_s"), kind.joins_s, 0.0, self.duration_s);
         if let Some(leaves) = kind.leaves_s {
             found.unless(
@@ -151,6 +166,17 @@ impl Scenario {
         if let Some(spec) = &kind.workload {
             workload(found, &format!("{field}.workload"), spec);
         }
+    }
+
+    fn share(&self, found: &mut Found, field: &str, share: &ShareSpec) {
+        if let Some(rate) = share.capacity_mbps {
+            found.range(format!("{field}.capacity_mbps"), rate, 0.001, 1_000_000.0);
+        }
+        found.unless(
+            share.starts_s >= 0.0 && share.starts_s < self.duration_s,
+            format!("{field}.starts_s"),
+            format!("{} is not possible: 0 to less than duration_s ({}) is", share.starts_s, self.duration_s),
+        );
     }
 
     /// What the models of radio and wire say.

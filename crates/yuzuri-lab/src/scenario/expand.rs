@@ -1,6 +1,6 @@
 //! From a file with things to vary to the single experiments.
 
-use super::{Document, Problem, Scenario};
+use super::{Document, Problem, Scenario, ShareChoice};
 use serde::{Deserialize, Serialize};
 
 /// Most points of one file.
@@ -145,7 +145,12 @@ fn with_alone(document: &Document, points: Vec<Point>) -> Vec<Point> {
     for point in &points {
         for kind in point.scenario.terminal.iter().filter(|kind| kind.count > 0) {
             let mut scenario = point.scenario.clone();
-            for other in &mut scenario.terminal {
+            // Said of each kind, so that who shares with others is plain CUBIC alone.
+            let shares: Vec<bool> =
+                scenario.terminal.iter().map(|other| scenario.share_of(other).is_some()).collect();
+            scenario.share = None;
+            for (other, shares) in scenario.terminal.iter_mut().zip(shares) {
+                other.share = shares.then_some(ShareChoice::Whether(true));
                 other.count = u32::from(other.name == kind.name);
                 (other.window, other.joins_s, other.leaves_s) = (None, 0.0, None);
                 other.unbound();

@@ -6,12 +6,14 @@ mod document;
 mod expand;
 mod law;
 mod path;
+mod share;
 mod workload;
 
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
 pub use law::LawSpec;
 pub use path::PathSpec;
+pub use share::{ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +59,9 @@ pub struct Scenario {
     /// The path between access point and server.
     #[serde(default)]
     pub path: PathSpec,
+    /// How the terminals share; they do not where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareSpec>,
     /// What terminals do that say nothing of their own; bulk upload.
     #[serde(default)]
     pub workload: WorkloadSpec,
@@ -104,6 +109,9 @@ pub struct TerminalSpec {
     /// A congestion control of its own, instead of `control`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<LawSpec>,
+    /// Whether and how it shares; as `[share]` says where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareChoice>,
     /// Upper bound of each flow's congestion window, segments (a locked `cwnd` of the route).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
@@ -122,9 +130,12 @@ pub struct TerminalSpec {
 }
 
 impl TerminalSpec {
-    /// Takes its law's bounds away; a law that then is the kernel's own CUBIC becomes that, so that the same experiment is
+    /// Takes its part in sharing and its law's bounds away; a law that then is the kernel's own CUBIC becomes that, so that the same experiment is
     /// not run twice.
     fn unbound(&mut self) {
+        if self.control.is_none() && self.law.is_none() && self.share.take().is_some() {
+            self.control = Some("cubic".into());
+        }
         if let Some(law) = &mut self.law {
             (law.floor, law.cap) = (None, None);
             if *law == LawSpec::default() {

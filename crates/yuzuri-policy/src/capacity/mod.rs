@@ -34,6 +34,9 @@ const QUEUED_S: f64 = 0.050;
 const QUEUED_OF_BASE: f64 = 0.25;
 /// A cell of several stations that is full carries 0.7 to 0.9 of what the sum of their parts alone would be: collisions, and acknowledgements.
 const AIR_NOT_FULL: f64 = 0.65;
+/// Beyond this it is full.
+const AIR_FULL: f64 = 0.87;
+const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
@@ -91,6 +94,8 @@ pub struct Capacity {
     senders: usize,
     /// Since when less than [`FELL_BELOW`] is carried.
     below_since: Option<Moment>,
+    /// When it turned out last that it was not the wire.
+    was_air: Option<Moment>,
     /// What the wire carries, where it limits and not the air, bit/s.
     wire_bps: Option<f64>,
     /// When segments were lost last.
@@ -130,6 +135,7 @@ impl Default for Capacity {
             senders: 0,
             below_since: None,
             wire_bps: None,
+            was_air: None,
             lost_at: None,
             lost_at_bps: 0.0,
             part: 1.0,
@@ -306,12 +312,21 @@ impl Capacity {
         let settled = self.carried.iter().filter(|c| c.at.since(self.held_since) > judged_after / 2);
         let air = settled.map(|c| c.air).fold(0.0, f64::max);
         let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
-        let not_full = air > 0.0 && (air < AIR_NOT_FULL || best.rate_bps * NOT_CARRIED < shared_out_bps);
+        // A start-up in which the slow ones had the air looks like that, too: once it turned out so, it is no sign any more.
+        let not_carried = self.was_air.is_none() && best.rate_bps * NOT_CARRIED < shared_out_bps;
+        let not_full = air > 0.0 && (air < AIR_NOT_FULL || not_carried);
         match &mut self.wire_bps {
             None if not_full => {
                 self.wire_bps = Some(best.rate_bps);
+                self.held_since = now;
             }
             Some(wire_bps) if best.rate_bps < FELL_BELOW * *wire_bps => self.wire_bps = None,
+            // The air is full after all, though each keeps to its part of the wire: it was the air. Twice in a short time is chance.
+            Some(_) if air > AIR_FULL && self.was_air.is_none_or(|at| now.since(at) > AIR_AGAIN_AFTER) => {
+                self.wire_bps = None;
+                self.was_air = Some(now);
+                self.held_since = now;
+            }
             Some(wire_bps) => *wire_bps = wire_bps.max(best.rate_bps),
             None => {}
         }

@@ -1,0 +1,173 @@
+//! The demonstration: the same terminals in real time, first plain and then sharing, and both beside each other.
+
+use crate::LabError;
+use crate::net::Tap;
+use crate::run::{self, Clock, FlowFigures, Performed, Task, Weighted, jain};
+use crate::scenario::Scenario;
+use nix::sched::{CloneFlags, unshare};
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use yuzuri_kernel::control::Law;
+use yuzuri_kernel::steer::{SteerOptions, Steering};
+
+/// Longest demonstration, seconds.
+const LONGEST_S: f64 = 36_000.0;
+/// Samples of a flow are this far apart, ms: figures need no more, and it may run for hours.
+const SAMPLE_MS: f64 = 20.0;
+/// The beginning of each half that does not count: a part of it, seconds at most. Flows begin and fill the queues; who begins to share has its first
+/// words behind what is queued then.
+const SETTLES_PART: f64 = 0.5;
+const SETTLES_AT_MOST_S: f64 = 10.0;
+/// What is shorter tells nothing, seconds.
+const LEAST_S: f64 = 0.5;
+
+/// Both halves.
+#[derive(Debug)]
+pub struct Comparison {
+    names: Vec<String>,
+    plain: Half,
+    /// None where it was stopped before.
+    sharing: Option<Half>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Half {
+    seconds: [f64; 2],
+    all: Figures,
+    terminals: Vec<Figures>,
+    jain: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Figures {
+    mbps: f64,
+    rtt_ms: Option<f64>,
+    sent_again_per_s: f64,
+}
+
+/// Whether this machine can: TAP devices, and a kernel that lets a BPF program be a congestion control.
+///
+/// # Errors
+/// What it lacks.
+pub fn check() -> Result<(), LabError> {
+    let trial = || {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("making a network namespace"))?;
+        Tap::create("cell0")?;
+        let law = Law { name: format!("yzchk{}", std::process::id()), ..Law::default() };
+        let options = SteerOptions { law, takes: false, ..SteerOptions::default() };
+        let steering = Steering::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
+        steering.leave().map(drop).map_err(|e| LabError::Run(e.to_string()))
+    };
+    // A thread of its own, with which its namespace goes.
+    std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A scenario without control or law of its own, so that its second half shares. `half_s` seconds each; the second one without end where it is
+/// `endless`.
+pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
+    let mut scenario = base.clone();
+    let mut share = scenario.share.unwrap_or_default();
+    share.starts_s = half_s;
+    scenario.share = Some(share);
+    scenario.duration_s = if endless { LONGEST_S } else { 2.0 * half_s };
+    scenario.warm_up_s = 0.0;
+    scenario.sample_ms = SAMPLE_MS;
+    scenario
+}
+
+/// Runs it until its end or until `stop` is set; `built` is told the names of the terminals' namespaces.
+///
+/// # Errors
+/// Where the host cannot do it, or it was stopped before there was anything to tell.
+pub fn run(
+    scenario: &Scenario,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+    built: &mut dyn FnMut(&[&str]),
+) -> Result<Comparison, LabError> {
+    let task = Task { point: "demo".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
+    let done = run::perform(scenario, &task, folder, stop, progress, built)?;
+    let half_s = scenario.share.as_ref().map_or(scenario.duration_s, |share| share.starts_s);
+    let settles_s = (SETTLES_PART * half_s).min(SETTLES_AT_MOST_S);
+    let half = |from_s: f64, to_s: f64| {
+        let seconds = [from_s + settles_s, to_s];
+        let long_enough = seconds[1] - seconds[0] >= LEAST_S;
+        long_enough.then(|| Half::of(scenario, &done, seconds)).transpose()
+    };
+    let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
+    let sharing = half(half_s, done.end_s)?;
+    let mut notes = done.shared.notes.clone();
+    if let Err(why) = done.report.lateness.verdict() {
+        notes.push(format!("this machine did not keep up, so the figures are not to be believed: {why}"));
+    }
+    Ok(Comparison { names: scenario.terminals().map(|t| t.name()).collect(), plain, sharing, notes })
+}
+
+impl Half {
+    fn of(scenario: &Scenario, done: &Performed, seconds: [f64; 2]) -> Result<Half, LabError> {
+        let flows = done.figures(seconds)?;
+        let span_s = seconds[1] - seconds[0];
+        let terminals: Vec<Figures> = (0..scenario.terminals().count())
+            .map(|number| Figures::of(flows.iter().filter(|flow| flow.terminal == number), span_s))
+            .collect();
+        let jain = jain(terminals.iter().map(|figures| figures.mbps));
+        Ok(Half { seconds, all: Figures::of(flows.iter(), span_s), terminals, jain })
+    }
+}
+
+impl Figures {
+    fn of<'a>(flows: impl Iterator<Item = &'a FlowFigures>, span_s: f64) -> Figures {
+        let (mut bytes, mut sent_again, mut rtt) = (0, 0, Weighted::default());
+        for flow in flows {
+            bytes += flow.bytes();
+            sent_again += flow.retransmissions;
+            rtt.extend(&flow.srtt);
+        }
+        Figures {
+            mbps: bytes as f64 * 8e-6 / span_s,
+            rtt_ms: rtt.mean().map(|us| us / 1000.0),
+            sent_again_per_s: sent_again as f64 / span_s,
+        }
+    }
+
+    fn words(&self) -> String {
+        let rtt = self.rtt_ms.map_or("-".into(), |ms| format!("{ms:.0}"));
+        format!("{:>9.2} {rtt:>8} {:>12.1}", self.mbps, self.sent_again_per_s)
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const COLUMNS: &str = "   Mbit/s   RTT ms sent again/s";
+        const EMPTY: &str = "        -        -            -";
+        let width = self.names.iter().map(String::len).chain(["Jain's index".len()]).max().unwrap_or(0);
+        let beside = |of: &dyn Fn(&Half) -> String| {
+            let sharing = self.sharing.as_ref().map_or(EMPTY.into(), of);
+            format!("{} |{sharing}", of(&self.plain))
+        };
+        let title = |half: &Half, word: &str| {
+            let words = format!("{word}, {:.0} to {:.0} s", half.seconds[0], half.seconds[1]);
+            format!("{words:>31}")
+        };
+        let sharing = self.sharing.as_ref().map_or(String::new(), |half| title(half, "sharing"));
+        writeln!(f, "{:width$}{} |{sharing}", "", title(&self.plain, "plain"))?;
+        writeln!(f, "{:width$}{COLUMNS} |{COLUMNS}", "")?;
+        for (number, name) in self.names.iter().enumerate() {
+            writeln!(f, "{name:width$}{}", beside(&|half| half.terminals[number].words()))?;
+        }
+        writeln!(f, "{:width$}{}", "all", beside(&|half| half.all.words()))?;
+        let index =
+            |half: &Half| half.jain.map_or(format!("{:>31}", "-"), |jain| format!("{jain:>9.3}{:22}", ""));
+        writeln!(f, "{:width$}{}", "Jain's index", beside(&index).trim_end())?;
+        if self.sharing.is_none() {
+            writeln!(f, "It was ended before sharing had begun to tell.")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "Note: {note}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,412 @@
+//! The terminals' sharing: for each that takes part one daemon's library at work, on a thread inside its namespace.
+
+use super::work::sleep_until;
+use crate::LabError;
+use crate::net::{CELL, Door, Topology};
+use crate::scenario::{Scenario, ShareSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_medium::radio::Phy;
+use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
+use yuzuri_share::{Event, InterfaceConfig, KeySource, RadioConfig, Share, ShareConfig, Status};
+
+/// How long the daemons may take to be ready before the run begins: a guest loads their programs one after the other.
+const READY_WITHIN: Duration = Duration::from_secs(600);
+/// How often the end is looked for while they start.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a terminal's daemon was doing at the end of what counts, and did until then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShareRecord {
+    /// Which rules bounded the windows.
+    pub policy: PolicyName,
+    /// What `yuzuri` aimed at.
+    pub objective: Objective,
+    /// Name of the congestion control that was registered.
+    pub control: String,
+    /// Half seconds that were worked through.
+    pub ticks: u64,
+    /// Of these, more than half a second late.
+    pub late_ticks: u64,
+    /// Calls that the kernel refused.
+    pub kernel_refusals: u64,
+    /// Why new flows were taken only at the next half second; absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_flows_wait: Option<String>,
+    /// Messages sent, and their bytes without UDP and IP.
+    pub messages_sent: u64,
+    /// Bytes of these.
+    pub bytes_sent: u64,
+    /// Messages of others that were believed.
+    pub messages_accepted: u64,
+    /// Messages of others that were not.
+    pub messages_refused: u64,
+    /// Whether it led at the end.
+    pub leads: bool,
+    /// Times it began to lead.
+    pub led: u64,
+    /// How far the group was; absent: nobody led.
+    pub phase: Option<Phase>,
+    /// Members that sent, as the leader said.
+    pub senders: u16,
+    /// What the group was thought to carry, Mbit/s.
+    pub capacity_mbps: f64,
+    /// Mean of the upper bounds that there were in the part that counts, segments.
+    pub bound_mean: Option<f64>,
+    /// By which rule its flows were bounded in the part that counts, in half seconds of a flow.
+    pub rules: BTreeMap<String, u64>,
+}
+
+impl ShareRecord {
+    /// How far the group was, in a word; empty where nobody led.
+    pub fn phase_word(&self) -> &'static str {
+        self.phase.map_or("", phase_word)
+    }
+}
+
+/// A terminal at a tick.
+#[derive(Debug, Clone)]
+struct Row {
+    at: Instant,
+    status: Arc<Status>,
+}
+
+/// What a daemon's thread leaves.
+#[derive(Debug, Default)]
+struct Kept {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+/// What a daemon's thread says while it works.
+enum Word {
+    /// It shares.
+    Ready,
+    /// It has ended, and why.
+    Failed(LabError),
+}
+
+struct Running {
+    terminal: usize,
+    spec: ShareSpec,
+    control: String,
+    thread: JoinHandle<Kept>,
+}
+
+/// The daemons of a run. Dropping it lets them leave, which must be before the network goes.
+pub struct Sharing {
+    running: Vec<Running>,
+    words: Receiver<Word>,
+    origin: Arc<OnceLock<Instant>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What the daemons left.
+#[derive(Debug, Default)]
+pub struct Shared {
+    terminals: BTreeMap<usize, (ShareSpec, String, Vec<Row>)>,
+    /// What went wrong without ending the run.
+    pub notes: Vec<String>,
+}
+
+/// What nl80211 would tell of a station: a TAP device has none.
+fn radio_of(phy: Phy) -> RadioConfig {
+    let aggregation = match phy {
+        Phy::G { .. } => Aggregation::None,
+        Phy::N { .. } => Aggregation::Ht,
+        Phy::Ac { .. } | Phy::Ax { .. } => Aggregation::Vht,
+    };
+    RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation }
+}
+
+impl Sharing {
+    /// Starts the daemons, and waits until those that share from the beginning are ready. The kernel knows only one list of
+    /// congestion controls for all namespaces, so their names carry the run's number.
+    ///
+    /// # Errors
+    /// Where this kernel cannot (no `struct_ops`, no TCP iterator: before 5.15), or `stop` was set.
+    pub fn start(
+        scenario: &Scenario,
+        seed: u64,
+        run: u16,
+        topology: &Topology,
+        stop: &AtomicBool,
+    ) -> Result<Sharing, LabError> {
+        let (say, words) = channel();
+        let mut sharing =
+            Sharing { running: Vec::new(), words, origin: Arc::default(), stop: Arc::default() };
+        let mut awaited = 0;
+        for (terminal, t) in scenario.terminals().enumerate() {
+            let Some(spec) = scenario.share_of(t.kind) else { continue };
+            let control = format!("lab{run}_s{terminal}");
+            let interface = InterfaceConfig {
+                group: Some(InterfaceConfig::group_named("yuzuri-lab")),
+                radio: Some(radio_of(t.kind.phy)),
+                ..InterfaceConfig::named(CELL)
+            };
+            let config = ShareConfig {
+                interfaces: vec![interface],
+                policy: spec.policy_config(),
+                key: KeySource::Keyless,
+                control_name: control.clone(),
+                // Not drawn: a seed repeats who leads.
+                node: Some(NodeId((seed.wrapping_add(1) << 16) | (terminal as u64 + 1))),
+                ..ShareConfig::default()
+            };
+            let from_s = spec.starts_s.max(t.kind.joins_s);
+            awaited += usize::from(from_s == 0.0);
+            let sharer = Sharer {
+                name: t.name(),
+                config,
+                from_s,
+                until_s: scenario.leaves_s(t.kind),
+                ends: scenario.leaves_s(t.kind) < scenario.duration_s,
+                door: topology.terminals[terminal].namespace.door()?,
+                origin: sharing.origin.clone(),
+                stop: sharing.stop.clone(),
+                say: say.clone(),
+            };
+            let thread = std::thread::Builder::new().name(format!("share-{terminal}"));
+            let thread = thread.spawn(move || sharer.work());
+            let thread = thread.map_err(LabError::network("starting a terminal's sharing"))?;
+            sharing.running.push(Running { terminal, spec, control, thread });
+        }
+        let until = Instant::now() + READY_WITHIN;
+        while awaited > 0 {
+            if stop.load(Ordering::Relaxed) {
+                return Err(LabError::Stopped);
+            }
+            match sharing.words.recv_timeout(LOOK) {
+                Ok(Word::Ready) => awaited -= 1,
+                Ok(Word::Failed(error)) => return Err(error),
+                Err(_) if Instant::now() < until => {}
+                Err(_) => {
+                    return Err(LabError::Run(format!(
+                        "{awaited} terminals were not ready to share within {} s",
+                        READY_WITHIN.as_secs()
+                    )));
+                }
+            }
+        }
+        Ok(sharing)
+    }
+
+    /// Tells when the scenario's time zero is.
+    pub fn begin(&self, origin: Instant) {
+        // It is told once.
+        let _ = self.origin.set(origin);
+    }
+
+    /// Why a daemon has ended, if one has.
+    pub fn failed(&self) -> Option<LabError> {
+        self.words.try_iter().find_map(|word| if let Word::Failed(error) = word { Some(error) } else { None })
+    }
+
+    /// Lets all leave: flows have their former control again, and nothing stays registered.
+    pub fn finish(mut self) -> Shared {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut shared = Shared::default();
+        // One by one: where one has panicked, the others are still waited for as this is dropped.
+        while let Some(Running { terminal, spec, control, thread }) = self.running.pop() {
+            let kept = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            shared.notes.extend(kept.notes);
+            shared.terminals.insert(terminal, (spec, control, kept.rows));
+        }
+        shared
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for running in self.running.drain(..) {
+            // What it panicked over has been printed.
+            let _ = running.thread.join();
+        }
+    }
+}
+
+/// All that a daemon's thread is told.
+struct Sharer {
+    name: String,
+    config: ShareConfig,
+    /// From when to when, seconds; it ends by itself where it leaves before the end.
+    from_s: f64,
+    until_s: f64,
+    ends: bool,
+    door: Door,
+    origin: Arc<OnceLock<Instant>>,
+    stop: Arc<AtomicBool>,
+    say: Sender<Word>,
+}
+
+impl Sharer {
+    fn work(self) -> Kept {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let mut kept = Kept::default();
+        if let Err(error) = self.share(&notes, &mut kept.rows) {
+            // Nobody listens where the run is already over.
+            let _ = self.say.send(Word::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
+        }
+        kept.notes = std::mem::take(&mut notes.lock().unwrap_or_else(PoisonError::into_inner));
+        kept
+    }
+
+    fn share(&self, notes: &Arc<Mutex<Vec<String>>>, rows: &mut Vec<Row>) -> Result<(), ShareOrLab> {
+        self.door.enter()?;
+        if self.from_s > 0.0 && !self.sleep_until(self.from_s) {
+            return Ok(());
+        }
+        let (name, notes) = (self.name.clone(), notes.clone());
+        let mut share = Share::start_with(self.config.clone(), move |event| {
+            if matches!(event, Event::StoodDown { .. } | Event::Problem(_)) {
+                let note = format!("{name}: sharing: {event}");
+                notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+            }
+        })?;
+        // Nobody listens where the run is already over.
+        let _ = self.say.send(Word::Ready);
+        let mut ticks = 0;
+        while !self.stop.load(Ordering::Relaxed) && !self.is_over() {
+            share.step()?;
+            let status = share.status();
+            if status.ticks > ticks {
+                ticks = status.ticks;
+                rows.push(Row { at: Instant::now(), status });
+            }
+        }
+        share.leave();
+        Ok(())
+    }
+
+    fn sleep_until(&self, seconds: f64) -> bool {
+        while !self.stop.load(Ordering::Relaxed) {
+            match self.origin.get() {
+                Some(origin) => return sleep_until(*origin + Duration::from_secs_f64(seconds), &self.stop),
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        let end = self.origin.get().map(|origin| *origin + Duration::from_secs_f64(self.until_s));
+        self.ends && end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ShareOrLab {
+    #[error(transparent)]
+    Share(#[from] yuzuri_share::ShareError),
+    #[error(transparent)]
+    Lab(#[from] LabError),
+}
+
+impl Shared {
+    /// A terminal's figures of a span of the scenario's time, seconds; `None` where it took no part.
+    pub fn record(&self, terminal: usize, origin: Instant, [from_s, to_s]: [f64; 2]) -> Option<ShareRecord> {
+        let (spec, control, rows) = self.terminals.get(&terminal)?;
+        let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
+        let last = rows.iter().rfind(|row| row.at <= at(to_s)).map(|row| row.status.clone());
+        let counted = rows.iter().filter(|row| row.at > at(from_s) && row.at <= at(to_s));
+        let mut rules: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut bounds, mut sum) = (0_u64, 0_u64);
+        for flow in counted.flat_map(|row| &row.status.interfaces).flat_map(|interface| &interface.flows) {
+            *rules.entry(flow.rule.name().to_owned()).or_default() += 1;
+            if flow.bound.upper > 0 {
+                bounds += 1;
+                sum += u64::from(flow.bound.upper);
+            }
+        }
+        let status = last.unwrap_or_default();
+        let interface = status.interfaces.first();
+        let messages = interface.map(|interface| interface.messages.clone()).unwrap_or_default();
+        let summary = interface.and_then(|interface| interface.summary.as_ref());
+        Some(ShareRecord {
+            policy: spec.policy,
+            objective: spec.objective,
+            control: control.clone(),
+            ticks: status.ticks,
+            late_ticks: status.late_ticks,
+            kernel_refusals: status.kernel_refusals,
+            new_flows_wait: status.new_flows_wait.clone(),
+            messages_sent: messages.sent.values().sum(),
+            bytes_sent: messages.sent_bytes,
+            messages_accepted: messages.accepted.values().sum(),
+            messages_refused: messages.refused.values().sum(),
+            leads: interface.is_some_and(|interface| interface.leads),
+            led: messages.led,
+            phase: summary.map(|summary| summary.phase),
+            senders: summary.map_or(0, |summary| summary.senders),
+            capacity_mbps: summary.map_or(0.0, |summary| summary.capacity_bps as f64 / 1e6),
+            bound_mean: (bounds > 0).then(|| sum as f64 / bounds as f64),
+            rules,
+        })
+    }
+
+    /// Every tick of every terminal, a line for each of its flows; `None` where nobody shared.
+    pub fn csv(&self, names: &[String], origin: Instant) -> Option<String> {
+        if self.terminals.is_empty() {
+            return None;
+        }
+        let mut text = String::from(
+            "time_s,terminal,leads,phase,members,senders,capacity_bps,queue_us,paced,flow,rate_bps,cwnd,srtt_us,lower,upper,no_decrease,burst,rule\n",
+        );
+        let all = self
+            .terminals
+            .iter()
+            .flat_map(|(terminal, (_, _, rows))| rows.iter().map(move |row| (terminal, row)));
+        let mut all: Vec<(&usize, &Row)> = all.collect();
+        all.sort_by_key(|(terminal, row)| (row.at, **terminal));
+        for (terminal, row) in all {
+            let time_s = match row.at.checked_duration_since(origin) {
+                Some(after) => after.as_secs_f64(),
+                None => -origin.duration_since(row.at).as_secs_f64(),
+            };
+            for interface in &row.status.interfaces {
+                let mut head = format!("{time_s:.3},{},{}", names[*terminal], interface.leads);
+                let _ = match &interface.summary {
+                    Some(s) => write!(
+                        head,
+                        ",{},{},{},{},{},{}",
+                        phase_word(s.phase),
+                        s.members,
+                        s.senders,
+                        s.capacity_bps,
+                        s.queue_us,
+                        s.paced
+                    ),
+                    None => write!(head, ",,,,,,"),
+                };
+                if interface.flows.is_empty() {
+                    let _ = writeln!(text, "{head},,,,,,,,,");
+                }
+                for f in &interface.flows {
+                    let (flow, rule) = (f.local.port(), f.rule.name());
+                    let _ = writeln!(
+                        text,
+                        "{head},{flow},{},{},{},{},{},{},{},{rule}",
+                        f.rate_bps, f.cwnd, f.srtt_us, f.bound.lower, f.bound.upper, f.no_decrease, f.burst
+                    );
+                }
+            }
+        }
+        Some(text)
+    }
+}
+
+fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::StartUp => "start-up",
+        Phase::Hold => "hold",
+        Phase::Probe => "probe",
+        Phase::Off => "off",
+    }
+}

@@ -1,0 +1,101 @@
+//! Sharing in an experiment: which terminals run the daemon's library, and with which rules.
+
+use super::{Scenario, TerminalSpec};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
+
+/// `[share]`: how the terminals share.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShareSpec {
+    /// Which rules bound the windows; `yuzuri`.
+    pub policy: PolicyName,
+    /// What `yuzuri` aims at; `balanced`.
+    pub objective: Objective,
+    /// What the path carries, Mbit/s, for the rules by count; what the group is seen to carry where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_mbps: Option<f64>,
+    /// When sharing begins, seconds; before it flows are plain CUBIC. 0: before they begin.
+    pub starts_s: f64,
+}
+
+impl ShareSpec {
+    /// For the daemon.
+    pub fn policy_config(&self) -> PolicyConfig {
+        let capacity_bps = self.capacity_mbps.map(|rate| (rate * 1e6).round() as u64);
+        PolicyConfig { name: self.policy, objective: self.objective, capacity_bps }
+    }
+}
+
+/// What of `[share]` is otherwise for a kind of terminal.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShareChange {
+    /// Which rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyName>,
+    /// What `yuzuri` aims at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+    /// What the path carries, Mbit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_mbps: Option<f64>,
+    /// When sharing begins, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts_s: Option<f64>,
+}
+
+/// A kind's own word about sharing: whether it takes part, or how.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ShareChoice {
+    /// It takes part as `[share]` says, or not at all.
+    Whether(bool),
+    /// It takes part, with these fields instead of `[share]`'s.
+    With(ShareChange),
+}
+
+impl<'de> Deserialize<'de> for ShareChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ShareChoice, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = ShareChoice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, or a table with fields of [share]")
+            }
+
+            fn visit_bool<E: Error>(self, takes_part: bool) -> Result<ShareChoice, E> {
+                Ok(ShareChoice::Whether(takes_part))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ShareChoice, A::Error> {
+                ShareChange::deserialize(MapAccessDeserializer::new(map)).map(ShareChoice::With)
+            }
+        }
+        deserializer.deserialize_any(Words)
+    }
+}
+
+impl Scenario {
+    /// How a kind of terminal shares; `None`: it takes no part.
+    pub fn share_of(&self, kind: &TerminalSpec) -> Option<ShareSpec> {
+        let general = || self.share.clone().unwrap_or_default();
+        match &kind.share {
+            None => self.share.clone(),
+            Some(ShareChoice::Whether(takes_part)) => takes_part.then(general),
+            Some(ShareChoice::With(change)) => {
+                let general = general();
+                Some(ShareSpec {
+                    policy: change.policy.unwrap_or(general.policy),
+                    objective: change.objective.unwrap_or(general.objective),
+                    capacity_mbps: change.capacity_mbps.or(general.capacity_mbps),
+                    starts_s: change.starts_s.unwrap_or(general.starts_s),
+                })
+            }
+        }
+    }
+}

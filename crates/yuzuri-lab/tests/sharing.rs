@@ -1,0 +1,167 @@
+//! Terminals that share, on the real kernel in real time. What is decided by does not depend on how fast the host is.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use yuzuri_lab::LabError;
+use yuzuri_lab::demo;
+use yuzuri_lab::run::{Clock, RunRecord, SHARE_FILE, Task, run};
+use yuzuri_lab::scenario::Document;
+
+const TWO: &str = r#"
+    title = "two"
+    duration_s = 10
+    warm_up_s = 1
+    [path]
+    rtt_ms = 10
+    [share]
+    [[terminal]]
+    name = "phone"
+    count = 2
+    phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+"#;
+
+/// Says so where this machine cannot.
+fn can(test: &str) -> bool {
+    if !nix::unistd::geteuid().is_root() {
+        println!("{test}: skipped: network namespaces need root");
+        return false;
+    }
+    demo::check().map_err(|why| println!("{test}: skipped: {why}")).is_ok()
+}
+
+fn task() -> Task {
+    Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real }
+}
+
+fn run_text(text: &str, folder: &Path) -> Result<RunRecord, LabError> {
+    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
+    run(document.base(), &task(), folder, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// The lines of `share.csv`, each by its columns' names.
+fn lines(folder: &Path) -> Vec<std::collections::HashMap<String, String>> {
+    let text = std::fs::read_to_string(folder.join(SHARE_FILE)).unwrap();
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), columns.len(), "{line}");
+        columns.iter().map(|c| c.to_string()).zip(cells.iter().map(|c| c.to_string())).collect()
+    };
+    lines.map(line).collect()
+}
+
+#[test]
+fn flows_of_terminals_that_share_are_bounded() {
+    if !can("flows_of_terminals_that_share_are_bounded") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = run_text(TWO, folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    let shared: Vec<_> = record.terminals.iter().map(|t| t.share.as_ref().unwrap()).collect();
+    for (terminal, share) in record.terminals.iter().zip(&shared) {
+        assert_eq!(terminal.control, share.control);
+        assert!(share.control.starts_with("lab") && terminal.throughput_mbps > 0.0, "{terminal:?}");
+        // They heard each other.
+        assert!(share.messages_sent > 0 && share.messages_accepted > 0 && share.bytes_sent > 0, "{share:?}");
+        assert_eq!(share.kernel_refusals, 0, "{share:?}");
+    }
+    // Nothing stays registered.
+    let left = yuzuri_kernel::control::available();
+    assert!(shared.iter().all(|share| !left.contains(&share.control)), "{left:?}");
+    let lines = lines(folder.path());
+    for name in ["phone-1", "phone-2"] {
+        let own: Vec<_> = lines.iter().filter(|line| line["terminal"] == name).collect();
+        assert!(own.iter().any(|line| line["senders"] == "2" && line["capacity_bps"] != "0"), "{own:?}");
+        assert!(
+            own.iter().any(|line| ["start-up", "share", "probe"].contains(&line["rule"].as_str())),
+            "{own:?}"
+        );
+        assert!(own.iter().any(|line| line["cwnd"].parse::<u32>().is_ok_and(|cwnd| cwnd > 0)), "{own:?}");
+    }
+    assert!(lines.iter().any(|line| line["leads"] == "true"));
+}
+
+#[test]
+fn sharing_begins_when_it_is_told_to() {
+    if !can("sharing_begins_when_it_is_told_to") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // One of the two, and from the middle on.
+    let text = TWO.replace("[share]", "[share]\n    starts_s = 3")
+        + "[[terminal]]\nname = \"plain\"\nshare = false\ncontrol = \"reno\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
+    let record = run_text(&text, folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    let plain = &record.terminals[2];
+    assert!(plain.share.is_none() && plain.control == "reno" && plain.throughput_mbps > 0.0, "{plain:?}");
+    let lines = lines(folder.path());
+    assert!(
+        lines.iter().all(|line| line["time_s"].parse::<f64>().unwrap() >= 3.0 && line["terminal"] != "plain")
+    );
+    // The same flow goes on, under another control.
+    assert!(record.terminals[..2].iter().all(|terminal| terminal.flows == 1), "{:?}", record.terminals);
+    assert!(lines.iter().any(|line| !line["flow"].is_empty()));
+}
+
+#[test]
+fn a_run_that_is_stopped_lets_all_leave() {
+    if !can("a_run_that_is_stopped_lets_all_leave") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let document = Document::parse(Path::new("t.toml"), TWO.into()).unwrap_or_else(|p| panic!("{p}"));
+    let mut scenario = demo::scenario(document.base(), 2.0, true);
+    scenario.share.as_mut().unwrap().starts_s = 0.0;
+    let stop = AtomicBool::new(false);
+    let names = Mutex::new(Vec::new());
+    let seen = Mutex::new(Vec::new());
+    let mut progress = |seconds: f64| {
+        *seen.lock().unwrap() = registered(&names.lock().unwrap());
+        stop.store(seconds > 1.0, Ordering::Relaxed);
+    };
+    let mut built = |there: &[&str]| names.lock().unwrap().extend(there.iter().map(|name| name.to_string()));
+    let result = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
+    assert!(matches!(result, Err(LabError::Stopped)), "{result:?}");
+    assert_eq!(seen.into_inner().unwrap().len(), 2, "both were at work");
+    let names = names.into_inner().unwrap();
+    assert_eq!(registered(&names), Vec::<String>::new());
+    assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
+}
+
+/// The controls of the run that has namespaces of these names.
+fn registered(namespaces: &[String]) -> Vec<String> {
+    let number = namespaces
+        .first()
+        .and_then(|name| name.strip_prefix("yzlab")?.split_once('-')?.0.parse::<u16>().ok());
+    let prefix = format!("lab{}_s", number.unwrap());
+    yuzuri_kernel::control::available().into_iter().filter(|name| name.starts_with(&prefix)).collect()
+}
+
+#[test]
+fn a_demonstration_holds_both_halves_against_each_other() {
+    if !can("a_demonstration_holds_both_halves_against_each_other") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = TWO.replace("[share]\n", "");
+    let document = Document::parse(Path::new("t.toml"), text).unwrap_or_else(|p| panic!("{p}"));
+    let scenario = demo::scenario(document.base(), 2.0, true);
+    let stop = AtomicBool::new(false);
+    let names = Mutex::new(Vec::new());
+    // Stopped by hand in the second half, as by Ctrl-C.
+    let mut progress = |seconds: f64| stop.store(seconds > 4.0, Ordering::Relaxed);
+    let mut built = |there: &[&str]| names.lock().unwrap().extend(there.iter().map(|name| name.to_string()));
+    let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
+    let words = compared.unwrap_or_else(|e| panic!("{e}")).to_string();
+    for word in
+        ["plain, 1 to 2 s", "sharing, 3 to 4 s", "phone-1", "phone-2", "all", "Jain's index", "Mbit/s"]
+    {
+        assert!(words.contains(word), "{word}:\n{words}");
+    }
+    let names = names.into_inner().unwrap();
+    assert_eq!(names.len(), 2);
+    assert_eq!(registered(&names), Vec::<String>::new());
+    assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
+}

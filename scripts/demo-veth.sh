@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# The demonstration for machines that scripts/demo.sh cannot use: no TUN/TAP, or a kernel in which no BPF program can be a congestion control. Two
+# terminals behind one access point send to a server over a path of 20 Mbit/s; the kernel monitor watches them, the page
+# shows it. Runs until Ctrl-C, or for DEMO_SECONDS. Leaves nothing behind but the recording.
+set -euo pipefail
+
+yuzuri=${YUZURI:-target/release/yuzuri}
+web=${DEMO_WEB:-127.0.0.1:4949}
+seconds=${DEMO_SECONDS:-0}
+[ "$(id -u)" = 0 ] || { echo "demo: it makes network namespaces and loads BPF programs: run it as root" >&2; exit 1; }
+[ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make build'" >&2; exit 1; }
+
+# Names of its own, so that several can run; the ones of a run that was killed are removed by the next.
+base=yzdemo$$
+one=$base-one two=$base-two ap=$base-ap server=$base-server
+
+end_processes() {
+    local name
+    for name in "$@"; do ip netns pids "$name" 2>/dev/null | xargs -r kill 2>/dev/null || true; done
+}
+remove() {
+    local name
+    for name in "$@"; do ip netns del "$name" 2>/dev/null || true; done
+}
+cleanup() {
+    trap - EXIT INT TERM HUP
+    [ ${#senders[@]} = 0 ] || kill "${senders[@]}" 2>/dev/null || true
+    # The senders first, while the server still acknowledges what is under way.
+    end_processes "$one" "$two"
+    local tries=0
+    while [ -n "$(ip netns pids "$one" 2>/dev/null; ip netns pids "$two" 2>/dev/null)" ] && [ $tries -lt 40 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    end_processes "$server" "$ap"
+    wait
+    remove "$one" "$two" "$ap" "$server"
+}
+senders=()
+trap cleanup EXIT
+for stale in $(ip netns list | grep -oE '^yzdemo[0-9]+-[a-z]+' || true); do
+    owner=${stale#yzdemo} owner=${owner%%-*}
+    kill -0 "$owner" 2>/dev/null || { end_processes "$stale"; remove "$stale"; }
+done
+
+# one, two --- access point (a bridge) === 20 Mbit/s, 100 packets of queue === server
+for name in "$one" "$two" "$ap" "$server"; do
+    ip netns add "$name"
+    ip -n "$name" link set lo up
+done
+ip -n "$ap" link add br0 type bridge
+ip -n "$ap" link set br0 up
+host=0
+for name in "$one" "$two" "$server"; do
+    host=$((host + 1))
+    ip link add "up$host" netns "$ap" type veth peer name eth0 netns "$name"
+    ip -n "$ap" link set "up$host" master br0 up
+    ip -n "$name" addr add "10.78.0.$host/24" dev eth0
+    ip -n "$name" link set eth0 up
+    ip netns exec "$name" ethtool -K eth0 tso off gso off gro off >/dev/null
+done
+tc -n "$ap" qdisc add dev up3 root tbf rate 20mbit burst 16kb limit 150kb
+# Where the kernel has netem (most do), the way back takes 20 ms, as to a server in the same country.
+tc -n "$server" qdisc add dev eth0 root netem delay 20ms limit 10000 2>/dev/null || true
+
+mkdir -p target/demo
+recording=target/demo/$(date +%Y%m%d-%H%M%S).arrows
+ip netns exec "$server" "$yuzuri" receive --json >/dev/null 2>&1 &
+
+control=cubic
+grep -qw cubic /proc/sys/net/ipv4/tcp_available_congestion_control || control=reno
+for_time=()
+[ "$seconds" = 0 ] || for_time=(--for "$seconds")
+"$yuzuri" watch "netns:$one" "netns:$two" --web "$web" --record "$recording" "${for_time[@]}" &
+watch=$!
+trap 'kill -INT $watch 2>/dev/null' INT TERM HUP
+
+# The terminals begin a moment after the watcher, the second one a while after the first; each tries again until the
+# server listens.
+start() {
+    sleep "$2"
+    until ip netns exec "$1" "$yuzuri" send --json --control $control --time 0 10.78.0.3 >/dev/null 2>&1; do
+        kill -0 $watch 2>/dev/null || break
+        sleep 0.2
+    done
+}
+start "$one" 1 &
+senders+=($!)
+start "$two" 5 &
+senders+=($!)
+
+echo "demo: two terminals send to one server over 20 Mbit/s; the second joins after 4 s" >&2
+status=0
+# A signal ends `wait` early; the watcher then still needs a moment for its closing table.
+while kill -0 $watch 2>/dev/null; do
+    status=0
+    wait $watch || status=$?
+done
+echo "demo: the recording is $recording (yuzuri replay, yuzuri convert)" >&2
+exit $status
