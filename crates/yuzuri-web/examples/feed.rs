@@ -4,6 +4,7 @@
 //! `cargo run --release -p yuzuri-web --example feed -- --flows 200 --rate 1000 --port 8080`
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
@@ -25,6 +26,7 @@ struct Words {
     replay: Option<u64>,
     sampled: bool,
     lossy: bool,
+    share_socket: Option<PathBuf>,
 }
 
 fn words() -> Result<Words, String> {
@@ -38,6 +40,7 @@ fn words() -> Result<Words, String> {
         replay: None,
         sampled: false,
         lossy: false,
+        share_socket: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -50,12 +53,13 @@ fn words() -> Result<Words, String> {
             "--speed" => words.speed = value().and_then(|v| v.parse().map_err(|_| bad(v)))?,
             "--past" => words.past = value().and_then(|v| v.parse().map_err(|_| bad(v)))?,
             "--replay" => words.replay = Some(value().and_then(|v| v.parse().map_err(|_| bad(v)))?),
+            "--share-socket" => words.share_socket = Some(value()?.into()),
             "--wide" => words.wide = true,
             "--sampled" => words.sampled = true,
             "--lossy" => words.lossy = true,
             _ => {
                 return Err(format!(
-                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --wide --sampled --lossy"
+                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --wide --sampled --lossy"
                 ));
             }
         }
@@ -499,7 +503,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let page = Page::new(book.clone(), driver.clone());
     let ip = if words.wide { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
-    let server = serve(Options::new((ip, words.port).into()), page.clone())?;
+    let share_socket = words.share_socket.clone();
+    let options = Options { share_socket, ..Options::new((ip, words.port).into()) };
+    let server = serve(options, page.clone())?;
     println!("{}", server.url());
 
     let mut items = Vec::new();

@@ -6,6 +6,7 @@ use crate::encode::{self, TimeBase};
 use crate::guard::Guard;
 use crate::hub::{self, MOST_FLOWS};
 use crate::page::{Shared, lock};
+use crate::share::{Share, Told};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
@@ -34,6 +35,7 @@ pub(crate) struct App {
     pub(crate) guard: Arc<Guard>,
     /// Rung when a browser came, so that it need not wait for the next turn.
     pub(crate) came: Arc<Notify>,
+    pub(crate) share: Arc<Share>,
 }
 
 /// A refusal: a status and one line of JSON.
@@ -84,6 +86,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/filter", post(filter))
         .route("/api/density", post(density))
         .route("/api/replay", post(replay))
+        .route("/api/share", get(share))
         .fallback(assets)
         .method_not_allowed_fallback(async || {
             Refusal(StatusCode::METHOD_NOT_ALLOWED, "this address does not know that method".into())
@@ -377,4 +380,16 @@ async fn replay(
         paused.map_or(Ok(()), |paused| control.set_paused(paused))
     })
     .await
+}
+
+/// The sharing daemon's status as it says it, or `running: false` with the reason.
+async fn share(State(app): State<App>) -> Answer {
+    match app.share.ask().await {
+        Told::Status(text) => Ok(json(StatusCode::OK, text.to_string())),
+        Told::Nobody { why, help } => {
+            let answer = serde_json::json!({ "running": false, "why": why, "help": help });
+            Ok(json(StatusCode::OK, answer.to_string()))
+        }
+        Told::Unclear(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
+    }
 }

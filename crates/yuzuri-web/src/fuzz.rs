@@ -4,6 +4,7 @@ use crate::api::{self, App};
 use crate::guard::{Guard, Token};
 use crate::page::Page;
 use crate::serve::http1;
+use crate::share::Share;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
@@ -37,7 +38,8 @@ impl Fuzzed {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ip = if secret.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let guard = Guard { bound: (ip, 80).into(), token: secret.map(Token::of) };
-        let app = App { shared: page.shared, guard: Arc::new(guard), came: Arc::new(Notify::new()) };
+        let share = Arc::new(Share::at(None));
+        let app = App { shared: page.shared, guard: Arc::new(guard), came: Arc::new(Notify::new()), share };
         Ok(Fuzzed { runtime, router: api::router(app), patience })
     }
 

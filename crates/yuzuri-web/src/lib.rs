@@ -29,6 +29,7 @@ mod guard;
 mod hub;
 mod page;
 mod serve;
+mod share;
 mod stall;
 
 #[doc(hidden)]

@@ -4,12 +4,14 @@ use crate::api::{self, App};
 use crate::guard::{Guard, Token};
 use crate::hub;
 use crate::page::{Page, Shared, lock};
+use crate::share::Share;
 use crate::stall::Stall;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,12 +35,14 @@ pub struct Options {
     pub addr: SocketAddr,
     /// Who does not bring it is turned away. `None`: no token on a loopback address, a random one elsewhere.
     pub token: Option<Token>,
+    /// The sharing daemon's unix socket. `None`: no daemon belongs to what is shown (a recording).
+    pub share_socket: Option<PathBuf>,
 }
 
 impl Options {
-    /// At an address, with a random token unless it is a loopback one.
+    /// At an address, with a random token unless it is a loopback one, and without a sharing daemon.
     pub fn new(addr: SocketAddr) -> Options {
-        Options { addr, token: None }
+        Options { addr, token: None, share_socket: None }
     }
 }
 
@@ -152,7 +156,8 @@ pub fn serve(options: Options, page: Page) -> Result<Server, ServeError> {
         given => given,
     };
     let guard = Arc::new(Guard { bound, token: token.clone() });
-    let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()) };
+    let share = Arc::new(Share::at(options.share_socket));
+    let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
     let (stop, stopped) = watch::channel(false);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -241,8 +241,16 @@ fn where_it_listens_wider_every_route_needs_the_token() {
     let token = url.split_once("token=").unwrap().1.to_string();
     assert_eq!(token.len(), 32);
     let house = House { book, page, addr, server: Some(server) };
-    for path in ["/", "/app.js", "/api/session", "/api/live", "/api/flows/1/history", "/nowhere", "/?token=0"]
-    {
+    for path in [
+        "/",
+        "/app.js",
+        "/api/session",
+        "/api/live",
+        "/api/share",
+        "/api/flows/1/history",
+        "/nowhere",
+        "/?token=0",
+    ] {
         let answer = house.get(path);
         assert_eq!(status(&answer), 401, "{path}");
         assert!(!answer.contains(&token));
@@ -305,6 +313,7 @@ fn rubbish_is_refused_in_one_line() {
         ("/api/replay", r#"{"paused":true}"#, 409),
         ("/api/live", r#"{"client":"nobody","flows":[]}"#, 404),
         ("/api/session", "{}", 405),
+        ("/api/share", "{}", 405),
         ("/", "{}", 405),
     ] {
         let answer = house.post(path, body);
@@ -341,7 +350,7 @@ proptest! {
     #[test]
     fn any_path_and_query_is_answered(path in "/[!-~]{0,80}", query in "[!-~]{0,80}") {
         let house = fuzzed();
-        for text in [format!("{path}?{query}"), format!("/api/flows/{path}"), format!("/api/flows/1/history?{query}")] {
+        for text in [format!("{path}?{query}"), format!("/api/flows/{path}"), format!("/api/flows/1/history?{query}"), format!("/api/share{path}?{query}"), format!("/api/share?{query}")] {
             let text = text.replace('#', "");
             let answer = house.get(&text);
             prop_assert!([200, 400, 404, 405].contains(&status(&answer)), "{} {}", text, answer);

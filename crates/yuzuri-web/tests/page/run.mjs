@@ -8,6 +8,8 @@ import { endFeeds, feed, problems } from "./browser.mjs";
 import "./shown.mjs";
 import "./used.mjs";
 import "./served.mjs";
+import "./sharing.mjs";
+import "./sharing-live.mjs";
 import { browser, tests } from "./session.mjs";
 
 const given = process.argv.slice(2).find((arg) => arg.startsWith("http"));

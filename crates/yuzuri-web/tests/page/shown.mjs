@@ -48,7 +48,7 @@ test("lines of both colours are drawn, in both themes with enough contrast", asy
     // Light blue, and pink.
     await line(page, "--cwnd");
     await line(page, "--rate");
-    for (const name of ["--cwnd", "--rate", "--rtt", "--ssthresh", "--disorder", "--cwr", "--recovery", "--loss"]) {
+    for (const name of ["--cwnd", "--rate", "--rtt", "--ssthresh", "--bound", "--disorder", "--cwr", "--recovery", "--loss"]) {
       const by = await contrast(page, name, "--panel");
       assert.ok(by >= 3, `${name} on ${colorScheme}: ${by.toFixed(2)}`);
     }

@@ -38,7 +38,7 @@ function values(flow: Drawn, panel: Panel | undefined, n: number): string {
   const reading = read(flow, panel, n, at, flows.all.get(flow.id)?.row);
   const when = state.cursor === undefined && state.follow && state.link.state === "open" ? "Now" : `At ${timeText(at, 3)}`;
   if (reading === undefined) return `${when}: nothing is known.`;
-  return `${when}: cwnd ${reading.cwnd}, ssthresh ${reading.ssthresh}, throughput ${reading.rate}, srtt ${reading.srtt}, min RTT ${reading.minRtt}, in flight ${reading.inFlight}, state ${reading.state}.`;
+  return `${when}: cwnd ${reading.cwnd}, ssthresh ${reading.ssthresh}, ${reading.bounds === "–" ? "" : `bounds ${reading.bounds}, `}throughput ${reading.rate}, srtt ${reading.srtt}, min RTT ${reading.minRtt}, in flight ${reading.inFlight}, state ${reading.state}.`;
 }
 
 /** Writes what the panels show, every two seconds or when something else is shown. */

@@ -1,4 +1,5 @@
 // What a chart is told to draw.
+import type { Bounds } from "./bounds";
 import type { Store } from "./ring";
 
 /** What is needed of a flow to draw it. */
@@ -11,6 +12,8 @@ export interface Drawn {
   srttUs: number;
   /** Bytes per segment. */
   mss: number;
+  /** Its window's bounds, where the sharing daemon was heard to set some. */
+  bounds: Bounds | undefined;
   /** After this nothing is known. */
   end: number;
 }

@@ -2,6 +2,7 @@
 import { rebuild } from "./chart";
 import { el } from "./dom";
 import { list } from "./lists";
+import { LOWER_DASH, UPPER_DASH } from "./plots";
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState } from "./marks";
 import { state } from "./state";
 import { color, startTheme } from "./theme";
@@ -45,6 +46,8 @@ function legends(): void {
   el("help-lines").replaceChildren(
     ...entry(stroke("--cwnd", [], 2), "cwnd, segments (left)"),
     ...entry(stroke("--ssthresh", [6, 4], 1.5), "ssthresh, segments (left)"),
+    ...entry(stroke("--bound", UPPER_DASH, 1.5), "upper bound of the window by sharing, while the view “Sharing” is open"),
+    ...entry(stroke("--bound", LOWER_DASH, 1.5), "lower bound"),
     ...entry((c) => {
       c.fillStyle = color("--rate-area");
       c.fillRect(0, 9, 34, 9);

@@ -4,8 +4,15 @@ import { el, say } from "./dom";
 import { help, openHelp, toggleTheme } from "./help";
 import { list } from "./lists";
 import { csv, png } from "./save";
+import { setSide, toggleSide } from "./sharing";
 import { state } from "./state";
 import { goLive, moveCursor, nextEvent, pan, setCursor, setFollow, toggleClock, zoom } from "./view";
+
+/** What stands beside the list of flows cannot be used while sharing is shown. */
+function focusIn(id: string): void {
+  if (el("side-flows").hidden) setSide("flows");
+  el(id).focus();
+}
 
 const KEYS: Record<string, (event: KeyboardEvent) => void> = {
   j: () => step(1),
@@ -28,12 +35,13 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
   "0": goLive,
   n: () => nextEvent(false),
   N: () => nextEvent(true),
-  "/": () => el("find").focus(),
-  f: () => el("filter").focus(),
+  "/": () => focusIn("find"),
+  f: () => focusIn("filter"),
   s: () => {
     say(`Sorted by ${list.sortNext()}`);
     state.listDirty = true;
   },
+  g: toggleSide,
   w: toggleClock,
   t: toggleTheme,
   p: png,

@@ -1,4 +1,5 @@
 // The connection: server-sent events in, wishes out.
+import type { ShareAnswer } from "./sharewire";
 import type { ChartMessage, EventsMessage, History, RowsMessage, Session, Status } from "./wire";
 
 export type Link = { state: "connecting" } | { state: "open" } | { state: "lost"; why: string; again: number };
@@ -37,6 +38,7 @@ export async function wish(path: string, body: unknown): Promise<void> {
 }
 
 export const session = (): Promise<Session> => ask("/api/session");
+export const share = (): Promise<ShareAnswer> => ask("/api/share");
 export const history = (id: string, from: number, points: number): Promise<History> =>
   ask(`/api/flows/${id}/history?from=${Math.floor(from)}&points=${points}`);
 

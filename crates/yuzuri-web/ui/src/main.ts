@@ -7,6 +7,7 @@ import { events, list, updateLists } from "./lists";
 import { live } from "./live";
 import "./pointers";
 import { listener, loadSession } from "./server";
+import "./sharing";
 import { flows, state } from "./state";
 import { BEHIND_US, now, speed } from "./time";
 import { goTo } from "./view";

@@ -148,8 +148,9 @@ export class Panel implements Ground, StripGround {
     flows.forEach((flow, n) => {
       const columns = this.columns[n];
       columns.fill(flow.store, this.grid, flow.end, flow.receives, flow.srttUs, flow.mss);
-      // A slow start threshold far above the window would flatten it; it is then read at the cursor only.
-      most.cwnd = Math.max(most.cwnd, columns.most.cwnd, Math.min(columns.most.ssthresh, columns.most.cwnd * 1.6));
+      if (flow.bounds !== undefined) columns.bound(flow.bounds, this.grid, flow.end);
+      // A slow start threshold or a bound far above the window would flatten it; it is then read at the cursor only.
+      most.cwnd = Math.max(most.cwnd, columns.most.cwnd, Math.min(Math.max(columns.most.ssthresh, columns.most.bound), columns.most.cwnd * 1.6));
       most.rate = Math.max(most.rate, columns.most.rate);
       most.rtt = Math.max(most.rtt, columns.most.rtt);
     });
@@ -173,7 +174,7 @@ export class Panel implements Ground, StripGround {
     } else {
       const c = this.columns[0];
       if (c === undefined) return;
-      put(0, [c.rate, c.ssthresh, c.cwnd]);
+      put(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
       if (this.kind === "one") put(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
       this.tellUnit(this.titles[0].right);
     }

@@ -6,6 +6,10 @@ import { color, flowColor, flowDash, flowLetter } from "./theme";
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const INCREMENTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
+/** Dashes of the bounds, told apart from each other and from ssthresh without their colour. */
+export const LOWER_DASH = [2, 3];
+export const UPPER_DASH = [9, 3, 2, 3];
+
 /** How times are written, and what is added to them so that ticks fall on round times. */
 export interface TimeAxis {
   offsetUs: number;
@@ -100,10 +104,13 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
       { scale: "rate", stroke: () => color("--rate"), fill: () => color("--rate-area"), width: 1.4, points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--ssthresh"), width: 1.25, dash: [6, 4], points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
+      // Above the window, which often lies on its bound.
+      { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: LOWER_DASH, points: { show: false }, spanGaps: false },
+      { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: UPPER_DASH, points: { show: false }, spanGaps: false },
     ],
     hooks: { drawClear: [(u) => tint(u)] },
   });
-  return new uPlot(made, [[0, 1], [null, null], [null, null], [null, null]]);
+  return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
 }
 
 export function rttPlot(ground: Ground, width: number, height: number): uPlot {

@@ -12,10 +12,20 @@ export interface Reading {
   srtt: string;
   minRtt: string;
   inFlight: string;
+  bounds: string;
   state: string;
 }
 
 const NONE = "–";
+
+/** The window's bounds; a dash where none are known. */
+function boundsAt(flow: Drawn, time: number): string {
+  const known = flow.bounds?.at(time);
+  if (known === undefined) return NONE;
+  const { lower, upper } = known;
+  if (lower > 0 && upper > 0) return `${lower} to ${upper} seg`;
+  return upper > 0 ? `up to ${upper} seg` : lower > 0 ? `from ${lower} seg` : "none";
+}
 
 /** A value with its spread where it has one. */
 function spread(last: number, min: number, max: number, write: (n: number) => string): string {
@@ -38,6 +48,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     rate: throughput === null ? NONE : rate(throughput),
     srtt: data[at + B.SRTT] > 0 ? spread(data[at + B.SRTT], data[at + B.SRTT_MIN], data[at + B.SRTT_MAX], timeUs) : NONE,
     minRtt: minRtt > 0 ? timeUs(minRtt) : NONE,
+    bounds: boundsAt(flow, time),
     inFlight: `${data[at + B.IN_FLIGHT]} seg`,
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
   };

@@ -58,7 +58,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
       if (swatch !== "") {
         const line = document.createElement("span");
         line.className = `swatch ${kind}`;
-        line.style.borderTopColor = `var(${swatch})`;
+        line.style.color = `var(${swatch})`;
         box.append(line);
       }
       const small = document.createElement("i");
@@ -72,6 +72,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     item("time", "at", "", "");
     item("cwnd", "cwnd", "--cwnd", "");
     item("ssthresh", "ssthresh", "--ssthresh", "dashed");
+    item("bounds", "bounds", "--bound", "dashdot");
     item("rate", "throughput", "--rate", "area");
     item("srtt", "srtt", "--rtt", "");
     item("minRtt", "min RTT", "--min-rtt", "dotted");
@@ -85,7 +86,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
-  for (const key of ["cwnd", "ssthresh", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
+  for (const key of ["cwnd", "ssthresh", "bounds", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
 }
 
 function readingMany(drawn: Drawn[], panel: Panel | undefined): void {

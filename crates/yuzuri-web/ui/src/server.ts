@@ -3,7 +3,7 @@ import { showLink, showSession, showStatus } from "./bar";
 import { focusSome, reload, subscribe } from "./choice";
 import { events } from "./lists";
 import { session as askSession, type Listener } from "./live";
-import { flows, state, stores } from "./state";
+import { bounds, flows, state, stores } from "./state";
 import { hear, jump } from "./time";
 import { E } from "./wire";
 
@@ -14,6 +14,7 @@ let stale = false;
 function startOver(next: number): void {
   state.epoch = next;
   jump();
+  bounds.clear();
   events.clear();
   reload();
   state.dirty = true;
@@ -28,6 +29,8 @@ export const listener: Listener = {
     if (state.session === undefined) void loadSession();
     state.epoch = next;
     jump();
+    // It may be another server with another time.
+    bounds.clear();
     events.clear();
     stale = true;
   },

@@ -1,4 +1,5 @@
 // What is known, and what the reader has chosen to see: where the page's parts meet.
+import type { Bounds } from "./bounds";
 import type { PanelKind, View } from "./drawn";
 import type { Link } from "./live";
 import type { Store } from "./ring";
@@ -55,3 +56,5 @@ export const state: State = {
 export const flows = new Flows();
 /** The past of the flows in the chart. */
 export const stores = new Map<string, Store>();
+/** The bounds of steered flows, from when on they are known. */
+export const bounds = new Map<string, Bounds>();

@@ -1,4 +1,5 @@
 // From buckets to what a chart of so many pixels can show. Extremes are kept: each pixel has two points.
+import type { Bounds } from "./bounds";
 import { B } from "./wire";
 import type { Store } from "./ring";
 
@@ -28,19 +29,21 @@ export class Columns {
   srttMin: Values = [];
   srttMax: Values = [];
   minRtt: Values = [];
+  lower: Values = [];
+  upper: Values = [];
   /** Per pixel: the gravest state, 255 where nothing is known. */
   state = new Uint8Array(0);
   marks = new Uint16Array(0);
   kinds = new Uint16Array(0);
   /** Largest values. */
-  most = { cwnd: 0, ssthresh: 0, rate: 0, rtt: 0 };
+  most = { cwnd: 0, ssthresh: 0, bound: 0, rate: 0, rtt: 0 };
   private times = new Float64Array(0);
   private bytes = new Float64Array(0);
   /** What one window can bring at once: a counter that grew by more while nothing was recorded did not stand still. */
   private bursts = new Float64Array(0);
 
   private reset(pixels: number): void {
-    for (const list of [this.cwnd, this.ssthresh, this.rate, this.srtt, this.srttMin, this.srttMax, this.minRtt]) {
+    for (const list of [this.cwnd, this.ssthresh, this.rate, this.srtt, this.srttMin, this.srttMax, this.minRtt, this.lower, this.upper]) {
       list.length = pixels * 2;
       list.fill(null);
     }
@@ -52,7 +55,7 @@ export class Columns {
     this.state.fill(255);
     this.marks.fill(0);
     this.kinds.fill(0);
-    this.most = { cwnd: 0, ssthresh: 0, rate: 0, rtt: 0 };
+    this.most = { cwnd: 0, ssthresh: 0, bound: 0, rate: 0, rtt: 0 };
   }
 
   /**
@@ -118,6 +121,11 @@ export class Columns {
     if (cwnd >= 0) hold(Math.floor((Math.min(end, to) - g.start) / g.pixel) + 1);
     this.rates(g, count, Math.max(window, wide > g.pixel ? 2 * wide : 0), Math.min(end, to));
     this.order(g.pixels);
+  }
+
+  /** Adds the bounds of the window to what `fill` has filled. */
+  bound(bounds: Bounds, g: Grid, end: number): void {
+    this.most.bound = bounds.fill(this.lower, this.upper, g, end);
   }
 
   private put(p: number, min: number, max: number, ssthresh: number, srtt: number, srttMin: number, srttMax: number, minRtt: number): void {

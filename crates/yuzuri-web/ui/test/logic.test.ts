@@ -140,7 +140,7 @@ test("the past and what came meanwhile are joined without a gap", () => {
 
 test("the CSV has the data and cannot smuggle formulas", () => {
   const store = steady(100);
-  const text = csvOf([{ id: "a", name: "n", store, receives: false, srttUs: 20000, mss: 1448, end: 1e9, local: "=cmd()", remote: "b,c" }], { from: 0, to: 4e5 }, 1000, 1e15);
+  const text = csvOf([{ id: "a", name: "n", store, receives: false, srttUs: 20000, mss: 1448, bounds: undefined, end: 1e9, local: "=cmd()", remote: "b,c" }], { from: 0, to: 4e5 }, 1000, 1e15);
   const lines = text.trim().split("\n");
   assert.equal(lines.length, 101);
   assert.ok(lines[0].startsWith("time_unix_us,since_start_us"));

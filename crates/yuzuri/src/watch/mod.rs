@@ -15,7 +15,6 @@ use recorder::Recorder;
 use remote::{Remote, Wish};
 use sinks::Sinks;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +37,13 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let (wishes, asked) = channel();
     let remote = Arc::new(Remote::new(wishes));
     let server = match args.web.web {
-        Some(address) => Some(serve(&mut sinks, &session, remote, address)?),
+        Some(address) => {
+            // As the daemon chooses it: by the network namespace.
+            let share_socket = args.share_socket.unwrap_or_else(|| yuzuri_share::Places::new(None).socket());
+            let options =
+                yuzuri_web::Options { share_socket: Some(share_socket), ..yuzuri_web::Options::new(address) };
+            Some(serve(&mut sinks, &session, remote, options)?)
+        }
         None => None,
     };
     let style = match (args.json, args.all, args.quiet || server.is_some()) {
@@ -127,11 +132,11 @@ fn serve(
     sinks: &mut Sinks,
     session: &Arc<Session>,
     control: Arc<dyn Control>,
-    address: SocketAddr,
+    options: yuzuri_web::Options,
 ) -> anyhow::Result<Server> {
     let book = faces::book(session);
     let page = Page::new(book.clone(), control);
-    let server = yuzuri_web::serve(yuzuri_web::Options::new(address), page.clone())?;
+    let server = yuzuri_web::serve(options, page.clone())?;
     sinks.add(Faces { book, page: Some(page), time: Time::Live }, LossReason::Face);
     Ok(server)
 }
@@ -190,4 +195,19 @@ fn pump(
     let account = watch.finish(&mut items);
     sinks.give(&Arc::new(items));
     account
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    /// The page is tested with this document: it must be what the daemon says, with all that it has and nothing else.
+    #[test]
+    fn the_page_is_tested_with_a_status_that_the_daemon_could_give() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-web/tests/data/share-status.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        let status: yuzuri_share::Status = serde_json::from_str(&text).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_value(&status).unwrap(), document);
+    }
 }

@@ -1,0 +1,127 @@
+// The view of sharing with real daemons: two terminals at one link, each in a network namespace, that send to a third
+// (YUZURI=path of the program; needs root and struct_ops).
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually, ready, text, until } from "./browser.mjs";
+import { line, open, shots, test } from "./session.mjs";
+
+const program = process.env.YUZURI;
+const NAME = "sharing: with real daemons, the group and the bounds of a real flow";
+const base = `yzp${process.pid}`;
+const host = (n) => `${base}h${n}`;
+const run = (words) => execFileSync(words.split(" ")[0], words.split(" ").slice(1), { stdio: ["ignore", "pipe", "pipe"] }).toString();
+
+/** A server (0) with a bridge, and hosts at it whose link carries 20 Mbit/s with a queue of 60 ms. */
+function cell(hosts) {
+  for (let n = 0; n <= hosts; n += 1) {
+    run(`ip netns add ${host(n)}`);
+    run(`ip -n ${host(n)} link set lo up`);
+  }
+  run(`ip -n ${host(0)} link add br0 type bridge`);
+  run(`ip -n ${host(0)} addr add 10.89.0.100/24 dev br0`);
+  run(`ip -n ${host(0)} link set br0 up`);
+  for (let n = 1; n <= hosts; n += 1) {
+    run(`ip link add eth0 netns ${host(n)} type veth peer name h${n} netns ${host(0)}`);
+    run(`ip -n ${host(0)} link set h${n} master br0 up`);
+    run(`ip -n ${host(n)} addr add 10.89.0.${n}/24 broadcast + dev eth0`);
+    run(`ip -n ${host(n)} link set eth0 up`);
+    run(`tc -n ${host(n)} qdisc replace dev eth0 root tbf rate 20mbit burst 10k limit 150000`);
+  }
+}
+
+/** A process with all that it says; `until` waits for words of it and gives false where it ends before. */
+function start(command, words, children) {
+  const child = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  let ended = false;
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (said += data));
+  const end = new Promise((resolve) => child.once("exit", () => resolve((ended = true))));
+  const proc = {
+    all: () => said,
+    end: () => (child.kill("SIGINT"), end),
+    until: async (words) => {
+      for (const late = Date.now() + 20_000; !said.includes(words) && !ended; await new Promise((resolve) => setTimeout(resolve, 50))) {
+        if (Date.now() > late) throw new Error(`never "${words}": ${said}`);
+      }
+      return said.includes(words);
+    },
+  };
+  children.push(proc);
+  return proc;
+}
+
+async function check(folder, children) {
+  cell(2);
+  const inside = (n, ...words) => start("ip", ["netns", "exec", host(n), program, ...words], children);
+  const places = (n) => ["--runtime", join(folder, `run${n}`), "--state", join(folder, `state${n}`)];
+  for (const n of [1, 2]) {
+    const daemon = inside(n, "share", ...places(n), "--keyless", "--group", base, "--interface", "eth0", "--control", `${base}_${n}`);
+    if (!(await daemon.until("sharing;"))) {
+      assert.match(daemon.all(), /not permitted|it needs struct_ops/);
+      return `skipped: ${daemon.all().trim()}`;
+    }
+  }
+  await inside(0, "receive").until("listening");
+  for (const n of [1, 2]) inside(n, "send", "10.89.0.100", "--time", "0");
+  const socket = join(folder, "run1", "share.sock");
+  const watch = start(program, ["watch", "--web", "127.0.0.1:0", "--share-socket", socket, "laddr:10.89.0.1", `netns:${host(1)}`], children);
+  assert.ok(await watch.until("the page is at"), watch.all());
+  const page = await open(watch.all().match(/the page is at (\S+)/)[1]);
+  await ready(page);
+  await page.keyboard.press("g");
+  await until(page, () => document.querySelectorAll('#share-interfaces table[aria-label^="Members"] tbody tr').length === 2);
+  await until(page, () => document.querySelector('[data-share="members"]').textContent === "2, of which 2 send");
+  const status = () => JSON.parse(execFileSync(program, ["share", "status", "--json", "--runtime", join(folder, "run1")]).toString());
+  const members = status().interfaces[0].members.map((member) => member.node.slice(0, 8));
+  const shown = await page.evaluate(() => [...document.querySelectorAll('#share-interfaces table[aria-label^="Members"] tbody td:first-child')].map((cell) => cell.textContent));
+  assert.deepEqual(shown, [`${members[0]}this`, members[1]]);
+  // The same flow here and there, by the cookie; then its bounds, in the chart and as the daemon says them.
+  const flow = page.locator("#share-interfaces button:enabled").first();
+  await flow.click();
+  const id = status().interfaces[0].flows.find((each) => each.obeys).id.toString(16);
+  assert.equal(await flow.getAttribute("data-flow"), id);
+  await eventually(page, () => text(page, '[data-value="bounds"]'), (bounds) => / \d+ seg$/.test(bounds));
+  await line(page, "--bound", 30);
+  await eventually(
+    page,
+    async () => [status().interfaces[0].flows.find((each) => each.obeys).bound, await text(page, '[data-value="bounds"]')],
+    ([{ lower, upper }, told]) => upper > 0 && told === (lower > 0 ? `${lower} to ${upper} seg` : `up to ${upper} seg`),
+  );
+  if (shots) {
+    // Some steps of it.
+    await page.waitForTimeout(15_000);
+    await page.screenshot({ path: `${shots}/sharing-live.png` });
+  }
+  // It ends, and the view says that.
+  await children[0].end();
+  await until(page, () => !document.querySelector("#share-absent").hidden);
+  await page.context().close();
+  return "";
+}
+
+const skip = program === undefined ? "YUZURI does not name the program" : process.getuid() !== 0 ? "network namespaces need root" : "";
+if (skip) console.log(`${NAME}: skipped: ${skip}`);
+else {
+  test(NAME, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
+    const children = [];
+    try {
+      const skipped = await check(folder, children);
+      if (skipped) console.log(`${NAME}: ${skipped}`);
+    } finally {
+      // The daemons last: they take their control out of the kernel.
+      for (const child of children.reverse()) await child.end();
+      for (let n = 0; n <= 2; n += 1) {
+        try {
+          run(`ip netns del ${host(n)}`);
+        } catch {
+          // It was not made.
+        }
+      }
+      rmSync(folder, { recursive: true });
+    }
+  }, "own");
+}

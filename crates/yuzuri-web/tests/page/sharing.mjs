@@ -1,0 +1,197 @@
+// The view of sharing: what a daemon says, by a unix socket that gives a document of its form.
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually, feed, ready, text, until } from "./browser.mjs";
+import { line, open, shots, test, value } from "./session.mjs";
+
+const golden = () => JSON.parse(readFileSync(new URL("../data/share-status.json", import.meta.url), "utf8"));
+
+/** Answers with what `status` holds, as the daemon does, and counts. */
+function daemon(path, status) {
+  const told = { status, asked: 0 };
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => undefined);
+    socket.on("end", () => {
+      told.asked += 1;
+      socket.end(`${JSON.stringify(told.status)}\n`);
+    });
+    socket.resume();
+  });
+  const up = new Promise((resolve) => server.listen(path, resolve));
+  return { told, up, close: () => server.close() };
+}
+
+/** A feed whose page asks at a socket of its own; the socket is of nobody yet. */
+async function house() {
+  const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
+  const socket = join(folder, "share.sock");
+  const { child, url } = await feed("--flows", "8", "--past", "30", "--rate", "200", "--share-socket", socket);
+  const close = () => {
+    child.kill();
+    rmSync(folder, { recursive: true });
+  };
+  return { socket, url, close };
+}
+
+/** The flow that the golden document bounds. */
+const look = async (page) => {
+  await page.locator('[data-flow="1000"]').click();
+  await until(page, () => document.querySelector('tr.flow[data-id="1000"]').getAttribute("aria-selected") === "true");
+};
+
+test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {
+  const { socket, url, close } = await house();
+  const page = await open(url);
+  page.expected = /status of 502/;
+  await ready(page);
+  assert.equal(await value(page, "bounds"), "–");
+  await page.keyboard.press("g");
+  await until(page, () => !document.querySelector("#share-absent").hidden);
+  assert.match(await text(page, "#share-why"), /No sharing here: no sharing daemon answers at .*share\.sock/);
+  assert.match(await text(page, "#share-help"), /yuzuri share/);
+  assert.ok(!(await page.locator("#list").isVisible()));
+  if (shots) await page.screenshot({ path: `${shots}/sharing-absent.png` });
+
+  const { told, up, close: end } = daemon(socket, golden());
+  await up;
+  await until(page, () => !document.querySelector("#share-status").hidden);
+  const fact = (key) => text(page, `[data-share="${key}"]`);
+  assert.equal(await text(page, "#share-policy"), "yuzuri");
+  assert.equal(await text(page, "#share-objective"), "balanced");
+  assert.match(await fact("phase"), /^holding\. Each member keeps/);
+  assert.equal(await fact("capacity"), "84.0 Mbps");
+  assert.equal(await fact("members"), "3, of which 2 send");
+  assert.equal(await fact("leader"), "c0ffee01");
+  const cells = (name) => page.evaluate((label) => [...document.querySelectorAll(`#share-interfaces table[aria-label^="${label}"] tbody tr`)].map((row) => [...row.cells].map((cell) => (cell.querySelector(".name") ?? cell).textContent)), name);
+  assert.deepEqual(await cells("Members"), [
+    ["1f3a5c7ethis", "yes", "–", "–", "this terminal"],
+    ["c0ffee01", "yes", "yes", "now", "10.0.0.3"],
+    ["0badcafe", "–", "–", "31 s", "fe80::a00:4%2"],
+  ]);
+  const flows = await cells("This terminal's flows");
+  assert.deepEqual(flows.map(([name, lower, upper]) => [name, lower, upper]), [["192.0.2.10:5201", "28", "84"], ["192.0.2.11:443", "–", "–"], ["[2001:db8:ffff::1]:443", "–", "–"]]);
+  assert.deepEqual(flows.map((row) => row[4].split(":")[0]), ["its share", "finding out", "left alone"]);
+  assert.match(await page.locator("#share-interfaces td.rule").first().getAttribute("title"), /Its share of what the group carries/);
+  // The window is the page's own figure by the socket's cookie, which moves; the last flow, whose cookie no number here holds, by addresses.
+  await eventually(page, () => cells("This terminal's flows"), (now) => now[0][3] !== flows[0][3]);
+  assert.equal(await page.locator("#share-interfaces button:enabled").count(), 3);
+
+  // The bounds in the chart: both lines, what the cursor reads, the legend.
+  await look(page);
+  await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "28 to 84 seg");
+  await line(page, "--bound", 8);
+  told.status.interfaces[0].flows[0].bound = { lower: 0, upper: 60 };
+  await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "up to 60 seg");
+  assert.match(await text(page, "#help-lines"), /upper bound of the window by sharing/);
+  await until(page, () => document.querySelector("#chart-text").textContent.includes("bounds up to 60 seg"));
+
+  // Whatever it says is text.
+  const bad = '<img src=x onerror="window.hurt=1"><b>x</b>';
+  Object.assign(told.status, { steers: false, why_not: bad, problems: [bad] });
+  Object.assign(told.status.interfaces[0], { name: bad, group: bad, group_from: bad });
+  Object.assign(told.status.interfaces[0].flows[2], { standing: bad, remote: bad });
+  Object.assign(told.status.interfaces[0].members[2], { node: bad, address: bad });
+  told.status.interfaces[0].summary.phase = bad;
+  await until(page, () => document.querySelector("#share-policy").textContent.includes("nothing is bounded: <img"));
+  await until(page, () => document.querySelector("#share-interfaces h3").textContent.startsWith("<img"));
+  assert.equal(await page.locator("#side-sharing img, #side-sharing b").count(), 0);
+  assert.equal(await page.evaluate(() => window.hurt), undefined);
+  // A daemon of another version, and what is no JSON object: that is told, and what was there stays.
+  told.status = { interfaces: [{ name: "eth9", members: [{}], flows: [{}] }], policy: {} };
+  await until(page, () => document.querySelector("#share-trouble").textContent.includes("another version"));
+  told.status = golden();
+  await until(page, () => document.querySelector("#share-trouble").textContent === "" && document.querySelector("#share-interfaces h3").textContent === "wlan0");
+  told.status = [1];
+  await until(page, () => document.querySelector("#share-trouble").textContent.includes("no JSON object"));
+  end();
+  await until(page, () => !document.querySelector("#share-absent").hidden);
+  await page.keyboard.press("/");
+  assert.ok(await page.locator("#find").isVisible());
+  assert.equal(await page.evaluate(() => document.activeElement.id), "find");
+  await page.context().close();
+  close();
+}, "own");
+
+test("sharing: asked for once a second, and only while it is seen", async () => {
+  const { socket, url, close } = await house();
+  const { told, up, close: end } = daemon(socket, golden());
+  await up;
+  const page = await open(url);
+  await ready(page);
+  await page.waitForTimeout(1500);
+  assert.equal(told.asked, 0, "nobody has opened it");
+  await page.getByRole("button", { name: "Sharing" }).click();
+  const from = performance.now();
+  await eventually(page, () => told.asked, (asked) => asked >= 4);
+  assert.ok(performance.now() - from >= 2950, "a pause of a second after each of the first three");
+  const still = async (what) => {
+    // One may be under way.
+    await page.waitForTimeout(1100);
+    const before = told.asked;
+    await page.waitForTimeout(2500);
+    assert.equal(told.asked, before, what);
+  };
+  const visibility = (now) =>
+    page.evaluate((state) => {
+      Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, now);
+  await visibility("hidden");
+  await still("the page is not seen");
+  await visibility("visible");
+  const hidden = told.asked;
+  await eventually(page, () => told.asked, (asked) => asked > hidden);
+  await page.getByRole("button", { name: "Flows", exact: true }).click();
+  await still("the view is closed");
+  await page.context().close();
+  end();
+  close();
+}, "own");
+
+test("sharing: dark and light, wide and narrow, nothing jumps, all has names", async () => {
+  const { socket, url, close } = await house();
+  const { told, up, close: end } = daemon(socket, golden());
+  await up;
+  for (const [name, options] of Object.entries({
+    dark: { colorScheme: "dark" },
+    light: { colorScheme: "light" },
+    phone: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+  })) {
+    told.status = golden();
+    const page = await open(url, options);
+    await ready(page);
+    await page.keyboard.press("g");
+    await until(page, () => !document.querySelector("#share-status").hidden);
+    await look(page);
+    await line(page, "--bound", 8);
+    const places = () =>
+      page.evaluate(() => [...document.querySelectorAll("#side-sharing h3, #side-sharing dt, #side-sharing tr, .lanes canvas")].map((each) => {
+        const { x, y, width, height } = each.getBoundingClientRect();
+        return [x, y + window.scrollY, width, height].map(Math.round).join();
+      }));
+    if (shots) await page.screenshot({ path: `${shots}/sharing-${name}.png`, fullPage: name === "phone" });
+    const before = await places();
+    // Other values, as they come and go.
+    const each = told.status.interfaces[0];
+    Object.assign(each.summary, { phase: "probe", capacity_bps: 1_234_567_890, share_bps: 617_000_000, paced: true });
+    each.members[2].age_s = 47;
+    Object.assign(each.flows[0], { bound: { lower: 1028, upper: 3184 }, rule: "probe" });
+    each.flows[1].rule = "app-limited";
+    await until(page, () => document.querySelector('[data-share="phase"]').textContent.startsWith("probing"));
+    await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "1028 to 3184 seg");
+    const moved = (await places()).filter((place, n) => place !== before[n]);
+    assert.deepEqual(moved, [], `${name}: everything stays where it is`);
+    const wide = await page.evaluate(() => [document.documentElement.scrollWidth - window.innerWidth, ...[...document.querySelectorAll("#side-sharing table")].map((table) => table.scrollWidth - table.parentElement.clientWidth)]);
+    assert.ok(wide.every((over) => over <= 0), `${name}: ${wide}`);
+    const cdp = await page.context().newCDPSession(page);
+    const nodes = (await cdp.send("Accessibility.getFullAXTree")).nodes.filter((node) => !node.ignored);
+    assert.deepEqual(nodes.filter((node) => node.role?.value === "table").map((node) => node.name.value).sort(), ["Events", "Members on wlan0", "This terminal's flows on wlan0"]);
+    assert.deepEqual(nodes.filter((node) => ["button", "region", "group"].includes(node.role?.value) && !node.name?.value), []);
+    await page.context().close();
+  }
+  end();
+  close();
+}, "own");

@@ -1,0 +1,201 @@
+//! The sharing daemon's status as the page gets it, over a real unix socket.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use yuzuri_trace::{Density, Session, Source};
+use yuzuri_view::{Book, Limits};
+use yuzuri_web::{NoControl, Options, Page, Server, serve};
+
+/// A status as the daemon writes it; `yuzuri` tests that its type is the same.
+const STATUS: &str = include_str!("data/share-status.json");
+
+struct House {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+fn house_at(ip: [u8; 4], socket: impl FnOnce(&Path) -> Option<PathBuf>) -> House {
+    let session = Session {
+        yuzuri: "0.1.0".into(),
+        host: "host".into(),
+        kernel: "6.1".into(),
+        machine: "x86_64".into(),
+        source: Source::Sampled,
+        density: Density::default(),
+        filter: String::new(),
+        hooks: vec![],
+        started_unix_ns: 0,
+        started_mono_ns: 0,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let book = Arc::new(Mutex::new(Book::new(Arc::new(session), Limits::default())));
+    let share_socket = socket(&folder.path().join("share.sock"));
+    let options = Options { share_socket, ..Options::new((ip, 0).into()) };
+    let server = serve(options, Page::new(book, Arc::new(NoControl))).unwrap();
+    House { server, folder }
+}
+
+fn house() -> House {
+    house_at([127, 0, 0, 1], |socket| Some(socket.into()))
+}
+
+impl House {
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("share.sock")
+    }
+
+    fn ask(&self, head: &str) -> (u16, String) {
+        let addr = SocketAddr::from(([127, 0, 0, 1], self.server.addr().port()));
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        write!(stream, "GET /api/share HTTP/1.1\r\nConnection: close\r\n{head}\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
+        assert!(head.to_lowercase().contains("cache-control: no-store"), "{head}");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn get(&self) -> (u16, String) {
+        self.ask("Host: localhost\r\n")
+    }
+
+    /// The same as a JSON document.
+    fn json(&self) -> (u16, serde_json::Value) {
+        let (status, body) = self.get();
+        (status, serde_json::from_str(&body).unwrap())
+    }
+}
+
+/// What stands in for a daemon: gives each who asks the next answer, the last one again and again, and counts.
+fn daemon(socket: &Path, answers: Vec<Vec<u8>>) -> Arc<AtomicUsize> {
+    let listener = UnixListener::bind(socket).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let turn = count.fetch_add(1, Ordering::SeqCst);
+            let mut question = Vec::new();
+            stream.read_to_end(&mut question).unwrap();
+            assert_eq!(question, b"", "an empty question asks for the status");
+            // Who has heard enough goes away.
+            let _ = stream.write_all(&answers[turn.min(answers.len() - 1)]);
+        }
+    });
+    asked
+}
+
+#[test]
+fn the_daemons_status_is_passed_on_as_it_is() {
+    let house = house();
+    daemon(&house.socket(), vec![STATUS.into()]);
+    assert_eq!(house.get(), (200, STATUS.to_owned()));
+}
+
+#[test]
+fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
+    let house = house();
+    let (status, answer) = house.json();
+    assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
+    assert!(answer["why"].as_str().unwrap().contains("share.sock"), "{answer}");
+    assert!(answer["help"].as_str().unwrap().contains("yuzuri share"), "{answer}");
+    // It died and left its socket.
+    let house = self::house();
+    drop(UnixListener::bind(house.socket()).unwrap());
+    let (status, answer) = house.json();
+    assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
+    // What is no live view has no daemon, and nothing to start.
+    let (status, answer) = house_at([127, 0, 0, 1], |_| None).json();
+    assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
+    assert!(answer["help"].is_null());
+}
+
+#[test]
+fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
+    let house = house();
+    let mut large = b"{\"a\":\"".to_vec();
+    large.resize(3 << 20, b'x');
+    let listener = UnixListener::bind(house.socket()).unwrap();
+    // It neither answers nor closes.
+    let begun = Instant::now();
+    let (status, answer) = house.json();
+    assert_eq!(status, 502, "{answer}");
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert!(answer["error"].as_str().unwrap().contains("within a second"), "{answer}");
+    drop(listener);
+    for (answer, words) in [
+        (large, "more than"),
+        (b"[1]".to_vec(), "no JSON"),
+        (b"{\"a\":".to_vec(), "no JSON"),
+        (vec![], "no JSON"),
+    ] {
+        let house = self::house();
+        daemon(&house.socket(), vec![answer]);
+        let (status, answer) = house.json();
+        assert_eq!(status, 502, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+}
+
+#[test]
+fn many_browsers_ask_the_daemon_no_more_than_one() {
+    let house = house();
+    let asked = daemon(&house.socket(), vec![STATUS.into()]);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let browsers: Vec<_> = (0..16).map(|_| scope.spawn(|| house.get().0)).collect();
+        assert!(browsers.into_iter().all(|browser| browser.join().unwrap() == 200));
+    });
+    // Each answer holds for a quarter of a second.
+    let most = 1 + begun.elapsed().as_millis() as usize / 250;
+    assert!((1..=most).contains(&asked.load(Ordering::SeqCst)), "{asked:?} times, at most {most}");
+}
+
+#[test]
+fn who_may_not_see_the_page_may_not_see_the_sharing() {
+    let house = house();
+    let asked = daemon(&house.socket(), vec![STATUS.into()]);
+    assert_eq!(house.ask("Host: rebound.example\r\n").0, 403);
+    assert_eq!(house.ask("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n").0, 403);
+    let wide = house_at([0, 0, 0, 0], |_| Some(house.socket()));
+    assert_eq!(wide.ask("Host: box.lan\r\n").0, 401);
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "the daemon was not even asked");
+    let url = wide.server.url();
+    let (_, token) = url.split_once("token=").unwrap();
+    assert_eq!(wide.ask(&format!("Host: box.lan\r\nAuthorization: Bearer {token}\r\n")).0, 200);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever the daemon says: it is passed on where it is a JSON object, else refused in one line.
+    #[test]
+    fn any_answer_of_the_daemon_is_judged(text in prop_oneof![
+        "\\PC{0,60}",
+        r#"\{"[a-z"\\\\]{0,4}":[\[\]{}0-9",:]{0,10}\}[\]} ]?"#,
+        prop::collection::vec(any::<u8>(), 0..60).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    ], tail in prop::collection::vec(any::<u8>(), 0..2)) {
+        let mut bytes = text.into_bytes();
+        bytes.extend(tail);
+        let house = house();
+        daemon(&house.socket(), vec![bytes.clone()]);
+        let (status, body) = house.get();
+        let is_object = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok_and(|value| value.is_object());
+        prop_assert_eq!(status, if is_object { 200 } else { 502 }, "{}", body);
+        if is_object {
+            prop_assert_eq!(body.into_bytes(), bytes);
+        } else {
+            let refusal: serde_json::Value = serde_json::from_str(&body).unwrap();
+            prop_assert!(refusal["error"].is_string() && !body.contains('\n'));
+        }
+    }
+}

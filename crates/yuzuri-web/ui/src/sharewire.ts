@@ -1,0 +1,104 @@
+// What the sharing daemon says of itself: the mirror of `yuzuri-share`'s `status.rs`, as far as the page shows it. Fields
+// are added there, not changed; those that may be absent are marked.
+
+export interface ShareMember {
+  node: string;
+  /** Absent: it is this terminal. */
+  address?: string;
+  sends: boolean;
+  leads: boolean;
+  age_s: number;
+}
+
+export interface ShareSummary {
+  phase: string;
+  members: number;
+  senders: number;
+  capacity_bps: number;
+  share_bps: number;
+  queue_us: number;
+  /** Not 0: the wire behind the access point limits. */
+  wire_bps: number;
+  paced: boolean;
+}
+
+export interface ShareFlow {
+  /** The socket's cookie; as a number it is exact up to 2^53 only. */
+  id: number;
+  local: string;
+  remote: string;
+  cwnd: number;
+  control: string;
+  obeys: boolean;
+  standing: string;
+  /** Segments; 0 is none. */
+  bound: { lower: number; upper: number };
+  rule: string;
+  no_decrease: boolean;
+  burst: number;
+}
+
+export interface ShareInterface {
+  name: string;
+  group?: string;
+  group_from?: string;
+  leader?: string;
+  leads: boolean;
+  members: ShareMember[];
+  /** Absent: nothing was said, lately. */
+  summary?: ShareSummary;
+  flows: ShareFlow[];
+}
+
+export interface ShareStatus {
+  version: string;
+  steers: boolean;
+  why_not?: string;
+  policy: { name: string; objective: string; capacity_bps?: number };
+  keyed: boolean;
+  interfaces: ShareInterface[];
+  flows_elsewhere: number;
+  problems: string[];
+}
+
+/** Where no daemon answers: why, and the command that helps. */
+export interface ShareAbsent {
+  running: false;
+  why: string;
+  help: string | null;
+}
+
+export type ShareAnswer = ShareStatus | ShareAbsent;
+
+export const isAbsent = (answer: ShareAnswer): answer is ShareAbsent => "running" in answer;
+
+/** What a field has to be; with a question mark it may be absent. */
+type Kind = "string" | "number" | "boolean" | "string?";
+
+function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const known = value as Record<string, unknown>;
+  return Object.entries(fields).every(([name, kind]) => typeof known[name] === kind.replace("?", "") || (kind.endsWith("?") && known[name] === undefined));
+}
+
+const isMember = (value: unknown): boolean => has(value, { node: "string", address: "string?", sends: "boolean", leads: "boolean", age_s: "number" });
+
+const isFlow = (value: unknown): boolean =>
+  has(value, { id: "number", local: "string", remote: "string", cwnd: "number", control: "string", obeys: "boolean", standing: "string", rule: "string", no_decrease: "boolean", burst: "number" }) &&
+  has((value as ShareFlow).bound, { lower: "number", upper: "number" });
+
+const isSummary = (value: unknown): boolean =>
+  has(value, { phase: "string", members: "number", senders: "number", capacity_bps: "number", share_bps: "number", queue_us: "number", wire_bps: "number", paced: "boolean" });
+
+function isInterface(value: unknown): boolean {
+  if (!has(value, { name: "string", group: "string?", group_from: "string?", leader: "string?", leads: "boolean" })) return false;
+  const { members, flows, summary } = value as ShareInterface;
+  return Array.isArray(members) && members.every(isMember) && Array.isArray(flows) && flows.every(isFlow) && (summary === undefined || isSummary(summary));
+}
+
+/** Whether an answer is a status with all that the page needs; a daemon of another version might say something else. */
+export function isStatus(answer: ShareAnswer): answer is ShareStatus {
+  if (!has(answer, { steers: "boolean", why_not: "string?", keyed: "boolean", flows_elsewhere: "number" })) return false;
+  const { interfaces, policy, problems } = answer as ShareStatus;
+  return Array.isArray(interfaces) && interfaces.every(isInterface) && has(policy, { name: "string", objective: "string" }) && Array.isArray(problems);
+}

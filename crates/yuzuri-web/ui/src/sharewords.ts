@@ -1,0 +1,94 @@
+// The sharing daemon's words as people read them.
+import { rate, timeUs } from "./format";
+import type { ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary } from "./sharewire";
+
+/** Something in a few words, and what they mean. */
+export interface Words {
+  short: string;
+  long: string;
+}
+
+const PHASES: Record<string, Words> = {
+  "start-up": { short: "finding out", long: "What the group carries still grows: nobody is bounded from above." },
+  hold: { short: "holding", long: "Each member keeps to its share." },
+  probe: { short: "probing", long: "Each member takes a little more for a round trip, to see whether there is more." },
+  off: { short: "standing off", long: "Sharing does not help here at the moment: nobody is bounded." },
+};
+
+export function phase(summary: ShareSummary | undefined): Words {
+  if (summary === undefined) return { short: "nothing is said", long: "Nobody sends, or no leader is found yet." };
+  return PHASES[summary.phase] ?? { short: summary.phase, long: "This page does not know that phase: the daemon is of another version." };
+}
+
+const RULES: Record<string, Words> = {
+  none: { short: "not bounded", long: "The policy is off, or has nothing to say of this flow." },
+  count: { short: "number of terminals", long: "A part of the bandwidth-delay product, by the number of terminals that send." },
+  "rtt-table": { short: "table of RTTs", long: "By the published table of how far the round-trip time has grown." },
+  steady: { short: "no cuts", long: "From a least round-trip time of 64 ms up nothing is cut on a sign of loss." },
+  "start-up": { short: "finding out", long: "The group is finding out what it carries: no upper bound yet." },
+  share: { short: "its share", long: "Its share of what the group carries, times the least round-trip time (lower), with the allowed queue on top (upper)." },
+  probe: { short: "probing", long: "Its share and a little more for a round trip, to see whether there is more." },
+  "app-limited": { short: "sends less", long: "The application sends less than its share." },
+  "gave-up": { short: "gave up", long: "Sharing did not help here: plain congestion control for a while." },
+  mistrust: { short: "not believed", long: "What the group says does not fit what the path shows: plain congestion control for a while." },
+  unknown: { short: "not known yet", long: "Not enough is known of this flow yet." },
+};
+
+/** Which rule set a flow's bounds. */
+export function rule(flow: ShareFlow): Words {
+  if (!flow.obeys) return { short: "left alone", long: `Its congestion control is ${flow.control}: ${flow.standing}.` };
+  const words = RULES[flow.rule] ?? { short: flow.rule, long: "This page does not know that rule: the daemon is of another version." };
+  const spared = flow.no_decrease ? " It is spared reductions." : "";
+  const burst = flow.burst > 0 ? ` Its window is spread over the round trip, ${flow.burst} segments at once.` : "";
+  return { short: words.short, long: words.long + spared + burst };
+}
+
+/** A bound as it is read: 0 is none. */
+export const bound = (segments: number): string => (segments > 0 ? String(segments) : "–");
+
+/** A member's or a group's id in short. */
+export const short = (id: string): string => id.slice(0, 8);
+
+export const isOwn = (member: ShareMember): boolean => member.address === undefined;
+
+export function policy(status: ShareStatus): string {
+  if (!status.steers) return `${status.policy.name}, but nothing is bounded${status.why_not === undefined ? "" : `: ${status.why_not}`}`;
+  return status.policy.name;
+}
+
+export function capacity(summary: ShareSummary | undefined): string {
+  if (summary === undefined) return "–";
+  return summary.wire_bps > 0 ? `${rate(summary.capacity_bps)} (the wire limits)` : rate(summary.capacity_bps);
+}
+
+export const share = (summary: ShareSummary | undefined): string => (summary === undefined ? "–" : rate(summary.share_bps));
+/** The queue that a window may hold, and whether windows are spread over the round trip. */
+export const queue = (summary: ShareSummary | undefined): string => (summary === undefined ? "–" : `up to ${timeUs(summary.queue_us)}${summary.paced ? ", paced" : ""}`);
+
+export function members({ summary, members }: ShareInterface): string {
+  const [all, senders] = summary === undefined ? [members.length, members.filter((member) => member.sends).length] : [summary.members, summary.senders];
+  return `${all}, of which ${senders} send`;
+}
+
+export const leader = (each: ShareInterface): string => (each.leads ? "this terminal" : each.leader === undefined ? "not known" : short(each.leader));
+
+const FROM: Record<string, string> = { config: "configuration", bssid: "BSSID", gateway: "gateway", link: "link" };
+export function group({ group, group_from }: ShareInterface): string {
+  if (group === undefined) return "not known yet";
+  return group_from === undefined ? short(group) : `${short(group)} (by ${FROM[group_from] ?? group_from})`;
+}
+
+/** Without the port, and an IPv6 address without brackets. */
+export const host = (address: string): string => address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
+
+/** Seconds since a member was heard. */
+export const age = (seconds: number): string => (seconds < 1 ? "now" : seconds < 100 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`);
+
+/** What is wrong or should be known, one sentence each. */
+export function remarks(status: ShareStatus): string[] {
+  const remarks = [...status.problems];
+  if (!status.keyed) remarks.push("There is no key: anybody on the network can say anything.");
+  if (status.interfaces.length === 0) remarks.push("No interface takes part.");
+  if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);
+  return remarks;
+}

@@ -1,0 +1,291 @@
+// The view of sharing: what the daemon on this host says, asked once a second while the view is open and the page seen.
+import { Bounds } from "./bounds";
+import { setFocus } from "./choice";
+import { el, put, say } from "./dom";
+import { number } from "./flows";
+import { Refusal, share as askShare } from "./live";
+import { isAbsent, isStatus, type ShareAbsent, type ShareAnswer, type ShareFlow, type ShareInterface, type ShareStatus } from "./sharewire";
+import * as words from "./sharewords";
+import { bounds, flows, state } from "./state";
+import { now } from "./time";
+import { R } from "./wire";
+
+const PAUSE_MS = 1000;
+
+/** The watched flow that the daemon speaks of, by the socket's cookie. */
+function idOf(flow: ShareFlow): string | undefined {
+  if (Number.isSafeInteger(flow.id)) return flow.id.toString(16);
+  // The kernel has cookies near 2^64, too, which numbers here do not hold.
+  for (const { who } of flows.all.values()) if (who.local === flow.local && who.remote === flow.remote) return who.id;
+  return undefined;
+}
+
+/** Lines of a table, kept by key and changed in place. */
+class Lines<T> {
+  private readonly kept = new Map<string, HTMLTableRowElement>();
+  private readonly none: HTMLTableRowElement;
+
+  constructor(private readonly body: HTMLTableSectionElement, private readonly columns: number, none: string, private readonly make: (row: HTMLTableRowElement) => void) {
+    this.none = document.createElement("tr");
+    const cell = this.none.insertCell();
+    cell.colSpan = columns;
+    cell.className = "muted";
+    cell.textContent = none;
+  }
+
+  update(items: readonly T[], key: (item: T) => string, tell: (row: HTMLTableRowElement, item: T) => void): void {
+    const wanted = new Map(items.map((item) => [key(item), item]));
+    for (const [id, row] of this.kept) {
+      if (wanted.has(id)) continue;
+      row.remove();
+      this.kept.delete(id);
+    }
+    if (wanted.size === 0) this.body.append(this.none);
+    else this.none.remove();
+    let place: Element | null = this.body.firstElementChild;
+    for (const [id, item] of wanted) {
+      let row = this.kept.get(id);
+      if (row === undefined) {
+        row = document.createElement("tr");
+        for (let n = 0; n < this.columns; n += 1) row.insertCell();
+        this.make(row);
+        this.kept.set(id, row);
+      }
+      if (row === place) place = place.nextElementSibling;
+      else this.body.insertBefore(row, place);
+      tell(row, item);
+    }
+  }
+}
+
+function table<T>(root: HTMLElement, name: string, heads: readonly [string, string][], none: string, make: (row: HTMLTableRowElement) => void): Lines<T> {
+  const made = document.createElement("table");
+  made.setAttribute("aria-label", name);
+  const columns = document.createElement("colgroup");
+  const head = made.createTHead().insertRow();
+  for (const [label, kind] of heads) {
+    const col = document.createElement("col");
+    col.className = kind;
+    columns.append(col);
+    const th = document.createElement("th");
+    th.scope = "col";
+    th.className = kind;
+    th.textContent = label;
+    head.append(th);
+  }
+  made.prepend(columns);
+  root.append(made);
+  return new Lines<T>(made.createTBody(), heads.length, none, (row) => {
+    heads.forEach(([, kind], n) => (row.cells[n].className = kind));
+    make(row);
+  });
+}
+
+const span = (kind: string): HTMLSpanElement => {
+  const made = document.createElement("span");
+  made.className = kind;
+  return made;
+};
+
+/** An interface's part of the view. */
+class Section {
+  readonly root = document.createElement("section");
+  private readonly values = new Map<string, HTMLElement>();
+  private readonly members: Lines<ShareInterface["members"][number]>;
+  private readonly flows: Lines<ShareFlow>;
+
+  constructor(name: string) {
+    this.root.setAttribute("aria-label", `Sharing on ${name}`);
+    const head = document.createElement("h3");
+    head.textContent = name;
+    const facts = document.createElement("dl");
+    facts.className = "facts";
+    for (const [key, label] of [["phase", "Phase"], ["capacity", "Capacity"], ["share", "Share of one"], ["queue", "Queue"], ["members", "Members"], ["leader", "Leader"], ["group", "Group"]]) {
+      const [box, dt, dd] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];
+      dt.textContent = label;
+      dd.dataset["share"] = key;
+      box.className = key;
+      box.append(dt, dd);
+      facts.append(box);
+      this.values.set(key, dd);
+    }
+    this.root.append(head, facts);
+    this.members = table(this.root, `Members on ${name}`, [["Member", "text"], ["Sends", "yes"], ["Leads", "yes"], ["Heard", "age"], ["Address", "text"]], "No member is known.", (row) => {
+      row.cells[0].append(span(""), span("own"));
+    });
+    this.flows = table(this.root, `This terminal's flows on ${name}`, [["Own flow", "text"], ["Lower", "num"], ["Upper", "num"], ["cwnd", "num"], ["Rule", "rule"]], "No flow of this terminal sends here.", (row) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(span("name"), span("more"));
+      row.cells[0].append(button);
+      row.cells[4].append(span(""), span("sr"));
+    });
+  }
+
+  tell(each: ShareInterface): void {
+    const write = (key: string, text: string): void => {
+      const value = this.values.get(key);
+      put(value, text);
+      if (value !== undefined && value.title !== text) value.title = text;
+    };
+    const phase = words.phase(each.summary);
+    write("phase", `${phase.short}. ${phase.long}`);
+    write("capacity", words.capacity(each.summary));
+    write("share", words.share(each.summary));
+    write("queue", words.queue(each.summary));
+    write("members", words.members(each));
+    write("leader", words.leader(each));
+    write("group", words.group(each));
+    const yes = (is: boolean): string => (is ? "yes" : "–");
+    this.members.update(each.members, (member) => member.node, (row, member) => {
+      const own = words.isOwn(member);
+      row.classList.toggle("this", own);
+      put(row.cells[0].children[0], words.short(member.node));
+      put(row.cells[0].children[1], own ? "this" : "");
+      row.cells[0].title = member.node;
+      put(row.cells[1], yes(member.sends));
+      put(row.cells[2], yes(member.leads));
+      put(row.cells[3], own ? "–" : words.age(member.age_s));
+      put(row.cells[4], member.address === undefined ? "this terminal" : words.host(member.address));
+      row.cells[4].title = member.address ?? "";
+    });
+    this.flows.update(each.flows, (flow) => `${flow.id} ${flow.local} ${flow.remote}`, tellFlow);
+  }
+}
+
+function tellFlow(row: HTMLTableRowElement, flow: ShareFlow): void {
+  const id = idOf(flow);
+  const known = id === undefined ? undefined : flows.all.get(id);
+  const button = row.cells[0].firstElementChild as HTMLButtonElement;
+  put(button.children[0], flow.remote);
+  put(button.children[1], `from ${flow.local}`);
+  button.title = known === undefined ? `${flow.local} > ${flow.remote}: not among the flows that are watched` : `${flow.local} > ${flow.remote}: show its chart`;
+  button.disabled = known === undefined;
+  button.dataset["flow"] = id ?? "";
+  put(row.cells[1], words.bound(flow.bound.lower));
+  put(row.cells[2], words.bound(flow.bound.upper));
+  put(row.cells[3], String(known === undefined ? flow.cwnd : number(known, R.CWND)));
+  const { short, long } = words.rule(flow);
+  put(row.cells[4].children[0], short);
+  put(row.cells[4].children[1], `: ${long}`);
+  row.cells[4].title = long;
+  row.classList.toggle("focus", id !== undefined && id === state.focus);
+}
+
+const sections = new Map<string, Section>();
+
+function showStatus(status: ShareStatus): void {
+  put(el("share-policy"), words.policy(status));
+  put(el("share-objective"), status.policy.objective);
+  const wanted = new Set(status.interfaces.map((each) => each.name));
+  for (const [name, section] of sections) {
+    if (wanted.has(name)) continue;
+    section.root.remove();
+    sections.delete(name);
+  }
+  for (const each of status.interfaces) {
+    let section = sections.get(each.name);
+    if (section === undefined) {
+      section = new Section(each.name);
+      sections.set(each.name, section);
+      el("share-interfaces").append(section.root);
+    }
+    section.tell(each);
+  }
+  put(el("share-remarks"), words.remarks(status).join(" "));
+}
+
+function showAbsent({ why, help }: ShareAbsent): void {
+  put(el("share-why"), `No sharing here: ${why}.`);
+  put(el("share-help"), help ?? "");
+  el("share-todo").hidden = help === null;
+  el("share-key").hidden = help?.includes("--key-file") !== true;
+}
+
+/** Keeps what the daemon says of bounds, for the charts. */
+function keepBounds(status: ShareStatus): void {
+  const at = now();
+  for (const id of bounds.keys()) if (!flows.all.has(id)) bounds.delete(id);
+  if (at === 0) return;
+  for (const flow of status.interfaces.flatMap((each) => each.flows)) {
+    const id = flow.obeys ? idOf(flow) : undefined;
+    if (id === undefined || !flows.all.has(id)) continue;
+    const kept = bounds.get(id) ?? new Bounds();
+    bounds.set(id, kept);
+    kept.tell(at, flow.bound);
+  }
+  state.dirty = true;
+}
+
+function show(part: "wait" | "absent" | "status"): void {
+  el("share-wait").hidden = part !== "wait";
+  el("share-absent").hidden = part !== "absent";
+  el("share-status").hidden = part !== "status";
+}
+
+/** Why what is shown may be old; empty: it is not. */
+const trouble = (why: string): void => {
+  put(el("share-trouble"), why);
+  if (el("share-status").hidden && el("share-absent").hidden) put(el("share-wait"), why);
+};
+
+let timer: number | undefined;
+let asking = false;
+const seen = (): boolean => !el("side-sharing").hidden && document.visibilityState === "visible";
+
+const UNKNOWN = "The daemon answers in a way that this page does not know: it may be of another version.";
+
+/** Shows an answer; why what is shown may be old. */
+function take(answer: ShareAnswer): string {
+  if (isAbsent(answer)) {
+    showAbsent(answer);
+    show("absent");
+    return "";
+  }
+  if (!isStatus(answer)) return UNKNOWN;
+  showStatus(answer);
+  keepBounds(answer);
+  show("status");
+  return "";
+}
+
+async function refresh(): Promise<void> {
+  window.clearTimeout(timer);
+  if (asking || !seen()) return;
+  asking = true;
+  try {
+    trouble(take(await askShare()));
+  } catch (error) {
+    trouble(`What is shown is old: ${error instanceof Refusal ? error.message : "the server does not answer"}.`);
+  }
+  asking = false;
+  window.clearTimeout(timer);
+  timer = window.setTimeout(() => void refresh(), PAUSE_MS);
+}
+
+export type Side = "flows" | "sharing";
+
+export function setSide(side: Side): void {
+  el("side-flows").hidden = side !== "flows";
+  el("side-sharing").hidden = side !== "sharing";
+  for (const button of document.querySelectorAll<HTMLButtonElement>("[data-side]")) {
+    button.setAttribute("aria-pressed", String(button.dataset["side"] === side));
+  }
+  state.listDirty = true;
+  say(side === "flows" ? "Flows" : "Sharing");
+  void refresh();
+}
+
+export const toggleSide = (): void => setSide(el("side-flows").hidden ? "flows" : "sharing");
+
+for (const button of document.querySelectorAll<HTMLButtonElement>("[data-side]")) {
+  button.addEventListener("click", () => setSide(button.dataset["side"] as Side));
+}
+el("share-interfaces").addEventListener("click", ({ target }) => {
+  const id = target instanceof Element ? target.closest("button")?.dataset["flow"] : undefined;
+  if (id !== undefined && flows.all.has(id)) {
+    setFocus(id);
+    void refresh();
+  }
+});
+document.addEventListener("visibilitychange", () => void refresh());

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { Bounds, HOLD_US } from "../src/bounds";
+import { isAbsent, isStatus, type ShareAnswer, type ShareStatus } from "../src/sharewire";
+import * as words from "../src/sharewords";
+import { grid } from "../src/thin";
+
+type Values = (number | null)[];
+const golden = (): ShareStatus => JSON.parse(readFileSync("../tests/data/share-status.json", "utf8")) as ShareStatus;
+
+test("bounds are steps from when they are known, and end when they are not", () => {
+  const bounds = new Bounds();
+  bounds.tell(1e6, { lower: 10, upper: 20 });
+  bounds.tell(2e6, { lower: 10, upper: 20 });
+  bounds.tell(3e6, { lower: 0, upper: 40 });
+  // Nobody looked for a while.
+  bounds.tell(10e6, { lower: 5, upper: 0 });
+  assert.equal(bounds.at(999_999), undefined);
+  assert.deepEqual([1e6, 2.5e6, 2_999_999].map((time) => bounds.at(time)?.upper), [20, 20, 20]);
+  assert.equal(bounds.at(3e6)?.upper, 40);
+  assert.equal(bounds.at(3e6 + HOLD_US), undefined);
+  assert.equal(bounds.at(10e6)?.lower, 5);
+  const g = grid(0, 12e6, 12);
+  const [lower, upper]: [Values, Values] = [new Array<null>(g.pixels * 2).fill(null), new Array<null>(g.pixels * 2).fill(null)];
+  assert.equal(bounds.fill(lower, upper, g, 11.2e6), 40);
+  assert.deepEqual(upper.slice(0, 10), [null, null, 20, 20, 20, 20, 40, 40, 40, null]);
+  assert.deepEqual(lower.slice(0, 10), [null, null, 10, 10, 10, 10, null, null, null, null]);
+  assert.deepEqual(lower.slice(19), [null, 5, 5, 5, null, null, null].slice(0, lower.length - 19));
+});
+
+test("bounds of hours take no more than their room, and the newest stay", () => {
+  const bounds = new Bounds();
+  for (let n = 1; n <= 20_000; n += 1) bounds.tell(n * 1e6, { lower: 0, upper: n });
+  assert.equal(bounds.at(20_000e6)?.upper, 20_000);
+  assert.equal(bounds.at(19_000e6)?.upper, 19_000);
+  assert.equal(bounds.at(10_000e6), undefined);
+});
+
+test("the daemon's status and its absence are told apart from other answers", () => {
+  const absent: ShareAnswer = { running: false, why: "none", help: null };
+  assert.ok(isAbsent(absent) && !isStatus(absent));
+  assert.ok(isStatus(golden()) && !isAbsent(golden()));
+  for (const other of [{}, { error: "x" }, { interfaces: {} }, { interfaces: [{}], policy: {} }]) assert.ok(!isStatus(other as ShareAnswer));
+  // Each field that the page reads has to be there.
+  const without = (path: readonly string[]): ShareAnswer => {
+    const status = golden();
+    let at = status as unknown as Record<string, unknown>;
+    for (const name of path.slice(0, -1)) at = at[name] as Record<string, unknown>;
+    delete at[path[path.length - 1]];
+    return status;
+  };
+  for (const path of ["steers", "keyed", "problems", "policy", "policy objective", "interfaces 0 name", "interfaces 0 members 1 age_s", "interfaces 0 flows 2 bound upper", "interfaces 0 flows 0 rule", "interfaces 0 summary phase"]) assert.ok(!isStatus(without(path.split(" "))), path);
+  for (const path of ["interfaces 0 summary", "interfaces 0 leader", "interfaces 0 group", "interfaces 0 members 1 address", "uptime_s"]) assert.ok(isStatus(without(path.split(" "))), path);
+});
+
+test("the status is put in words", () => {
+  const status = golden();
+  const wlan = status.interfaces[0];
+  assert.equal(words.policy(status), "yuzuri");
+  assert.equal(words.phase(wlan.summary).short, "holding");
+  assert.equal(words.capacity(wlan.summary), "84.0 Mbps");
+  assert.deepEqual([words.share(wlan.summary), words.queue(wlan.summary)], ["42.0 Mbps", "up to 20.0 ms"]);
+  assert.equal(words.members(wlan), "3, of which 2 send");
+  assert.equal(words.leader(wlan), "c0ffee01");
+  assert.equal(words.leader({ ...wlan, leads: true }), "this terminal");
+  assert.equal(words.group(wlan), "8b1f00c2 (by BSSID)");
+  assert.deepEqual(wlan.members.map(words.isOwn), [true, false, false]);
+  assert.deepEqual(wlan.members.map((member) => words.host(member.address ?? "")), ["", "10.0.0.3", "fe80::a00:4%2"]);
+  assert.deepEqual(wlan.flows.map((flow) => words.rule(flow).short), ["its share", "finding out", "left alone"]);
+  assert.match(words.rule(wlan.flows[0]).long, /16 segments at once/);
+  assert.match(words.rule(wlan.flows[1]).long, /spared reductions/);
+  assert.match(words.rule(wlan.flows[2]).long, /bbr: chosen by its program/);
+  assert.deepEqual(words.remarks(status), ["1 flow of other addresses, left alone."]);
+});
+
+test("what the daemon does not know, or another version says, is said as such", () => {
+  const { why_not: _, ...status } = golden();
+  assert.equal(words.policy({ ...status, steers: false, why_not: "no BTF" }), "yuzuri, but nothing is bounded: no BTF");
+  const { summary, group: __, leader: ___, ...silent } = status.interfaces[0];
+  assert.ok(summary !== undefined);
+  assert.equal(words.phase(undefined).short, "nothing is said");
+  assert.deepEqual([words.capacity(undefined), words.members(silent), words.leader(silent), words.group(silent)], ["–", "3, of which 2 send", "not known", "not known yet"]);
+  assert.match(words.capacity({ ...summary, wire_bps: 5e7 }), /wire/);
+  assert.equal(words.phase({ ...summary, phase: "dance" }).short, "dance");
+  assert.match(words.rule({ ...silent.flows[0], rule: "dance" }).long, /another version/);
+  assert.equal(words.remarks({ ...status, keyed: false, interfaces: [], flows_elsewhere: 0, problems: ["eth0: gone"] }).length, 3);
+});
+
+test("every rule and phase of the daemon has words", () => {
+  const source = readFileSync("../../yuzuri-policy/src/flow.rs", "utf8");
+  const rules = [...source.matchAll(/Rule::\w+ => "([a-z-]+)"/g)].map(([, name]) => name);
+  assert.equal(rules.length, 11);
+  for (const name of rules) assert.doesNotMatch(words.rule({ ...golden().interfaces[0].flows[0], rule: name }).long, /another version/, name);
+  const phases = readFileSync("../../yuzuri-policy/src/report.rs", "utf8").match(/pub enum Phase \{([^}]*)\}/)?.[1] ?? "";
+  const names = [...phases.matchAll(/^ {4}([A-Z]\w+),/gm)].map(([, name]) => name.replace(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase());
+  assert.equal(names.length, 4);
+  for (const name of names) assert.notEqual(words.phase({ ...(golden().interfaces[0].summary as NonNullable<ReturnType<typeof golden>["interfaces"][0]["summary"]>), phase: name }).short, name);
+});
