@@ -8,7 +8,7 @@ use crate::tidy::Stop;
 use crate::{Paths, Scale};
 use anyhow::ensure;
 use std::time::Duration;
-use yuzuri_kernel::control::{Bound, Law};
+use yuzuri_kernel::control::{Bound, Law, Steered};
 use yuzuri_kernel::steer::{SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 
@@ -69,12 +69,10 @@ fn compare(
     let (mut cubic, mut yuzuri) = (load(net, FLOWS, cpu, CUBIC)?, load(net, FLOWS, cpu, &ours)?);
     let mut flows = Vec::new();
     steering.observe(&mut flows)?;
-    let bounds: Vec<_> = flows
-        .iter()
-        .filter(|flow| flow.standing.is_ours())
-        .map(|flow| (flow.id, Bound { lower: 0, upper: 1_000_000 }, false))
-        .collect();
-    ensure!(bounds.len() == FLOWS as usize, "{} flows under {ours} instead of {FLOWS}", bounds.len());
+    let bounded = Steered { bound: Bound { lower: 0, upper: 1_000_000 }, ..Steered::default() };
+    let told: Vec<_> =
+        flows.iter().filter(|flow| flow.standing.is_ours()).map(|flow| (flow.id, bounded)).collect();
+    ensure!(told.len() == FLOWS as usize, "{} flows under {ours} instead of {FLOWS}", told.len());
 
     let measured = |load: &mut Load, bytes: u64| -> anyhow::Result<f64> {
         let before = softirqs.ns();
@@ -93,10 +91,10 @@ fn compare(
         for (case, ratios) in ratios.iter_mut().enumerate() {
             stop.check()?;
             if case == 1 {
-                steering.bound_all(&bounds, LONG)?;
+                steering.steer_all(&told, LONG)?;
             }
             let with = measured(&mut yuzuri, bytes)?;
-            bounds.iter().for_each(|(id, ..)| steering.release(*id));
+            told.iter().for_each(|(id, _)| steering.release(*id));
             let after = measured(&mut cubic, bytes)?;
             ratios.push(with * 2.0 / (before + after));
             alone.push(after / 1e9);

@@ -256,11 +256,6 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = 2;
 }
 
-/* A burst's most segments: 64 kB, as for segmentation offload. */
-#define MOST_BURST 44
-/* `net.ipv4.tcp_min_tso_segs` as it is unless set. */
-#define DEFAULT_TSO_SEGS 2
-
 /* ---- bounds -------------------------------------------------------------------------------------------- */
 
 static __always_inline struct bound *told(struct sock *sk)
@@ -326,15 +321,10 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, struct cubic *ca, u32 
 		ca->highest = tp->snd_cwnd;
 }
 
-/* Where the kernel does not run our programs (a hardened one for packets that interrupt a process it shields,
- * one before 6.1 for a program that is interrupted by itself) it takes for their answer what lies on its stack:
- * a window out of nowhere. Nothing but the initial window of `TCP_BPF_IW` may raise it beyond what was. */
-#define MOST_INITIAL 100 /* `SteerOptions::MOST_INITIAL` */
-
-static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
-{
-	return segments > 2 * (u64)ca->highest + MOST_INITIAL;
-}
+/* A burst's most segments: 64 kB, as for segmentation offload. */
+#define MOST_BURST 44
+/* `net.ipv4.tcp_min_tso_segs` as it is unless set. */
+#define DEFAULT_TSO_SEGS 2
 
 /* Pacing by the kernel's own timers, as BBR has it; without a burst it ends as BBR's does. A program's own
  * pacing (SO_MAX_PACING_RATE) and fq's stay. */
@@ -349,6 +339,16 @@ static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 		ca->burst = 0;
 		ca->paced = was_paced(sk);
 	}
+}
+
+/* Where the kernel does not run our programs (a hardened one for packets that interrupt a process it shields,
+ * one before 6.1 for a program that is interrupted by itself) it takes for their answer what lies on its stack:
+ * a window out of nowhere. Nothing but the initial window of `TCP_BPF_IW` may raise it beyond what was. */
+#define MOST_INITIAL 100 /* `SteerOptions::MOST_INITIAL` */
+
+static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
+{
+	return segments > 2 * (u64)ca->highest + MOST_INITIAL;
 }
 
 static __always_inline u32 reduced(u32 cwnd)

@@ -159,23 +159,8 @@ impl Control {
         self.tell(&[(flow, types::bound { no_decrease_expiry_ns, ..told })])
     }
 
-    /// Bounds many flows in one call of the kernel; the flag says whether a flow is spared reductions
-    /// ([`Control::no_decrease`]). Also takes out of the kernel's map what has expired.
-    ///
-    /// # Errors
-    /// As [`Control::bound`].
-    pub fn bound_all(
-        &mut self,
-        flows: &[(FlowId, Bound, bool)],
-        lasts: Duration,
-    ) -> Result<(), ControlError> {
-        let steered = flows.iter().map(|(flow, bound, no_decrease)| {
-            (*flow, Steered { bound: *bound, no_decrease: *no_decrease, burst: 0 })
-        });
-        self.steer_all(&steered.collect::<Vec<_>>(), lasts)
-    }
-
-    /// The same with all that a flow can be told.
+    /// Tells many flows in one call of the kernel all that a flow can be told, for a time. Also takes out of the kernel's map
+    /// what has expired.
     ///
     /// # Errors
     /// As [`Control::bound`].

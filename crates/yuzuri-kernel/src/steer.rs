@@ -3,14 +3,15 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use yuzuri_kernel::control::Bound;
+//! use yuzuri_kernel::control::{Bound, Steered};
 //! use yuzuri_kernel::steer::{SteerOptions, Steering};
 //! let mut steering = Steering::start(&SteerOptions::default())?;
 //! let mut flows = Vec::new();
 //! steering.observe(&mut flows)?;
 //! let own = flows.iter().filter(|flow| flow.standing.is_ours());
-//! let bounds: Vec<_> = own.map(|flow| (flow.id, Bound { lower: 0, upper: 40 }, false)).collect();
-//! steering.bound_all(&bounds, Duration::from_millis(1500))?;
+//! let bounded = Steered { bound: Bound { lower: 0, upper: 40 }, ..Steered::default() };
+//! let told: Vec<_> = own.map(|flow| (flow.id, bounded)).collect();
+//! steering.steer_all(&told, Duration::from_millis(1500))?;
 //! steering.leave()?;
 //! # Ok::<(), yuzuri_kernel::control::ControlError>(())
 //! ```
@@ -60,13 +61,16 @@ pub struct SteerOptions {
     /// Whether flows are moved to our control from the start; see [`Steering::take`].
     pub takes: bool,
     /// Flows that an earlier steering moved and moved back ([`Left::moved_back`]): the kernel takes them for chosen by their
-    /// programs, and no one could tell otherwise.
+    /// programs, and no one could tell otherwise. At most [`SteerOptions::MOST_MOVED_BEFORE`]; of those that are no more nothing is
+    /// asked.
     pub moved_before: Vec<FlowId>,
 }
 
 impl SteerOptions {
     /// The largest initial window, segments.
     pub const MOST_INITIAL: u32 = 100;
+    /// How many flows that were moved before can be told.
+    pub const MOST_MOVED_BEFORE: usize = 16_384;
 }
 
 impl Default for SteerOptions {
@@ -123,7 +127,7 @@ impl Steering {
     /// first [`Steering::observe`], but new ones are.
     ///
     /// # Errors
-    /// As [`Control::register`]; a scope of too many prefixes, an initial window out of its range; a kernel without BPF iterators for TCP that may set socket
+    /// As [`Control::register`]; a scope of too many prefixes, an initial window out of its range, too many flows moved before; a kernel without BPF iterators for TCP that may set socket
     /// options (before 5.15).
     pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
         let scope = options.scope.words()?;
@@ -132,6 +136,13 @@ impl Steering {
             return Err(ControlError::Steering(format!(
                 "beginning flows with a window of {window} segments: it must be from 1 to {}",
                 SteerOptions::MOST_INITIAL
+            )));
+        }
+        if options.moved_before.len() > SteerOptions::MOST_MOVED_BEFORE {
+            return Err(ControlError::Steering(format!(
+                "telling of {} flows that were moved before: {} are the most; leave the oldest out",
+                options.moved_before.len(),
+                SteerOptions::MOST_MOVED_BEFORE
             )));
         }
         let netns =
@@ -233,18 +244,6 @@ impl Steering {
     /// Those of it.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         self.control.bound(flow, bound, lasts)
-    }
-
-    /// [`Control::bound_all`].
-    ///
-    /// # Errors
-    /// Those of it.
-    pub fn bound_all(
-        &mut self,
-        flows: &[(FlowId, Bound, bool)],
-        lasts: Duration,
-    ) -> Result<(), ControlError> {
-        self.control.bound_all(flows, lasts)
     }
 
     /// [`Control::steer_all`].

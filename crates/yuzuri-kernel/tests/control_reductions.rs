@@ -203,18 +203,17 @@ fn a_lower_bound_does_not_hold_under_persistent_loss() {
 fn many_flows_are_bounded_in_one_call() {
     const TEST: &str = "many_flows_are_bounded_in_one_call";
     let Some(mut flow) = Flow::new(TEST) else { return };
+    let to = |upper: u32| Steered { bound: Bound { lower: 0, upper }, ..Steered::default() };
     // Cookies that no socket has.
-    let mut bounds: Vec<_> =
-        (0..4000).map(|n| (FlowId(u64::MAX - n), Bound { lower: 0, upper: 5 }, false)).collect();
-    bounds[2000].0 = flow.id;
-    bounds[2000].1.upper = 7;
-    flow.steering.bound_all(&bounds, LONG).unwrap();
+    let mut told: Vec<_> = (0..4000).map(|n| (FlowId(u64::MAX - n), to(5))).collect();
+    told[2000] = (flow.id, to(7));
+    flow.steering.steer_all(&told, LONG).unwrap();
     flow.pair.send(500_000);
     assert_eq!(state_of(&mut flow.steering, &flow.pair).cwnd, 7);
     // What expired goes out of the map: else the sixth time would be one too many for its 16,384.
     for _ in 0..6 {
-        bounds.iter_mut().for_each(|(id, ..)| id.0 = id.0.wrapping_sub(4000));
-        flow.steering.bound_all(&bounds, Duration::ZERO).unwrap();
+        told.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
+        flow.steering.steer_all(&told, Duration::ZERO).unwrap();
     }
 }
 

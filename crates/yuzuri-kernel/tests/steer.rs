@@ -10,6 +10,7 @@ use steered::{control_of, name, pair, pair_with, start, state_of};
 use yuzuri_kernel::control::{Bound, ControlError, Law, available};
 use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::FlowId;
 
 /// A net on which a flow loses packets: its window and ssthresh are figures of its own then.
 fn lossy(test: &str, default: &str) -> Option<Net> {
@@ -127,6 +128,27 @@ fn a_live_flow_over_ipv6_is_moved_and_moved_back() {
 #[test]
 fn a_live_reno_flow_is_moved_and_moved_back() {
     moved_and_moved_back("a_live_reno_flow_is_moved_and_moved_back", "reno", false);
+}
+
+#[test]
+fn there_is_room_for_all_flows_that_were_moved_before() {
+    const TEST: &str = "there_is_room_for_all_flows_that_were_moved_before";
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let early = pair(&net, Side::A, net.v4(Side::B));
+    let Some(mut steering) = start(TEST, &net, steered::options("f")) else { return };
+    let id = state_of(&mut steering, &early).id;
+    assert_eq!(steering.leave().unwrap().moved_back, [id]);
+    // The last one is the flow; of the others there are no sockets.
+    let most = SteerOptions::MOST_MOVED_BEFORE as u64;
+    let mut moved_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
+    let options = SteerOptions { moved_before: moved_before.clone(), ..steered::options("f") };
+    let mut steering = start(TEST, &net, options).unwrap();
+    assert!(matches!(state_of(&mut steering, &early).standing, Standing::Moved { .. }));
+    drop(steering);
+    moved_before.push(FlowId(u64::MAX));
+    let options = SteerOptions { moved_before, ..steered::options("f") };
+    let error = net.inside(Side::A, || Steering::start(&options)).err().unwrap().to_string();
+    assert!(error.contains("16384 are the most"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use steered::{control_of, name, pair, start, state_of};
-use yuzuri_kernel::control::{Bound, Law, available};
+use yuzuri_kernel::control::{Bound, Law, Steered, available};
 use yuzuri_kernel::steer::{Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side, eventually};
 
@@ -49,8 +49,9 @@ fn hold_a_steering() {
     loop {
         steering.observe(&mut flows).unwrap();
         let ours = flows.iter().filter(|flow| flow.standing.is_ours());
-        let bounds: Vec<_> = ours.map(|flow| (flow.id, Bound { lower: 0, upper: UPPER }, false)).collect();
-        steering.bound_all(&bounds, LASTS).unwrap();
+        let bounded = Steered { bound: Bound { lower: 0, upper: UPPER }, ..Steered::default() };
+        let told: Vec<_> = ours.map(|flow| (flow.id, bounded)).collect();
+        steering.steer_all(&told, LASTS).unwrap();
         std::thread::sleep(PERIOD);
     }
 }

@@ -1,6 +1,7 @@
 //! What a terminal makes of its own flows: rates, losses, who is held back by what, and the report it gives of them.
 
-use crate::{Destination, FlowSeen, MOST_DESTINATIONS, Moment, RadioHint, Report};
+use crate::report::least_round_trips;
+use crate::{FlowSeen, Moment, RadioHint, Report};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ impl Own {
     pub(crate) fn report(&self, flows: &[FlowSeen], radio: RadioHint) -> Option<Report> {
         let mut report = Report { alone_bps: radio.alone_bps, ..Report::default() };
         let (mut rate_bps, mut lost_bps) = (0.0, 0.0);
-        let mut destinations: BTreeMap<Destination, (f64, u32)> = BTreeMap::new();
+        let mut round_trips = Vec::new();
         for flow in flows.iter().filter(|flow| self.sends(flow.id)) {
             let Some(known) = self.of(flow.id) else { continue };
             report.flows = report.flows.saturating_add(1);
@@ -83,9 +84,7 @@ impl Own {
             if flow.min_rtt_us > 0 {
                 report.queue_us = report.queue_us.max(flow.srtt_us.saturating_sub(flow.min_rtt_us));
                 report.srtt_us = report.srtt_us.max(flow.srtt_us);
-                let to = destinations.entry(flow.destination).or_insert((0.0, u32::MAX));
-                to.0 += known.rate_bps;
-                to.1 = to.1.min(flow.min_rtt_us);
+                round_trips.push((flow.destination, flow.min_rtt_us, known.rate_bps));
             }
         }
         if report.flows == 0 {
@@ -93,13 +92,7 @@ impl Own {
         }
         report.rate_bps = rate_bps as u64;
         report.lost_permille = if rate_bps > 0.0 { (lost_bps / rate_bps * 1000.0) as u16 } else { 0 };
-        let mut busiest: Vec<(Destination, (f64, u32))> = destinations.into_iter().collect();
-        busiest.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
-        report.destinations = busiest
-            .into_iter()
-            .take(MOST_DESTINATIONS)
-            .map(|(to, (_, min_rtt_us))| (to, min_rtt_us))
-            .collect();
+        report.destinations = least_round_trips(round_trips.into_iter());
         Some(report)
     }
 }

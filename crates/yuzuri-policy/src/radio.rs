@@ -11,6 +11,20 @@ pub enum Aggregation {
     Vht,
 }
 
+/// The longest A-MPDU of 802.11n, bytes (IEEE 802.11-2020, 9.4.2.55.3).
+const HT_AMPDU_BYTES: u32 = 65_535;
+
+impl Aggregation {
+    /// By the longest A-MPDU that the link's receiver takes, bytes; `None`: it takes none.
+    pub const fn up_to(ampdu_bytes: Option<u32>) -> Aggregation {
+        match ampdu_bytes {
+            None => Aggregation::None,
+            Some(..=HT_AMPDU_BYTES) => Aggregation::Ht,
+            Some(_) => Aggregation::Vht,
+        }
+    }
+}
+
 /// What the radio tells of this terminal (nl80211: station dump), as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RadioHint {
@@ -45,7 +59,8 @@ impl RadioHint {
         let (segments, preamble_s) = match aggregation {
             Aggregation::None => (1.0, LEGACY_PREAMBLE_S),
             Aggregation::Ht => {
-                ((65_535.0 * 8.0 / SEGMENT_BITS).min(LONGEST_S * rate_bps / SEGMENT_BITS), PREAMBLE_S)
+                let most = f64::from(HT_AMPDU_BYTES) * 8.0 / SEGMENT_BITS;
+                (most.min(LONGEST_S * rate_bps / SEGMENT_BITS), PREAMBLE_S)
             }
             Aggregation::Vht => ((LONGEST_S * rate_bps / SEGMENT_BITS).min(64.0), PREAMBLE_S),
         };
@@ -79,6 +94,17 @@ mod tests {
             let ratio = hint.alone_bps as f64 / 1e6 / expected_mbps;
             assert!((ratio - 1.0).abs() < 0.07, "{rate_mbps}: {hint:?}, ratio {ratio}");
         }
+    }
+
+    #[test]
+    fn each_standard_has_its_aggregation() {
+        use yuzuri_medium::radio::Phy;
+        let of = |phy: Phy| Aggregation::up_to(phy.ampdu_bytes());
+        assert_eq!(of(Phy::g(54)), Aggregation::None);
+        assert_eq!(of(Phy::n(20, 1, 7)), Aggregation::Ht);
+        assert_eq!(of(Phy::ac(80, 2, 9)), Aggregation::Vht);
+        assert_eq!(of(Phy::ax(20, 1, 0)), Aggregation::Vht);
+        assert_eq!(Aggregation::up_to(Some(65_536)), Aggregation::Vht);
     }
 
     #[test]

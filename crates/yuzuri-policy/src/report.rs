@@ -1,6 +1,7 @@
 //! What terminals tell each other: a member's report to its leader, the leader's summary to all.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A terminal: drawn at random when its daemon first starts.
@@ -22,6 +23,23 @@ pub struct Destination(pub u32);
 
 /// Most destinations in a report or a summary.
 pub const MOST_DESTINATIONS: usize = 4;
+
+/// The least round-trip time that was seen to each destination, µs, of those that carry most; seen are a destination, a round-trip time and
+/// what goes there, bit/s.
+pub(crate) fn least_round_trips(
+    seen: impl Iterator<Item = (Destination, u32, f64)>,
+) -> Vec<(Destination, u32)> {
+    let mut least: BTreeMap<Destination, (u32, f64)> = BTreeMap::new();
+    for (to, min_rtt_us, rate_bps) in seen {
+        let entry = least.entry(to).or_insert((u32::MAX, 0.0));
+        entry.0 = entry.0.min(min_rtt_us);
+        entry.1 += rate_bps;
+    }
+    let mut busiest: Vec<(Destination, (u32, f64))> = least.into_iter().collect();
+    // Stable: of those that carry as much the lower one comes first, at each terminal the same.
+    busiest.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    busiest.into_iter().take(MOST_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
+}
 
 /// What a member tells its leader twice a second while it sends.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -57,6 +75,18 @@ pub enum Phase {
     Probe,
     /// Sharing does not help here: nobody is bounded.
     Off,
+}
+
+impl Phase {
+    /// The word for it on screens and in tables: the same as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::StartUp => "start-up",
+            Phase::Hold => "hold",
+            Phase::Probe => "probe",
+            Phase::Off => "off",
+        }
+    }
 }
 
 /// What the leader tells all members once or twice a second.

@@ -1,7 +1,7 @@
 //! What the leader makes of reports, with a path that carries what it carries: no clock, no noise.
 
 use std::time::{Duration, Instant};
-use yuzuri_policy::{Capacity, Destination, Moment, NodeId, Objective, Phase, Report, Summary};
+use yuzuri_policy::{Capacity, Destination, Moment, Objective, Phase, Report, Summary};
 
 const HERE: Destination = Destination(7);
 const BASE_US: u32 = 64_000;
@@ -23,15 +23,11 @@ fn report(rate_bps: f64, alone_bps: f64) -> Report {
     }
 }
 
-fn numbered(reports: &[Report]) -> Vec<(NodeId, Report)> {
-    (1..).map(NodeId).zip(reports.iter().cloned()).collect()
-}
-
 /// The group for some seconds; what was said last.
 fn group(capacity: &mut Capacity, from_s: f64, to_s: f64, reports: &[Report]) -> Summary {
     let mut said = Summary::default();
     for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
-        said = capacity.sum(at(f64::from(tick) / 2.0), reports.len() as u16, &numbered(reports));
+        said = capacity.sum(at(f64::from(tick) / 2.0), reports.len() as u16, reports);
     }
     said
 }
@@ -42,7 +38,7 @@ fn start_up_lasts_while_more_and_more_is_carried() {
     let mut said = Summary::default();
     for tick in 0..20 {
         let rate_bps = 1e6 * 1.3_f64.powi(tick);
-        said = capacity.sum(at(f64::from(tick) / 2.0), 1, &numbered(&[report(rate_bps, 0.0)]));
+        said = capacity.sum(at(f64::from(tick) / 2.0), 1, &[report(rate_bps, 0.0)]);
         assert_eq!(said.phase, Phase::StartUp, "at {tick}");
     }
     let rate_bps = said.capacity_bps as f64;
@@ -58,7 +54,7 @@ fn a_queue_that_stays_ends_the_start_up() {
     let mut phases = Vec::new();
     for tick in 0..4 {
         let faster = Report { rate_bps: 10_000_000 + 3_000_000 * tick, ..queued.clone() };
-        phases.push(capacity.sum(at(tick as f64 / 2.0), 1, &numbered(&[faster])).phase);
+        phases.push(capacity.sum(at(tick as f64 / 2.0), 1, &[faster]).phase);
     }
     assert_eq!(phases[0], Phase::StartUp);
     assert_eq!(phases[3], Phase::Hold);
@@ -71,7 +67,7 @@ fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
     assert_eq!((said.senders, said.share_bps), (4, 10_000_000));
     let mut five = vec![report(10e6, 0.0); 4];
     five.push(report(0.1e6, 0.0));
-    let said = capacity.sum(at(4.0), 5, &numbered(&five));
+    let said = capacity.sum(at(4.0), 5, &five);
     // 40.1 Mbit/s is the best now.
     assert_eq!((said.senders, said.share_bps), (5, 8_020_000));
 }
@@ -81,11 +77,7 @@ fn who_wants_less_leaves_the_rest_to_the_others() {
     let mut capacity = Capacity::new(Objective::Balanced);
     group(&mut capacity, 0.0, 4.0, &vec![report(10e6, 0.0); 4]);
     let modest = Report { elastic: false, rate_bps: 1_000_000, ..report(0.0, 0.0) };
-    let said = capacity.sum(
-        at(4.0),
-        4,
-        &numbered(&[modest, report(10e6, 0.0), report(10e6, 0.0), report(10e6, 0.0)]),
-    );
+    let said = capacity.sum(at(4.0), 4, &[modest, report(10e6, 0.0), report(10e6, 0.0), report(10e6, 0.0)]);
     assert_eq!(said.share_bps, 13_000_000);
 }
 
@@ -126,7 +118,7 @@ fn probes_come_while_there_is_more() {
     let mut probed = 0;
     let (mut share_bps, mut air_share_ppm) = (0.0_f64, 0);
     for tick in 8..48 {
-        let said = capacity.sum(at(f64::from(tick) / 2.0), 1, &numbered(&[report(10e6, 20e6)]));
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 1, &[report(10e6, 20e6)]);
         probed += u32::from(said.phase == Phase::Probe);
         share_bps = share_bps.max(said.share_bps as f64);
         air_share_ppm = air_share_ppm.max(said.air_share_ppm);
@@ -165,7 +157,7 @@ fn a_new_leader_goes_on_where_the_old_one_was() {
     let members = vec![report(10e6, 40e6); 4];
     let said = group(&mut old, 0.0, 8.0, &members);
     let mut new = Capacity::resume(at(100.0), &said, Objective::Balanced);
-    let next = new.sum(at(100.5), 4, &numbered(&members));
+    let next = new.sum(at(100.5), 4, &members);
     assert_eq!(next.phase, Phase::Hold);
     assert_eq!(next.capacity_bps, said.capacity_bps);
     assert!(next.air_share_ppm.abs_diff(said.air_share_ppm) <= 1);
@@ -176,7 +168,7 @@ fn a_new_leader_goes_on_where_the_old_one_was() {
 #[ignore = "prints a time"]
 fn cost_of_a_thousand_members() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let members = numbered(&vec![report(1e5, 300e6); 1000]);
+    let members = vec![report(1e5, 300e6); 1000];
     let mut times: Vec<Duration> = (0..200)
         .map(|tick| {
             let begun = Instant::now();

@@ -31,6 +31,9 @@ pub struct ShareConfig {
     pub rendezvous: Option<SocketAddr>,
     /// What to do where the kernel part cannot be had.
     pub without_kernel: WithoutKernel,
+    /// Where flows that were given back are kept, so that the next process takes them again ([`Places::moved_file`](crate::Places::moved_file)).
+    /// `None`: sharings of this process alone know of each other's.
+    pub moved_file: Option<PathBuf>,
 }
 
 impl Default for ShareConfig {
@@ -46,6 +49,7 @@ impl Default for ShareConfig {
             group: None,
             rendezvous: None,
             without_kernel: WithoutKernel::default(),
+            moved_file: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where a running daemon is asked: a unix socket with one JSON document each way, and Prometheus metrics over HTTP.
 
-use crate::share::Order;
+use crate::event::Order;
 use crate::show::metrics;
 use crate::{Board, ShareError, Status};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -1,5 +1,7 @@
 //! What bounds the flows: the steering of `yuzuri-kernel`, or nobody where it cannot be had.
 
+use crate::ShareError;
+use crate::moved::Moved;
 use std::collections::HashSet;
 use std::time::Duration;
 use yuzuri_kernel::control::{Bound, ControlError, Law, Steered};
@@ -21,21 +23,35 @@ pub(crate) struct Hands {
     refused_in_a_row: u32,
     /// Calls that the kernel refused.
     pub(crate) refused: u64,
+    moved: Moved,
+    /// Why it was not kept which flows were given back.
+    pub(crate) not_kept: Option<ShareError>,
 }
 
 impl Hands {
     /// Registers the control. No flow is moved before the first walk but new ones.
-    pub(crate) fn take(control_name: &str) -> Result<Hands, ControlError> {
+    pub(crate) fn take(control_name: &str, moved: Moved) -> Result<Hands, ControlError> {
         let law = Law { name: control_name.into(), ..Law::default() };
         // Nothing is taken before it is known which interfaces take part.
-        let options = SteerOptions { law, takes: false, ..SteerOptions::default() };
-        let steering = Steering::start(&options)?;
-        Ok(Hands { steering: Some(steering), ..Hands::none(None) })
+        let options =
+            SteerOptions { law, takes: false, moved_before: moved.before(), ..SteerOptions::default() };
+        let mut hands = Hands::none(None);
+        hands.steering = Some(Steering::start(&options)?);
+        hands.moved = moved;
+        Ok(hands)
     }
 
     /// Nobody, for a reason.
     pub(crate) fn none(why: Option<String>) -> Hands {
-        Hands { steering: None, why, bounded: HashSet::new(), refused_in_a_row: 0, refused: 0 }
+        Hands {
+            steering: None,
+            why,
+            bounded: HashSet::new(),
+            refused_in_a_row: 0,
+            refused: 0,
+            moved: Moved::default(),
+            not_kept: None,
+        }
     }
 
     pub(crate) fn steers(&self) -> bool {
@@ -112,6 +128,16 @@ impl Hands {
         let steering = self.steering.take()?;
         self.why = Some(why);
         self.bounded.clear();
-        Some(steering.leave().map(|left| (left.moved_back.len(), left.stay.len())))
+        Some(steering.leave().map(|left| {
+            self.not_kept = self.moved.keep(&left.moved_back).err();
+            (left.moved_back.len(), left.stay.len())
+        }))
+    }
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.let_go(String::new());
     }
 }

@@ -24,10 +24,12 @@ mod config;
 mod desk;
 mod discover;
 mod error;
+mod event;
 mod file;
 mod flows;
 mod hands;
 mod link;
+mod moved;
 mod netlink;
 mod place;
 mod privilege;
@@ -43,15 +45,15 @@ pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKe
 pub use desk::{Answer, Desk, DeskOptions, Question, ask};
 pub use discover::GroupFrom;
 pub use error::ShareError;
+pub use event::{Event, Order};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
 pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::serve_rendezvous;
-pub use share::{Event, Order, Share};
+pub use share::Share;
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
-    BoundStatus, FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status,
-    SummaryStatus,
+    FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
 };

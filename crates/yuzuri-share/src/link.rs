@@ -145,11 +145,10 @@ impl Link {
                 self.capacity = self.begin_capacity(now, self.policy.config().objective);
             }
             let Some(member) = &mut self.member else { return };
-            let reports: Vec<(NodeId, Report)> =
-                member.reports(now).map(|(node, report)| (node, report.clone())).collect();
             let members = member.members(now).count().min(u16::MAX.into()) as u16;
             if let Some(capacity) = &mut self.capacity {
-                let summary = capacity.sum(now, members, &reports);
+                let reports = member.reports(now).map(|(_, report)| report);
+                let summary = capacity.sum(now, members, reports);
                 member.summarize(now, summary);
             }
         } else {

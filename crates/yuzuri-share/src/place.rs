@@ -58,6 +58,11 @@ impl Places {
         self.runtime.join("share.sock")
     }
 
+    /// Which flows were given back; see [`ShareConfig::moved_file`](crate::ShareConfig::moved_file).
+    pub fn moved_file(&self) -> PathBuf {
+        self.runtime.join("share.moved")
+    }
+
     fn lock_file(&self) -> PathBuf {
         self.runtime.join("share.lock")
     }
@@ -120,14 +125,20 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 /// # Errors
 /// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in logs.
 pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
-    let folder = state.unwrap_or(Path::new(STATE));
-    let path = folder.join("node");
-    let written = std::fs::create_dir_all(folder).and_then(|()| {
-        let new = folder.join("node.new");
-        std::fs::write(&new, format!("{node}\n"))?;
-        std::fs::rename(&new, &path)
-    });
-    written.map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
+    let path = state.unwrap_or(Path::new(STATE)).join("node");
+    replace(&path, &format!("{node}\n"))
+        .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
+}
+
+/// Writes a file, with its folder; whoever reads it meanwhile finds the old one or the new one, whole.
+pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, path)
 }
 
 /// Makes a key file that only its owner reads: 64 hexadecimal digits.

@@ -1,18 +1,21 @@
 //! A sharing at work: one thread, each half second a tick, and between the ticks what comes in.
 
+mod look;
+
 use crate::config::{ShareConfig, WithoutKernel};
-use crate::discover::{Discovery, GroupFrom, chosen};
+use crate::discover::Discovery;
+use crate::event::{Event, Order};
 use crate::flows::Flows;
 use crate::hands::Hands;
-use crate::link::{Identity, Link, with_defaults};
+use crate::link::{Identity, Link};
+use crate::moved::Moved;
 use crate::status::{InterfaceStatus, Status};
 use crate::{Board, ShareError, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use yuzuri_kernel::steer::{FlowState, Prefix, Scope};
+use yuzuri_kernel::steer::{FlowState, Scope};
 use yuzuri_policy::{Moment, NodeId, Outgoing, PolicyConfig};
 
 /// From one tick to the next.
@@ -23,88 +26,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(100);
 /// No datagram of ours is longer; what is, is refused for its length.
 const BUFFER: usize = 2048;
-
-/// What happened, for a log.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A group was joined, or another one found behind an interface.
-    Joined {
-        /// The interface.
-        interface: String,
-        /// The group, 16 hexadecimal digits.
-        group: String,
-        /// What it was told from.
-        from: GroupFrom,
-    },
-    /// An interface takes no part any more.
-    Gone {
-        /// The interface.
-        interface: String,
-    },
-    /// Another leads.
-    Leader {
-        /// The interface.
-        interface: String,
-        /// Who.
-        node: Option<NodeId>,
-        /// It is this terminal.
-        own: bool,
-    },
-    /// Nothing is bounded any more, or from the start.
-    StoodDown {
-        /// Why.
-        why: String,
-    },
-    /// Another policy is in force.
-    Policy(PolicyConfig),
-    /// Somebody else had our id: we drew another one, worth keeping.
-    Redrawn(NodeId),
-    /// Something does not work, and is tried again.
-    Problem(String),
-    /// The flows are as they were.
-    Left {
-        /// Flows that have their former control again.
-        moved_back: usize,
-        /// Flows that the kernel would not move back; they go on as plain CUBIC.
-        stay: usize,
-    },
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::Joined { interface, group, from } => {
-                write!(f, "{interface}: in group {group} (by {})", from.name())
-            }
-            Event::Gone { interface } => write!(f, "{interface}: takes no part any more"),
-            Event::Leader { interface, own: true, .. } => write!(f, "{interface}: this terminal leads"),
-            Event::Leader { interface, node: Some(node), .. } => write!(f, "{interface}: {node} leads"),
-            Event::Leader { interface, node: None, .. } => write!(f, "{interface}: follows nobody"),
-            Event::StoodDown { why } => write!(f, "bounds nothing: {why}"),
-            Event::Policy(policy) => {
-                write!(f, "policy {}", policy.name)?;
-                write!(f, ", objective {}", policy.objective.name())
-            }
-            Event::Redrawn(node) => write!(f, "another member has our id; ours is {node} now"),
-            Event::Problem(what) => f.write_str(what),
-            Event::Left { moved_back, stay: 0 } => {
-                write!(f, "left; {moved_back} flows have their control again")
-            }
-            Event::Left { moved_back, stay } => {
-                write!(f, "left; {moved_back} flows have their control again, {stay} go on as plain CUBIC")
-            }
-        }
-    }
-}
-
-/// What is asked of a sharing while it runs.
-#[derive(Debug, Clone)]
-pub enum Order {
-    /// Another policy.
-    Policy(PolicyConfig),
-    /// Other settings: the policy and the interfaces. What else differs needs a new start.
-    Reload(Box<ShareConfig>),
-}
 
 /// A sharing.
 pub struct Share {
@@ -162,7 +83,8 @@ impl Share {
             return Err(ShareError::NoInterface { name: missing.name.clone(), there: names.join(", ") });
         }
         let mut tell: Box<dyn FnMut(&Event) + Send> = Box::new(tell);
-        let hands = match Hands::take(&config.control_name) {
+        let moved = Moved::new(config.moved_file.clone());
+        let hands = match Hands::take(&config.control_name, moved) {
             Ok(hands) => hands,
             Err(error) if config.without_kernel == WithoutKernel::Watch => {
                 tell(&Event::StoodDown { why: error.to_string() });
@@ -303,6 +225,7 @@ impl Share {
         if steered && !self.hands.steers() {
             let why = self.hands.why_not().unwrap_or_default().to_owned();
             (self.tell)(&Event::StoodDown { why });
+            self.tell_not_kept();
         }
         self.note_members();
     }
@@ -356,103 +279,6 @@ impl Share {
         }
     }
 
-    /// Looks which interfaces there are and what is behind them.
-    fn look(&mut self, now: Moment) {
-        let mut problems = Vec::new();
-        match self.discovery.interfaces() {
-            Ok(all) => {
-                let wanted = chosen(&self.config, &all);
-                let there = |link: &Link| {
-                    wanted.iter().any(|(interface, config)| {
-                        (interface.index, &interface.name) == (link.interface.index, &link.interface.name)
-                            && with_defaults(config, &self.config).rendezvous == link.config.rendezvous
-                    })
-                };
-                let (stay, mut gone): (Vec<Link>, Vec<Link>) =
-                    std::mem::take(&mut self.links).into_iter().partition(there);
-                self.links = stay;
-                for link in &mut gone {
-                    link.leave(now, &mut self.out);
-                    (self.tell)(&Event::Gone { interface: link.interface.name.clone() });
-                }
-                drop(gone);
-                for (interface, config) in wanted {
-                    let config = with_defaults(&config, &self.config);
-                    let station = self.discovery.station(&interface);
-                    let group = self.discovery.group(&interface, &config, station.as_ref());
-                    let name = interface.name.clone();
-                    let known = self.links.iter().position(|link| link.interface.index == interface.index);
-                    let at = match known {
-                        Some(at) => {
-                            self.links[at].interface = interface;
-                            self.links[at].config = config;
-                            at
-                        }
-                        None => {
-                            match Link::open(interface, config, self.config.policy, self.identity.port) {
-                                Ok(link) => self.links.push(link),
-                                Err(why) => {
-                                    problems.push(why);
-                                    continue;
-                                }
-                            }
-                            self.links.len() - 1
-                        }
-                    };
-                    let link = &mut self.links[at];
-                    let told = link.config.radio.map(|radio| radio.hint());
-                    link.radio = told.or(station.map(|station| station.radio)).unwrap_or_default();
-                    match group.map(|group| (group, link.set_group(now, group, &self.identity))) {
-                        Some((_, Ok(false))) => {}
-                        Some(((group, from), Ok(true))) => {
-                            (self.tell)(&Event::Joined { interface: name, group: group.to_string(), from });
-                        }
-                        Some((_, Err(error))) => problems.push(format!("{name}: {error}")),
-                        // What was found before holds until something else is.
-                        None if link.member.is_some() => {}
-                        None if link.interface.broadcasts => problems.push(format!(
-                            "{name}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
-                        )),
-                        None => problems.push(format!(
-                            "{name}: nothing tells which terminals share it; name `group` and `rendezvous` in the configuration"
-                        )),
-                    }
-                }
-                self.leaders.retain(|(name, _)| self.links.iter().any(|link| link.interface.name == *name));
-                self.set_scope(&mut problems);
-            }
-            Err(why) => problems.push(why),
-        }
-        for problem in &problems {
-            if !self.problems.contains(problem) {
-                (self.tell)(&Event::Problem(problem.clone()));
-            }
-        }
-        self.problems = problems;
-    }
-
-    /// Flows of these interfaces' addresses are taken, and no others.
-    fn set_scope(&mut self, problems: &mut Vec<String>) {
-        let addresses = self.links.iter().flat_map(|link| &link.interface.addresses);
-        let mut prefixes: Vec<Prefix> = addresses.map(|address| Prefix::host(*address)).collect();
-        if prefixes.len() > Scope::MOST {
-            problems.push(format!(
-                "the interfaces have {} addresses; flows of the first {} are shared, the others are left alone",
-                prefixes.len(),
-                Scope::MOST
-            ));
-            prefixes.truncate(Scope::MOST);
-        }
-        let scope = Scope(prefixes);
-        if self.scope.as_ref() == Some(&scope) {
-            return;
-        }
-        match self.hands.look_at(&scope) {
-            Ok(()) => self.scope = Some(scope),
-            Err(error) => problems.push(error.to_string()),
-        }
-    }
-
     /// Another policy from the next tick on; flows, group and what is known of them stay.
     pub fn choose(&mut self, policy: PolicyConfig) {
         if policy == self.config.policy {
@@ -486,7 +312,15 @@ impl Share {
             Some(Err(error)) => (self.tell)(&Event::Problem(format!("giving flows back: {error}"))),
             None => {}
         }
+        self.tell_not_kept();
         self.publish(now);
+    }
+
+    /// The next process will take flows that were given back for chosen by their programs.
+    fn tell_not_kept(&mut self) {
+        if let Some(error) = self.hands.not_kept.take() {
+            (self.tell)(&Event::Problem(error.to_string()));
+        }
     }
 
     fn publish(&self, now: Moment) {

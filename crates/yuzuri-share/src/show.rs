@@ -1,8 +1,9 @@
 //! The status for people and for Prometheus.
 
-use crate::status::{BoundStatus, FlowStatus, InterfaceStatus, MessageCounts, Status};
+use crate::status::{FlowStatus, InterfaceStatus, MessageCounts, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use yuzuri_policy::{Bound, Rule};
 
 fn mbps(bps: u64) -> String {
     let mbps = bps as f64 / 1e6;
@@ -13,7 +14,7 @@ fn ms(us: u32) -> String {
     format!("{:.1}", f64::from(us) / 1e3)
 }
 
-fn bound(BoundStatus { lower, upper }: BoundStatus) -> String {
+fn bound(Bound { lower, upper }: Bound) -> String {
     let one = |segments: u32| if segments == 0 { "-".to_owned() } else { segments.to_string() };
     format!("{}..{}", one(lower), one(upper))
 }
@@ -70,10 +71,7 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
             writeln!(
                 out,
                 "  phase {}, {} of {} members send, {} Mbit/s thought to be carried, share {} Mbit/s, queue {} ms{}",
-                serde_json::to_value(summary.phase)
-                    .ok()
-                    .and_then(|v| v.as_str().map(str::to_owned))
-                    .unwrap_or_default(),
+                summary.phase.name(),
                 summary.senders,
                 summary.members,
                 mbps(summary.capacity_bps),
@@ -213,7 +211,7 @@ pub fn metrics(status: &Status) -> String {
     );
     let mut flows: Vec<Row> = Vec::new();
     for interface in &status.interfaces {
-        for rule in yuzuri_policy::Rule::ALL {
+        for rule in Rule::ALL {
             let count = interface.flows.iter().filter(|flow| flow.obeys && flow.rule == rule).count();
             if count > 0 {
                 let labels = vec![("interface", interface.name.clone()), ("rule", rule.name().to_owned())];

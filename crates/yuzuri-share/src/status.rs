@@ -170,21 +170,6 @@ impl From<&Summary> for SummaryStatus {
     }
 }
 
-/// The bounds of a window, segments; 0 is none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoundStatus {
-    /// Least window.
-    pub lower: u32,
-    /// Largest window.
-    pub upper: u32,
-}
-
-impl From<Bound> for BoundStatus {
-    fn from(Bound { lower, upper }: Bound) -> BoundStatus {
-        BoundStatus { lower, upper }
-    }
-}
-
 /// A flow, its bounds and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowStatus {
@@ -211,7 +196,7 @@ pub struct FlowStatus {
     /// Whose its control is, in words.
     pub standing: String,
     /// Its bounds.
-    pub bound: BoundStatus,
+    pub bound: Bound,
     /// Which rule set them.
     pub rule: Rule,
     /// It is spared reductions.
@@ -266,7 +251,6 @@ impl InterfaceStatus {
         let flows = link.seen.iter().zip(&link.states).zip(&link.decisions);
         let flow = |((seen, state), decision): ((&FlowSeen, &yuzuri_kernel::steer::FlowState), &Decision)| {
             let obeys = state.standing.is_ours();
-            let told = if obeys { decision.bound } else { Bound::NONE };
             FlowStatus {
                 id: seen.id,
                 local: state.local,
@@ -279,7 +263,7 @@ impl InterfaceStatus {
                 control: state.control.to_string(),
                 obeys,
                 standing: state.standing.to_string(),
-                bound: told.into(),
+                bound: if obeys { decision.bound } else { Bound::NONE },
                 rule: if obeys { decision.why } else { Rule::None },
                 no_decrease: obeys && decision.no_decrease,
                 burst: if obeys { decision.burst } else { 0 },
@@ -304,5 +288,24 @@ impl InterfaceStatus {
             send_errors: link.send_errors,
             last_send_error: link.last_send_error.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_policy::Phase;
+
+    #[test]
+    fn words_are_the_same_in_json_and_elsewhere() {
+        for phase in [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Off] {
+            assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
+        }
+        for rule in Rule::ALL {
+            assert_eq!(serde_json::to_value(rule).unwrap(), rule.name());
+        }
+        let bound = Bound { lower: 4, upper: 40 };
+        assert_eq!(serde_json::to_string(&bound).unwrap(), r#"{"lower":4,"upper":40}"#);
     }
 }

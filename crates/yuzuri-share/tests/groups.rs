@@ -6,7 +6,7 @@ mod cell;
 use cell::{Cell, Instance, Traffic, control_name, ip, keyed};
 use std::net::IpAddr;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
-use yuzuri_share::{FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
+use yuzuri_share::{FlowStatus, GroupFrom, InterfaceConfig, Order, Share, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
 /// Waits until all follow one of them that knows so many members: followers need not know of each other.
@@ -90,6 +90,48 @@ fn three_find_each_other_share_and_leave() {
     }
     let available = yuzuri_kernel::control::available();
     assert!(names.iter().all(|name| !available.contains(name)), "{available:?}");
+}
+
+#[test]
+fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
+    const TEST: &str = "a_flow_that_was_given_back_is_taken_again_by_the_next_start";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    cell.set(1, "net/ipv4/tcp_congestion_control", "reno");
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(9)) else { return };
+    instance.leave();
+    let mut traffic = Vec::new();
+    for leaves in [true, false] {
+        let flow = cell.traffic(1);
+        for start in ["first", "next"] {
+            let config = keyed(9);
+            let taken = |status: &Status| {
+                let flow = flow_of(status, &flow);
+                flow.is_some_and(|f| f.standing == "moved from reno" && f.control == config.control_name)
+            };
+            // It ends with a word, or is dropped without one.
+            cell.inside(1, || {
+                let mut share = Share::start(config.clone()).unwrap();
+                let seen = eventually(|| {
+                    share.step().unwrap();
+                    taken(&share.status())
+                });
+                assert!(seen, "left alone at the {start} start: {:#?}", share.status());
+                if leaves {
+                    share.leave();
+                }
+            });
+            assert_eq!(flow.control(), "reno");
+        }
+        traffic.push(flow);
+    }
+    // A program that chooses is left alone as before.
+    let chosen = cell.traffic(1);
+    socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"reno").unwrap();
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(9)) else { return };
+    traffic.iter().for_each(|flow| drop(until_shared(&instance, flow)));
+    let status = instance.until("the flow that chose", |status| flow_of(status, &chosen).is_some());
+    let flow = flow_of(&status, &chosen).unwrap();
+    assert_eq!((flow.obeys, flow.standing.as_str()), (false, "chosen by its program"));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::steer::{Observation, Steer};
 use yuzuri_medium::Time;
 use yuzuri_medium::radio::Phy;
 use yuzuri_policy::{
-    Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, NodeId, Phase, Policy, PolicyConfig,
-    RadioHint, Summary,
+    Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
+    Summary,
 };
 
 /// All terminals of a scenario, each with its policy, and their leader.
@@ -43,12 +43,7 @@ struct Member {
 
 /// What nl80211 would tell of a station.
 pub fn hint_of(phy: Phy) -> RadioHint {
-    let aggregation = match phy {
-        Phy::G { .. } => Aggregation::None,
-        Phy::N { .. } => Aggregation::Ht,
-        Phy::Ac { .. } | Phy::Ax { .. } => Aggregation::Vht,
-    };
-    RadioHint::of_link(phy.rate_bps(), aggregation)
+    RadioHint::of_link(phy.rate_bps(), Aggregation::up_to(phy.ampdu_bytes()))
 }
 
 impl Sharing {
@@ -114,7 +109,7 @@ impl Steer for Sharing {
             let (Some(member), Some(observation)) = (member, observation) else { continue };
             let flows = [seen(number as u64, observation)];
             let report = member.policy.observe(now, &flows, member.radio);
-            reports.extend(report.map(|report| (NodeId(number as u64), report)));
+            reports.extend(report);
             member.policy.decide(
                 now,
                 &flows,

@@ -1,16 +1,18 @@
 //! The server over real sockets: who gets in, what is answered to rubbish, what a browser is told.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{STARTED_NS, book};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
-    CaState, Density, Event, Filter, Flow, FlowId, Item, Kind, Marks, Owner, Place, Reason, Session,
-    Snapshot, Source,
+    CaState, Density, Event, Filter, Flow, FlowId, Item, Kind, Marks, Owner, Place, Reason, Snapshot,
 };
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::Book;
 use yuzuri_web::{Control, NoControl, Options, Page, Refused, ServeError, Server, serve};
 
 struct House {
@@ -20,23 +22,8 @@ struct House {
     addr: SocketAddr,
 }
 
-fn session() -> Arc<Session> {
-    Arc::new(Session {
-        yuzuri: "0.1.0".into(),
-        host: "host".into(),
-        kernel: "6.1".into(),
-        machine: "x86_64".into(),
-        source: Source::Sampled,
-        density: Density::default(),
-        filter: String::new(),
-        hooks: vec![],
-        started_unix_ns: 1_700_000_000_000_000_000,
-        started_mono_ns: 5_000_000_000,
-    })
-}
-
 fn house_with(control: Arc<dyn Control>) -> House {
-    let book = Arc::new(Mutex::new(Book::new(session(), Limits::default())));
+    let book = book();
     let page = Page::new(book.clone(), control);
     let server = serve(Options::new(([127, 0, 0, 1], 0).into()), page.clone()).unwrap();
     House { book, page, addr: server.addr(), server: Some(server) }
@@ -111,7 +98,7 @@ fn sample(id: u64, ms: u64, cwnd: u32) -> Item {
         pacing_rate_bps: u64::MAX,
         ..Snapshot::default()
     };
-    let mono_ns = 5_000_000_000 + ms * 1_000_000;
+    let mono_ns = STARTED_NS + ms * 1_000_000;
     Item::Event(Event { mono_ns, flow: FlowId(id), snapshot, ..Event::default() })
 }
 
@@ -233,7 +220,7 @@ fn strangers_are_turned_away() {
 
 #[test]
 fn where_it_listens_wider_every_route_needs_the_token() {
-    let book = Arc::new(Mutex::new(Book::new(session(), Limits::default())));
+    let book = book();
     let page = Page::new(book.clone(), Arc::new(NoControl));
     let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));

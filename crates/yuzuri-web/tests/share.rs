@@ -1,16 +1,16 @@
 //! The sharing daemon's status as the page gets it, over a real unix socket.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use yuzuri_trace::{Density, Session, Source};
-use yuzuri_view::{Book, Limits};
 use yuzuri_web::{NoControl, Options, Page, Server, serve};
 
 /// A status as the daemon writes it; `yuzuri` tests that its type is the same.
@@ -22,23 +22,10 @@ struct House {
 }
 
 fn house_at(ip: [u8; 4], socket: impl FnOnce(&Path) -> Option<PathBuf>) -> House {
-    let session = Session {
-        yuzuri: "0.1.0".into(),
-        host: "host".into(),
-        kernel: "6.1".into(),
-        machine: "x86_64".into(),
-        source: Source::Sampled,
-        density: Density::default(),
-        filter: String::new(),
-        hooks: vec![],
-        started_unix_ns: 0,
-        started_mono_ns: 0,
-    };
     let folder = tempfile::tempdir().unwrap();
-    let book = Arc::new(Mutex::new(Book::new(Arc::new(session), Limits::default())));
     let share_socket = socket(&folder.path().join("share.sock"));
     let options = Options { share_socket, ..Options::new((ip, 0).into()) };
-    let server = serve(options, Page::new(book, Arc::new(NoControl))).unwrap();
+    let server = serve(options, Page::new(common::book(), Arc::new(NoControl))).unwrap();
     House { server, folder }
 }
 

@@ -112,7 +112,7 @@ struct RunArgs {
     #[arg(long)]
     metrics_public: bool,
 
-    /// Folder of the socket and the lock [default: /run/yuzuri]
+    /// Folder of the socket, the lock and what lasts until the next boot [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     runtime: Option<PathBuf>,
 
@@ -277,6 +277,7 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let sole = places.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
+    share.moved_file = Some(places.moved_file());
     let log = move |event: &Event| {
         say(&event.to_string());
         if let Event::Redrawn(node) = event

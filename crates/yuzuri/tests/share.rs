@@ -204,6 +204,26 @@ fn a_daemon_from_its_start_to_its_end() {
     assert_eq!(std::fs::read_to_string(folder.path().join("state/node")).unwrap().trim(), node);
 }
 
+#[test]
+fn the_next_daemon_takes_the_flows_that_the_last_one_gave_back() {
+    const TEST: &str = "the_next_daemon_takes_the_flows_that_the_last_one_gave_back";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = cell.traffic(1);
+    for _ in 0..3 {
+        let name = control_name();
+        let words = ["--keyless", "--control", &name];
+        let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+        daemon.until_rule(&traffic, &["start-up", "share", "probe"]);
+        assert_eq!(traffic.control(), name);
+        daemon.signal(nix::sys::signal::SIGTERM);
+        assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+        assert_ne!(traffic.control(), name);
+        let kept = std::fs::read_to_string(daemon.runtime.join("share.moved")).unwrap();
+        assert_eq!(kept.lines().count(), 2, "the boot and one flow: {kept}");
+    }
+}
+
 /// Each line is a comment or NAME{LABELS} NUMBER, and what must be there is.
 fn check_metrics(answer: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

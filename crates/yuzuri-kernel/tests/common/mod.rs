@@ -148,6 +148,17 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Two ends of a connection.
+    pub fn of(near: TcpStream, far: TcpStream) -> Pair {
+        // Nothing in a test waits for ever.
+        for stream in [&near, &far] {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_nodelay(true).unwrap();
+        }
+        Pair { near, far }
+    }
+
     pub fn new(net: &Net, from: Side, to: IpAddr, control: &str) -> Pair {
         Pair::with(net, from, to, control, |_| {})
     }
@@ -174,14 +185,7 @@ impl Pair {
             socket.connect_timeout(&address.into(), Duration::from_secs(20)).unwrap();
             socket.into()
         });
-        let far = accept(&listener).0;
-        // Nothing in a test waits for ever.
-        for stream in [&near, &far] {
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
-            stream.set_nodelay(true).unwrap();
-        }
-        Pair { near, far }
+        Pair::of(near, accept(&listener).0)
     }
 
     /// Sends bytes from the near end to the far end, and returns when the far end has read them and the near end has

@@ -40,13 +40,7 @@ pub fn pair_with(net: &Net, from: Side, at: Side, to: IpAddr) -> Pair {
     let listener = net.inside(at, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
     let address = listener.local_addr().unwrap();
     let near = net.inside(from, || TcpStream::connect_timeout(&address, Duration::from_secs(20)).unwrap());
-    let far = accept(&listener).0;
-    for stream in [&near, &far] {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.set_nodelay(true).unwrap();
-    }
-    Pair { near, far }
+    Pair::of(near, accept(&listener).0)
 }
 
 /// The congestion control of a connection by the kernel's own word.

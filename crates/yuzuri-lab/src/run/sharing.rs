@@ -66,7 +66,7 @@ pub struct ShareRecord {
 impl ShareRecord {
     /// How far the group was, in a word; empty where nobody led.
     pub fn phase_word(&self) -> &'static str {
-        self.phase.map_or("", phase_word)
+        self.phase.map_or("", Phase::name)
     }
 }
 
@@ -117,11 +117,7 @@ pub struct Shared {
 
 /// What nl80211 would tell of a station: a TAP device has none.
 fn radio_of(phy: Phy) -> RadioConfig {
-    let aggregation = match phy {
-        Phy::G { .. } => Aggregation::None,
-        Phy::N { .. } => Aggregation::Ht,
-        Phy::Ac { .. } | Phy::Ax { .. } => Aggregation::Vht,
-    };
+    let aggregation = Aggregation::up_to(phy.ampdu_bytes());
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation }
 }
 
@@ -376,7 +372,7 @@ impl Shared {
                     Some(s) => write!(
                         head,
                         ",{},{},{},{},{},{}",
-                        phase_word(s.phase),
+                        s.phase.name(),
                         s.members,
                         s.senders,
                         s.capacity_bps,
@@ -399,14 +395,5 @@ impl Shared {
             }
         }
         Some(text)
-    }
-}
-
-fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::StartUp => "start-up",
-        Phase::Hold => "hold",
-        Phase::Probe => "probe",
-        Phase::Off => "off",
     }
 }

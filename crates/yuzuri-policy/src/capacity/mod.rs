@@ -7,12 +7,13 @@ mod level;
 mod probe;
 mod total;
 
-use crate::{Moment, NodeId, Objective, Phase, Report, Summary};
+use crate::report::least_round_trips;
+use crate::{Moment, Objective, Phase, Report, Summary};
 use level::{Taker, water_level};
 use probe::Probe;
 use std::collections::VecDeque;
 use std::time::Duration;
-use total::{Total, least_round_trips};
+use total::Total;
 
 /// A probe of one member alone takes more than all of the air that is known: twice as much at most.
 const MOST_AIR_PPM: f64 = 2e6;
@@ -40,13 +41,13 @@ const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
-/// Losses that count: this part of the segments.
-const LOSSES: f64 = 0.002;
+/// From this part of the segments lost on, windows are spread over the round trip.
+const SPREAD_FROM_LOSS: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
 const DRAIN_STEP: f64 = 0.02;
 const LEAST_PART: f64 = 0.8;
-/// So are they when this part of the segments is lost, down to so much.
-const LOSES: f64 = 0.005;
+/// So are they from this part of the segments lost on, down to so much; in start-up growth is given more time then.
+const SLOWED_FROM_LOSS: f64 = 0.005;
 const LEAST_PART_FOR_LOSS: f64 = 0.9;
 /// The shares make the queue if the group carries at least this part of what was shared out.
 const FULL: f64 = 0.85;
@@ -87,7 +88,7 @@ fn drain_above_s(objective: Objective) -> Option<f64> {
 /// The leader's view of the group over time.
 #[derive(Debug, Clone)]
 pub struct Capacity {
-    carried: VecDeque<Carried>,
+    carried: VecDeque<(Moment, Carried)>,
     growth: VecDeque<(Moment, f64)>,
     started: bool,
     probe: Probe,
@@ -114,12 +115,10 @@ pub struct Capacity {
     off_until: Option<Moment>,
     off_for: Duration,
     objective: Objective,
-    now: Moment,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Carried {
-    at: Moment,
     rate_bps: f64,
     /// Of the air: sum of rate over alone.
     air: f64,
@@ -147,7 +146,6 @@ impl Default for Capacity {
             off_until: None,
             off_for: OFF,
             objective: Objective::default(),
-            now: Moment::default(),
         }
     }
 }
@@ -162,26 +160,30 @@ impl Capacity {
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         Capacity {
-            carried: VecDeque::from([Carried { at: now, rate_bps: last.capacity_bps as f64, air }]),
+            carried: VecDeque::from([(now, Carried { rate_bps: last.capacity_bps as f64, air })]),
             started: last.phase != Phase::StartUp,
             wire_bps: Some(last.alone_most_bps as f64).filter(|bps| *bps > 0.0),
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
-            now,
             ..Capacity::new(objective)
         }
     }
 
     /// Sums up what the members report; `members` counts the silent ones, too.
-    pub fn sum(&mut self, now: Moment, members: u16, reports: &[(NodeId, Report)]) -> Summary {
-        self.now = now;
-        let srtt_us = reports.iter().map(|(_, r)| r.srtt_us).max().unwrap_or(0);
+    pub fn sum<'a>(
+        &mut self,
+        now: Moment,
+        members: u16,
+        reports: impl IntoIterator<Item = &'a Report>,
+    ) -> Summary {
+        let reports: Vec<&Report> = reports.into_iter().collect();
+        let srtt_us = reports.iter().map(|r| r.srtt_us).max().unwrap_or(0);
         let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
-        let destinations = least_round_trips(reports);
-        let total = Total::of(reports, &destinations);
-        let willing = reports.iter().any(|(_, r)| r.elastic);
-        self.carried.push_back(Carried { at: now, rate_bps: total.rate_bps, air: total.air });
-        self.forget(now, round_trip, total, willing);
+        let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
+        let destinations = least_round_trips(reports.iter().copied().flat_map(seen));
+        let total = Total::of(&reports, &destinations);
+        self.carried.push_back((now, Carried { rate_bps: total.rate_bps, air: total.air }));
+        self.forget(now, round_trip, total);
         let best = self.best();
         self.start_up(now, round_trip, best, total);
         self.tell_wire_from_air(now, round_trip, best, total);
@@ -202,7 +204,7 @@ impl Capacity {
                 _ => (Phase::Hold, self.part),
             },
         };
-        let mut shares = self.shares(reports, best, total);
+        let mut shares = self.shares(&reports, best, total);
         shares.rate_bps *= factor;
         shares.air *= factor;
         Summary {
@@ -222,25 +224,25 @@ impl Capacity {
 
     /// The most of rate and of air in memory.
     fn best(&self) -> Carried {
-        let most = |of: fn(&Carried) -> f64| self.carried.iter().map(of).fold(0.0, f64::max);
-        Carried { at: self.now, rate_bps: most(|c| c.rate_bps), air: most(|c| c.air) }
+        let most = |of: fn(&Carried) -> f64| self.carried.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
+        Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air) }
     }
 
-    fn forget(&mut self, now: Moment, round_trip: Duration, total: Total, willing: bool) {
-        while self.carried.front().is_some_and(|c| now.since(c.at) > MEMORY) {
+    fn forget(&mut self, now: Moment, round_trip: Duration, total: Total) {
+        while self.carried.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
             self.carried.pop_front();
         }
         let best = self.best();
         let less = total.rate_bps < FELL_BELOW * best.rate_bps && total.air < FELL_BELOW * best.air.max(1e-9);
         // Without a queue or losses it is no capacity that is missing: more may be sent.
         let in_the_way = total.queue_s > OTHERS_QUEUE_S.max(total.base_s) || total.lost > FELL_WITH_LOSS;
-        let below = willing && less && in_the_way;
+        let below = total.elastic > 0 && less && in_the_way;
         let since = *self.below_since.get_or_insert(now);
         if !below {
             self.below_since = None;
         } else if now.since(since) > FELL_FOR.max(6 * round_trip) {
             // What was carried before it fell tells nothing of now.
-            while self.carried.front().is_some_and(|c| c.at < since) {
+            while self.carried.front().is_some_and(|(at, _)| *at < since) {
                 self.carried.pop_front();
             }
             self.below_since = None;
@@ -267,7 +269,7 @@ impl Capacity {
         if now < until {
             return true;
         }
-        *self = Capacity { off_for: self.off_for, now, ..Capacity::new(self.objective) };
+        *self = Capacity { off_for: self.off_for, ..Capacity::new(self.objective) };
         false
     }
 
@@ -276,9 +278,12 @@ impl Capacity {
             return;
         }
         // Who recovers from losses does not grow; while there is progress from one time to the next, that does not count.
-        if total.lost > LOSES && best.rate_bps >= GROWS * self.lost_at_bps {
+        if total.lost > SLOWED_FROM_LOSS && best.rate_bps >= GROWS * self.lost_at_bps {
             self.lost_at_bps = best.rate_bps;
             self.growth.clear();
+        }
+        if self.started {
+            return;
         }
         // After losses three round trips go by without growth.
         let patience = if self.lost_at.is_some() { 2 } else { 1 };
@@ -287,7 +292,7 @@ impl Capacity {
         while self.growth.len() > 1 && now.since(self.growth[1].0) >= within {
             self.growth.pop_front();
         }
-        if let Some((at, before)) = self.growth.front().filter(|_| !self.started) {
+        if let Some((at, before)) = self.growth.front() {
             self.started = now.since(*at) >= within && *before > 0.0 && best.rate_bps < GROWS * before;
             // A queue that stays says the same, and earlier.
             self.queued =
@@ -309,8 +314,8 @@ impl Capacity {
             return;
         }
         // In start-up others had the air than have it by shares.
-        let settled = self.carried.iter().filter(|c| c.at.since(self.held_since) > judged_after / 2);
-        let air = settled.map(|c| c.air).fold(0.0, f64::max);
+        let settled = self.carried.iter().filter(|(at, _)| at.since(self.held_since) > judged_after / 2);
+        let air = settled.map(|(_, c)| c.air).fold(0.0, f64::max);
         let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
         // A start-up in which the slow ones had the air looks like that, too: once it turned out so, it is no sign any more.
         let not_carried = self.was_air.is_none() && best.rate_bps * NOT_CARRIED < shared_out_bps;
@@ -334,7 +339,7 @@ impl Capacity {
 
     fn note_losses(&mut self, now: Moment, total: Total) {
         // What a deep queue drops is no reason to spread windows.
-        if total.lost <= LOSSES || total.queue_s > QUEUED_S {
+        if total.lost <= SPREAD_FROM_LOSS || total.queue_s > QUEUED_S {
             return;
         }
         if self.lost_at.is_none() {
@@ -374,7 +379,7 @@ impl Capacity {
         let queued = drain_above_s(self.objective).is_some_and(|above_s| total.queue_s > above_s);
         if queued && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
-        } else if total.lost > LOSES && full {
+        } else if total.lost > SLOWED_FROM_LOSS && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART_FOR_LOSS.min(self.part));
         } else if !queued {
             self.part = (self.part + DRAIN_STEP).min(1.0);
@@ -382,18 +387,18 @@ impl Capacity {
     }
 
     /// What one willing member may take, so that those who take less leave their rest to the others.
-    fn shares(&self, reports: &[(NodeId, Report)], best: Carried, total: Total) -> Shares {
+    fn shares(&self, reports: &[&Report], best: Carried, total: Total) -> Shares {
         let taker = |amount: f64, weight: f64, report: &Report| Taker {
             weight,
             most: if report.elastic { f64::INFINITY } else { amount },
         };
-        let by_rate: Vec<Taker> = reports.iter().map(|(_, r)| taker(r.rate_bps as f64, 1.0, r)).collect();
+        let by_rate: Vec<Taker> = reports.iter().map(|r| taker(r.rate_bps as f64, 1.0, r)).collect();
         // Parts of what each would deliver alone: of the air, or of the wire.
         let (amount, by_alone): (f64, Vec<Taker>) = match self.wire_bps {
-            None => (best.air, reports.iter().map(|(_, r)| taker(total.air_of(r), 1.0, r)).collect()),
+            None => (best.air, reports.iter().map(|r| taker(total.air_of(r), 1.0, r)).collect()),
             Some(wire_bps) => {
                 let alone_bps = |r: &Report| total.alone_of(r).min(wire_bps);
-                let takers = reports.iter().map(|(_, r)| taker(r.rate_bps as f64, alone_bps(r), r));
+                let takers = reports.iter().map(|r| taker(r.rate_bps as f64, alone_bps(r), r));
                 (best.rate_bps, takers.collect())
             }
         };

@@ -1,7 +1,6 @@
 //! What all reports come to.
 
-use crate::{Destination, MOST_DESTINATIONS, NodeId, Report};
-use std::collections::BTreeMap;
+use crate::{Destination, Report};
 
 /// Sums and means over the members that send.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,16 +24,16 @@ pub(super) struct Total {
 }
 
 impl Total {
-    pub(super) fn of(reports: &[(NodeId, Report)], bases: &[(Destination, u32)]) -> Total {
+    pub(super) fn of(reports: &[&Report], bases: &[(Destination, u32)]) -> Total {
         let known: Vec<f64> =
-            reports.iter().filter(|(_, r)| r.alone_bps > 0).map(|(_, r)| r.alone_bps as f64).collect();
+            reports.iter().filter(|r| r.alone_bps > 0).map(|r| r.alone_bps as f64).collect();
         let mut total = Total {
             senders: reports.len(),
             unknown_alone_bps: known.iter().sum::<f64>() / known.len().max(1) as f64,
             ..Total::default()
         };
         let mut lost_bps = 0.0;
-        for (_, report) in reports {
+        for report in reports {
             let rate_bps = report.rate_bps as f64;
             total.rate_bps += rate_bps;
             total.air += total.air_of(report);
@@ -63,19 +62,4 @@ impl Total {
         let alone_bps = self.alone_of(report);
         if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
     }
-}
-
-/// The least round-trip time that any member saw to each destination, µs; the destinations that carry most.
-pub(super) fn least_round_trips(reports: &[(NodeId, Report)]) -> Vec<(Destination, u32)> {
-    let mut least: BTreeMap<Destination, (u32, u64)> = BTreeMap::new();
-    for (_, report) in reports {
-        for (to, min_rtt_us) in &report.destinations {
-            let entry = least.entry(*to).or_insert((u32::MAX, 0));
-            entry.0 = entry.0.min(*min_rtt_us);
-            entry.1 = entry.1.saturating_add(report.rate_bps);
-        }
-    }
-    let mut busiest: Vec<(Destination, (u32, u64))> = least.into_iter().collect();
-    busiest.sort_by(|a, b| b.1.1.cmp(&a.1.1).then(a.0.cmp(&b.0)));
-    busiest.into_iter().take(MOST_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
 }

@@ -63,19 +63,17 @@ pub(super) struct Relayed {
 /// Whoever drives it does this each half second, and besides hands in each datagram when it comes and polls at [`next`](Member::next):
 ///
 /// ```
-/// # use yuzuri_policy::{Capacity, GroupId, Key, Member, MemberConfig, Moment, NodeId, Report, Summary};
-/// # fn sum_up(_: Moment, reports: &[(NodeId, &Report)]) -> Summary {
-/// #     Summary { members: 1, senders: reports.len() as u16, ..Summary::default() }
-/// # }
+/// # use yuzuri_policy::{Capacity, GroupId, Key, Member, MemberConfig, Moment, NodeId, Report};
 /// # let now = Moment::default();
+/// # let mut capacity = Capacity::default();
 /// let config = MemberConfig::new(NodeId(7), GroupId::of(b"bssid"), Some(Key::from_bytes([1; 32])), 1, 42);
 /// let mut member = Member::new(config, now)?;
 /// let mut out = Vec::new();
 /// // What the own flows do; None if nothing is sent.
 /// member.report(now, Some(Report { flows: 1, ..Report::default() }));
 /// if member.is_leader(now) {
-///     let reports: Vec<_> = member.reports(now).collect();
-///     let summary = sum_up(now, &reports);
+///     let members = member.members(now).count() as u16;
+///     let summary = capacity.sum(now, members, member.reports(now).map(|(_, report)| report));
 ///     member.summarize(now, summary);
 /// }
 /// member.poll(now, &mut out);

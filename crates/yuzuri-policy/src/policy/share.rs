@@ -97,20 +97,18 @@ impl Share {
         // What flows that are held back elsewhere take is not there for the others of this terminal.
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
         let lately_bps = self.trust.lately_bps(now);
+        let parts_bps = |summary: &Summary| {
+            let share_bps = share_of(summary, view.radio);
+            let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
+            [left_bps, lately_bps].map(|bps| bps / willing as f64)
+        };
+        let group = view.summary.map(|summary| (summary, parts_bps(summary)));
         for flow in flows {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
-            out.push(match (view.summary, known(flow).filter(|_| sends)) {
-                (Some(summary), Some(known)) if known.elastic => {
-                    let share_bps = share_of(summary, view.radio);
-                    let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
-                    let (decision, kept) = self.of_flow(
-                        flow,
-                        known,
-                        summary,
-                        [left_bps, lately_bps].map(|b| b / willing as f64),
-                        view.radio,
-                    );
-                    held.extend(kept.map(|kept| (flow.id, kept)));
+            out.push(match (group, known(flow).filter(|_| sends)) {
+                (Some((summary, parts_bps)), Some(known)) if known.elastic => {
+                    let (decision, kept) = self.of_flow(flow, known, summary, parts_bps, view.radio);
+                    held.insert(flow.id, kept);
                     decision
                 }
                 (Some(_), Some(_)) => unbounded(flow.id, Rule::AppLimited),
@@ -128,7 +126,7 @@ impl Share {
         summary: &Summary,
         [share_bps, lately_bps]: [f64; 2],
         radio: RadioHint,
-    ) -> (Decision, Option<Held>) {
+    ) -> (Decision, Held) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's least contains others' queues; a lie of the group's least may halve it, no more.
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
@@ -158,7 +156,7 @@ impl Share {
             (before.stretch * RELAX).max(1.0)
         };
         let (upper, aim, why) = match summary.phase {
-            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), Some(before)),
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), before),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(LEAST_QUEUE_S);
@@ -186,7 +184,7 @@ impl Share {
         };
         // While nobody is bounded, what was learnt before stays.
         let held = upper.map_or(before, |upper| Held { floor: lower, upper, stretch, short });
-        (decision, Some(held))
+        (decision, held)
     }
 }
 

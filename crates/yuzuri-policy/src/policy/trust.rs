@@ -69,8 +69,8 @@ impl Trust {
         if now.since(since) < FIRST_LOOK.max(patience) {
             return Verdict::Look;
         }
-        let best = self.carried.iter().map(|(_, bps)| *bps).fold(0.0, f64::max);
-        let too_small = claim.share_bps < TOO_SMALL * best / f64::from(claim.senders.max(1));
+        let best_bps = self.best_bps(now, Duration::MAX);
+        let too_small = claim.share_bps < TOO_SMALL * best_bps / f64::from(claim.senders.max(1));
         if !claim.elastic || !too_small {
             self.doubts_since = None;
             return Verdict::Obey;
@@ -85,8 +85,13 @@ impl Trust {
 
     /// The best of the last minute, bit/s.
     pub(super) fn lately_bps(&self, now: Moment) -> f64 {
-        let lately = self.carried.iter().filter(|(at, _)| now.since(*at) < LATELY);
-        lately.map(|(_, bps)| *bps).fold(0.0, f64::max)
+        self.best_bps(now, LATELY)
+    }
+
+    /// The best of less than so long ago, of what is remembered, bit/s.
+    fn best_bps(&self, now: Moment, within: Duration) -> f64 {
+        let carried = self.carried.iter().filter(|(at, _)| now.since(*at) < within);
+        carried.map(|(_, bps)| *bps).fold(0.0, f64::max)
     }
 
     fn note(&mut self, now: Moment, rate_bps: f64) {

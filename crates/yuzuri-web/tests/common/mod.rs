@@ -1,0 +1,26 @@
+//! What the tests of the server share.
+#![allow(dead_code)]
+
+use std::sync::{Arc, Mutex};
+use yuzuri_trace::{Density, Session, Source};
+use yuzuri_view::{Book, Limits};
+
+/// When the session below began, monotonic time, ns.
+pub const STARTED_NS: u64 = 5_000_000_000;
+
+/// An empty book of a session of an imagined machine.
+pub fn book() -> Arc<Mutex<Book>> {
+    let session = Session {
+        yuzuri: "0.1.0".into(),
+        host: "host".into(),
+        kernel: "6.1".into(),
+        machine: "x86_64".into(),
+        source: Source::Sampled,
+        density: Density::default(),
+        filter: String::new(),
+        hooks: vec![],
+        started_unix_ns: 1_700_000_000_000_000_000,
+        started_mono_ns: STARTED_NS,
+    };
+    Arc::new(Mutex::new(Book::new(Arc::new(session), Limits::default())))
+}
