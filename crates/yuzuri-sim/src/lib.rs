@@ -20,6 +20,7 @@ pub mod cc;
 pub mod fairness;
 mod histogram;
 mod network;
+mod receive_window;
 mod receiver;
 mod recovery;
 mod results;

@@ -2,9 +2,10 @@
 //!
 //! `tcp_input.c`: quick acknowledgements at the start (`tcp_incr_quickack`), then one per two full segments or after 40 ms
 //! (`__tcp_ack_snd_check`, `tcp_send_delayed_ack`); at once for duplicates and for segments out of order, the latter compressed after the third
-//! (`tcp_compressed_ack`, since 4.18). Left out: GRO, the growth of the receive buffer, and acknowledgements that the reading
+//! (`tcp_compressed_ack`, since 4.18). Left out: GRO and acknowledgements that the reading
 //! application causes.
 
+use crate::receive_window::ReceiveWindow;
 use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 use crate::units::{MICROSECOND, MILLISECOND, after, nanos_between};
 use yuzuri_medium::Time;
@@ -29,11 +30,14 @@ pub struct ReceiverConfig {
     pub segments_per_ack: u32,
     /// Quick acknowledgements and compression of SACKs as Linux does it; without, plain RFC 5681.
     pub linux: bool,
+    /// The buffer begins at Linux's 128 KiB and grows with what is read; the window offered is part of it, and each segment that makes it grow
+    /// is acknowledged at once. Without, the default, there is always room.
+    pub growing_buffer: bool,
 }
 
 impl Default for ReceiverConfig {
     fn default() -> ReceiverConfig {
-        ReceiverConfig { segments_per_ack: 2, linux: true }
+        ReceiverConfig { segments_per_ack: 2, linux: true, growing_buffer: false }
     }
 }
 
@@ -66,6 +70,9 @@ pub struct Receiver {
     delayed_until: Option<Time>,
     compressed_until: Option<Time>,
     pending: Option<Kind>,
+    window: Option<ReceiveWindow>,
+    /// Marks are echoed: the last segment that could be marked was.
+    marked: bool,
     /// A compressed acknowledgement that leaves before the segment that just arrived is in it.
     early: Option<Segment>,
 }
@@ -93,6 +100,8 @@ impl Receiver {
             delayed_until: None,
             compressed_until: None,
             pending: None,
+            window: config.growing_buffer.then(ReceiveWindow::new),
+            marked: false,
             early: None,
         }
     }
@@ -120,9 +129,28 @@ impl Receiver {
             return;
         }
         self.note_arrival(now, segment);
+        let turned = segment.ect && segment.ce != self.marked;
+        if turned {
+            self.turn(now);
+        }
         if self.unacked == 0 {
             self.echo = segment.sent_at;
         }
+        self.take(now, segment);
+        if turned {
+            self.acknowledge();
+        }
+    }
+
+    /// Marks begin or end (RFC 8257, section 3.2; `dctcp_ece_ack_update`): what was delayed is acknowledged as it came.
+    fn turn(&mut self, now: Time) {
+        if self.delayed_until.is_some() {
+            self.early = Some(self.answer(now, Kind::Ack));
+        }
+        self.marked = !self.marked;
+    }
+
+    fn take(&mut self, now: Time, segment: &Segment) {
         if segment.number < self.next || self.is_beyond(segment.number) {
             self.duplicates += 1;
             self.dsack = Some(segment.number);
@@ -131,9 +159,22 @@ impl Receiver {
             return;
         }
         self.received_bytes += u64::from(segment.payload_bytes);
+        let waiting = self.waiting();
+        if let Some(window) = &mut self.window {
+            if segment.payload_bytes == MSS_BYTES {
+                window.sample(now, segment.echo);
+            }
+            if window.grow(waiting) {
+                self.quick |= 1;
+            }
+        }
         if segment.number == self.next {
             self.unacked += 1;
             self.in_order(now);
+            let read_bytes = u64::from(self.next) * u64::from(MSS_BYTES);
+            if let Some(window) = &mut self.window {
+                window.read(now, read_bytes);
+            }
         } else {
             self.echo = if self.unacked == 0 { self.echo } else { segment.sent_at.min(self.echo) };
             self.insert(now, segment.number);
@@ -167,7 +208,11 @@ impl Receiver {
 
     fn answer(&mut self, now: Time, kind: Kind) -> Segment {
         let mut ack = Segment::new(self.connection, kind, self.next, now, self.echo);
+        if let Some(window) = &self.window {
+            ack.window = window.segments(self.waiting());
+        }
         if kind == Kind::Ack {
+            ack.ece = self.marked;
             ack.dsack = self.dsack.take();
             let room = SACK_BLOCKS - usize::from(ack.dsack.is_some());
             for (slot, block) in ack.sack.iter_mut().zip(self.recent.iter().take(room)) {
@@ -244,6 +289,11 @@ impl Receiver {
         let rtt = self.rtt.min(self.first_rtt.unwrap_or(u64::MAX));
         let delay = MILLISECOND.min((rtt / 20).max(MICROSECOND));
         self.compressed_until.get_or_insert(after(now, delay));
+    }
+
+    /// Segments that wait out of order.
+    fn waiting(&self) -> u32 {
+        self.beyond.iter().map(|block| block.end - block.start).sum()
     }
 
     fn acknowledge(&mut self) {
@@ -326,7 +376,8 @@ mod tests {
 
     #[test]
     fn the_last_odd_segment_is_acknowledged_after_40_ms() {
-        let mut receiver = Receiver::new(0, ReceiverConfig { segments_per_ack: 2, linux: false });
+        let mut receiver =
+            Receiver::new(0, ReceiverConfig { segments_per_ack: 2, linux: false, growing_buffer: false });
         receiver.on_segment(at(5), &data(0));
         assert!(receiver.poll_transmit(at(5)).is_none());
         assert_eq!(receiver.next_timer(), Some(at(45)));
@@ -390,7 +441,7 @@ mod tests {
         /// Whatever order segments come in, the next expected one and the reported blocks are those of a set.
         #[test]
         fn reassembly_is_that_of_a_set(arrivals in prop::collection::vec(0_u32..60, 1..200)) {
-            let mut receiver = Receiver::new(0, ReceiverConfig { segments_per_ack: 1, linux: false });
+            let mut receiver = Receiver::new(0, ReceiverConfig { segments_per_ack: 1, linux: false, growing_buffer: false });
             let mut have = BTreeSet::new();
             for (n, number) in arrivals.into_iter().enumerate() {
                 let now = at(n as u64);

@@ -51,6 +51,14 @@ pub struct Segment {
     pub sack: [Block; SACK_BLOCKS],
     /// A segment that arrived twice (RFC 2883).
     pub dsack: Option<u32>,
+    /// Data: the sender speaks ECN (ECT); a queue may mark it instead of dropping it (RFC 3168).
+    pub ect: bool,
+    /// Data: a queue marked it ("congestion experienced").
+    pub ce: bool,
+    /// Acknowledgement: echoes marks (ECE), as accurately as DCTCP's receivers do (RFC 8257, section 3.2).
+    pub ece: bool,
+    /// Acknowledgement: how many segments from `number` on the receiver has room for.
+    pub window: u32,
     /// Timestamp option: when it was sent (RFC 7323).
     pub sent_at: Time,
     /// Timestamp option: `sent_at` of the segment it answers.
@@ -68,6 +76,10 @@ impl Segment {
             number,
             sack: [Block::default(); SACK_BLOCKS],
             dsack: None,
+            ect: false,
+            ce: false,
+            ece: false,
+            window: u32::MAX,
             sent_at,
             echo,
         }
@@ -89,6 +101,14 @@ impl Packet for Segment {
                 HEADER_BYTES + if blocks == 0 { 0 } else { 4 + 8 * blocks }
             }
         }
+    }
+
+    fn ecn_capable(&self) -> bool {
+        self.ect
+    }
+
+    fn mark_ce(&mut self) {
+        self.ce = true;
     }
 
     fn flow(&self) -> u64 {

@@ -135,7 +135,7 @@ fn config(algorithm: Algorithm) -> SenderConfig {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// Nothing is lost for ever, the window never falls below one, and what is in flight stays within window and buffer.
     #[test]
@@ -146,10 +146,10 @@ proptest! {
         bytes in 1_u64..600_000,
         rtt_ms in 1_u64..300,
         queue in 5_u64..200,
-        law in 0_usize..3,
+        law in 0..Algorithm::ALL.len(),
         buffer in 3_000_u64..500_000,
     ) {
-        let algorithm = [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr][law];
+        let algorithm = Algorithm::ALL[law];
         let mut bench = Bench::new(SenderConfig { window_bytes: buffer, ..config(algorithm) }, rtt_ms);
         bench.queue = queue;
         let mut state = seed | 1;

@@ -5,6 +5,7 @@
 //! how much later it was really written is counted in [`Lateness`]. In virtual time the same thread runs unchanged
 //! in the guest.
 
+mod captures;
 mod frame;
 mod lateness;
 mod places;
@@ -17,9 +18,11 @@ pub use queues::QueueTrace;
 
 use crate::LabError;
 use crate::net::{Tap, Taps};
+use captures::Captures;
 use nix::errno::Errno;
 use places::Places;
 use poller::Poller;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -42,6 +45,9 @@ pub struct DriverConfig {
     pub absent: Vec<u16>,
     /// Distance of the samples of the queues.
     pub queue_interval: Duration,
+    /// What passes the terminals and the server is captured: into files of this folder, so many bytes of each packet. The names are those of the
+    /// terminals.
+    pub captures: Option<(PathBuf, u32, Vec<String>)>,
 }
 
 /// A change while it runs.
@@ -191,6 +197,7 @@ struct Machine<'a> {
     next_sample: Time,
     planned: Vec<(Time, Change)>,
     snapshots: Vec<Snapshot>,
+    captures: Option<Captures>,
 }
 
 impl<'a> Machine<'a> {
@@ -206,6 +213,7 @@ impl<'a> Machine<'a> {
         let poller = Poller::new(ports.iter().map(|port| tap(taps, *port)))
             .map_err(LabError::network("watching the TAP devices"))?;
         let interval_ns = config.queue_interval.as_nanos() as u64;
+        let captures = config.captures.as_ref().map(|(folder, snap_bytes, names)| Captures::start(folder, *snap_bytes, names));
         Ok(Machine {
             taps,
             ports,
@@ -221,6 +229,7 @@ impl<'a> Machine<'a> {
             next_sample: Time::ZERO,
             planned: Vec::new(),
             snapshots: Vec::new(),
+            captures: captures.transpose()?,
         })
     }
 
@@ -251,6 +260,9 @@ impl<'a> Machine<'a> {
         let now = self.now();
         self.run_models(now);
         self.snapshot(now);
+        if let Some(captures) = self.captures {
+            captures.finish()?;
+        }
         Ok(DriverReport {
             lateness: self.lateness,
             snapshots: self.snapshots,
@@ -326,6 +338,9 @@ impl<'a> Machine<'a> {
     fn deliver(&mut self, port: Port, at: Time, frame: &Frame) {
         let now = self.now();
         self.lateness.count((now - at.min(now)).as_nanos() as u64);
+        if let Some(captures) = &mut self.captures {
+            captures.note(port, now, frame);
+        }
         if tap(self.taps, port).write(frame.bytes()).is_err() {
             self.lateness.refused += 1;
         }
@@ -345,6 +360,9 @@ impl<'a> Machine<'a> {
             }
             let now = self.now();
             self.run_models(now);
+            if let Some(captures) = &mut self.captures {
+                captures.note(port, now, &frame);
+            }
             match port {
                 Port::Terminal(terminal) => {
                     // Who is not associated sends to nobody.

@@ -165,6 +165,9 @@ pub(crate) fn perform(
         seed: task.seed,
         absent: absent.clone(),
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
+        captures: scenario.capture_bytes.map(|bytes| {
+            (folder.to_owned(), bytes, scenario.terminals().map(|terminal| terminal.name()).collect())
+        }),
     };
     let driver = Driver::start(config, taps)?;
     let mut plan = Plan { scenario, laws: &laws, topology: &topology, driver: &driver, sharing: None, stop };

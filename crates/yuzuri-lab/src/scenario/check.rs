@@ -51,6 +51,14 @@ impl Scenario {
         found.range("repetitions", f64::from(self.repetitions), 1.0, 1000.0);
         found.range("sample_ms", self.sample_ms, 0.0, 10_000.0);
         found.range("queue_ms", self.queue_ms, 1.0, 10_000.0);
+        if let Some(bytes) = self.capture_bytes {
+            found.range("capture_bytes", f64::from(bytes), 54.0, crate::driver::FRAME_BYTES as f64);
+            let servers = self.terminal.iter().position(|kind| kind.name == "server");
+            if let Some(at) = servers {
+                let what = "the server's capture is called so: take another name";
+                found.0.push(Problem::new(format!("terminal[{at}].name"), what));
+            }
+        }
         for (name, _) in
             self.sysctl.iter().filter(|(name, _)| !name.starts_with("net.") || name.contains('/'))
         {

@@ -50,6 +50,9 @@ pub struct Scenario {
     /// Distance of the samples of the queues, milliseconds; 20.
     #[serde(default = "twenty_ms")]
     pub queue_ms: f64,
+    /// So many bytes of each packet are kept in captures at the terminals and at the server; no captures where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture_bytes: Option<u32>,
     /// Kernel parameters on all hosts, such as `"net.ipv4.tcp_ecn" = "1"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,

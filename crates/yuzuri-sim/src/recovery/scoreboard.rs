@@ -1,5 +1,6 @@
 //! What is outstanding: one record per segment between the first not acknowledged and the next to send.
 
+use crate::cc::LostSegment;
 use crate::units::after;
 use std::collections::VecDeque;
 use yuzuri_medium::Time;
@@ -18,6 +19,9 @@ pub(crate) struct Outstanding {
     pub(crate) delivered: u64,
     pub(crate) payload_bytes: u16,
     pub(crate) app_limited: bool,
+    /// In flight right after it was sent last, and what had been marked lost by then (BBR v3).
+    pub(crate) tx_in_flight: u32,
+    pub(crate) lost_before: u64,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
     /// A retransmission of it is in the network.
@@ -40,6 +44,16 @@ pub(crate) struct Scoreboard {
     hint: u32,
     /// Segments in the order they were sent last (`tsorted_sent_queue`). Entries of acknowledged or re-sent segments are stale and skipped.
     by_time: VecDeque<(u32, u64)>,
+    /// Marked lost and not yet taken.
+    newly_lost: Vec<LostSegment>,
+}
+
+fn lost_segment(segment: &Outstanding) -> LostSegment {
+    LostSegment {
+        tx_in_flight: segment.tx_in_flight,
+        lost_before: segment.lost_before,
+        app_limited: segment.app_limited,
+    }
 }
 
 impl Scoreboard {
@@ -119,11 +133,13 @@ impl Scoreboard {
     pub(crate) fn mark_lost(&mut self, number: u32) -> bool {
         let Some(segment) = self.get_mut(number).filter(|segment| !segment.sacked) else { return false };
         let (newly, again) = (!segment.lost, segment.retransmitted);
+        let record = lost_segment(segment);
         segment.lost = true;
         segment.retransmitted = false;
         self.lost_out += u32::from(newly);
         self.retrans_out -= u32::from(again);
         if newly || again {
+            self.newly_lost.push(record);
             self.hint = self.hint.min(number);
         }
         newly || again
@@ -141,6 +157,7 @@ impl Scoreboard {
                 behind -= 1;
             } else if !segment.lost {
                 segment.lost = true;
+                self.newly_lost.push(lost_segment(segment));
                 lost += 1;
                 first.get_or_insert(self.una + n as u32);
             }
@@ -148,6 +165,11 @@ impl Scoreboard {
         self.lost_out += lost;
         self.hint = first.map_or(self.hint, |first| self.hint.min(first));
         lost
+    }
+
+    /// What was marked lost since this was asked last.
+    pub(crate) fn take_newly_lost(&mut self) -> Vec<LostSegment> {
+        std::mem::take(&mut self.newly_lost)
     }
 
     /// Takes back all marks of loss (`tcp_undo_cwnd_reduction`).
@@ -159,9 +181,8 @@ impl Scoreboard {
     }
 
     /// After a timeout: everything that was not sacked is lost, except what was sent less than `settled_ns` before `now`, bar the head
-    /// (`tcp_timeout_mark_lost`). Returns how many were not known to be lost.
-    pub(crate) fn mark_all_lost(&mut self, now: Time, settled_ns: u64) -> u32 {
-        let before = self.lost_out;
+    /// (`tcp_timeout_mark_lost`).
+    pub(crate) fn mark_all_lost(&mut self, now: Time, settled_ns: u64) {
         let una = self.una;
         // A head that was sacked means the receiver reneged: then no SACK counts any more.
         let reneged = self.queue.front().is_some_and(|head| head.sacked);
@@ -173,13 +194,15 @@ impl Scoreboard {
             if segment.sacked || (n > 0 && after(segment.sent_at, settled_ns) > now) {
                 continue;
             }
-            self.lost_out += u32::from(!segment.lost);
+            if !segment.lost {
+                self.lost_out += 1;
+                self.newly_lost.push(lost_segment(segment));
+            }
             self.retrans_out -= u32::from(segment.retransmitted);
             segment.lost = true;
             segment.retransmitted = false;
         }
         self.hint = una;
-        self.lost_out - before
     }
 
     /// The first lost segment that waits for retransmission.

@@ -1,11 +1,11 @@
 //! An acknowledgement arrives (`tcp_ack`).
 
 use super::{CaState, Retransmit, Sender};
-use crate::cc::{RateSample, cong_avoid_bounded};
+use crate::cc::{AckEvent, AckSample, CwndEvent, RateSample, Timestamps};
 use crate::recovery::rack::Found;
 use crate::recovery::scoreboard::Outstanding;
 use crate::segment::Segment;
-use crate::units::micros_between;
+use crate::units::{MILLISECOND, micros_between};
 use yuzuri_medium::Time;
 
 /// What an acknowledgement brought (the `FLAG_*` of `tcp_ack`).
@@ -21,12 +21,17 @@ struct Brought {
     retransmitted: bool,
     set_timer: bool,
     lost_again: bool,
+    /// It echoes a congestion mark.
+    ece: bool,
+    /// Segments acknowledged cumulatively.
+    acked: u32,
     /// Times of sending: first and last of those newly acknowledged and newly sacked that were never retransmitted.
     acked_sent: Option<(Time, Time)>,
     sacked_sent: Option<(Time, Time)>,
     newest: Option<(u64, u32)>,
     prior_at: Option<Time>,
     send_interval_us: u64,
+    lost_before: u64,
 }
 
 impl Sender {
@@ -39,7 +44,8 @@ impl Sender {
         let prior_lost = self.window.lost;
         let prior_packets = self.board.packets_out();
         let mut sample = RateSample { prior_in_flight: self.board.in_flight(), ..RateSample::default() };
-        let mut brought = Brought { advanced: ack.number > prior_una, ..Brought::default() };
+        let ece = ack.ece && self.window.ecn;
+        let mut brought = Brought { advanced: ack.number > prior_una, ece, ..Brought::default() };
         if brought.advanced {
             self.timeouts_in_row = 0;
         }
@@ -49,9 +55,22 @@ impl Sender {
         self.take_cumulative(now, ack, highest_before, &mut brought, &mut sample);
         self.refresh();
         self.take_rtt(now, ack, &mut brought, &mut sample);
-        self.law.pkts_acked(&mut self.window, sample.rtt_us);
+        if prior_packets > 0 {
+            let acked = AckSample {
+                acked: brought.acked,
+                rtt_us: sample.rtt_us,
+                in_flight: (self.window.delivered - sample.prior_delivered) as u32,
+                timestamps: Some(self.timestamps(ack)),
+            };
+            self.law.pkts_acked(&mut self.window, &acked);
+        }
         let reference = brought.prior_at.map(|_| sample.prior_delivered);
         self.rack.update_window(reference, self.window.delivered);
+        if ece {
+            self.window.delivered_ce += self.window.delivered - prior_delivered;
+        }
+        let slow_path = !brought.advanced || brought.sacked || brought.dsack || ece;
+        self.law.in_ack_event(&mut self.window, AckEvent { slow_path, ece });
         self.retransmit = match self.retransmit {
             // What was allowed before stays allowed while the recovery lasts.
             Retransmit::Lost if self.window.state >= CaState::Recovery => Retransmit::Lost,
@@ -60,7 +79,7 @@ impl Sender {
         if prior_packets > 0 {
             self.take_probe_answer(ack, &brought);
             let duplicate = !brought.advanced && !brought.sacked && !brought.dsack;
-            if !brought.advanced || brought.sacked || brought.dsack || self.window.state != CaState::Open {
+            if slow_path || self.window.state != CaState::Open {
                 self.judge(ack.echo, duplicate, &mut brought);
             }
             if brought.set_timer {
@@ -71,6 +90,12 @@ impl Sender {
         self.finish_sample(now, &brought, &mut sample, prior_delivered, prior_lost);
         self.control(&brought, &sample);
         self.refresh();
+    }
+
+    /// The timestamp option as it is on the wire: whole ms of either side's clock.
+    fn timestamps(&self, ack: &Segment) -> Timestamps {
+        let ms = |at: Time| (at.as_nanos() / MILLISECOND) as u32;
+        Timestamps { value_ms: ms(ack.sent_at).wrapping_add(self.clock_offset_ms), echo_ms: ms(ack.echo) }
     }
 
     fn take_dsack(&mut self, ack: &Segment, brought: &mut Brought) {
@@ -127,6 +152,7 @@ impl Sender {
             let number = self.board.una();
             let Some(segment) = self.board.pop() else { break };
             self.acked_bytes += u64::from(segment.payload_bytes);
+            brought.acked += 1;
             if segment.ever_retransmitted {
                 brought.retransmitted = true;
             } else if !segment.sacked {
@@ -163,6 +189,8 @@ impl Sender {
             brought.send_interval_us = micros_between(segment.sent_at, segment.first_sent_at);
             sample.prior_delivered = segment.delivered;
             sample.app_limited = segment.app_limited;
+            sample.tx_in_flight = segment.tx_in_flight;
+            brought.lost_before = segment.lost_before;
             self.first_sent_at = segment.sent_at;
         }
     }
@@ -210,6 +238,7 @@ impl Sender {
             self.probe_end = None;
         } else if ack.number > end {
             // The probe repaired a loss: reduce as for one.
+            self.law.cwnd_event(&mut self.window, CwndEvent::ProbeRepaired);
             self.start_reduction();
             self.set_state(CaState::Cwr);
             self.end_reduction();
@@ -221,6 +250,9 @@ impl Sender {
 
     /// `tcp_fastretrans_alert`
     fn judge(&mut self, echo: Time, duplicate: bool, brought: &mut Brought) {
+        if brought.ece {
+            self.prior_ssthresh = 0;
+        }
         match self.window.state {
             CaState::Open => self.first_retransmission = None,
             state if self.board.una() >= self.high => match state {
@@ -242,14 +274,14 @@ impl Sender {
                     return;
                 }
                 if self.try_undo_dsack() {
-                    self.try_to_open();
+                    self.try_to_open(brought.ece);
                 }
                 self.find_losses(brought);
                 if self.window.state != CaState::Recovery {
                     if self.board.lost_out == 0 {
                         return;
                     }
-                    self.enter_recovery();
+                    self.enter_recovery(brought.ece);
                 }
             }
             CaState::Loss => {
@@ -258,7 +290,7 @@ impl Sender {
                 if !(self.window.state == CaState::Open || brought.lost_again) {
                     return;
                 }
-                if !self.recover_or_open() {
+                if !self.recover_or_open(brought.ece) {
                     return;
                 }
             }
@@ -267,7 +299,7 @@ impl Sender {
                     self.try_undo_dsack();
                 }
                 self.find_losses(brought);
-                if !self.recover_or_open() {
+                if !self.recover_or_open(brought.ece) {
                     return;
                 }
             }
@@ -275,13 +307,13 @@ impl Sender {
         self.retransmit = Retransmit::Lost;
     }
 
-    /// Whether recovery begins; else the state is Open or Disorder.
-    fn recover_or_open(&mut self) -> bool {
+    /// Whether recovery begins; else the state is Open or Disorder, or CWR for a mark.
+    fn recover_or_open(&mut self, ece: bool) -> bool {
         if self.board.lost_out == 0 {
-            self.try_to_open();
+            self.try_to_open(ece);
             return false;
         }
-        self.enter_recovery();
+        self.enter_recovery(ece);
         true
     }
 
@@ -319,9 +351,11 @@ impl Sender {
         sample.acked = (self.window.delivered - prior_delivered) as u32;
         sample.losses = (self.window.lost - prior_lost) as u32;
         if sample.acked > 0 {
-            self.window.delivered_at = now;
+            self.delivered_at = now;
+            self.window.delivered_at_ns = now.as_nanos();
         }
         let Some(prior_at) = brought.prior_at else { return };
+        sample.lost = self.window.lost - brought.lost_before;
         sample.delivered = Some(self.window.delivered - sample.prior_delivered);
         sample.interval_us = brought.send_interval_us.max(micros_between(now, prior_at));
         if self.window.min_rtt_us.is_some_and(|least| sample.interval_us < least) {
@@ -333,13 +367,16 @@ impl Sender {
     /// `tcp_cong_control`
     fn control(&mut self, brought: &Brought, sample: &RateSample) {
         if self.law.controls_all() {
-            self.law.cong_control(&mut self.window, sample);
+            self.bounds.cong_control(self.law.as_mut(), &mut self.window, sample);
             return;
         }
         if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
             self.reduce(sample.acked, brought.advanced && sample.losses == 0);
         } else if brought.advanced || (brought.sacked && self.rack.reordering_seen) {
-            cong_avoid_bounded(self.law.as_mut(), &mut self.window, sample.acked);
+            self.bounds.cong_avoid(self.law.as_mut(), &mut self.window, sample.acked);
+            if std::mem::take(&mut self.window.cwr_wanted) {
+                self.enter_cwr();
+            }
         }
         self.update_pacing_rate();
     }

@@ -10,7 +10,7 @@ mod transmit;
 
 pub use transmit::LocalQueue;
 
-use crate::cc::{Algorithm, Bounds, CaState, CongestionControl, SlowStartExit, Window, make};
+use crate::cc::{Algorithm, Bounds, CaState, CongestionControl, SlowStartExit, Window};
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
 use crate::recovery::rtt::RttEstimator;
@@ -155,11 +155,16 @@ pub struct Sender {
     connection: u32,
     config: SenderConfig,
     window: Window,
+    bounds: Bounds,
     law: Box<dyn CongestionControl>,
     board: Scoreboard,
     rack: Rack,
     rtt: RttEstimator,
     prr: Prr,
+    /// The present.
+    now: Time,
+    /// When the last segment was delivered (`delivered_mstamp`).
+    delivered_at: Time,
     handshake: Handshake,
     syn_sent_at: Time,
     stream: Stream,
@@ -194,6 +199,10 @@ pub struct Sender {
     first_sent_at: Time,
     /// Timestamp of the newest segment of the other side.
     echo: Time,
+    /// What the other side's timestamp clock is ahead, ms: drawn, as Linux does for each pair of hosts (`secure_tcp_ts_off`).
+    clock_offset_ms: u32,
+    /// The receiver has room up to here, this segment not included (the right edge of its window).
+    offered_end: u32,
     acked_bytes: u64,
     last_rtt_us: Option<u64>,
     /// SACK blocks of the last acknowledgement.
@@ -203,16 +212,19 @@ pub struct Sender {
 impl Sender {
     /// A sender of the half-connection `connection`; `seed` is for laws that draw lots.
     pub fn new(connection: u32, config: SenderConfig, seed: u64) -> Sender {
-        let law = make(config.algorithm, config.slow_start_exit, seed);
+        let law = config.algorithm.make(config.slow_start_exit, seed);
         let paced = config.paced_by_fq || law.controls_all();
         Sender {
             connection,
             window: Window::new(config.hz.max(1), MSS_BYTES.into(), paced),
+            bounds: Bounds::default(),
             law,
             board: Scoreboard::default(),
             rack: Rack::new(),
             rtt: RttEstimator::new(),
             prr: Prr::default(),
+            now: Time::ZERO,
+            delivered_at: Time::ZERO,
             handshake: Handshake::Closed,
             syn_sent_at: Time::ZERO,
             stream: Stream::default(),
@@ -239,6 +251,8 @@ impl Sender {
             last_sent: None,
             first_sent_at: Time::ZERO,
             echo: Time::ZERO,
+            clock_offset_ms: (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32,
+            offered_end: 0,
             acked_bytes: 0,
             last_rtt_us: None,
             last_blocks: [Block::default(); SACK_BLOCKS],
@@ -275,7 +289,7 @@ impl Sender {
 
     /// Sets the bounds of the window, from the next acknowledgement on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
-        self.window.bounds = bounds;
+        self.bounds = bounds;
         self.window.paced = self.config.paced_by_fq || self.law.controls_all() || bounds.burst.is_some();
     }
 
@@ -326,9 +340,10 @@ impl Sender {
 
     /// A segment of the other side arrives: [`Kind::SynAck`] or [`Kind::Ack`].
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
-        self.window.now = now;
+        self.set_now(now);
         self.handled += 1;
         self.echo = segment.sent_at;
+        self.offered_end = self.offered_end.max(segment.number.saturating_add(segment.window));
         match (segment.kind, self.handshake) {
             (Kind::SynAck, Handshake::SynSent) => self.establish(now),
             (Kind::Ack, Handshake::Established) => self.on_ack(now, segment),
@@ -348,14 +363,22 @@ impl Sender {
         }
         self.timeouts_in_row = 0;
         self.used_at = now;
-        self.law.tx_start(&mut self.window, None);
+        // The other side is taken to agree (tcp_ecn of 1 or 2).
+        self.window.ecn = self.law.needs_ecn();
+        self.law.init(&mut self.window);
         self.update_pacing_rate();
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+        self.window.now_ns = now.as_nanos();
     }
 
     fn refresh(&mut self) {
         self.window.snd_una = self.board.una();
         self.window.snd_nxt = self.board.next();
         self.window.in_flight = self.board.in_flight();
+        self.window.sacked_out = self.board.sacked_out;
     }
 
     fn set_state(&mut self, state: CaState) {

@@ -1,17 +1,25 @@
 //! The states of recovery: entering, leaving and taking back reductions (`tcp_input.c`).
 
 use super::{CaState, Retransmit, Sender};
-use crate::cc::{NO_SSTHRESH, ssthresh_bounded};
+use crate::cc::{CwndEvent, NO_SSTHRESH};
 use crate::recovery::rack::Found;
 use yuzuri_medium::Time;
 
 impl Sender {
     pub(super) fn note_losses(&mut self, found: &Found) {
         // A retransmission lost again is a loss anew.
-        self.window.lost += u64::from(found.lost);
-        self.counts.lost += u64::from(found.lost);
+        self.tell_losses();
         self.counts.lost_retransmissions += u64::from(found.again);
         self.window.in_flight = self.board.in_flight();
+    }
+
+    /// Counts what was newly marked lost, and tells the law of each (`tcp_notify_skb_loss_event`).
+    pub(super) fn tell_losses(&mut self) {
+        for segment in self.board.take_newly_lost() {
+            self.window.lost += 1;
+            self.counts.lost += 1;
+            self.law.segment_lost(&mut self.window, &segment);
+        }
     }
 
     /// `tcp_init_undo`
@@ -29,22 +37,24 @@ impl Sender {
         self.window.cwnd_cnt = 0;
         self.window.prior_cwnd = self.window.cwnd;
         self.prr.start();
-        self.window.ssthresh = ssthresh_bounded(self.law.as_mut(), &mut self.window);
+        self.window.ssthresh = self.bounds.ssthresh(self.law.as_mut(), &mut self.window);
     }
 
-    /// `tcp_enter_recovery`
-    pub(super) fn enter_recovery(&mut self) {
+    /// `tcp_enter_recovery`; a reduction for a mark is not taken back.
+    pub(super) fn enter_recovery(&mut self, ece: bool) {
         self.counts.recoveries += 1;
         self.prior_ssthresh = 0;
         self.start_undo();
         if self.window.state < CaState::Cwr || self.window.state == CaState::Loss {
-            self.prior_ssthresh = self.window.current_ssthresh();
+            if !ece {
+                self.prior_ssthresh = self.window.current_ssthresh();
+            }
             self.start_reduction();
         }
         self.set_state(CaState::Recovery);
     }
 
-    /// `tcp_enter_cwr`: the local queue was full.
+    /// `tcp_enter_cwr`: the local queue was full, a mark was echoed, or the law wants it.
     pub(super) fn enter_cwr(&mut self) {
         if self.window.state < CaState::Cwr {
             self.prior_ssthresh = 0;
@@ -63,8 +73,9 @@ impl Sender {
             && (self.window.state == CaState::Cwr || self.undo_marker.is_some())
         {
             self.window.cwnd = self.window.ssthresh;
-            self.used_at = self.window.now;
+            self.used_at = self.now;
         }
+        self.law.cwnd_event(&mut self.window, CwndEvent::Reduced);
     }
 
     /// `tcp_cwnd_reduction`
@@ -90,10 +101,13 @@ impl Sender {
         }
     }
 
-    /// `tcp_try_to_open`
-    pub(super) fn try_to_open(&mut self) {
+    /// `tcp_try_to_open`; `ece`: the acknowledgement echoes a mark.
+    pub(super) fn try_to_open(&mut self, ece: bool) {
         if !self.any_retransmission() {
             self.first_retransmission = None;
+        }
+        if ece {
+            self.enter_cwr();
         }
         if self.window.state != CaState::Cwr {
             self.try_keep_open();
@@ -120,7 +134,7 @@ impl Sender {
             self.window.cwnd = self.law.undo_cwnd(&self.window);
             self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
         }
-        self.used_at = self.window.now;
+        self.used_at = self.now;
         self.undo_marker = None;
         self.rack.judge_again();
     }

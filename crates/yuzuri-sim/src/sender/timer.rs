@@ -1,7 +1,7 @@
 //! The one timer of a sender: retransmission timeout (RFC 6298), tail-loss probe (RFC 8985, section 7) or RACK's reordering timeout.
 
 use super::{CaState, Handshake, Retransmit, Sender};
-use crate::cc::ssthresh_bounded;
+use crate::cc::CwndEvent;
 use crate::recovery::rack::Situation;
 use crate::recovery::rtt::RttEstimator;
 use crate::units::{MICROSECOND, SECOND, after};
@@ -28,7 +28,7 @@ impl Sender {
 
     /// Time has passed.
     pub fn on_timer(&mut self, now: Time) {
-        self.window.now = now;
+        self.set_now(now);
         self.handled += 1;
         if self.held_by_pacing && now >= self.departure {
             self.held_by_pacing = false;
@@ -49,7 +49,7 @@ impl Sender {
     }
 
     pub(super) fn set_timer(&mut self, timer: Timer, nanos: u64) {
-        self.timer = Some((after(self.window.now, nanos), timer));
+        self.timer = Some((after(self.now, nanos), timer));
     }
 
     /// Two ticks (`TCP_TIMEOUT_MIN`), ns.
@@ -59,9 +59,9 @@ impl Sender {
 
     /// Time until the head would time out, ns (`tcp_rto_delta_us`).
     fn rto_left(&self) -> u64 {
-        let sent_at = self.board.head().map_or(self.window.now, |head| head.sent_at);
+        let sent_at = self.board.head().map_or(self.now, |head| head.sent_at);
         let due = after(sent_at, self.rtt.rto_us() * MICROSECOND);
-        due.as_nanos().saturating_sub(self.window.now.as_nanos())
+        due.as_nanos().saturating_sub(self.now.as_nanos())
     }
 
     /// `tcp_rearm_rto`
@@ -132,7 +132,7 @@ impl Sender {
         self.note_losses(&found);
         if before != self.board.in_flight() {
             if self.window.state != CaState::Recovery {
-                self.enter_recovery();
+                self.enter_recovery(false);
                 if !self.law.controls_all() {
                     self.reduce(1, false);
                 }
@@ -150,9 +150,8 @@ impl Sender {
         self.counts.timeouts += 1;
         let situation = self.situation();
         let settled = if self.config.rack { self.rack.settled_ns(&self.board, &situation) } else { 0 };
-        let lost = self.board.mark_all_lost(now, settled);
-        self.window.lost += u64::from(lost);
-        self.counts.lost += u64::from(lost);
+        self.board.mark_all_lost(now, settled);
+        self.tell_losses();
         self.refresh();
 
         let state = self.window.state;
@@ -163,7 +162,8 @@ impl Sender {
         {
             self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh = ssthresh_bounded(self.law.as_mut(), &mut self.window);
+            self.window.ssthresh = self.bounds.ssthresh(self.law.as_mut(), &mut self.window);
+            self.law.cwnd_event(&mut self.window, CwndEvent::Loss);
             self.start_undo();
         }
         self.window.cwnd = self.board.in_flight() + 1;
@@ -185,7 +185,7 @@ impl Sender {
 
     pub(super) fn situation(&self) -> Situation {
         Situation {
-            now: self.window.now,
+            now: self.now,
             recovering: self.window.state >= CaState::Recovery,
             min_rtt_us: self.window.min_rtt_us,
             srtt_us: self.window.srtt_us,

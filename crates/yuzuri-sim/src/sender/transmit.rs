@@ -2,6 +2,7 @@
 
 use super::timer::Timer;
 use super::{CaState, Handshake, Retransmit, Sender};
+use crate::cc::CwndEvent;
 use crate::recovery::scoreboard::Outstanding;
 use crate::segment::{Kind, MSS_BYTES, Segment};
 use crate::units::{MICROSECOND, SECOND, after, nanos_between};
@@ -23,7 +24,7 @@ impl Sender {
     /// The next segment to leave, if any. `local` describes the interface's queue at this moment. After `None`, ask again after the next
     /// acknowledgement, timer or write, or when the local queue has shrunk.
     pub fn poll_transmit(&mut self, now: Time, local: LocalQueue) -> Option<Segment> {
-        self.window.now = now;
+        self.set_now(now);
         if self.handshake != Handshake::Established {
             return self.poll_handshake(now);
         }
@@ -93,7 +94,8 @@ impl Sender {
     pub(super) fn may_send_new(&self) -> bool {
         let waiting = self.stream.endless || self.board.next() < self.stream.end;
         let most = (self.config.window_bytes / u64::from(MSS_BYTES)).max(1);
-        waiting && u64::from(self.board.packets_out()) < most
+        let offered = self.board.next() < self.offered_end;
+        waiting && offered && u64::from(self.board.packets_out()) < most
     }
 
     fn held_back(&mut self, now: Time) -> bool {
@@ -127,16 +129,19 @@ impl Sender {
     fn stamp(&mut self, now: Time) -> Outstanding {
         if self.board.packets_out() == 0 {
             self.first_sent_at = now;
-            self.window.delivered_at = now;
+            self.delivered_at = now;
+            self.window.delivered_at_ns = now.as_nanos();
         }
         Outstanding {
             sent_at: now,
             sent_on: self.handled,
             first_sent_at: self.first_sent_at,
-            delivered_at: self.window.delivered_at,
+            delivered_at: self.delivered_at,
             delivered: self.window.delivered,
             payload_bytes: MSS_BYTES,
             app_limited: self.window.app_limited > 0,
+            tx_in_flight: self.board.in_flight() + 1,
+            lost_before: self.window.lost,
             sacked: false,
             lost: false,
             retransmitted: false,
@@ -147,8 +152,8 @@ impl Sender {
     fn send_new(&mut self, now: Time) -> Segment {
         let number = self.board.next();
         let idle = self.board.packets_out() == 0;
-        if idle && self.last_sent.is_some() {
-            self.law.tx_start(&mut self.window, self.last_sent);
+        if let Some(last) = self.last_sent.filter(|_| idle) {
+            self.law.cwnd_event(&mut self.window, CwndEvent::TxStart { last_sent_ns: last.as_nanos() });
         }
         let mut stamp = self.stamp(now);
         stamp.payload_bytes = self.stream.payload(number);
@@ -179,6 +184,8 @@ impl Sender {
             segment.delivered_at = stamp.delivered_at;
             segment.delivered = stamp.delivered;
             segment.app_limited = stamp.app_limited;
+            segment.tx_in_flight = stamp.tx_in_flight;
+            segment.lost_before = stamp.lost_before;
         });
         self.counts.retransmissions += 1;
         self.first_retransmission.get_or_insert(now);
@@ -202,13 +209,15 @@ impl Sender {
             let length = (u64::from(payload_bytes) * SECOND).div_ceil(self.window.pacing_rate);
             let late = nanos_between(now, self.departure);
             if self.burst_left == 0 {
-                self.burst_left = self.window.bounds.burst.unwrap_or(1);
+                self.burst_left = self.bounds.burst.unwrap_or(1);
             }
             self.burst_left -= 1;
             self.departure = after(self.departure.max(now), length - late.min(length / 2));
+            self.window.departure_ns = self.departure.as_nanos();
         }
         let mut segment = Segment::new(self.connection, Kind::Data, number, now, self.echo);
         segment.payload_bytes = payload_bytes;
+        segment.ect = self.window.ecn;
         segment
     }
 
@@ -241,7 +250,7 @@ impl Sender {
     }
 
     fn validate(&mut self, packets_out: u32) {
-        let now = self.window.now;
+        let now = self.now;
         if self.window.is_cwnd_limited() {
             self.used = 0;
             self.used_at = now;
@@ -274,10 +283,11 @@ impl Sender {
         }
         let Some(last) = self.last_sent else { return };
         let rto = self.rtt.rto_us() * MICROSECOND;
-        let mut idle = nanos_between(self.window.now, last);
+        let mut idle = nanos_between(self.now, last);
         if idle <= rto || !self.may_send_new() {
             return;
         }
+        self.law.cwnd_event(&mut self.window, CwndEvent::Restart);
         let window = &mut self.window;
         window.ssthresh = window.current_ssthresh();
         let restart = crate::cc::INITIAL_WINDOW.min(window.cwnd);
@@ -286,8 +296,8 @@ impl Sender {
             window.cwnd >>= 1;
         }
         window.cwnd = window.cwnd.max(restart);
-        self.used_at = window.now;
+        self.used_at = self.now;
         self.used = 0;
-        self.last_sent = Some(window.now);
+        self.last_sent = Some(self.now);
     }
 }

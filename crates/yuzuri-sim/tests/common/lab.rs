@@ -84,12 +84,10 @@ pub fn scenario(lab: &LabScenario, seed: u64) -> Result<Scenario, String> {
         if kind.law.is_some() || kind.window.is_some() || kind.initial_window.is_some() {
             return Err(format!("terminal {}: law, window and initial_window are not simulated", kind.name));
         }
-        let algorithm = match kind.control.as_deref() {
-            Some("cubic") => Algorithm::Cubic,
-            Some("reno") => Algorithm::Reno,
-            Some("bbr") => Algorithm::Bbr,
-            other => return Err(format!("terminal {}: control {other:?} is not simulated", kind.name)),
-        };
+        let control = kind.control.as_deref();
+        let algorithm = control
+            .and_then(Algorithm::named)
+            .ok_or_else(|| format!("terminal {}: control {control:?} is not simulated", kind.name))?;
         let traffic = match lab.workload_of(kind) {
             WorkloadSpec::Bulk { connections: 1, direction } => {
                 let flow = if *direction == Direction::Up { Flow::Upload } else { Flow::Download };

@@ -1,0 +1,229 @@
+//! What was found out about a capture as a whole.
+
+use serde::{Deserialize, Serialize};
+
+/// What is known of a capture so far; complete once [`Capture::next_item`](crate::Capture::next_item) gave `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFacts {
+    /// File format.
+    pub format: Format,
+    /// How the file is compressed.
+    pub compression: Compression,
+    /// Packets read, skipped ones among them.
+    pub packets: u64,
+    /// Captured bytes of these packets.
+    pub captured_bytes: u64,
+    /// Their bytes on the wire, link-layer headers included, as far as the capturing program counted them.
+    pub wire_bytes: u64,
+    /// Packets that gave a TCP segment.
+    pub segments: u64,
+    /// Packets of which less was captured than there was.
+    pub cut_packets: u64,
+    /// Packets that gave no segment, by reason.
+    pub skipped: Skipped,
+    /// Fragments of IP packets, first ones among them.
+    pub fragments: u64,
+    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)).
+    pub malformed_options: u64,
+    /// Segments by their checksum.
+    pub checksums: Checksums,
+    /// Flows.
+    pub flows: FlowCounts,
+    /// Time stamps.
+    pub clock: Clock,
+    /// Interfaces described in the file (all sections); 1 for pcap.
+    pub interfaces: u64,
+    /// Link types of the interfaces, with what came from them; the first 64.
+    pub link_types: Vec<LinkTypeCount>,
+    /// Sections of a pcapng file; 1 for pcap.
+    pub sections: u64,
+    /// Blocks of a pcapng file that carry no packet and are not needed, such as names and comments.
+    pub other_blocks: u64,
+    /// Packets that the capturing machine dropped, where the file says so: interface statistics (`isb_ifdrop`).
+    pub capture_drops: Option<u64>,
+    /// How the file ended.
+    pub ending: Ending,
+}
+
+/// Format of a capture file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// pcap with time stamps in microseconds.
+    PcapMicro,
+    /// pcap with time stamps in nanoseconds.
+    PcapNano,
+    /// pcap with longer packet headers, as once patched into libpcap (`a1b2cd34`).
+    PcapModified,
+    /// pcapng.
+    PcapNg,
+}
+
+/// Compression of a capture file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// None.
+    #[default]
+    None,
+    /// gzip (RFC 1952).
+    Gzip,
+    /// Zstandard (RFC 8878).
+    Zstd,
+    /// xz.
+    Xz,
+}
+
+/// Packets that gave no segment, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Neither IPv4 nor IPv6, such as ARP.
+    pub not_ip: u64,
+    /// IP, but not TCP.
+    pub not_tcp: u64,
+    /// A fragment of an IP packet that does not begin with the TCP header.
+    pub fragment: u64,
+    /// Less was captured than is needed: the TCP header up to its window.
+    pub cut: u64,
+    /// Headers that contradict themselves.
+    pub bad_header: u64,
+    /// More VLAN tags or IPv6 extension headers than are read.
+    pub too_deep: u64,
+    /// A link type that is not read; [`FileFacts::link_types`] says which.
+    pub unknown_link_type: u64,
+    /// pcapng: the packet names an interface that the file does not describe.
+    pub no_interface: u64,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Skipped { not_ip, not_tcp, fragment, cut, bad_header, too_deep, unknown_link_type, no_interface } =
+            *self;
+        not_ip + not_tcp + fragment + cut + bad_header + too_deep + unknown_link_type + no_interface
+    }
+
+    pub(crate) fn count(&mut self, skip: Skip) {
+        *match skip {
+            Skip::NotIp => &mut self.not_ip,
+            Skip::NotTcp => &mut self.not_tcp,
+            Skip::Fragment => &mut self.fragment,
+            Skip::Cut => &mut self.cut,
+            Skip::BadHeader => &mut self.bad_header,
+            Skip::TooDeep => &mut self.too_deep,
+            Skip::UnknownLinkType => &mut self.unknown_link_type,
+            Skip::NoInterface => &mut self.no_interface,
+        } += 1;
+    }
+}
+
+/// Why a packet gives no segment; the fields of [`Skipped`] say what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skip {
+    NotIp,
+    NotTcp,
+    Fragment,
+    Cut,
+    BadHeader,
+    TooDeep,
+    UnknownLinkType,
+    NoInterface,
+}
+
+/// Segments by what their [`Checksum`](crate::Checksum) says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Checksums {
+    /// Not checked.
+    pub unknown: u64,
+    /// Right.
+    pub valid: u64,
+    /// Left to the sender's network card.
+    pub partial: u64,
+    /// Wrong.
+    pub invalid: u64,
+}
+
+/// Flows of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FlowCounts {
+    /// All that were seen.
+    pub seen: u64,
+    /// Ended because there were more than [`Options::max_flows`](crate::Options::max_flows). If such a flow goes on,
+    /// it counts as a new one.
+    pub evicted: u64,
+    /// Ended because a new connection took over their addresses and ports.
+    pub superseded: u64,
+    /// SYNs with another initial sequence number in the midst of a live flow: left in that flow.
+    pub stray_syns: u64,
+}
+
+/// Time stamps of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Clock {
+    /// Of the first packet, ns since 1970-01-01 UTC.
+    pub first_ns: Option<i64>,
+    /// Of the last packet in the file.
+    pub last_ns: Option<i64>,
+    /// Packets stamped earlier than the packet before them.
+    pub steps_back: u64,
+    /// The largest such step, ns.
+    pub largest_step_back_ns: u64,
+    /// Packets without a time stamp of their own (pcapng Simple Packet Blocks): they carry the former packet's.
+    pub unstamped: u64,
+}
+
+/// What came from interfaces of one link type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTypeCount {
+    /// Its number in the list of tcpdump.org (`LINKTYPE_...`).
+    pub link_type: u32,
+    /// Interfaces.
+    pub interfaces: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Whether packets of this type are read.
+    pub readable: bool,
+}
+
+/// How a file ended. Offsets are in the uncompressed stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ending")]
+pub enum Ending {
+    /// The end was not reached yet.
+    #[default]
+    Open,
+    /// With a whole packet or block.
+    Whole,
+    /// In the midst of a packet or block that begins at `offset_bytes`: the program that wrote it was stopped, or the copy
+    /// is not complete. All packets before were read.
+    Cut {
+        /// Where the incomplete packet or block begins.
+        offset_bytes: u64,
+    },
+    /// The compressed data ends too early or is damaged; all that could be unpacked was read.
+    BadCompression {
+        /// Uncompressed bytes that could be had.
+        offset_bytes: u64,
+    },
+    /// At a packet or block that cannot be: nothing after it could be read.
+    Damaged {
+        /// Where it begins.
+        offset_bytes: u64,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+}
+
+/// What makes a packet or block impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// Longer than 16 MiB, which no capturing program writes.
+    TooLong,
+    /// Shorter than what it has to hold.
+    TooShort,
+    /// The two lengths of a block, at its beginning and at its end, differ.
+    LengthsDiffer,
+    /// A section begins with neither byte order.
+    ByteOrder,
+}

@@ -1,0 +1,117 @@
+//! File formats: from a stream of bytes to packets.
+
+pub(crate) mod pcap;
+pub(crate) mod pcapng;
+
+use crate::buffer::Buffer;
+use crate::facts::{Ending, FileFacts, LinkTypeCount, Skip};
+use crate::link::Link;
+use std::io::{self, Read};
+
+/// Link types that are counted one by one.
+const MOST_LINK_TYPES: usize = 64;
+
+/// What a file says of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    /// ns since 1970-01-01 UTC; `None` where the packet is not stamped.
+    pub time_ns: Option<i64>,
+    /// Length of the whole frame, without the check sequence at its end.
+    pub on_wire: u32,
+    pub link: Link,
+    /// Place of the link type in [`FileFacts::link_types`], or past its end.
+    pub link_place: u32,
+}
+
+/// The link layer of an interface.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkOf {
+    pub link: Link,
+    /// Its place in [`FileFacts::link_types`], or past its end.
+    pub place: u32,
+    /// Bytes of check sequence at the end of each frame.
+    pub fcs_bytes: u32,
+}
+
+impl LinkOf {
+    /// Notes an interface with that link type.
+    pub(crate) fn new(link_type: u32, fcs_bytes: u32, facts: &mut FileFacts) -> LinkOf {
+        let link = Link::from_number(link_type);
+        facts.interfaces += 1;
+        let types = &mut facts.link_types;
+        let place = types.iter().position(|count| count.link_type == link_type).unwrap_or(types.len());
+        if place == types.len() && place < MOST_LINK_TYPES {
+            types.push(LinkTypeCount {
+                link_type,
+                interfaces: 0,
+                packets: 0,
+                readable: link != Link::Unknown,
+            });
+        }
+        if let Some(count) = types.get_mut(place) {
+            count.interfaces += 1;
+        }
+        LinkOf { link, place: place as u32, fcs_bytes }
+    }
+}
+
+/// The next thing in a file.
+pub(crate) enum Step<'a> {
+    /// What was captured of a packet; the rest of it stands in the caller's [`Head`].
+    Packet(&'a [u8]),
+    /// A packet that cannot be read.
+    Skipped(Skip),
+    End(Ending),
+}
+
+/// A file format, with what it has to remember between packets.
+pub(crate) enum Format {
+    Pcap(pcap::Pcap),
+    PcapNg(pcapng::PcapNg),
+}
+
+impl Format {
+    #[inline(always)]
+    pub(crate) fn next<'a, S: Read>(
+        &mut self,
+        buffer: &'a mut Buffer<S>,
+        facts: &mut FileFacts,
+        head: &mut Head,
+    ) -> io::Result<Step<'a>> {
+        match self {
+            Format::Pcap(pcap) => pcap.next(buffer, head),
+            Format::PcapNg(pcapng) => pcapng.next(buffer, facts, head),
+        }
+    }
+}
+
+impl Head {
+    /// Nothing said yet.
+    pub(crate) const EMPTY: Head = Head { time_ns: None, on_wire: 0, link: Link::Unknown, link_place: 0 };
+
+    #[inline(always)]
+    fn set(&mut self, time_ns: Option<i64>, on_wire: u32, link: &LinkOf) {
+        self.time_ns = time_ns;
+        self.on_wire = on_wire.saturating_sub(link.fcs_bytes);
+        self.link = link.link;
+        self.link_place = link.place;
+    }
+}
+
+/// How a stream ended of which no whole packet or block is left.
+pub(crate) fn ending<S: Read>(buffer: &Buffer<S>) -> Ending {
+    if buffer.unsound() {
+        Ending::BadCompression { offset_bytes: buffer.offset() + buffer.ready().len() as u64 }
+    } else if buffer.ready().is_empty() {
+        Ending::Whole
+    } else {
+        Ending::Cut { offset_bytes: buffer.offset() }
+    }
+}
+
+/// Four bytes as a number, in the file's byte order.
+#[inline]
+fn word(bytes: &[u8], at: usize, swapped: bool) -> u32 {
+    let word = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    if swapped { word.swap_bytes() } else { word }
+}

@@ -1,0 +1,74 @@
+//! The format of libpcap: a header, then packets. draft-ietf-opsawg-pcap.
+
+use super::{Head, LinkOf, Step, ending, word};
+use crate::buffer::{Buffer, MOST_BYTES};
+use crate::facts::{Damage, Ending, FileFacts, Format};
+use std::io::{self, Read};
+
+pub(crate) const HEADER_BYTES: usize = 24;
+
+pub(crate) struct Pcap {
+    /// Big endian.
+    swapped: bool,
+    /// Bytes before each packet.
+    record_bytes: usize,
+    /// Nanoseconds of one unit of the fraction.
+    unit_ns: i64,
+    link: LinkOf,
+}
+
+/// Byte order and variant by the first four bytes.
+fn variant(header: &[u8; HEADER_BYTES]) -> Option<(bool, Format)> {
+    [false, true].into_iter().find_map(|swapped| match word(header, 0, swapped) {
+        0xa1b2_c3d4 => Some((swapped, Format::PcapMicro)),
+        0xa1b2_3c4d => Some((swapped, Format::PcapNano)),
+        0xa1b2_cd34 => Some((swapped, Format::PcapModified)),
+        _ => None,
+    })
+}
+
+/// Which variant of the format it is, if it is this format.
+pub(crate) fn recognise(header: &[u8; HEADER_BYTES]) -> Option<Format> {
+    variant(header).map(|(_, format)| format)
+}
+
+impl Pcap {
+    pub(crate) fn new(header: &[u8; HEADER_BYTES], facts: &mut FileFacts) -> Option<Pcap> {
+        let (swapped, format) = variant(header)?;
+        let network = word(header, 20, swapped);
+        // The length of the check sequence counts only where the file says that it is known, in units of 16 bits.
+        let fcs_bytes = if network & 1 << 26 == 0 { 0 } else { (network >> 28) * 2 };
+        facts.sections = 1;
+        Some(Pcap {
+            swapped,
+            record_bytes: if format == Format::PcapModified { 24 } else { 16 },
+            unit_ns: if format == Format::PcapNano { 1 } else { 1000 },
+            link: LinkOf::new(network & 0x03ff_ffff, fcs_bytes, facts),
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn next<'a, S: Read>(
+        &self,
+        buffer: &'a mut Buffer<S>,
+        head: &mut Head,
+    ) -> io::Result<Step<'a>> {
+        if !buffer.has(self.record_bytes)? {
+            return Ok(Step::End(ending(buffer)));
+        }
+        let header = &buffer.ready()[..16];
+        let seconds = i64::from(word(header, 0, self.swapped));
+        let fraction = i64::from(word(header, 4, self.swapped));
+        let captured = word(header, 8, self.swapped) as usize;
+        let on_wire = word(header, 12, self.swapped);
+        if captured > MOST_BYTES {
+            let ending = Ending::Damaged { offset_bytes: buffer.offset(), damage: Damage::TooLong };
+            return Ok(Step::End(ending));
+        }
+        if !buffer.has(self.record_bytes + captured)? {
+            return Ok(Step::End(ending(buffer)));
+        }
+        head.set(Some(seconds * 1_000_000_000 + fraction * self.unit_ns), on_wire, &self.link);
+        Ok(Step::Packet(&buffer.take(self.record_bytes + captured)[self.record_bytes..]))
+    }
+}

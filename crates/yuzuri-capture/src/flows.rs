@@ -1,0 +1,343 @@
+//! Which flow a segment belongs to: a bounded table from endpoints to slots.
+
+use crate::facts::FlowCounts;
+use crate::ip::IpPacket;
+use crate::segment::{End, Flags};
+use hashbrown::HashTable;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A flow's place in tables of the caller: dense from 0, below [`Options::max_flows`](crate::Options::max_flows), and
+/// used again after [`Item::Ended`](crate::Item::Ended).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowSlot(pub u32);
+
+impl FlowSlot {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The endpoints of a flow, ordered: both directions have the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// The end with the lower address, or with the lower port of the same address.
+    pub lower: SocketAddr,
+    /// The other end.
+    pub higher: SocketAddr,
+}
+
+impl FlowKey {
+    /// The address and port of an end.
+    pub fn end(&self, end: End) -> SocketAddr {
+        match end {
+            End::Lower => self.lower,
+            End::Higher => self.higher,
+        }
+    }
+}
+
+impl std::fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} - {}", self.lower, self.higher)
+    }
+}
+
+/// The time stamps of one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowClock {
+    /// Of the last segment, ns since 1970-01-01 UTC.
+    pub last_ns: i64,
+    /// Segments stamped earlier than the flow's segment before them (saturating).
+    pub steps_back: u32,
+    /// The largest such step, ns.
+    pub largest_step_back_ns: u64,
+}
+
+/// A flow's key in the form in which it is compared and hashed: addresses in network order, IPv4 in the lowest 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PackedKey {
+    lower: (u64, u64),
+    higher: (u64, u64),
+    /// Port of the lower end, of the higher end, and [`V6`].
+    ports: u64,
+}
+
+const V6: u64 = 1 << 32;
+
+impl PackedKey {
+    /// Orders the ends, without a branch: which of them sends is a toss.
+    #[inline(always)]
+    pub(crate) fn new(ip: &IpPacket<'_>, ports: (u16, u16)) -> (PackedKey, End) {
+        let (source, destination) = (ip.source, ip.destination);
+        let (from, to) = (u64::from(ports.0), u64::from(ports.1));
+        let higher = (source.0, source.1, from) > (destination.0, destination.1, to);
+        let crossed = u64::from(higher).wrapping_neg();
+        let pick = |a: u64, b: u64| (a ^ (a ^ b) & crossed, b ^ (a ^ b) & crossed);
+        let (high, low) = (pick(source.0, destination.0), pick(source.1, destination.1));
+        let ports = pick(from, to);
+        let key = PackedKey {
+            lower: (high.0, low.0),
+            higher: (high.1, low.1),
+            ports: u64::from(ip.v6) << 32 | ports.0 << 16 | ports.1,
+        };
+        (key, if higher { End::Higher } else { End::Lower })
+    }
+
+    fn unpack(&self) -> FlowKey {
+        let address = |(high, low): (u64, u64)| match self.ports & V6 {
+            0 => IpAddr::V4(Ipv4Addr::from_bits(low as u32)),
+            _ => IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))),
+        };
+        FlowKey {
+            lower: SocketAddr::new(address(self.lower), (self.ports >> 16) as u16),
+            higher: SocketAddr::new(address(self.higher), self.ports as u16),
+        }
+    }
+}
+
+impl Hash for PackedKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        if self.ports & V6 == 0 {
+            state.write_u64(self.lower.1 << 32 | self.higher.1);
+        } else {
+            for half in [self.lower.0, self.lower.1, self.higher.0, self.higher.1] {
+                state.write_u64(half);
+            }
+        }
+        state.write_u64(self.ports);
+    }
+}
+
+/// What every packet of a flow needs: one line of the cache.
+#[repr(align(64))]
+struct Flow {
+    key: PackedKey,
+    last_ns: i64,
+    /// Number of the flow's last packet in the file.
+    seen: u64,
+    /// [`SYN_SEEN`] and [`SENT`] of each end, [`CLOSED`].
+    state: u8,
+}
+
+/// What few packets of a flow need.
+#[derive(Default)]
+struct Aside {
+    /// Initial sequence number of each end, where [`SYN_SEEN`] is set.
+    isn: [u32; 2],
+    /// Its `last_ns` is not kept up.
+    clock: FlowClock,
+}
+
+const SYN_SEEN: [u8; 2] = [1, 2];
+const SENT: [u8; 2] = [4, 8];
+const CLOSED: u8 = 16;
+
+/// Flags that change a flow's state.
+const RARE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
+
+/// What a packet tells the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Sighting {
+    pub key: PackedKey,
+    pub from: End,
+    pub time_ns: i64,
+    pub seq: u32,
+    pub flags: Flags,
+}
+
+/// Where a packet belongs.
+pub(crate) enum Place {
+    /// To the flow in this slot, which goes on.
+    Known(FlowSlot),
+    /// To a new flow in this slot.
+    New(FlowSlot),
+    /// To a new flow, once the one in this slot was announced as ended: ask again after that.
+    After(FlowSlot),
+}
+
+pub(crate) struct Table {
+    slots: Vec<Flow>,
+    /// As long as `slots`.
+    asides: Vec<Aside>,
+    index: HashTable<u32>,
+    hasher: foldhash::fast::SeedableRandomState,
+    /// Slots that are free to be used again: at most one, between the end of a flow and the next packet.
+    free: Option<u32>,
+    /// One entry for each slot once all are taken, least recently seen first: the packet by which an entry stands is the
+    /// slot's last one or an earlier one.
+    oldest: BinaryHeap<Reverse<(u64, u32)>>,
+    most: usize,
+    idle_ns: u64,
+}
+
+impl Table {
+    pub(crate) fn new(most: usize, idle_ns: u64) -> Table {
+        // The seed comes from the system by way of std: who wrote the file cannot know it.
+        let seed = std::hash::RandomState::new().hash_one(0u64);
+        Table {
+            slots: Vec::new(),
+            asides: Vec::new(),
+            index: HashTable::new(),
+            hasher: foldhash::fast::SeedableRandomState::with_seed(
+                seed,
+                foldhash::SharedSeed::global_random(),
+            ),
+            free: None,
+            oldest: BinaryHeap::new(),
+            most,
+            idle_ns,
+        }
+    }
+
+    pub(crate) fn key(&self, slot: FlowSlot) -> Option<FlowKey> {
+        self.slots.get(slot.index()).map(|flow| flow.key.unpack())
+    }
+
+    pub(crate) fn clock(&self, slot: FlowSlot) -> Option<FlowClock> {
+        let flow = self.slots.get(slot.index())?;
+        Some(FlowClock { last_ns: flow.last_ns, ..self.asides[slot.index()].clock })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Finds or makes the packet's flow.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+        let hash = self.hasher.hash_one(sighting.key);
+        let slots = &mut self.slots;
+        let found = self.index.find(hash, |&slot| slots[slot as usize].key == sighting.key);
+        let Some(&slot) = found else { return self.open(hash, sighting, packet, counts) };
+        let flow = &mut slots[slot as usize];
+        if sighting.time_ns < flow.last_ns || sighting.flags.intersects(RARE) {
+            return self.place_rare(slot, sighting, packet, counts);
+        }
+        flow.see(sighting, packet);
+        Place::Known(FlowSlot(slot))
+    }
+
+    /// The same for a packet with SYN, FIN or RST or from an earlier time.
+    #[cold]
+    #[inline(never)]
+    fn place_rare(&mut self, slot: u32, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+        let flow = &mut self.slots[slot as usize];
+        let aside = &mut self.asides[slot as usize];
+        if sighting.flags.contains(Flags::SYN) && flow.ends_before(aside, sighting, self.idle_ns, counts) {
+            counts.superseded += 1;
+            self.close(slot);
+            return Place::After(FlowSlot(slot));
+        }
+        if sighting.time_ns < flow.last_ns {
+            let clock = &mut aside.clock;
+            clock.steps_back = clock.steps_back.saturating_add(1);
+            let step_ns = flow.last_ns.abs_diff(sighting.time_ns);
+            clock.largest_step_back_ns = clock.largest_step_back_ns.max(step_ns);
+        }
+        flow.note_control(aside, sighting);
+        flow.see(sighting, packet);
+        Place::Known(FlowSlot(slot))
+    }
+
+    #[inline(never)]
+    fn open(&mut self, hash: u64, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+        if self.free.is_none() && self.slots.len() >= self.most {
+            let slot = self.least_recent();
+            counts.evicted += 1;
+            self.close(slot);
+            return Place::After(FlowSlot(slot));
+        }
+        let mut flow = Flow { key: sighting.key, last_ns: sighting.time_ns, seen: packet, state: 0 };
+        let mut aside = Aside::default();
+        flow.note_control(&mut aside, sighting);
+        flow.see(sighting, packet);
+        let slot = match self.free.take() {
+            Some(slot) => {
+                self.slots[slot as usize] = flow;
+                self.asides[slot as usize] = aside;
+                slot
+            }
+            None => {
+                self.slots.push(flow);
+                self.asides.push(aside);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.index.insert_unique(hash, slot, |&slot| hasher.hash_one(slots[slot as usize].key));
+        counts.seen += 1;
+        Place::New(FlowSlot(slot))
+    }
+
+    /// Takes a flow out of the index. Its slot keeps what it holds until the next flow comes into it.
+    fn close(&mut self, slot: u32) {
+        let slots = &self.slots;
+        let hash = self.hasher.hash_one(slots[slot as usize].key);
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == slot) {
+            entry.remove();
+        }
+        self.free = Some(slot);
+    }
+
+    /// The flow that was seen least recently: the first entry that still is true. Each correction of an entry is paid for
+    /// by a packet of the flow it corrects.
+    fn least_recent(&mut self) -> u32 {
+        if self.oldest.is_empty() {
+            self.oldest = (0..).zip(&self.slots).map(|(slot, flow)| Reverse((flow.seen, slot))).collect();
+        }
+        loop {
+            let Some(mut first) = self.oldest.peek_mut() else { return 0 };
+            let Reverse((when, slot)) = *first;
+            let seen = self.slots[slot as usize].seen;
+            if seen == when {
+                return slot;
+            }
+            *first = Reverse((seen, slot));
+        }
+    }
+}
+
+impl Flow {
+    /// Whether a packet with SYN begins a new connection between the same ends.
+    fn ends_before(&self, aside: &Aside, sighting: &Sighting, idle_ns: u64, counts: &mut FlowCounts) -> bool {
+        let from = sighting.from.index();
+        // A SYN-ACK follows the SYN that decided. The same number is the same SYN, sent again.
+        let same = self.state & SYN_SEEN[from] != 0 && aside.isn[from] == sighting.seq;
+        if sighting.flags.contains(Flags::ACK) || same {
+            return false;
+        }
+        let closed = self.state & CLOSED != 0;
+        let idle = u64::try_from(sighting.time_ns.saturating_sub(self.last_ns)).is_ok_and(|ns| ns >= idle_ns);
+        // Nobody answered, and this is the next attempt.
+        let unanswered = self.state & SYN_SEEN[from] != 0 && self.state & SENT[1 - from] == 0;
+        let ends = closed || idle || unanswered;
+        // The first packet of the second end may be a SYN as well: both opened at the same time.
+        if !ends && self.state & SENT[from] != 0 {
+            counts.stray_syns += 1;
+        }
+        ends
+    }
+
+    #[inline]
+    fn see(&mut self, sighting: &Sighting, packet: u64) {
+        self.seen = packet;
+        self.last_ns = sighting.time_ns;
+        self.state |= SENT[sighting.from.index()];
+    }
+
+    fn note_control(&mut self, aside: &mut Aside, sighting: &Sighting) {
+        let from = sighting.from.index();
+        if sighting.flags.contains(Flags::SYN) && self.state & SYN_SEEN[from] == 0 {
+            self.state |= SYN_SEEN[from];
+            aside.isn[from] = sighting.seq;
+        }
+        if sighting.flags.intersects(Flags::FIN | Flags::RST) {
+            self.state |= CLOSED;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What bytes come from: a file, standard input or any reader, unpacked on the way.
+
+use crate::buffer::SourceError;
+use crate::facts::Compression;
+use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufReader, Read};
+
+/// What a stream that is to be unpacked may claim in memory; `xz -9` needs half of it.
+const MOST_XZ_KIB: u32 = 128 << 10;
+const MOST_ZSTD_WINDOW_LOG: u32 = 27;
+
+/// A reader with its beginning put back. Its errors carry [`SourceError`], so that they come through a decoder as what
+/// they are.
+pub(crate) struct Source<R> {
+    beginning: [u8; 6],
+    given: usize,
+    length: usize,
+    reader: R,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.given < self.length {
+            let count = (&self.beginning[self.given..self.length]).read(buffer)?;
+            self.given += count;
+            return Ok(count);
+        }
+        loop {
+            match self.reader.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.map_err(|error| io::Error::other(SourceError(error))),
+            }
+        }
+    }
+}
+
+/// A stream, unpacked.
+pub(crate) enum Input<R: Read> {
+    Plain(Source<R>),
+    Gzip(Box<MultiGzDecoder<BufReader<Source<R>>>>),
+    Zstd(Box<zstd::Decoder<'static, BufReader<Source<R>>>>),
+    Xz(Box<lzma_rust2::XzReader<BufReader<Source<R>>>>),
+}
+
+impl<R: Read> Input<R> {
+    /// Finds out by its first bytes how a stream is compressed.
+    pub(crate) fn new(reader: R) -> io::Result<(Input<R>, Compression)> {
+        let mut source = Source { beginning: [0; 6], given: 0, length: 0, reader };
+        while source.length < source.beginning.len() {
+            match source.reader.read(&mut source.beginning[source.length..]) {
+                Ok(0) => break,
+                Ok(count) => source.length += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(match &source.beginning[..source.length] {
+            [0x1f, 0x8b, ..] => {
+                (Input::Gzip(Box::new(MultiGzDecoder::new(BufReader::new(source)))), Compression::Gzip)
+            }
+            // A frame, or a frame to be skipped (RFC 8878 section 3.1.2).
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                let mut decoder = zstd::Decoder::new(source)?;
+                decoder.window_log_max(MOST_ZSTD_WINDOW_LOG)?;
+                (Input::Zstd(Box::new(decoder)), Compression::Zstd)
+            }
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+                let reader = BufReader::new(source);
+                let decoder = lzma_rust2::XzReader::new_mem_limit(reader, true, MOST_XZ_KIB);
+                (Input::Xz(Box::new(decoder)), Compression::Xz)
+            }
+            _ => (Input::Plain(source), Compression::None),
+        })
+    }
+}
+
+impl<R: Read> Read for Input<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Input::Plain(source) => source.read(buffer),
+            Input::Gzip(decoder) => decoder.read(buffer),
+            Input::Zstd(decoder) => decoder.read(buffer),
+            Input::Xz(decoder) => decoder.read(buffer),
+        }
+    }
+}

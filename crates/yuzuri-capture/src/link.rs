@@ -1,0 +1,236 @@
+//! From a frame to the IP packet in it.
+
+use crate::facts::Skip;
+
+/// Most VLAN tags of one frame.
+const MOST_TAGS: usize = 8;
+
+/// Link layers that are read. The numbers are tcpdump.org's `LINKTYPE_` values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    Ethernet,
+    /// IP without anything before it.
+    Raw,
+    /// The address family in 4 bytes, in the byte order of the machine that captured.
+    Loopback,
+    /// Linux "any" interface.
+    Sll,
+    /// The same, version 2.
+    Sll2,
+    Ppp,
+    Ieee80211,
+    Radiotap,
+    Unknown,
+}
+
+impl Link {
+    pub(crate) fn from_number(link_type: u32) -> Link {
+        match link_type {
+            1 => Link::Ethernet,
+            12 | 14 | 101 | 228 | 229 => Link::Raw,
+            0 | 108 => Link::Loopback,
+            9 | 50 => Link::Ppp,
+            105 => Link::Ieee80211,
+            113 => Link::Sll,
+            127 => Link::Radiotap,
+            276 => Link::Sll2,
+            _ => Link::Unknown,
+        }
+    }
+
+    /// Length of the headers before the IP packet.
+    #[inline(always)]
+    pub(crate) fn header_bytes(self, frame: &[u8]) -> Result<usize, Skip> {
+        match self {
+            Link::Ethernet => ether_type(frame, 12, 14),
+            Link::Raw => Ok(0),
+            _ => self.other_header_bytes(frame),
+        }
+    }
+
+    fn other_header_bytes(self, frame: &[u8]) -> Result<usize, Skip> {
+        match self {
+            Link::Ethernet => ether_type(frame, 12, 14),
+            Link::Raw => Ok(0),
+            Link::Loopback => loopback(frame),
+            Link::Sll => ether_type(frame, 14, 16),
+            Link::Sll2 => ether_type(frame, 0, 20),
+            Link::Ppp => ppp(frame),
+            Link::Ieee80211 => ieee80211(frame),
+            Link::Radiotap => {
+                let length = usize::from(u16::from_le_bytes(*chunk(frame, 2)?));
+                Ok(length + ieee80211(frame.get(length..).ok_or(Skip::Cut)?)?)
+            }
+            Link::Unknown => Err(Skip::UnknownLinkType),
+        }
+    }
+}
+
+/// The bytes at an offset, where so many were captured.
+#[inline]
+fn chunk<const N: usize>(frame: &[u8], offset: usize) -> Result<&[u8; N], Skip> {
+    frame.get(offset..).and_then(<[u8]>::first_chunk).ok_or(Skip::Cut)
+}
+
+/// EtherType at `offset`, then what it announces at `rest`; VLAN tags (IEEE 802.1Q, 802.1ad) in between.
+#[inline(always)]
+fn ether_type(frame: &[u8], offset: usize, rest: usize) -> Result<usize, Skip> {
+    match *chunk(frame, offset)? {
+        [0x08, 0x00] | [0x86, 0xdd] => Ok(rest),
+        kind => tagged(frame, kind, rest),
+    }
+}
+
+fn tagged(frame: &[u8], mut kind: [u8; 2], mut rest: usize) -> Result<usize, Skip> {
+    for _ in 0..=MOST_TAGS {
+        match u16::from_be_bytes(kind) {
+            0x0800 | 0x86dd => return Ok(rest),
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => kind = *chunk(frame, rest + 2)?,
+            _ => return Err(Skip::NotIp),
+        }
+        rest += 4;
+    }
+    Err(Skip::TooDeep)
+}
+
+/// BSD loopback: AF_INET is 2 everywhere, AF_INET6 differs from system to system.
+fn loopback(frame: &[u8]) -> Result<usize, Skip> {
+    let family = u32::from_le_bytes(*chunk(frame, 0)?);
+    match family.min(family.swap_bytes()) {
+        2 | 10 | 24 | 28 | 30 => Ok(4),
+        _ => Err(Skip::NotIp),
+    }
+}
+
+/// RFC 1661 and RFC 1662: address and control may be left out, and so may the protocol's first byte.
+fn ppp(frame: &[u8]) -> Result<usize, Skip> {
+    let start = if frame.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
+    let first = chunk::<1>(frame, start)?[0];
+    let (protocol, rest) = match first & 1 {
+        1 => (u16::from(first), start + 1),
+        _ => (u16::from_be_bytes(*chunk(frame, start)?), start + 2),
+    };
+    match protocol {
+        0x0021 | 0x0057 => Ok(rest),
+        _ => Err(Skip::NotIp),
+    }
+}
+
+/// IEEE 802.11-2020 section 9.2.4: data frames that are neither encrypted nor aggregated, with LLC and SNAP before the
+/// packet.
+fn ieee80211(frame: &[u8]) -> Result<usize, Skip> {
+    const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
+    let [kind, control] = *chunk(frame, 0)?;
+    let data = kind & 0x4c == 0x08;
+    let protected = control & 0x40 != 0;
+    if !data || protected {
+        return Err(Skip::NotIp);
+    }
+    let mut header = if control & 0x03 == 0x03 { 30 } else { 24 };
+    if kind & 0x80 != 0 {
+        let aggregated = chunk::<1>(frame, header)?[0] & 0x80 != 0;
+        if aggregated {
+            return Err(Skip::NotIp);
+        }
+        header += if control & 0x80 != 0 { 6 } else { 2 };
+    }
+    // Some network cards pad the header to a multiple of 4.
+    let padded = header.next_multiple_of(4);
+    let Some(header) =
+        [header, padded].into_iter().find(|&header| chunk(frame, header).is_ok_and(|llc| *llc == SNAP))
+    else {
+        return Err(if frame.len() < padded + SNAP.len() { Skip::Cut } else { Skip::NotIp });
+    };
+    ether_type(frame, header + 6, header + 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of these parts, and the length of all but the last.
+    fn frame(parts: &[&[u8]]) -> (Vec<u8>, usize) {
+        let bytes = parts.concat();
+        let header_bytes = bytes.len() - parts.last().expect("a part").len();
+        (bytes, header_bytes)
+    }
+
+    const MAC: [u8; 12] = [2; 12];
+    const IP: [u8; 4] = [0x45, 0, 0, 40];
+    const SNAP: [u8; 8] = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+
+    #[test]
+    fn finds_the_packet_behind_each_header() {
+        let tag = [0x81, 0, 0, 7];
+        let outer = [0x88, 0xa8, 0, 7];
+        let radiotap = [0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
+        let cases: [(u32, &[&[u8]]); 23] = [
+            (1, &[&MAC, &[8, 0], &IP]),
+            (1, &[&MAC, &[0x86, 0xdd], &IP]),
+            (1, &[&MAC, &tag, &[8, 0], &IP]),
+            (1, &[&MAC, &outer, &tag, &[0x86, 0xdd], &IP]),
+            (12, &[&[], &IP]),
+            (14, &[&[], &IP]),
+            (101, &[&[], &IP]),
+            (228, &[&[], &IP]),
+            (229, &[&[], &IP]),
+            (0, &[&[2, 0, 0, 0], &IP]),
+            (0, &[&[0, 0, 0, 2], &IP]),
+            (108, &[&[0, 0, 0, 30], &IP]),
+            (108, &[&[24, 0, 0, 0], &IP]),
+            (9, &[&[0xff, 3, 0, 0x21], &IP]),
+            (9, &[&[0x21], &IP]),
+            (50, &[&[0, 0x57], &IP]),
+            (113, &[&[0; 14], &[8, 0], &IP]),
+            (113, &[&[0; 14], &tag, &[8, 0], &IP]),
+            (276, &[&[8, 0], &[0; 18], &IP]),
+            (276, &[&[0x81, 0], &[0; 18], &[0, 7, 8, 0], &IP]),
+            (105, &[&[8, 1], &[0; 22], &SNAP, &IP]),
+            // With QoS, the header filled up to a multiple of 4.
+            (127, &[&radiotap, &[0x88, 2], &[0; 22], &[0, 0], &[0, 0], &SNAP, &IP]),
+            // From one access point to another, with four addresses.
+            (127, &[&radiotap, &[0x88, 3], &[0; 28], &[0, 0], &SNAP, &IP]),
+        ];
+        for (link_type, parts) in cases {
+            let (bytes, header_bytes) = frame(parts);
+            let link = Link::from_number(link_type);
+            assert_eq!(link.header_bytes(&bytes), Ok(header_bytes), "{link_type}: {bytes:x?}");
+            // What is missing is said to be missing, wherever the frame is cut.
+            for length in 0..header_bytes {
+                if bytes[..length] == [0xff] {
+                    // Alone, this is a protocol in one byte.
+                    continue;
+                }
+                let cut = &bytes[..length];
+                let rest =
+                    link.header_bytes(cut).and_then(|header_bytes| cut.get(header_bytes..).ok_or(Skip::Cut));
+                assert_eq!(rest, Err(Skip::Cut), "{link_type}: {length} of {bytes:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn passes_over_what_is_not_ip() {
+        let arp = frame(&[&MAC, &[8, 6], &IP]).0;
+        assert_eq!(Link::Ethernet.header_bytes(&arp), Err(Skip::NotIp));
+        assert_eq!(Link::Loopback.header_bytes(&[7, 0, 0, 0, 0]), Err(Skip::NotIp));
+        assert_eq!(Link::Ppp.header_bytes(&[0xff, 3, 0xc0, 0x21]), Err(Skip::NotIp));
+        assert_eq!(Link::from_number(147).header_bytes(&arp), Err(Skip::UnknownLinkType));
+        // A beacon, an encrypted frame, an aggregated one, one without payload.
+        for control in [[0x80, 0, 0], [8, 0x41, 0], [0x88, 1, 0x80], [0x48, 1, 0]] {
+            let wlan = frame(&[&control[..2], &[0; 22], &control[2..], &[0], &SNAP, &IP]).0;
+            assert_eq!(Link::Ieee80211.header_bytes(&wlan), Err(Skip::NotIp), "{control:x?}");
+        }
+    }
+
+    #[test]
+    fn ends_with_too_many_tags() {
+        let mut tags = MAC.to_vec();
+        tags.extend([0x81, 0, 0, 1].repeat(MOST_TAGS));
+        let mut just = tags.clone();
+        just.extend([8, 0, 0x45]);
+        assert_eq!(Link::Ethernet.header_bytes(&just), Ok(14 + 4 * MOST_TAGS));
+        tags.extend([0x81, 0, 0, 1, 8, 0, 0x45]);
+        assert_eq!(Link::Ethernet.header_bytes(&tags), Err(Skip::TooDeep));
+    }
+}

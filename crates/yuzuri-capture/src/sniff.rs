@@ -1,0 +1,100 @@
+//! What a file that is not a capture looks like.
+
+/// Beginnings of other files that people give by mistake.
+const KNOWN: [(&[u8], &str); 22] = [
+    (b"\x7fELF", "is an ELF program or library"),
+    (b"MZ", "is a Windows program"),
+    (b"ARROW1", "is an Arrow file, such as a recording of yuzuri"),
+    (b"\xff\xff\xff\xff", "is an Arrow stream, such as a recording of yuzuri"),
+    (b"PAR1", "is a Parquet file, such as a recording of yuzuri"),
+    (
+        b"snoop\0\0\0",
+        "is a capture in the format of snoop (RFC 1761), which is not read; editcap converts it",
+    ),
+    (b"GMBU", "is a capture of Microsoft Network Monitor, which is not read; editcap converts it"),
+    (b"RTSS", "is a capture of Microsoft Network Monitor, which is not read; editcap converts it"),
+    (b"iptrace ", "is a capture of AIX iptrace, which is not read; editcap converts it"),
+    (b"TRSNIFF data", "is a capture of Sniffer, which is not read; editcap converts it"),
+    (b"BZh", "is compressed with bzip2, which is not read; unpack it with bunzip2"),
+    (b"\x04\x22\x4d\x18", "is compressed with LZ4, which is not read; unpack it with lz4 -d"),
+    (b"\x1f\x9d", "is compressed with compress, which is not read; unpack it with uncompress"),
+    (b"\x1f\x8b", "is compressed with gzip twice; unpack it once with gunzip"),
+    (b"\x28\xb5\x2f\xfd", "is compressed twice; unpack it once"),
+    (b"\xfd7zXZ\0", "is compressed twice; unpack it once"),
+    (b"\x5d\0\0", "is compressed with lzma, which is not read; unpack it with unlzma"),
+    (b"PK\x03\x04", "is a ZIP archive; unpack it"),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it"),
+    (b"%PDF", "is a PDF"),
+    (b"\x89PNG", "is a PNG picture"),
+    (b"#!", "is a script"),
+];
+
+/// Tells from the beginning of a file, unpacked, what it looks like. `unsound` says that no more of it can be unpacked.
+pub(crate) fn looks_like(beginning: &[u8], packed: bool, unsound: bool) -> String {
+    let looks = if beginning.is_empty() && unsound {
+        return "is compressed, but cut or damaged: nothing in it can be unpacked".into();
+    } else if beginning.is_empty() {
+        "is an empty file"
+    } else if let Some((_, looks)) = KNOWN.iter().find(|(magic, _)| beginning.starts_with(magic)) {
+        looks
+    } else if beginning.get(257..262) == Some(b"ustar") {
+        "is a tar archive; unpack it"
+    } else if beginning.len() < 24 && is_capture(beginning) {
+        "is cut within the header of a capture"
+    } else if text(beginning) {
+        let trimmed = beginning.trim_ascii_start();
+        if trimmed.starts_with(b"{") { "is text (JSON)" } else { "is text" }
+    } else {
+        let bytes: Vec<String> = beginning.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        return format!(
+            "begins with the bytes {}{}",
+            bytes.join(" "),
+            if packed { ", unpacked" } else { "" }
+        );
+    };
+    if packed { format!("{looks}, once unpacked") } else { looks.into() }
+}
+
+fn is_capture(beginning: &[u8]) -> bool {
+    let Some(&magic) = beginning.first_chunk() else { return false };
+    let magic = u32::from_le_bytes(magic);
+    [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34]
+        .into_iter()
+        .any(|known| magic == known || magic.swap_bytes() == known)
+        || magic == 0x0a0d_0d0a
+}
+
+fn text(beginning: &[u8]) -> bool {
+    // A character may be cut at the end of what is here.
+    let valid = match std::str::from_utf8(beginning) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    valid && beginning.iter().all(|byte| !byte.is_ascii_control() || b"\t\n\r\x0c\x1b".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_people_give_by_mistake() {
+        let tar = [&[b'a'; 257][..], b"ustar\0"].concat();
+        for (beginning, packed, looks) in [
+            (&b""[..], false, "is an empty file"),
+            (b"", true, "is an empty file, once unpacked"),
+            (b"\x7fELF\x02\x01", false, "is an ELF program or library"),
+            (b"ARROW1\0\0", false, "is an Arrow file, such as a recording of yuzuri"),
+            (b"{\"flow\":1}\n", true, "is text (JSON), once unpacked"),
+            ("time,cwnd \u{b5}s\n".as_bytes(), false, "is text"),
+            // Cut in the midst of a character.
+            (b"cwnd \xc2", false, "is text"),
+            (b"\xa1\xb2\x3c\x4d\0\x02", false, "is cut within the header of a capture"),
+            (b"\x0a\x0d\x0d\x0a\x1c\0", false, "is cut within the header of a capture"),
+            (&tar, false, "is a tar archive; unpack it"),
+            (b"\0\x01\xff", true, "begins with the bytes 00 01 ff, unpacked"),
+        ] {
+            assert_eq!(looks_like(beginning, packed, false), looks);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Memory: what a file can make the reader hold, and that a packet costs none. What libzstd, in C, takes is not counted; it keeps
+//! to the window that it is allowed.
+
+mod common;
+
+use common::{Packing, PcapNg, START_NS, end, pack, pcap, pcap_header, pcap_record};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Read;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use yuzuri_capture::{Capture, Damage, Ending, FileFacts, Flags, NewSegment, Options};
+
+/// Counts what is in use, the most there was, and how often memory was asked for.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator; the counters change nothing of what it gives.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps to the contract of `alloc`, which is the same here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above; the pointer comes from this allocator, that is from the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count(bytes: usize) {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    let in_use = IN_USE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(in_use, Ordering::Relaxed);
+}
+
+/// One test at a time: the counters are everybody's.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What reading a file took at most, beyond what was in use before, and what was found.
+fn most_bytes(reader: impl Read, options: &Options) -> (usize, FileFacts) {
+    let before = IN_USE.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let mut capture = Capture::new(reader, "it", options).expect("a capture");
+    capture.fold((), |(), _, _| ()).expect("no error");
+    let facts = capture.facts().clone();
+    drop(capture);
+    (MOST.load(Ordering::Relaxed) - before, facts)
+}
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_packet_costs_no_memory() {
+    let _alone = ALONE.lock();
+    let segments: Vec<_> = (0..20_000u16)
+        .map(|place| {
+            let segment = NewSegment::new(end(2, place % 100), end(1, 443));
+            (START_NS, NewSegment { payload_bytes: 100, ..segment })
+        })
+        .collect();
+    let bytes = pcap(&segments);
+    let mut capture = Capture::new(&bytes[..], "it", &Options::default()).expect("a capture");
+    for _ in 0..1000 {
+        capture.next_item().expect("memory");
+    }
+    let before = CALLS.load(Ordering::Relaxed);
+    let left = capture.fold(0, |count, _, _| count + 1).expect("memory");
+    assert_eq!(left, 19_000);
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
+}
+
+#[test]
+fn flows_are_bounded() {
+    let _alone = ALONE.lock();
+    let syn = |place: u32| {
+        let from = std::net::SocketAddr::new(std::net::Ipv4Addr::from_bits(place).into(), 1);
+        (START_NS, NewSegment { flags: Flags::SYN, ..NewSegment::new(from, end(1, 443)) })
+    };
+    let bytes = pcap(&(0..200_000).map(syn).collect::<Vec<_>>());
+    let with = |max_flows| most_bytes(&bytes[..], &Options { max_flows, ..Options::default() });
+    let (least, facts) = with(1);
+    assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 199_999));
+    let (most, facts) = with(10_000);
+    assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 190_000));
+    // What a flow takes; tables double, and the old one goes when the new one is filled.
+    assert!((most - least) / 10_000 < 300, "{} bytes for each flow", (most - least) / 10_000);
+    // The buffer alone.
+    assert!(least < MIB, "{least}");
+}
+
+#[test]
+fn lengths_that_are_claimed_take_no_memory() {
+    let _alone = ALONE.lock();
+    let claims = |length: u32| {
+        let record = pcap_record(false, [0, 0, length, length], &[0; 100]);
+        [pcap_header(false, 0xa1b2_c3d4, 1), record].concat()
+    };
+    for length in [u32::MAX, 1 << 31, (16 << 20) + 1] {
+        let (most, facts) = most_bytes(&claims(length)[..], &Options::default());
+        assert_eq!(facts.ending, Ending::Damaged { offset_bytes: 24, damage: Damage::TooLong });
+        assert!(most < MIB, "{length}: {most}");
+    }
+    // The longest that is taken for true.
+    let (most, facts) = most_bytes(&claims(16 << 20)[..], &Options::default());
+    assert_eq!(facts.ending, Ending::Cut { offset_bytes: 24 });
+    assert!(most < 40 * MIB, "{most}");
+}
+
+#[test]
+fn interfaces_and_link_types_are_bounded() {
+    let _alone = ALONE.lock();
+    let mut file = PcapNg::new(false);
+    let section = file.bytes.len();
+    for link_type in 0..u16::MAX {
+        file.interface(link_type, 0);
+    }
+    // The same section, with 655,350 interfaces.
+    let interfaces = file.bytes.split_off(section).repeat(10);
+    file.bytes.extend(interfaces);
+    let (most, facts) = most_bytes(&file.bytes[..], &Options::default());
+    assert_eq!((facts.ending, facts.link_types.len()), (Ending::Whole, 64));
+    assert!(most < 12 * MIB, "{most}");
+}
+
+#[test]
+fn what_unpacks_to_much_is_read_in_little() {
+    let _alone = ALONE.lock();
+    // 64 MiB of packets of zeros, as so many members or frames of one file.
+    let record = pcap_record(false, [0, 0, 65_520, 65_520], &vec![0; 65_520]);
+    let header = pcap_header(false, 0xa1b2_c3d4, 1);
+    for (packing, limit) in [(Packing::Gzip, MIB), (Packing::Zstd, 4 * MIB), (Packing::Xz, 20 * MIB)] {
+        let members = pack(packing, &record.repeat(16)).repeat(64);
+        let bytes = [pack(packing, &header), members].concat();
+        assert!(bytes.len() < MIB);
+        let (most, facts) = most_bytes(&bytes[..], &Options::default());
+        assert_eq!((facts.packets, facts.ending), (1024, Ending::Whole), "{packing:?}");
+        assert!(most < limit, "{packing:?}: {most}");
+    }
+}
+
+#[test]
+fn windows_that_are_claimed_are_bounded() {
+    let _alone = ALONE.lock();
+    // A frame with a window of 2^41 bytes (RFC 8878 section 3.1.1.1.2), and one with 2^27, the most that is taken.
+    for (descriptor, read) in [(31 << 3, false), (17 << 3, true)] {
+        let header = pcap_header(false, 0xa1b2_c3d4, 1);
+        let raw_block = (header.len() as u32) << 3 | 1;
+        let frame =
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0, descriptor], &raw_block.to_le_bytes()[..3], &header].concat();
+        let before = IN_USE.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        assert_eq!(Capture::new(&frame[..], "it", &Options::default()).is_ok(), read);
+        let most = MOST.load(Ordering::Relaxed) - before;
+        assert!(most < 200 * MIB, "{most}");
+    }
+    // xz: the dictionary's size stands in the block's header (0: 4 KiB, 40: 4 GiB), behind the stream's header.
+    let packed = pack(Packing::Xz, &pcap(&common::odd::download()));
+    for size in [37, 38, 39, 40] {
+        let mut bytes = packed.clone();
+        // Block header: size, flags, filter 0x21, one byte of properties, the dictionary, padding, CRC.
+        assert_eq!(bytes[14..16], [0x21, 1]);
+        bytes[16] = size;
+        let crc = crc32(&bytes[12..20]).to_le_bytes();
+        bytes[20..24].copy_from_slice(&crc);
+        let before = IN_USE.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let error = Capture::new(&bytes[..], "it", &Options::default()).err().expect("too much is asked for");
+        assert!(error.to_string().contains("nothing in it can be unpacked"), "{error}");
+        assert!(MOST.load(Ordering::Relaxed) - before < MIB);
+    }
+}
+
+/// CRC-32 as xz has it, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
+}

@@ -1,0 +1,201 @@
+//! How often the right name is found: `evaluate FOLDER...`, folders of laboratory runs with captures at both ends (scenarios/identify).
+//! Prints a line for each capture, the confusion matrix, the shares that are right, the calibration of the probabilities, and how far the
+//! windows are from the kernel's own.
+
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use yuzuri_capture::{Capture, Item, Options};
+use yuzuri_infer::course::{Course, Vantage};
+use yuzuri_infer::verdict::{Answer, Verdict};
+use yuzuri_infer::{identify, packets::Tracker};
+
+/// Windows of the kernel: unix time in ns, segments.
+type Truth = Vec<(i64, u32)>;
+
+fn main() -> Result<()> {
+    let mut runs = Vec::new();
+    let mut quiet = false;
+    for argument in std::env::args().skip(1) {
+        if argument == "--quiet" {
+            quiet = true;
+        } else {
+            find(Path::new(&argument), &mut runs)?;
+        }
+    }
+    runs.sort();
+    let mut tally = Tally::default();
+    for run in &runs {
+        let label = label(run)?;
+        let truth = truth(run).unwrap_or_default();
+        for side in ["sender", "server"] {
+            let Some(verdict) = verdict(&run.join(format!("{side}.pcap.zst")))? else { continue };
+            tally.count(&label, side, &verdict, &truth, run, quiet);
+        }
+    }
+    tally.print();
+    Ok(())
+}
+
+fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
+    if folder.join("sender.pcap.zst").exists() && folder.join("run.json").exists() {
+        runs.push(folder.to_owned());
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, runs)?;
+        }
+    }
+    Ok(())
+}
+
+/// The law that a run's sender had.
+fn label(run: &Path) -> Result<String> {
+    let scenario: toml::Table = std::fs::read_to_string(run.join("scenario.toml"))?.parse()?;
+    let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
+    let control = terminal.get("control").and_then(|c| c.as_str()).map(str::to_owned);
+    Ok(control.unwrap_or_else(|| "cubic_apple_old".into()))
+}
+
+fn truth(run: &Path) -> Result<Truth> {
+    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(run.join("run.json"))?)?;
+    let unix = record["started_unix_ns"].as_i64().context("no start")?;
+    let mono = record["origin_mono_ns"].as_i64().context("no origin")?;
+    let reader = yuzuri_trace::recording::Reader::open(&run.join("recording.arrows"))?;
+    let mut truth = Vec::new();
+    for item in reader.items() {
+        if let yuzuri_trace::Item::Event(event) = item? {
+            truth.push((event.mono_ns as i64 - mono + unix, event.snapshot.cwnd));
+        }
+    }
+    Ok(truth)
+}
+
+fn verdict(path: &Path) -> Result<Option<Verdict>> {
+    let mut capture = Capture::open(path, &Options::default())?;
+    let mut tracker = Tracker::new();
+    while let Some(item) = capture.next_item()? {
+        if let Item::Segment(segment) = item {
+            tracker.segment(&segment);
+        }
+    }
+    let ended = tracker.live().filter_map(|slot| tracker.end(slot));
+    let best = ended.max_by_key(|ended| ended.main().map_or(0, |(_, course)| course.acked_bytes));
+    let Some(ended) = best else { return Ok(None) };
+    let [a, b] = ended.courses;
+    let course = [a, b].into_iter().flatten().max_by_key(|course| course.acked_bytes);
+    Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
+}
+
+#[derive(Default)]
+struct Tally {
+    confusion: BTreeMap<String, BTreeMap<String, u32>>,
+    flows: u32,
+    strict: u32,
+    within: u32,
+    unknown: u32,
+    set_sizes: usize,
+    /// By tenth of the stated probability of the set: sum, right, count.
+    calibration: [(f64, u32, u32); 10],
+    with_epochs: u32,
+    unknown_with_epochs: u32,
+    errors: BTreeMap<String, Vec<f64>>,
+}
+
+impl Tally {
+    fn count(&mut self, label: &str, side: &str, verdict: &Verdict, truth: &Truth, run: &Path, quiet: bool) {
+        self.flows += 1;
+        let (name, set) = match &verdict.answer {
+            Answer::Named { name, set } => (name.clone(), set.clone()),
+            Answer::Unknown { .. } => ("unknown".into(), Vec::new()),
+        };
+        let strict = name == label;
+        let within = set.iter().any(|other| other == label);
+        self.strict += u32::from(strict);
+        self.within += u32::from(within);
+        self.unknown += u32::from(set.is_empty());
+        self.set_sizes += set.len();
+        let epochs = verdict.course.turns.iter().filter(|turn| !turn.undone).count();
+        if epochs >= 5 {
+            self.with_epochs += 1;
+            self.unknown_with_epochs += u32::from(set.is_empty());
+        }
+        if !set.is_empty() {
+            let stated: f64 = verdict.ranked.iter().filter(|r| r.name == name).map(|r| r.probability).sum();
+            let cell = &mut self.calibration[((stated * 10.0) as usize).min(9)];
+            *cell = (cell.0 + stated, cell.1 + u32::from(strict), cell.2 + 1);
+        }
+        *self.confusion.entry(label.to_owned()).or_default().entry(name.clone()).or_default() += 1;
+        let mut errors = window_errors(&verdict.course, truth);
+        let (median, high) = quantiles(&mut errors);
+        self.errors.entry(side.to_owned()).or_default().extend(errors);
+        if !quiet {
+            let mark = if strict { "ok" } else if within { "in" } else { "--" };
+            let path = run.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let path = path.rsplit(',').next().unwrap_or_default().to_owned();
+            let ranked: Vec<String> = verdict
+                .ranked
+                .iter()
+                .take(4)
+                .map(|r| {
+                    let s = r.score;
+                    format!("{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})", r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit)
+                })
+                .collect();
+            let because = if let Answer::Unknown { because } = &verdict.answer { because.clone() } else { String::new() };
+            println!(
+                "{mark} {label:10} {path} {side:6} {:?} epochs {epochs:3} rounds {:4} err {:4.1}/{:4.1}%  {} {because}",
+                verdict.vantage,
+                verdict.course.rounds.len(),
+                100.0 * median,
+                100.0 * high,
+                ranked.join("  ")
+            );
+        }
+    }
+
+    fn print(&mut self) {
+        println!("\nwho is taken for whom:");
+        for (label, row) in &self.confusion {
+            let cells: Vec<String> = row.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            println!("  {label:16} {}", cells.join(", "));
+        }
+        let part = |count: u32, all: u32| format!("{count} of {all} ({:.1} %)", 100.0 * f64::from(count) / f64::from(all.max(1)));
+        println!("right:                                {}", part(self.strict, self.flows));
+        println!("right up to what cannot be told apart: {}", part(self.within, self.flows));
+        println!("mean size of the sets:                {:.2}", self.set_sizes as f64 / f64::from((self.flows - self.unknown).max(1)));
+        println!("unknown:                              {}", part(self.unknown, self.flows));
+        println!("unknown with five or more reductions: {}", part(self.unknown_with_epochs, self.with_epochs));
+        let named = f64::from(self.flows - self.unknown);
+        let calibration: f64 = self.calibration.iter().map(|(sum, right, _)| (sum - f64::from(*right)).abs()).sum();
+        println!("expected calibration error:           {:.3}", calibration / named.max(1.0));
+        for (side, errors) in &mut self.errors {
+            let (median, high) = quantiles(errors);
+            println!("window at the {side}: median error {:.2} %, 95th percentile {:.2} %", 100.0 * median, 100.0 * high);
+        }
+    }
+}
+
+fn quantiles(errors: &mut [f64]) -> (f64, f64) {
+    errors.sort_by(f64::total_cmp);
+    let at = |p: f64| errors.get((errors.len().saturating_sub(1) as f64 * p) as usize).copied().unwrap_or(f64::NAN);
+    (at(0.5), at(0.95))
+}
+
+/// Relative errors of the window, over rounds that nothing else limited.
+fn window_errors(course: &Course, truth: &Truth) -> Vec<f64> {
+    let mut errors = Vec::new();
+    for round in course.rounds.iter().filter(|round| !round.limits.any() && round.acks > 0) {
+        // Away from the sender what passes was sent a while ago: what the way back does not take.
+        let late_us = if course.vantage == Vantage::Sender { 0 } else { round.rtt_mean_us.saturating_sub(course.min_rtt_us / 2) };
+        let late_ns = i64::from(late_us) * 1000;
+        let from = truth.partition_point(|(at, _)| *at < round.start_ns - late_ns);
+        let to = truth.partition_point(|(at, _)| *at <= round.end_ns - late_ns);
+        let from = from.saturating_sub(1);
+        let Some(most) = truth[from..to.max(from)].iter().map(|(_, cwnd)| *cwnd).max() else { continue };
+        errors.push((f64::from(round.window) - f64::from(most)).abs() / f64::from(most.max(1)));
+    }
+    errors
+}

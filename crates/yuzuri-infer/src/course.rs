@@ -1,0 +1,150 @@
+//! The course of a flow: its window round by round, and where it turned. All that inference needs, from whatever it was taken.
+
+use serde::{Deserialize, Serialize};
+
+/// What held a sender back in a round, beside its congestion window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The application had no more to send.
+    pub application: bool,
+    /// The receiver's window was full.
+    pub receiver: bool,
+    /// Losses were being repaired.
+    pub recovery: bool,
+}
+
+impl Limits {
+    /// Whether the flight of such a round says nothing about the congestion window.
+    pub fn any(self) -> bool {
+        self.application || self.receiver || self.recovery
+    }
+}
+
+/// One round: from sending a byte to the acknowledgement of that byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Its begin, nanoseconds of the capture's clock.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// The most that was in flight, segments: the congestion window where nothing else limited.
+    pub window: f32,
+    /// Segments newly acknowledged or selectively acknowledged.
+    pub acked: f32,
+    /// Acknowledgements that did so.
+    pub acks: u32,
+    /// Round-trip time of the first measurement, µs; 0 without any.
+    pub rtt_first_us: u32,
+    /// The least, µs.
+    pub rtt_min_us: u32,
+    /// The greatest, µs.
+    pub rtt_max_us: u32,
+    /// The last, µs.
+    pub rtt_last_us: u32,
+    /// The mean, µs.
+    pub rtt_mean_us: u32,
+    /// Segments sent for the first time.
+    pub sent: u32,
+    /// Segments sent again.
+    pub retransmitted: u32,
+    /// Acknowledgements with ECN-Echo (RFC 3168).
+    pub ece: u32,
+    /// What limited it.
+    pub limits: Limits,
+}
+
+impl Round {
+    /// Its length, seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.end_ns - self.start_ns).max(0) as f64 / 1e9
+    }
+
+    /// The middle of it, nanoseconds.
+    pub fn middle_ns(&self) -> i64 {
+        self.start_ns + (self.end_ns - self.start_ns) / 2
+    }
+}
+
+/// Why a window turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Fast recovery (RFC 6675): duplicate or selective acknowledgements.
+    Recovery,
+    /// A retransmission timeout (RFC 6298).
+    Timeout,
+    /// ECN-Echo, answered with CWR (RFC 3168).
+    Ecn,
+}
+
+/// A reduction of the window with a visible cause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// When it was noticed: the first retransmission, nanoseconds of the capture's clock.
+    pub at_ns: i64,
+    /// When what was lost had been repaired.
+    pub over_ns: i64,
+    /// Why.
+    pub cause: Cause,
+    /// The window before, segments.
+    pub before: f32,
+    /// The window after, segments; after a timeout the window at which slow start ended is in the rounds.
+    pub after: f32,
+    /// The first round that began after it, as a place in [`Course::rounds`].
+    pub round: u32,
+    /// The sender took it back: the segments had not been lost.
+    pub undone: bool,
+}
+
+/// Where the flow was watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vantage {
+    /// Near the sender: an acknowledgement seen is one that acts.
+    Sender,
+    /// Near the receiver: an acknowledgement acts a round trip later.
+    Receiver,
+    /// On the way between them.
+    Middle,
+    /// In the sender's kernel: windows are its own, not rebuilt.
+    Kernel,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
+
+/// One direction of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// Where it was watched.
+    pub vantage: Vantage,
+    /// Bytes of a full segment.
+    pub mss_bytes: u32,
+    /// Round by round.
+    pub rounds: Vec<Round>,
+    /// Its reductions.
+    pub turns: Vec<Turn>,
+    /// Rounds that were not kept, because there were too many.
+    pub rounds_left_out: u64,
+    /// Least round-trip time, µs.
+    pub min_rtt_us: u32,
+    /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
+    /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
+    pub clock_offset_ms: Option<u32>,
+    /// Payload acknowledged, bytes.
+    pub acked_bytes: u64,
+    /// Segments sent, all.
+    pub segments: u64,
+    /// Of these, again.
+    pub retransmitted: u64,
+}
+
+impl Course {
+    /// From the first to the last round, seconds.
+    pub fn seconds(&self) -> f64 {
+        match (self.rounds.first(), self.rounds.last()) {
+            (Some(first), Some(last)) => (last.end_ns - first.start_ns).max(0) as f64 / 1e9,
+            _ => 0.0,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! CUBIC's constants: C and b read off a cycle as Hozumi 2017 does, and C, K and W_max by least squares over whole epochs.
+//!
+//! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section 4.2; Hozumi 2017, equations 2 to 6).
+
+use crate::course::{Cause, Course};
+use serde::{Deserialize, Serialize};
+
+/// What the paper reads off a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cycle {
+    /// Time of the reading since the reduction, s.
+    pub t_s: f64,
+    /// Window then, segments.
+    pub w_cubic: f64,
+    /// Time from the reduction until the slope is 0, s.
+    pub k_s: f64,
+    /// Window there, segments.
+    pub w_max: f64,
+    /// Window after the reduction (W'), segments.
+    pub w_min: f64,
+}
+
+impl Cycle {
+    /// C, segments/s³ (equation 4).
+    pub fn c(&self) -> f64 {
+        (self.w_cubic - self.w_max) / (self.t_s - self.k_s).powi(3)
+    }
+
+    /// b, s³/segment (equation 5).
+    pub fn b(&self) -> f64 {
+        self.k_s.powi(3) / (self.w_max - self.w_min)
+    }
+
+    /// Reads a cycle off an epoch: the flattest place, the first window and the last.
+    pub fn read(points: &[Point]) -> Option<Cycle> {
+        let (first, last) = (points.first()?, points.last()?);
+        // The slope over a fifth of the epoch, so that single segments do not make it.
+        let reach = (last.t_s - first.t_s) / 10.0;
+        let slope = |at: f64| {
+            let near = points.iter().filter(|p| (p.t_s - at).abs() <= reach);
+            line(near).map(|(slope, middle)| (slope, middle))
+        };
+        let inner = points.iter().filter(|p| p.t_s >= first.t_s + reach && p.t_s <= last.t_s - reach);
+        let (k_s, _, w_max) = inner
+            .filter_map(|p| slope(p.t_s).map(|(slope, middle)| (p.t_s, slope, middle)))
+            .min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Cycle { t_s: last.t_s, w_cubic: last.window, k_s, w_max, w_min: first.window })
+    }
+}
+
+/// The line through points, as its slope and its value in their middle.
+fn line<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Option<(f64, f64)> {
+    let n = points.clone().count() as f64;
+    if n < 3.0 {
+        return None;
+    }
+    let (mt, mw) = points.clone().fold((0.0, 0.0), |(t, w), p| (t + p.t_s / n, w + p.window / n));
+    let (mut tt, mut tw) = (0.0, 0.0);
+    for p in points {
+        tt += (p.t_s - mt).powi(2);
+        tw += (p.t_s - mt) * (p.window - mw);
+    }
+    (tt > 0.0).then(|| (tw / tt, mw))
+}
+
+/// A window at a time since the reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// s
+    pub t_s: f64,
+    /// Segments.
+    pub window: f64,
+}
+
+/// A fit by least squares, W_max free (fast convergence moves it).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// C, segments/s³.
+    pub c: f64,
+    /// Standard error of C.
+    pub c_error: f64,
+    /// K, s after the first point.
+    pub k_s: f64,
+    /// W_max, segments.
+    pub w_max: f64,
+    /// Root of the mean squared residual, segments.
+    pub residual: f64,
+    /// The same for the best straight line.
+    pub line_residual: f64,
+    /// Points.
+    pub points: usize,
+}
+
+impl Fit {
+    /// Fits C, K and W_max. For a given K the rest is linear; K is searched.
+    pub fn least_squares(points: &[Point]) -> Option<Fit> {
+        if points.len() < 8 {
+            return None;
+        }
+        let span = points.last()?.t_s - points.first()?.t_s;
+        if span <= 0.0 {
+            return None;
+        }
+        let at = |k: f64| cubic_given_k(points, k).map(|(_, _, sum)| sum);
+        // K may lie behind the epoch's end (cut short) or before its begin (no plateau: convex from the start).
+        let steps = 120;
+        let grid = (0..=steps).map(|i| -0.5 * span + 2.5 * span * f64::from(i) / f64::from(steps));
+        let best = grid.filter_map(|k| Some((k, at(k)?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let step = 2.5 * span / f64::from(steps);
+        let k_s = golden(best.0 - step, best.0 + step, |k| at(k).unwrap_or(f64::INFINITY));
+        let (c, w_max, sum) = cubic_given_k(points, k_s)?;
+        let n = points.len() as f64;
+        let (slope, middle) = line(points.iter())?;
+        let mt = points.iter().map(|p| p.t_s).sum::<f64>() / n;
+        let line_sum: f64 = points.iter().map(|p| (p.window - middle - slope * (p.t_s - mt)).powi(2)).sum();
+        let error = standard_error(points, c, k_s, sum / (n - 3.0))?;
+        Some(Fit {
+            c,
+            c_error: error,
+            k_s,
+            w_max,
+            residual: (sum / n).sqrt(),
+            line_residual: (line_sum / n).sqrt(),
+            points: points.len(),
+        })
+    }
+
+    /// The window at a time.
+    pub fn window(&self, t_s: f64) -> f64 {
+        self.c * (t_s - self.k_s).powi(3) + self.w_max
+    }
+
+    /// Whether the epoch shows a cubic at all: bent, rising, its plateau inside.
+    pub fn is_cubic(&self, span_s: f64) -> bool {
+        self.c > 0.0
+            && self.residual < 0.5 * self.line_residual
+            && self.k_s > 0.15 * span_s
+            && self.k_s < span_s
+            && self.c_error < 0.2 * self.c
+    }
+}
+
+/// C, W_max and the sum of squares for a K.
+fn cubic_given_k(points: &[Point], k: f64) -> Option<(f64, f64, f64)> {
+    let n = points.len() as f64;
+    let cube = |p: &Point| (p.t_s - k).powi(3);
+    let mx = points.iter().map(cube).sum::<f64>() / n;
+    let mw = points.iter().map(|p| p.window).sum::<f64>() / n;
+    let (mut xx, mut xw) = (0.0, 0.0);
+    for p in points {
+        xx += (cube(p) - mx).powi(2);
+        xw += (cube(p) - mx) * (p.window - mw);
+    }
+    if xx <= 0.0 {
+        return None;
+    }
+    let c = xw / xx;
+    let w_max = mw - c * mx;
+    let sum = points.iter().map(|p| (p.window - w_max - c * cube(p)).powi(2)).sum();
+    Some((c, w_max, sum))
+}
+
+/// The least of a function with one valley, by golden section.
+fn golden(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const PART: f64 = 0.618_033_988_749_895;
+    for _ in 0..40 {
+        let (a, b) = (high - PART * (high - low), low + PART * (high - low));
+        if f(a) < f(b) { high = b } else { low = a }
+    }
+    (low + high) / 2.0
+}
+
+/// The standard error of C, from the curvature at the optimum (columns for C, K, W_max).
+fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64> {
+    let mut m = [[0.0_f64; 3]; 3];
+    for p in points {
+        let d = p.t_s - k;
+        let row = [d.powi(3), -3.0 * c * d.powi(2), 1.0];
+        for (i, line) in m.iter_mut().enumerate() {
+            for (j, cell) in line.iter_mut().enumerate() {
+                *cell += row[i] * row[j];
+            }
+        }
+    }
+    let determinant = m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+        + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
+    let minor = m[1][1] * m[2][2] - m[1][2] * m[2][1];
+    (determinant > 0.0 && minor >= 0.0).then(|| (variance * minor / determinant).sqrt())
+}
+
+/// An epoch: from the end of a reduction to the next one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// The turn it follows, as a place in [`Course::turns`].
+    pub turn: usize,
+    /// Window by time since the reduction was over; rounds that something else limited are left out.
+    pub points: Vec<Point>,
+    /// Whether the next reduction ended it, not the capture's end or a pause.
+    pub whole: bool,
+}
+
+/// The epochs of a course that follow a fast recovery.
+pub fn epochs(course: &Course) -> Vec<Epoch> {
+    let mut epochs = Vec::new();
+    for (number, turn) in course.turns.iter().enumerate() {
+        if turn.cause == Cause::Timeout || turn.undone {
+            continue;
+        }
+        let next = course.turns.get(number + 1);
+        let until = next.map_or(course.rounds.len(), |next| next.round as usize);
+        let rounds = course.rounds.get(turn.round as usize..until).unwrap_or_default();
+        let mut points = Vec::new();
+        let mut pauses = 0;
+        for round in rounds {
+            if round.limits.application || round.limits.receiver {
+                pauses += 1;
+            }
+            // The round in which the loss happened is full of its window as well: only those that repaired are left out.
+            if !round.limits.any() && round.acks > 0 {
+                let t_s = (round.end_ns - turn.over_ns) as f64 / 1e9;
+                points.push(Point { t_s, window: f64::from(round.window) });
+            }
+        }
+        let whole = next.is_some() && pauses * 10 < rounds.len();
+        epochs.push(Epoch { turn: number, points, whole });
+    }
+    epochs
+}

@@ -1,0 +1,198 @@
+//! Constants of a course, and the evidence for its name in words.
+
+use crate::course::{Cause, Course, Vantage};
+use crate::cubic::{Cycle, Fit, epochs};
+use crate::name::Ranked;
+use crate::packets::Seen;
+use crate::replay::Replay;
+use crate::verdict::{Constants, CubicEpoch, Measured};
+
+/// Growth of a round below which slow start is over.
+const SLOW_START_GROWTH: f32 = 1.3;
+
+impl Measured {
+    /// Of several measurements; `None` of none. The interval is that of the order statistics.
+    pub fn of(mut values: Vec<f64>) -> Option<Measured> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        let median = match count {
+            0 => return None,
+            n if n % 2 == 1 => values[n / 2],
+            n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+        };
+        // Ranks n/2 -+ 0.98 sqrt(n): 95 % of the binomial distribution.
+        let reach = 0.98 * (count as f64).sqrt();
+        let middle = count as f64 / 2.0;
+        let low = (middle - reach).floor().max(0.0) as usize;
+        let high = ((middle + reach).ceil() as usize).min(count - 1);
+        Some(Measured { median, low: values[low], high: values[high], count })
+    }
+}
+
+/// The constants and the words, given the best law and its replay.
+pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Constants, Vec<String>) {
+    let mut constants = Constants::default();
+    let recoveries = || course.turns.iter().filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0);
+    constants.kept = Measured::of(recoveries().map(|t| f64::from(t.after / t.before)).collect());
+    constants.initial_window = course.rounds.first().map(|round| f64::from(round.window));
+    constants.slow_start_end = slow_start_end(course);
+    constants.increase = increase(course);
+    constants.probe_rtt_interval_s = probe_rtt_interval_s(course);
+    cubic(course, &mut constants);
+    constants.fast_convergence = fast_convergence(course, &constants);
+    let words = words(course, &constants, best);
+    (constants, words)
+}
+
+fn cubic(course: &Course, constants: &mut Constants) {
+    for epoch in epochs(course) {
+        let fit = Fit::least_squares(&epoch.points);
+        let span_s = epoch.points.last().map_or(0.0, |last| last.t_s);
+        let counts = fit.is_some_and(|fit| fit.is_cubic(span_s));
+        let cycle = Cycle::read(&epoch.points).filter(|_| counts);
+        constants.cubic_epochs.push(CubicEpoch { turn: epoch.turn, cycle, fit, counts });
+    }
+    let counted = || constants.cubic_epochs.iter().filter(|epoch| epoch.counts);
+    let cycles = || counted().filter_map(|epoch| epoch.cycle);
+    let c = Measured::of(counted().filter_map(|epoch| epoch.fit).map(|fit| fit.c).collect());
+    let b = Measured::of(cycles().map(|cycle| cycle.b()).collect());
+    let paper = Measured::of(cycles().map(|cycle| cycle.c()).collect());
+    (constants.cubic_c, constants.cubic_b, constants.cubic_c_paper) = (c, b, paper);
+}
+
+/// Additive increase: the median slope of window by round in epochs after reductions.
+fn increase(course: &Course) -> Option<Measured> {
+    let mut slopes = Vec::new();
+    for (number, turn) in course.turns.iter().enumerate().filter(|(_, turn)| turn.cause != Cause::Timeout) {
+        let until = course.turns.get(number + 1).map_or(course.rounds.len(), |next| next.round as usize);
+        let rounds = course.rounds.get(turn.round as usize..until).unwrap_or_default();
+        let usable: Vec<f64> =
+            rounds.iter().filter(|r| !r.limits.any() && r.acks > 0).map(|r| f64::from(r.window)).collect();
+        if let [first, .., last] = usable[..]
+            && usable.len() >= 6
+        {
+            slopes.push((last - first) / (usable.len() - 1) as f64);
+        }
+    }
+    Measured::of(slopes)
+}
+
+/// Where slow start ended, and whether without a loss.
+fn slow_start_end(course: &Course) -> Option<(f64, bool)> {
+    let first_turn = course.turns.first().map_or(usize::MAX, |turn| turn.round as usize);
+    let mut former = 0.0;
+    for (place, round) in course.rounds.iter().enumerate() {
+        if place >= first_turn || round.limits.recovery {
+            return Some((f64::from(course.turns.first()?.before), false));
+        }
+        if round.limits.any() || round.acks == 0 {
+            continue;
+        }
+        if former > 0.0 && round.window < former * SLOW_START_GROWTH {
+            return Some((f64::from(former), true));
+        }
+        former = round.window;
+    }
+    None
+}
+
+/// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.
+fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
+    let mut falls: Vec<i64> = Vec::new();
+    let mut typical = 0.0_f32;
+    for round in &course.rounds {
+        let still = round.window <= 5.0 && typical > 10.0 && !round.limits.recovery;
+        if still && falls.last().is_none_or(|last| round.start_ns - last > 1_000_000_000) {
+            falls.push(round.start_ns);
+        }
+        if round.window > 5.0 {
+            typical = if typical == 0.0 { round.window } else { typical * 0.9 + round.window * 0.1 };
+        }
+    }
+    let gaps = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
+    Measured::of(gaps).map(|gaps| gaps.median)
+}
+
+/// Whether W_max lies clearly below the window before the reduction where that one was below the former.
+fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
+    let mut signs = Vec::new();
+    for epoch in constants.cubic_epochs.iter().filter(|epoch| epoch.counts && epoch.turn > 0) {
+        let (Some(turn), Some(former)) = (course.turns.get(epoch.turn), course.turns.get(epoch.turn - 1)) else { continue };
+        let Some(fit) = epoch.fit else { continue };
+        if turn.before < 0.97 * former.before {
+            signs.push(fit.w_max < 0.95 * f64::from(turn.before));
+        }
+    }
+    let yes = signs.iter().filter(|sign| **sign).count();
+    (!signs.is_empty()).then_some(yes * 2 > signs.len())
+}
+
+fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(kept) = constants.kept {
+        let losses = if kept.count == 1 { "loss" } else { "losses" };
+        words.push(format!("kept {:.2} of the window after {} {losses} ({:.2} to {:.2})", kept.median, kept.count, kept.low, kept.high));
+    } else if course.turns.is_empty() {
+        words.push("no loss was answered by a reduction".into());
+    }
+    if let (Some(c), Some(epoch)) = (constants.cubic_c, constants.cubic_epochs.iter().rfind(|epoch| epoch.counts)) {
+        let w_max = epoch.fit.map_or(0.0, |fit| fit.w_max);
+        words.push(format!(
+            "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), lately around {w_max:.0} segments",
+            c.count, c.median, c.low, c.high
+        ));
+    } else if let Some(a) = constants.increase {
+        words.push(format!("grows by {:.2} segments per round ({:.2} to {:.2}) over {} epochs", a.median, a.low, a.high, a.count));
+    }
+    if let Some((window, by_itself)) = constants.slow_start_end {
+        let how = if by_itself { "without a loss" } else { "by loss" };
+        words.push(format!("slow start ended {how} at {window:.0} segments"));
+    }
+    if let Some(interval) = constants.probe_rtt_interval_s {
+        words.push(format!("fell to a few segments without loss every {interval:.1} s"));
+    }
+    if let Some((ranked, replay)) = best {
+        let counted = replay.rounds.iter().filter(|round| round.counts).count();
+        words.push(format!(
+            "replayed over {counted} rounds, {} differs from what was seen by {:.1} times the noise",
+            ranked.name, ranked.score.misfit
+        ));
+        if !replay.cuts.is_empty() {
+            words.push(format!("the window fell {} times without a sign of loss", replay.cuts.len()));
+        }
+    }
+    words
+}
+
+/// What may spoil the answer.
+pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(seen) = seen {
+        if !seen.syn || !seen.syn_ack {
+            notes.push("the handshake was not seen: segment size and window scale are guessed".into());
+        }
+        if seen.by_end.contains(&0) {
+            notes.push("only one direction was captured: windows cannot be rebuilt".into());
+        }
+        let odd = seen.oddities;
+        let counted = [
+            (odd.bad_checksums, "segments with wrong checksums were left out"),
+            (odd.odd_options, "segments have impossible options"),
+            (odd.fragments, "first fragments of IP packets"),
+            (odd.steps_back, "times the clock went backwards"),
+            (odd.copies, "copies of a segment were left out"),
+        ];
+        notes.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+        if course.vantage != Vantage::Sender && !seen.timestamps {
+            notes.push("watched away from the sender without timestamps: windows are blurred".into());
+        }
+    }
+    if course.vantage == Vantage::Unknown {
+        notes.push("where the capture was taken could not be told".into());
+    }
+    if course.rounds_left_out > 0 {
+        notes.push(format!("{} more rounds were not looked at", course.rounds_left_out));
+    }
+    notes
+}

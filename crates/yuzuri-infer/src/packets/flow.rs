@@ -1,0 +1,209 @@
+//! A flow of a capture: its handshake, and its two directions.
+
+use super::half::{Half, vantage};
+use crate::course::Course;
+use serde::{Deserialize, Serialize};
+use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
+
+/// What was odd about a flow, counted. Each is a reason to trust what was inferred of it less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Oddities {
+    /// Segments whose checksum is wrong: left out.
+    pub bad_checksums: u64,
+    /// Segments with impossible or cut options.
+    pub odd_options: u64,
+    /// First fragments of IP packets.
+    pub fragments: u64,
+    /// Segments whose time lies before that of the one before.
+    pub steps_back: u64,
+    /// Copies of the segment before: left out.
+    pub copies: u64,
+}
+
+/// What was seen of a flow beside its courses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Segments.
+    pub segments: u64,
+    /// By end, lower first: segments it sent.
+    pub by_end: [u64; 2],
+    /// The SYN.
+    pub syn: bool,
+    /// The answer to it.
+    pub syn_ack: bool,
+    /// Both ends offered timestamps or used them.
+    pub timestamps: bool,
+    /// Both ends offered selective acknowledgement.
+    pub sack: bool,
+    /// Packets with an ECN codepoint.
+    pub ecn_capable: u64,
+    /// Packets marked by the network (CE).
+    pub ce: u64,
+    /// Oddities.
+    pub oddities: Oddities,
+}
+
+/// A flow being followed.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    halves: [Option<Box<Half>>; 2],
+    syn: [Option<Syn>; 2],
+    /// When the handshake's third segment came.
+    third_ns: Option<i64>,
+    last_ns: i64,
+    last: Option<Segment>,
+    seen: Seen,
+}
+
+/// A SYN: when, and what it offered.
+#[derive(Clone, Copy, Debug)]
+struct Syn {
+    at_ns: i64,
+    mss: Option<u16>,
+    scale: Option<u8>,
+    sack: bool,
+    timestamps: bool,
+    answers: bool,
+    repeated: bool,
+}
+
+/// A flow of a capture, at its end.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What was seen.
+    pub seen: Seen,
+    /// By end, lower first: the course of the data it sent; `None` where it sent none.
+    pub courses: [Option<Course>; 2],
+}
+
+impl Flow {
+    pub(super) fn new() -> Flow {
+        Flow { halves: [None, None], syn: [None, None], third_ns: None, last_ns: i64::MIN, last: None, seen: Seen::default() }
+    }
+
+    pub(super) fn segment(&mut self, segment: &Segment) {
+        let (from, to) = (segment.from.index(), segment.from.other().index());
+        self.seen.segments += 1;
+        self.seen.by_end[from] += 1;
+        if !self.sane(segment) {
+            return;
+        }
+        if segment.flags.contains(Flags::SYN) {
+            self.syn(segment);
+        } else if self.third_ns.is_none() {
+            self.third(segment);
+        }
+        self.seen.timestamps |= segment.options.timestamps.is_some();
+        match segment.ecn {
+            Ecn::NotEct => {}
+            Ecn::Ce => {
+                self.seen.ce += 1;
+                self.seen.ecn_capable += 1;
+            }
+            _ => self.seen.ecn_capable += 1,
+        }
+        // First what the segment says of the other direction: data that goes with it was drawn by it at the earliest.
+        if let Some(half) = &mut self.halves[to] {
+            half.answer(segment);
+        }
+        if segment.payload_bytes > 0 || segment.flags.contains(Flags::SYN) {
+            self.half(from).data(segment);
+        } else if let Some(half) = &mut self.halves[from] {
+            half.data(segment);
+        }
+    }
+
+    /// Whether the segment may be believed.
+    fn sane(&mut self, segment: &Segment) -> bool {
+        let odd = &mut self.seen.oddities;
+        if segment.time_ns < self.last_ns {
+            odd.steps_back += 1;
+        }
+        self.last_ns = segment.time_ns;
+        if segment.options.malformed {
+            odd.odd_options += 1;
+        }
+        if segment.fragment {
+            odd.fragments += 1;
+        }
+        if segment.checksum == Checksum::Invalid {
+            odd.bad_checksums += 1;
+            return false;
+        }
+        // The same bytes at the same moment: captured twice, on two interfaces of one machine.
+        let copy = self.last.is_some_and(|last| {
+            let near = (segment.time_ns - last.time_ns).unsigned_abs() < 20_000;
+            near && segment.payload_bytes > 0
+                && Segment { time_ns: 0, first: false, checksum: Checksum::Valid, ..last }
+                    == Segment { time_ns: 0, first: false, checksum: Checksum::Valid, ..*segment }
+        });
+        if copy {
+            odd.copies += 1;
+            return false;
+        }
+        self.last = Some(*segment);
+        true
+    }
+
+    fn half(&mut self, end: usize) -> &mut Half {
+        self.halves[end].get_or_insert_with(|| Box::new(Half::new()))
+    }
+
+    fn syn(&mut self, segment: &Segment) {
+        let from = segment.from.index();
+        self.seen.syn |= !segment.flags.contains(Flags::ACK);
+        self.seen.syn_ack |= segment.flags.contains(Flags::ACK);
+        self.syn[from] = Some(Syn {
+            at_ns: segment.time_ns,
+            mss: segment.options.mss,
+            scale: segment.options.window_scale,
+            sack: segment.options.sack_permitted,
+            timestamps: segment.options.timestamps.is_some(),
+            answers: segment.flags.contains(Flags::ACK),
+            repeated: self.syn[from].is_some(),
+        });
+        if let [Some(a), Some(b)] = self.syn {
+            self.seen.sack = a.sack && b.sack;
+            self.seen.timestamps = a.timestamps && b.timestamps;
+            let mss = a.mss.unwrap_or(536).min(b.mss.unwrap_or(536)).max(1);
+            // Without the option in both SYNs windows are not scaled (RFC 7323, section 2.2).
+            let scaled = a.scale.is_some() && b.scale.is_some();
+            for (end, other) in [(0, b), (1, a)] {
+                let scale = if scaled { other.scale } else { Some(0) };
+                self.half(end).shake(Some(u32::from(mss)), scale, None);
+            }
+        }
+    }
+
+    /// The segment after SYN and its answer: with their times it tells where the capture is.
+    fn third(&mut self, segment: &Segment) {
+        let [Some(a), Some(b)] = self.syn else { return };
+        let (opener, first, second) = if a.answers { (1, b, a) } else { (0, a, b) };
+        if segment.from.index() != opener || first.repeated || second.repeated || !second.answers {
+            return;
+        }
+        self.third_ns = Some(segment.time_ns);
+        let (there, back) = (second.at_ns - first.at_ns, segment.time_ns - second.at_ns);
+        if there < 0 || back < 0 || there + back < 50_000 {
+            return;
+        }
+        self.half(opener).shake(None, None, Some(vantage(there, back)));
+        self.half(1 - opener).shake(None, None, Some(vantage(back, there)));
+    }
+
+    pub(super) fn finish(self) -> Ended {
+        let courses = self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
+        Ended { seen: self.seen, courses }
+    }
+
+}
+
+/// The end with most data, and its course.
+impl Ended {
+    /// The end that sent most, and its course; `None` where no data was seen.
+    pub fn main(&self) -> Option<(End, &Course)> {
+        let ends = [(End::Lower, &self.courses[0]), (End::Higher, &self.courses[1])];
+        let data = ends.into_iter().filter_map(|(end, course)| Some((end, course.as_ref()?)));
+        data.max_by_key(|(_, course)| (course.acked_bytes, course.segments))
+    }
+}

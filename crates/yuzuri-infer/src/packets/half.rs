@@ -1,0 +1,502 @@
+//! One direction of a flow: what the sender of its data knew when it sent, rebuilt from what passed the capture.
+//!
+//! Near the sender an acknowledgement acts when it is seen. Elsewhere it acts when the data that answers it passes: data echoes the
+//! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
+
+use super::scoreboard::{Kind, Scoreboard};
+use crate::course::{Cause, Course, Round, Turn, Vantage};
+use std::collections::VecDeque;
+use yuzuri_capture::{Flags, Segment};
+
+/// Place of the first byte, so that older ones have a place too.
+const ORIGIN: u64 = 1 << 32;
+/// Acknowledgements that wait for their echo, at most; the oldest act when there are more.
+const MOST_WAITING: usize = 1 << 16;
+/// Rounds kept of a flow: a day at 200 ms has 432,000, which no law needs to be told.
+const MOST_ROUNDS: usize = 1 << 16;
+/// Least retransmission timeout that senders use (`TCP_RTO_MIN`: 200 ms), less what clocks and captures blur.
+const LEAST_SILENCE_NS: i64 = 180_000_000;
+/// A hole that fills within this time was only reordered.
+const REORDER_NS: i64 = 3_000_000;
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    at_ns: i64,
+    timestamp: Option<u32>,
+    echo: u32,
+    ack: u64,
+    blocks: [(u64, u64); 4],
+    blocks_used: u8,
+    window_bytes: u64,
+    ece: bool,
+}
+
+/// The round that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    round: Round,
+    flight_bytes: u64,
+    acked_bytes: u64,
+    rtt_sum_us: u64,
+    rtt_count: u32,
+    small: u32,
+    /// The round ends when this place is acknowledged.
+    until: u64,
+    receiver_full: bool,
+}
+
+/// A reduction under way.
+#[derive(Clone, Copy, Debug)]
+struct Repair {
+    turn: Turn,
+    until: u64,
+}
+
+/// A reduction that is over: the window after it is being read.
+#[derive(Clone, Copy, Debug)]
+struct After {
+    turn: usize,
+    from: u64,
+    flight_bytes: u64,
+}
+
+/// One direction.
+#[derive(Clone, Debug)]
+pub(super) struct Half {
+    started: bool,
+    /// The 32-bit number of [`ORIGIN`].
+    base: u32,
+    board: Scoreboard,
+    waiting: VecDeque<Answer>,
+    vantage: Vantage,
+    mss_bytes: u32,
+    /// The other end's window scale; `None`: its SYN was not seen.
+    scale: Option<u8>,
+    window_end: u64,
+    last_ack: u64,
+    duplicates: u32,
+    last_sent_ns: i64,
+    last_acted_ns: i64,
+    srtt_us: f64,
+    open: Open,
+    /// Flight when data was sent last, undisturbed.
+    window_bytes: u64,
+    repair: Option<Repair>,
+    after: Option<After>,
+    dsacks: u32,
+    delays: Delays,
+    fin: bool,
+    course: Course,
+}
+
+/// How long the two ways take, seen from the capture.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delays {
+    there_ns: Option<i64>,
+    back_ns: Option<i64>,
+    there_count: u32,
+    back_count: u32,
+}
+
+/// Samples of each way after which the vantage is told without a handshake.
+const ENOUGH: u32 = 16;
+
+impl Half {
+    pub(super) fn new() -> Half {
+        Half {
+            started: false,
+            base: 0,
+            board: Scoreboard::default(),
+            waiting: VecDeque::new(),
+            vantage: Vantage::Unknown,
+            mss_bytes: 0,
+            scale: None,
+            window_end: u64::MAX,
+            last_ack: 0,
+            duplicates: 0,
+            last_sent_ns: 0,
+            last_acted_ns: 0,
+            srtt_us: 0.0,
+            open: Open::default(),
+            window_bytes: 0,
+            repair: None,
+            after: None,
+            dsacks: 0,
+            delays: Delays::default(),
+            fin: false,
+            course: Course::default(),
+        }
+    }
+
+    /// What the handshake told: the segment size both accept, the window scale of the end that receives, and from its times where the capture is.
+    pub(super) fn shake(&mut self, mss_bytes: Option<u32>, scale: Option<u8>, vantage: Option<Vantage>) {
+        if let Some(mss) = mss_bytes {
+            self.mss_bytes = mss;
+        }
+        self.scale = scale.or(self.scale);
+        if let Some(vantage) = vantage {
+            self.vantage = vantage;
+        }
+    }
+
+    /// Whether any data was sent.
+    pub(super) fn has_data(&self) -> bool {
+        self.course.segments > 0
+    }
+
+    fn place(&self, seq: u32) -> u64 {
+        let nxt = self.board.nxt();
+        let number = self.base.wrapping_add(nxt.wrapping_sub(ORIGIN) as u32);
+        nxt.wrapping_add_signed(i64::from(seq.wrapping_sub(number) as i32))
+    }
+
+    fn begin(&mut self, seq: u32) {
+        self.started = true;
+        self.base = seq;
+        self.board.begin(ORIGIN);
+        self.last_ack = ORIGIN;
+    }
+
+    /// The sender sent.
+    pub(super) fn data(&mut self, segment: &Segment) {
+        let (now, bytes) = (segment.time_ns, segment.payload_bytes);
+        let syn = segment.flags.contains(Flags::SYN);
+        if syn {
+            if !self.started {
+                self.begin(segment.seq.wrapping_add(1));
+            }
+            return;
+        }
+        if let Some((_, echo)) = segment.options.timestamps {
+            self.echoed(echo, now);
+        }
+        if bytes == 0 {
+            return;
+        }
+        if !self.started {
+            self.begin(segment.seq);
+        }
+        if self.course.segments == 0 {
+            self.first(segment);
+        }
+        let mss = self.segment_size(segment);
+        let start = self.place(segment.seq);
+        let end = start + u64::from(bytes);
+        if end < self.board.una() || start > self.board.nxt() + (1 << 30) {
+            // Older than anything outstanding, or far from it: not of this flow's course.
+            self.course.segments += 1;
+            return;
+        }
+        let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
+        let was_empty = self.board.in_flight() == 0 && self.board.una() == self.board.nxt();
+        if was_empty && self.course.segments > 0 && silence_ns as f64 > (self.srtt_us * 250.0).max(5e6) {
+            self.open.round.limits.application = true;
+            self.close_round(now);
+        }
+        let before = self.board.nxt();
+        let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
+        let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
+        let count = bytes.div_ceil(mss.max(1));
+        self.course.segments += u64::from(count);
+        self.last_sent_ns = now;
+        match kind {
+            Kind::New => {
+                self.open.round.sent += count;
+                if bytes % mss != 0 {
+                    self.open.small += 1;
+                }
+                self.measure(before, mss);
+            }
+            Kind::Again => {
+                self.open.round.retransmitted += count;
+                self.course.retransmitted += u64::from(count);
+                self.sent_again(start, now, silence_ns);
+            }
+            Kind::Late => {}
+        }
+        if segment.flags.contains(Flags::CWR) && self.open.round.ece > 0 && self.repair.is_none() {
+            self.turned(Cause::Ecn, now);
+        }
+        self.fin |= segment.flags.contains(Flags::FIN);
+    }
+
+    fn first(&mut self, segment: &Segment) {
+        self.open.round.start_ns = segment.time_ns;
+        self.last_sent_ns = segment.time_ns;
+        self.last_acted_ns = segment.time_ns;
+        if self.vantage == Vantage::Unknown && segment.options.timestamps.is_none() {
+            // Nothing to tell by: taken for what most captures are.
+            self.vantage = Vantage::Sender;
+        }
+    }
+
+    fn segment_size(&mut self, segment: &Segment) -> u32 {
+        let seen = segment.payload_bytes;
+        if self.mss_bytes == 0 {
+            // No SYN: a packet of at most 1500 bytes is one segment, a larger one is several.
+            let room = if segment.options.timestamps.is_some() { 1448 } else { 1460 };
+            let size = if segment.wire_bytes <= 1500 { seen } else { room };
+            if size > self.course.mss_bytes {
+                self.course.mss_bytes = size;
+            }
+        } else if self.course.mss_bytes == 0 {
+            let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
+            self.course.mss_bytes = self.mss_bytes.saturating_sub(options).max(1);
+        }
+        self.course.mss_bytes.max(1)
+    }
+
+    /// After data was sent: how much is in flight.
+    fn measure(&mut self, before: u64, mss: u32) {
+        let flight = self.board.in_flight();
+        let open = &mut self.open;
+        if flight > open.flight_bytes {
+            open.flight_bytes = flight;
+            open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < u64::from(mss);
+        }
+        if self.repair.is_none() && self.board.sacked_bytes() == 0 && self.duplicates == 0 {
+            self.window_bytes = flight;
+        }
+        if let Some(after) = &mut self.after {
+            after.flight_bytes = after.flight_bytes.max(flight);
+            // The first third of a window: it grows meanwhile.
+            if before > after.from + after.flight_bytes / 3 {
+                self.read_after();
+            }
+        }
+    }
+
+    fn read_after(&mut self) {
+        if let Some(after) = self.after.take()
+            && let Some(turn) = self.course.turns.get_mut(after.turn)
+        {
+            turn.after = after.flight_bytes as f32 / self.course.mss_bytes.max(1) as f32;
+            turn.undone = self.dsacks > 0 && turn.after >= 0.95 * turn.before;
+        }
+    }
+
+    fn sent_again(&mut self, start: u64, now: i64, silence_ns: i64) {
+        let timeout_ns = LEAST_SILENCE_NS.max((self.srtt_us * 900.0) as i64);
+        let silent = silence_ns >= timeout_ns;
+        let first = start <= self.board.una();
+        if silent && first {
+            self.board.time_out();
+            if let Some(repair) = &mut self.repair {
+                repair.turn.cause = Cause::Timeout;
+                repair.until = self.board.nxt();
+            } else {
+                self.turned(Cause::Timeout, now);
+            }
+        } else if self.repair.is_none() {
+            let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
+            // What remains is a probe of the tail (RFC 8985), which alone reduces nothing.
+            if signs {
+                self.turned(Cause::Recovery, now);
+            }
+        }
+    }
+
+    fn turned(&mut self, cause: Cause, now: i64) {
+        self.read_after();
+        self.dsacks = 0;
+        let before = self.window_bytes as f32 / self.course.mss_bytes.max(1) as f32;
+        let turn = Turn { at_ns: now, over_ns: now, cause, before, after: 0.0, round: 0, undone: false };
+        self.repair = Some(Repair { turn, until: self.board.nxt() });
+    }
+
+    /// The receiver answered.
+    pub(super) fn answer(&mut self, segment: &Segment) {
+        if !self.started || !segment.flags.contains(Flags::ACK) {
+            return;
+        }
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
+        let mut blocks = [(0, 0); 4];
+        let mut blocks_used = 0;
+        for (into, (left, right)) in blocks.iter_mut().zip(segment.options.sack.iter()) {
+            *into = (self.place(*left), self.place(*right));
+            blocks_used += 1;
+        }
+        let answer = Answer {
+            at_ns: segment.time_ns,
+            timestamp: segment.options.timestamps.map(|(value, _)| value),
+            echo: segment.options.timestamps.map_or(0, |(_, echo)| echo),
+            ack: self.place(segment.ack),
+            blocks,
+            blocks_used,
+            window_bytes: u64::from(segment.window) << scale.min(14),
+            ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
+        };
+        if self.vantage == Vantage::Sender || answer.timestamp.is_none() {
+            self.act(&answer, segment.time_ns, true);
+        } else {
+            if self.waiting.len() >= MOST_WAITING
+                && let Some(oldest) = self.waiting.pop_front()
+            {
+                self.act(&oldest, segment.time_ns, false);
+            }
+            self.waiting.push_back(answer);
+        }
+    }
+
+    /// The sender has seen the acknowledgements up to this timestamp.
+    fn echoed(&mut self, echo: u32, now: i64) {
+        let mut first_of_echo = true;
+        while let Some(next) = self.waiting.front() {
+            let value = next.timestamp.unwrap_or(echo);
+            if (value.wrapping_sub(echo) as i32) > 0 {
+                break;
+            }
+            let answer = *next;
+            self.waiting.pop_front();
+            // Of several acknowledgements of one tick the first drew the data that echoes it first.
+            let exact = value == echo && std::mem::take(&mut first_of_echo);
+            if exact {
+                let delays = &mut self.delays;
+                let back = now - answer.at_ns;
+                delays.back_ns = Some(delays.back_ns.map_or(back, |least| least.min(back)));
+                delays.back_count += 1;
+            }
+            self.act(&answer, now, exact);
+        }
+        if self.vantage == Vantage::Unknown {
+            self.settle();
+        }
+    }
+
+    /// Tells the vantage from the delays, without a handshake.
+    fn settle(&mut self) {
+        let Delays { there_ns: Some(there), back_ns: Some(back), there_count, back_count } = self.delays else {
+            return;
+        };
+        if there_count < ENOUGH || back_count < ENOUGH {
+            return;
+        }
+        self.vantage = vantage(there, back);
+        if self.vantage == Vantage::Sender {
+            while let Some(answer) = self.waiting.pop_front() {
+                self.act(&answer, self.last_sent_ns, false);
+            }
+        }
+    }
+
+    /// An acknowledgement acts on the sender; `exact`: now is when it did.
+    fn act(&mut self, answer: &Answer, now: i64, exact: bool) {
+        let mss = u64::from(self.course.mss_bytes.max(1));
+        let blocks = &answer.blocks[..usize::from(answer.blocks_used)];
+        let una = self.board.una();
+        if let Some((_, end)) = blocks.first()
+            && *end <= answer.ack
+        {
+            self.dsacks += 1;
+        }
+        let done = self.board.acknowledge(answer.ack, blocks, mss);
+        self.window_end = answer.ack.saturating_add(answer.window_bytes);
+        if answer.ece {
+            self.open.round.ece += 1;
+        }
+        if self.board.una() > una {
+            self.duplicates = 0;
+        } else if answer.ack == una && self.board.holds() && done.bytes == 0 {
+            self.duplicates += 1;
+        }
+        if done.bytes > 0 {
+            self.last_acted_ns = now;
+            self.open.round.acks += 1;
+            self.open.acked_bytes += done.bytes;
+            self.course.acked_bytes += done.bytes;
+        }
+        if let Some(sent_ns) = done.sent_ns {
+            let there = answer.at_ns - sent_ns;
+            if there >= 0 {
+                let delays = &mut self.delays;
+                delays.there_ns = Some(delays.there_ns.map_or(there, |least| least.min(there)));
+                delays.there_count += 1;
+            }
+            if exact && now > sent_ns {
+                let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
+                self.timed(rtt_us);
+                if let (None, Some(value)) = (self.course.clock_offset_ms, answer.timestamp) {
+                    let offset = value.wrapping_sub(answer.echo).wrapping_sub(rtt_us / 1000);
+                    self.course.clock_offset_ms = Some(offset);
+                }
+            }
+        }
+        if let Some(repair) = self.repair
+            && self.board.una() >= repair.until
+        {
+            self.repaired(repair, now);
+        }
+        if self.board.una() >= self.open.until && self.course.segments > 0 {
+            self.close_round(now);
+        }
+    }
+
+    fn repaired(&mut self, repair: Repair, now: i64) {
+        self.repair = None;
+        self.open.round.limits.recovery = true;
+        self.close_round(now);
+        let round = self.course.rounds.len() as u32;
+        self.course.turns.push(Turn { over_ns: now, round, ..repair.turn });
+        let turn = self.course.turns.len() - 1;
+        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: self.board.in_flight() });
+    }
+
+    fn timed(&mut self, rtt_us: u32) {
+        let open = &mut self.open;
+        let round = &mut open.round;
+        if open.rtt_count == 0 {
+            (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
+        }
+        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
+        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
+        round.rtt_last_us = rtt_us;
+        open.rtt_sum_us += u64::from(rtt_us);
+        open.rtt_count += 1;
+        let rtt = f64::from(rtt_us);
+        self.srtt_us = if self.srtt_us == 0.0 { rtt } else { self.srtt_us + (rtt - self.srtt_us) / 8.0 };
+        let least = &mut self.course.min_rtt_us;
+        *least = if *least == 0 { rtt_us } else { (*least).min(rtt_us) };
+    }
+
+    fn close_round(&mut self, now: i64) {
+        let mss = self.course.mss_bytes.max(1) as f32;
+        let open = std::mem::take(&mut self.open);
+        let mut round = open.round;
+        if round.acks > 0 || round.sent > 0 {
+            round.end_ns = now;
+            round.window = open.flight_bytes as f32 / mss;
+            round.acked = open.acked_bytes as f32 / mss;
+            round.rtt_mean_us = open.rtt_sum_us.checked_div(u64::from(open.rtt_count)).unwrap_or(0) as u32;
+            round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
+            round.limits.receiver |= open.receiver_full && self.scale.is_some();
+            round.limits.application |= open.small * 5 > round.sent || self.fin;
+            if self.course.rounds.len() < MOST_ROUNDS {
+                self.course.rounds.push(round);
+            } else {
+                self.course.rounds_left_out += 1;
+            }
+        }
+        self.open.round.start_ns = now;
+        self.open.until = self.board.nxt() + 1;
+    }
+
+    /// The course, when nothing more comes.
+    pub(super) fn finish(mut self) -> Course {
+        self.read_after();
+        self.course.vantage = self.vantage;
+        self.course
+    }
+}
+
+/// Where a capture was taken, from how long data takes from there to its acknowledgement and acknowledgements to the data they draw.
+pub(super) fn vantage(there_ns: i64, back_ns: i64) -> Vantage {
+    let all = there_ns + back_ns;
+    if back_ns * 5 < all {
+        Vantage::Sender
+    } else if there_ns * 5 < all {
+        Vantage::Receiver
+    } else {
+        Vantage::Middle
+    }
+}

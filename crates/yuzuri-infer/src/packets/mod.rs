@@ -1,0 +1,44 @@
+//! From packets to courses: windows rebuilt from what passed a capture.
+
+mod flow;
+mod half;
+mod scoreboard;
+
+pub use flow::{Ended, Oddities, Seen};
+
+use flow::Flow;
+use yuzuri_capture::{FlowSlot, Segment};
+
+/// Follows all flows of a capture.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    flows: Vec<Option<Box<Flow>>>,
+}
+
+impl Tracker {
+    /// A tracker without flows.
+    pub fn new() -> Tracker {
+        Tracker::default()
+    }
+
+    /// A segment of a flow.
+    #[inline]
+    pub fn segment(&mut self, segment: &Segment) {
+        let slot = segment.flow.index();
+        if slot >= self.flows.len() {
+            self.flows.resize_with(slot + 1, || None);
+        }
+        self.flows[slot].get_or_insert_with(|| Box::new(Flow::new())).segment(segment);
+    }
+
+    /// A flow is over: what became of it.
+    pub fn end(&mut self, slot: FlowSlot) -> Option<Ended> {
+        Some(self.flows.get_mut(slot.index())?.take()?.finish())
+    }
+
+    /// The flows that are still followed.
+    pub fn live(&self) -> impl Iterator<Item = FlowSlot> + use<> {
+        let live: Vec<_> = (0..).zip(&self.flows).filter(|(_, flow)| flow.is_some()).map(|(slot, _)| FlowSlot(slot)).collect();
+        live.into_iter()
+    }
+}

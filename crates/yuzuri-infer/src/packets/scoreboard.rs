@@ -1,0 +1,277 @@
+//! What is outstanding, in the manner of RFC 6675: what was sent, what of it was selectively acknowledged, lost, sent again.
+
+use std::collections::VecDeque;
+
+/// More outstanding segments than this are not followed one by one: a flow that claims more is hostile or cut to pieces.
+const MOST_SEGMENTS: usize = 1 << 16;
+/// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole is lost (RFC 6675).
+const DUP_THRESH: u64 = 3;
+
+/// Something that was sent. Places are 64-bit: sequence numbers without their wrap.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    at_ns: i64,
+    sacked: bool,
+    lost: bool,
+    again: bool,
+    /// It was sent again at some time: which sending an acknowledgement answers cannot be told (Karn).
+    twice: bool,
+    /// Lost before the place of the capture, or by the capture: known by the hole alone.
+    unseen: bool,
+}
+
+impl Sent {
+    fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// What an acknowledgement did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acked {
+    /// Bytes newly acknowledged, either way.
+    pub bytes: u64,
+    /// When the latest segment was sent that it acknowledges and that was sent once only.
+    pub sent_ns: Option<i64>,
+    /// Bytes newly selectively acknowledged.
+    pub sacked_bytes: u64,
+}
+
+/// How a segment relates to what was sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// New data.
+    New,
+    /// Data that was sent before, or whose hole was noticed long ago.
+    Again,
+    /// The late filling of a hole: the network changed the order.
+    Late,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    sent: VecDeque<Sent>,
+    una: u64,
+    nxt: u64,
+    /// End of the highest selectively acknowledged block.
+    high_sacked: u64,
+    sacked_bytes: u64,
+    lost_bytes: u64,
+    again_bytes: u64,
+    /// Segments below this place were already judged lost or not.
+    judged: u64,
+}
+
+impl Scoreboard {
+    /// Begins at the first byte of data.
+    pub(super) fn begin(&mut self, at: u64) {
+        *self = Scoreboard { una: at, nxt: at, high_sacked: at, judged: at, ..Scoreboard::default() };
+    }
+
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    pub(super) fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+
+    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    pub(super) fn in_flight(&self) -> u64 {
+        (self.nxt - self.una + self.again_bytes).saturating_sub(self.sacked_bytes + self.lost_bytes)
+    }
+
+    /// `start..end` was sent. `reorder_ns`: a hole that is filled within this time was only late.
+    pub(super) fn send(&mut self, start: u64, end: u64, at_ns: i64, reorder_ns: i64, mss_bytes: u64) -> Kind {
+        if end > self.nxt {
+            let from = start.max(self.nxt);
+            if start > self.nxt {
+                self.push(self.nxt, start, at_ns, true, mss_bytes);
+            }
+            self.push(from, end, at_ns, false, mss_bytes);
+            self.nxt = end;
+            return if start < from { Kind::Again } else { Kind::New };
+        }
+        let mut kind = Kind::Again;
+        let first = self.sent.partition_point(|s| s.end <= start);
+        for s in self.sent.iter_mut().skip(first) {
+            if s.start >= end {
+                break;
+            }
+            if s.unseen {
+                s.unseen = false;
+                if at_ns - s.at_ns < reorder_ns && !s.lost {
+                    kind = Kind::Late;
+                }
+            }
+            if kind == Kind::Again && !s.sacked {
+                if !s.lost {
+                    s.lost = true;
+                    self.lost_bytes += s.bytes();
+                }
+                s.twice = true;
+                if !s.again {
+                    s.again = true;
+                    self.again_bytes += s.bytes();
+                }
+            }
+            s.at_ns = at_ns;
+        }
+        kind
+    }
+
+    /// Segment by segment: what the capture shows as one may be a super-segment that the device splits, or a hole of several.
+    fn push(&mut self, mut start: u64, end: u64, at_ns: i64, unseen: bool, mss_bytes: u64) {
+        while start < end {
+            if self.sent.len() >= MOST_SEGMENTS {
+                // Counted as one with the last: the flight stays right, single round-trip times get lost.
+                if let Some(last) = self.sent.back_mut() {
+                    if last.again {
+                        self.again_bytes += end - start;
+                    }
+                    if last.lost {
+                        self.lost_bytes += end - start;
+                    }
+                    if last.sacked {
+                        self.sacked_bytes += end - start;
+                    }
+                    (last.end, last.twice) = (end, true);
+                }
+                return;
+            }
+            let to = end.min(start + mss_bytes.max(1));
+            self.sent.push_back(Sent { start, end: to, at_ns, sacked: false, lost: false, again: false, twice: false, unseen });
+            start = to;
+        }
+    }
+
+    /// `ack` and the blocks arrived at the sender.
+    pub(super) fn acknowledge(&mut self, ack: u64, blocks: &[(u64, u64)], mss_bytes: u64) -> Acked {
+        let mut done = Acked::default();
+        let mut doubtful = false;
+        let ack = ack.min(self.nxt);
+        if ack > self.una {
+            while let Some(s) = self.sent.front_mut() {
+                if s.start >= ack {
+                    break;
+                }
+                if s.end > ack {
+                    // Part of a super-segment, or of a hole.
+                    let part = ack - s.start;
+                    let kept = *s;
+                    s.start = ack;
+                    doubtful |= kept.twice;
+                    self.forget(kept, part, &mut done);
+                    break;
+                }
+                let gone = *s;
+                self.sent.pop_front();
+                doubtful |= gone.twice;
+                self.forget(gone, gone.bytes(), &mut done);
+            }
+            if doubtful {
+                // As the kernel: what was held back behind a repaired hole tells no round-trip time (`tcp_clean_rtx_queue`).
+                done.sent_ns = None;
+            }
+            self.una = ack;
+            self.high_sacked = self.high_sacked.max(ack);
+            self.judged = self.judged.max(ack);
+        }
+        let before = self.high_sacked;
+        for (start, end) in blocks {
+            if *end <= *start || *end > self.nxt || *start < self.una {
+                // Below: D-SACK (RFC 2883), the caller's matter. Above: not of this flow.
+                continue;
+            }
+            self.high_sacked = self.high_sacked.max(*end);
+            let first = self.sent.partition_point(|s| s.end <= *start);
+            for s in self.sent.iter_mut().skip(first) {
+                if s.start >= *end {
+                    break;
+                }
+                if s.sacked || s.start < *start || s.end > *end {
+                    continue;
+                }
+                s.sacked = true;
+                let bytes = s.bytes();
+                self.sacked_bytes += bytes;
+                if s.lost {
+                    self.lost_bytes -= bytes;
+                }
+                if s.again {
+                    self.again_bytes -= bytes;
+                }
+                if !s.twice && !s.unseen {
+                    done.sent_ns = done.sent_ns.max(Some(s.at_ns));
+                }
+                (s.lost, s.again) = (false, false);
+                done.sacked_bytes += bytes;
+                done.bytes += bytes;
+            }
+        }
+        if self.high_sacked > before {
+            self.judge(mss_bytes);
+        }
+        done
+    }
+
+    fn forget(&mut self, s: Sent, bytes: u64, done: &mut Acked) {
+        if s.sacked {
+            self.sacked_bytes -= bytes;
+        } else {
+            done.bytes += bytes;
+            if s.lost {
+                self.lost_bytes -= bytes;
+            }
+            if s.again {
+                self.again_bytes -= bytes;
+            }
+            if !s.twice && !s.unseen {
+                done.sent_ns = done.sent_ns.max(Some(s.at_ns));
+            }
+        }
+    }
+
+    /// Holes below three selectively acknowledged segments are lost.
+    fn judge(&mut self, mss_bytes: u64) {
+        let to = self.high_sacked.saturating_sub(DUP_THRESH * mss_bytes);
+        if to <= self.judged {
+            return;
+        }
+        let first = self.sent.partition_point(|s| s.end <= self.judged);
+        for s in self.sent.iter_mut().skip(first) {
+            if s.end > to {
+                break;
+            }
+            if !s.sacked && !s.lost {
+                s.lost = true;
+                self.lost_bytes += s.bytes();
+            }
+            self.judged = s.end;
+        }
+    }
+
+    /// All that is outstanding is lost (RFC 6298, section 5).
+    pub(super) fn time_out(&mut self) {
+        for s in self.sent.iter_mut().filter(|s| !s.sacked) {
+            if !s.lost {
+                s.lost = true;
+                self.lost_bytes += s.bytes();
+            }
+            if s.again {
+                s.again = false;
+                self.again_bytes -= s.bytes();
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! A law replayed: what its window would have been, given the acknowledgements, round-trip times and losses that the flow had.
+//!
+//! At each reduction the law is told the window that was seen before it and begins anew from the one that was seen after it; between
+//! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
+
+use crate::course::{Cause, Course, Round, Turn};
+use yuzuri_laws::{AckEvent, AckSample, CaState, CongestionControl, CwndEvent, NO_SSTHRESH, RateSample, Timestamps, Window};
+
+/// Ticks per second of the laws' clocks: most kernels of today have 250 or 1000; the difference is below a segment.
+const HZ: u32 = 1000;
+/// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
+const CLOCK_START_US: u64 = 1_000_000_000;
+/// Growth of a round below which slow start is over.
+const SLOW_START_GROWTH: f32 = 1.3;
+/// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
+const SPAN: usize = 60;
+/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow.
+const CUT: f32 = 0.88;
+
+/// What a law foresaw of a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreseen {
+    /// Place of the round.
+    pub round: usize,
+    /// Epoch it belongs to.
+    pub epoch: u32,
+    /// The law's window, segments.
+    pub law: f32,
+    /// The window seen.
+    pub seen: f32,
+    /// Whether it counts: nothing else limited the round, and slow start was over.
+    pub counts: bool,
+}
+
+/// What a law foresaw of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Place of the turn.
+    pub turn: usize,
+    /// The law's threshold, segments.
+    pub law: f32,
+    /// The window after it, as seen.
+    pub seen: f32,
+    /// The window before it, as seen.
+    pub before: f32,
+}
+
+/// A fall of the window without a sign of loss.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Place of the round.
+    pub round: usize,
+    /// The law's window, segments.
+    pub law: f32,
+    /// The window seen.
+    pub seen: f32,
+    /// The window seen before.
+    pub before: f32,
+}
+
+/// A replay.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// Round by round.
+    pub rounds: Vec<Foreseen>,
+    /// Reduction by reduction: fast recoveries that were not undone.
+    pub kept: Vec<Kept>,
+    /// Falls without a sign of loss.
+    pub cuts: Vec<Cut>,
+}
+
+struct Player<'a> {
+    law: &'a mut dyn CongestionControl,
+    window: Window,
+    zero_ns: i64,
+    /// Part of a segment acknowledged that was not yet handed on.
+    rest: f32,
+    draws_lots: bool,
+    clock_offset_ms: u32,
+    sees_clocks: bool,
+}
+
+/// What of a law is left to chance.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chances {
+    /// When it gives way to delays is drawn by lot (CDG): its own falls are not foreseen but expected wherever one is seen.
+    pub draws_lots: bool,
+    /// It is not told timestamps: the offset of the clocks, itself drawn by lot, blinds it (LP).
+    pub blind: bool,
+}
+
+/// Replays `law` over a course.
+pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances) -> Replay {
+    let Some(first) = course.rounds.first() else { return Replay::default() };
+    let mut window = Window::new(HZ, course.mss_bytes.max(1), true);
+    window.cwnd_limited = true;
+    // When a law begins its sender has the handshake's round-trip time.
+    let rtt_us = course.rounds.iter().map(|round| u64::from(round.rtt_min_us)).find(|rtt| *rtt > 0);
+    (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
+    law.init(&mut window);
+    window.cwnd = (first.window.round() as u32).max(1);
+    let clock_offset_ms = course.clock_offset_ms.unwrap_or(0);
+    let rules_all = law.controls_all();
+    let mut player = Player { law, window, zero_ns: first.start_ns, rest: 0.0, draws_lots: chances.draws_lots, clock_offset_ms, sees_clocks: !chances.blind };
+    let mut done = Replay::default();
+    let mut turns = course.turns.iter().enumerate().peekable();
+    let mut epoch = 0;
+    let mut starting = true;
+    let mut former = 0.0_f32;
+    let mut free = 0;
+    for (place, round) in course.rounds.iter().enumerate() {
+        while let Some((number, turn)) = turns.next_if(|(_, turn)| turn.round as usize <= place) {
+            starting = turn.cause == Cause::Timeout;
+            epoch += 1;
+            former = 0.0;
+            free = 0;
+            if let Some(kept) = player.turn(number, turn) {
+                done.kept.push(kept);
+            }
+        }
+        player.round(round);
+        let usable = !round.limits.any() && round.acks > 0;
+        if starting && usable {
+            // The end of slow start is the sender's, whatever this law would have done.
+            if former > 0.0 && round.window < former * SLOW_START_GROWTH {
+                starting = false;
+                epoch += 1;
+                player.settle(round.window, true);
+            }
+        } else if usable && !rules_all && former > 4.0 && round.window < former * CUT {
+            let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
+            done.cuts.push(cut);
+            epoch += 1;
+            free = 0;
+            player.settle(round.window, false);
+        } else if usable && free >= SPAN {
+            epoch += 1;
+            free = 0;
+            if !rules_all {
+                player.settle(round.window, false);
+            }
+        }
+        free += usize::from(usable);
+        let counts = usable && !starting;
+        done.rounds.push(Foreseen { round: place, epoch, law: player.flight(round), seen: round.window, counts });
+        if usable {
+            former = round.window;
+        } else if !starting && (round.limits.application || round.limits.receiver) {
+            // What was not used did not grow.
+            player.window.cwnd = player.window.cwnd.min((former.max(round.window)).round().max(2.0) as u32);
+        }
+    }
+    done
+}
+
+impl Player<'_> {
+    fn at(&mut self, ns: i64) {
+        self.window.now_ns = (ns - self.zero_ns).max(0) as u64;
+    }
+
+    /// The law's window is set to the one seen.
+    fn settle(&mut self, seen: f32, from_slow_start: bool) {
+        self.window.cwnd = (seen.round() as u32).max(2);
+        if from_slow_start || self.window.ssthresh > self.window.cwnd {
+            self.window.ssthresh = self.window.cwnd;
+        }
+        self.window.cwnd_cnt = 0;
+    }
+
+    fn turn(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
+        self.at(turn.at_ns);
+        let window = &mut self.window;
+        window.cwnd = (turn.before.round() as u32).max(2);
+        window.prior_cwnd = window.cwnd;
+        window.in_flight = window.cwnd;
+        window.state = CaState::Open;
+        let threshold = self.law.ssthresh(window).max(2);
+        window.ssthresh = threshold;
+        let state = match turn.cause {
+            Cause::Recovery => CaState::Recovery,
+            Cause::Ecn => CaState::Cwr,
+            Cause::Timeout => CaState::Loss,
+        };
+        self.law.set_state(window, state);
+        window.state = state;
+        let mut kept = None;
+        if turn.cause == Cause::Timeout {
+            self.law.cwnd_event(window, CwndEvent::Loss);
+            window.cwnd = 1;
+        } else if turn.undone {
+            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32);
+        } else {
+            if turn.cause == Cause::Recovery && turn.before >= 4.0 && turn.after > 0.0 {
+                let law = if self.law.controls_all() { turn.before } else { threshold as f32 };
+                kept = Some(Kept { turn: number, law, seen: turn.after, before: turn.before });
+            }
+            window.cwnd = (turn.after.round() as u32).max(2);
+            window.ssthresh = window.cwnd;
+        }
+        let over = (turn.over_ns - self.zero_ns).max(0) as u64;
+        self.window.now_ns = over;
+        self.law.set_state(&mut self.window, CaState::Open);
+        self.window.state = CaState::Open;
+        if turn.cause != Cause::Timeout {
+            self.law.cwnd_event(&mut self.window, CwndEvent::Reduced);
+        }
+        self.window.cwnd_cnt = 0;
+        kept
+    }
+
+    fn round(&mut self, round: &Round) {
+        let steps = round.acks.max(1).min(100_000);
+        let each = round.acked / steps as f32;
+        let length = (round.end_ns - round.start_ns).max(0);
+        let delivered_before = self.window.delivered;
+        for step in 0..steps {
+            self.rest += each;
+            let acked = self.rest.floor();
+            self.rest -= acked;
+            let acked = acked as u32;
+            self.at(round.start_ns + length * i64::from(step + 1) / i64::from(steps));
+            self.acknowledged(acked, round, step, steps, delivered_before);
+        }
+    }
+
+    fn acknowledged(&mut self, acked: u32, round: &Round, step: u32, steps: u32, delivered_before: u64) {
+        let rtt = rtt_us(round, step, steps);
+        let window = &mut self.window;
+        window.delivered += u64::from(acked);
+        window.delivered_at_ns = window.now_ns;
+        window.snd_una = window.snd_una.wrapping_add(acked);
+        window.snd_nxt = window.snd_una.wrapping_add(window.cwnd);
+        window.in_flight = window.cwnd.saturating_sub(acked);
+        window.max_packets_out = window.cwnd;
+        if let Some(rtt) = rtt {
+            window.srtt_us =
+                if window.srtt_us == 0 { rtt } else { (window.srtt_us * 7 + rtt) / 8 };
+            window.min_rtt_us = Some(window.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
+        }
+        let ece = round.ece > 0;
+        if ece {
+            window.delivered_ce += u64::from(acked);
+        }
+        // The way back is taken for constant.
+        let clock_us = window.now_ns / 1000 + CLOCK_START_US;
+        let timestamps = rtt.filter(|_| self.sees_clocks).map(|rtt| Timestamps {
+            value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
+            echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
+        });
+        let before = (window.cwnd, window.ssthresh);
+        self.law.in_ack_event(window, AckEvent { slow_path: false, ece });
+        let sample = AckSample { acked, rtt_us: rtt, in_flight: window.cwnd, timestamps };
+        self.law.pkts_acked(window, &sample);
+        if self.law.controls_all() {
+            let sample = RateSample {
+                delivered: Some(round.acked.round() as u64),
+                interval_us: ((round.end_ns - round.start_ns) / 1000).max(1) as u64,
+                prior_delivered: delivered_before,
+                acked,
+                prior_in_flight: window.cwnd,
+                rtt_us: rtt,
+                app_limited: round.limits.application,
+                ..RateSample::default()
+            };
+            self.law.cong_control(window, &sample);
+        } else if acked > 0 && !round.limits.any() {
+            self.law.cong_avoid(window, acked);
+        }
+        if self.draws_lots && window.cwnd < before.0 {
+            (window.cwnd, window.ssthresh) = before;
+        }
+        window.cwnd = window.cwnd.min(NO_SSTHRESH);
+    }
+
+    /// What the law would have had in flight.
+    fn flight(&self, round: &Round) -> f32 {
+        let window = &self.window;
+        if self.law.controls_all() && window.pacing_rate > 0 && round.rtt_mean_us > 0 {
+            let paced = window.pacing_rate as f64 * f64::from(round.rtt_mean_us) / 1e6 / f64::from(window.mss_bytes.max(1));
+            return (paced as f32).min(window.cwnd as f32);
+        }
+        window.cwnd as f32
+    }
+}
+
+/// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, then evenly from first
+/// to last, with the greatest in the middle.
+fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
+    if round.rtt_min_us == 0 {
+        return None;
+    }
+    if step == 0 {
+        return Some(u64::from(round.rtt_min_us));
+    }
+    if step == steps / 2 && steps > 2 {
+        return Some(u64::from(round.rtt_max_us));
+    }
+    let part = f64::from(step) / f64::from(steps.max(1));
+    let (first, last) = (f64::from(round.rtt_first_us), f64::from(round.rtt_last_us));
+    Some((first + (last - first) * part) as u64)
+}

@@ -1,0 +1,104 @@
+//! What is said of a flow: the answer, its reasons, its constants.
+
+use crate::course::{Course, Vantage};
+use crate::cubic::{Cycle, Fit};
+use crate::name::Ranked;
+use crate::packets::Seen;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Answer {
+    /// A law, and those that this path cannot tell from it.
+    Named {
+        /// The most probable one.
+        name: String,
+        /// All that what was seen does not tell apart, the named one first.
+        set: Vec<String>,
+    },
+    /// None is named.
+    Unknown {
+        /// Why not, in words.
+        because: String,
+    },
+}
+
+/// A quantity measured several times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Median.
+    pub median: f64,
+    /// Lower end of a 95 % interval of the median.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Measurements.
+    pub count: usize,
+}
+
+/// CUBIC's constants in one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CubicEpoch {
+    /// The turn it follows, as a place in [`Course::turns`].
+    pub turn: usize,
+    /// Read off by the paper's method, where the epoch shows it.
+    pub cycle: Option<Cycle>,
+    /// By least squares.
+    pub fit: Option<Fit>,
+    /// Whether the fit shows a cubic, from its plateau on.
+    pub counts: bool,
+}
+
+/// Constants, those that the flow showed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Constants {
+    /// Part of the window kept after a loss.
+    pub kept: Option<Measured>,
+    /// CUBIC's C, segments/s³, by least squares.
+    pub cubic_c: Option<Measured>,
+    /// CUBIC's b, s³/segment, by the paper's method.
+    pub cubic_b: Option<Measured>,
+    /// C by the paper's method.
+    pub cubic_c_paper: Option<Measured>,
+    /// Epoch by epoch.
+    pub cubic_epochs: Vec<CubicEpoch>,
+    /// Additive increase, segments per round (a of AIMD).
+    pub increase: Option<Measured>,
+    /// Segments of the first flight.
+    pub initial_window: Option<f64>,
+    /// Window at which slow start ended, and whether without a loss (HyStart and its like).
+    pub slow_start_end: Option<(f64, bool)>,
+    /// Whether a reduction below the former maximum gave up more (fast convergence).
+    pub fast_convergence: Option<bool>,
+    /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's PROBE_RTT).
+    pub probe_rtt_interval_s: Option<f64>,
+}
+
+/// What is said of one direction of a flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Who sent.
+    pub from: Option<SocketAddr>,
+    /// To whom.
+    pub to: Option<SocketAddr>,
+    /// Answer.
+    pub answer: Answer,
+    /// All candidates, the best first.
+    pub ranked: Vec<Ranked>,
+    /// Why, in words.
+    pub evidence: Vec<String>,
+    /// What was odd and may spoil the answer, in words.
+    pub notes: Vec<String>,
+    /// Constants.
+    pub constants: Constants,
+    /// What was seen of the flow; `None` where it came from a recording.
+    pub seen: Option<Seen>,
+    /// Where it was watched.
+    pub vantage: Vantage,
+    /// Its course.
+    pub course: Course,
+    /// The window that the best law foresaw, by place of the round; not a number where it foresaw none.
+    pub foreseen: Vec<f32>,
+}

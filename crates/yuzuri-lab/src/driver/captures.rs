@@ -1,0 +1,78 @@
+//! Captures at the two ends: every frame that a terminal or the server sends or is given, with the driver's time.
+
+use super::{Frame, Port};
+use crate::LabError;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use yuzuri_capture::{Framing, PcapWriter};
+use yuzuri_medium::Time;
+
+/// Quick rather than small: the writer shares the driver's thread.
+const LEVEL: i32 = 1;
+
+type Compressed = zstd::Encoder<'static, BufWriter<File>>;
+
+struct One {
+    path: PathBuf,
+    writer: PcapWriter<Compressed>,
+    /// The first failure to write: told at the end, as a full disk must not disturb the run.
+    failed: Option<std::io::Error>,
+}
+
+/// The captures of a run.
+pub(super) struct Captures {
+    terminals: Vec<One>,
+    server: One,
+    /// The driver's time zero, nanoseconds since the Unix epoch.
+    zero_unix_ns: i64,
+}
+
+impl Captures {
+    /// Opens a file for each terminal, and one for the server.
+    pub(super) fn start(folder: &Path, snap_bytes: u32, terminals: &[String]) -> Result<Captures, LabError> {
+        let open = |name: &str| {
+            let path = folder.join(format!("{name}.pcap.zst"));
+            let writer = File::create(&path)
+                .and_then(|file| zstd::Encoder::new(BufWriter::new(file), LEVEL))
+                .and_then(|file| PcapWriter::new(file, Framing::Ethernet, snap_bytes))
+                .map_err(LabError::file(&path))?;
+            Ok(One { path, writer, failed: None })
+        };
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Captures {
+            terminals: terminals.iter().map(|name| open(name)).collect::<Result<_, LabError>>()?,
+            server: open("server")?,
+            zero_unix_ns: unix.as_nanos() as i64,
+        })
+    }
+
+    /// A frame passed `port`.
+    pub(super) fn note(&mut self, port: Port, at: Time, frame: &Frame) {
+        let one = match port {
+            Port::Terminal(terminal) => self.terminals.get_mut(usize::from(terminal)),
+            Port::Server => Some(&mut self.server),
+            Port::ApCell | Port::ApWire => None,
+        };
+        let Some(one) = one else { return };
+        if one.failed.is_none() {
+            one.failed = {
+                let bytes = frame.bytes();
+                one.writer.write(self.zero_unix_ns + at.as_nanos() as i64, bytes, bytes.len() as u32).err()
+            };
+        }
+    }
+
+    /// Completes the files.
+    pub(super) fn finish(self) -> Result<(), LabError> {
+        for one in self.terminals.into_iter().chain([self.server]) {
+            let done = match one.failed {
+                Some(error) => Err(error),
+                None => one.writer.into_inner().finish().and_then(|mut file| std::io::Write::flush(&mut file)),
+            };
+            done.map_err(LabError::file(&one.path))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Scalable TCP (T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", 2003; `tcp_scalable.c`): above 100 segments the
+//! window grows by 1 % per round trip, and it keeps 7/8 after a loss.
+//!
+//! How it differs: up to 100 segments it grows as Reno does, beyond exponentially; the time between losses then does not depend on the window.
+
+use crate::{CongestionControl, Window};
+
+/// Most acknowledged segments per segment of growth (`TCP_SCALABLE_AI_CNT`).
+pub(crate) const ACKED_PER_STEP: u32 = 100;
+/// The window loses 1/2^n (`TCP_SCALABLE_MD_SCALE`).
+const DECREASE_SHIFT: u32 = 3;
+
+/// Scalable TCP; it has no state of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scalable;
+
+impl CongestionControl for Scalable {
+    fn name(&self) -> &'static str {
+        "scalable"
+    }
+
+    fn ssthresh(&mut self, window: &mut Window) -> u32 {
+        (window.cwnd - (window.cwnd >> DECREASE_SHIFT)).max(2)
+    }
+
+    fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
+        if !window.is_cwnd_limited() {
+            return;
+        }
+        let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
+        if left > 0 {
+            window.additive_increase(window.cwnd.min(ACKED_PER_STEP), left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(cwnd: u32) -> Window {
+        let mut window = Window::new(250, 1448, false);
+        (window.cwnd, window.ssthresh, window.cwnd_limited) = (cwnd, 2, true);
+        window
+    }
+
+    #[test]
+    fn large_windows_grow_by_one_in_a_hundred_small_ones_as_reno() {
+        for (cwnd, after) in [(50, 51), (400, 404)] {
+            let mut w = window(cwnd);
+            for _ in 0..cwnd {
+                Scalable.cong_avoid(&mut w, 1);
+            }
+            assert_eq!(w.cwnd, after);
+        }
+        assert_eq!(Scalable.ssthresh(&mut window(160)), 140);
+    }
+}

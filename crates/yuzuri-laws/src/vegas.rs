@@ -1,0 +1,181 @@
+//! Vegas (L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global internet", 1995; `tcp_vegas.c`): once per round trip it
+//! compares the window with what the least round-trip time would need, and keeps two to four segments in the queue.
+//!
+//! How it differs: delay alone moves the window, by at most one segment per round trip; without competition the window stands still and nothing is
+//! lost. A loss halves it as Reno's.
+
+use crate::{AckSample, CaState, CongestionControl, CwndEvent, Window};
+
+/// Segments queued below which the window grows, above which it shrinks, and above which slow start ends.
+const ALPHA: u64 = 2;
+const BETA: u64 = 4;
+const GAMMA: u64 = 1;
+/// "No round-trip time yet", µs.
+const NO_RTT: u64 = 0x7fff_ffff;
+/// Samples that a round needs: with fewer they may all be of delayed acknowledgements.
+pub(crate) const SAMPLES: u32 = 3;
+
+/// Round-trip times of one round and of all time.
+#[derive(Clone, Debug)]
+pub(crate) struct DelayRounds {
+    /// Measuring: off from a sign of congestion until the state is Open again.
+    pub(crate) on: bool,
+    pub(crate) end: u32,
+    pub(crate) samples: u32,
+    pub(crate) least_us: u64,
+    pub(crate) base_us: u64,
+}
+
+impl Default for DelayRounds {
+    fn default() -> DelayRounds {
+        DelayRounds { on: true, end: 0, samples: 0, least_us: NO_RTT, base_us: NO_RTT }
+    }
+}
+
+impl DelayRounds {
+    fn start(&mut self, window: &Window) {
+        self.on = true;
+        self.next(window);
+    }
+
+    /// `tcp_vegas_init`
+    pub(crate) fn restart(&mut self, window: &Window) {
+        self.base_us = NO_RTT;
+        self.start(window);
+    }
+
+    /// The next round begins.
+    pub(crate) fn next(&mut self, window: &Window) {
+        self.end = window.snd_nxt;
+        self.samples = 0;
+        self.least_us = NO_RTT;
+    }
+
+    pub(crate) fn is_over(&self, window: &Window) -> bool {
+        window.snd_una > self.end
+    }
+
+    /// `tcp_vegas_pkts_acked`
+    pub(crate) fn sample(&mut self, sample: &AckSample) {
+        let Some(rtt_us) = sample.rtt_us else { return };
+        let rtt_us = rtt_us + 1;
+        self.base_us = self.base_us.min(rtt_us);
+        self.least_us = self.least_us.min(rtt_us);
+        self.samples += 1;
+    }
+
+    /// `tcp_vegas_state`
+    pub(crate) fn state(&mut self, window: &Window, state: CaState) {
+        if state == CaState::Open {
+            self.start(window);
+        } else {
+            self.on = false;
+        }
+    }
+
+    /// `tcp_vegas_cwnd_event`
+    pub(crate) fn event(&mut self, window: &Window, event: CwndEvent) {
+        if matches!(event, CwndEvent::Restart | CwndEvent::TxStart { .. }) {
+            self.restart(window);
+        }
+    }
+}
+
+/// The state of Vegas.
+#[derive(Clone, Debug, Default)]
+pub struct Vegas {
+    rounds: DelayRounds,
+}
+
+impl Vegas {
+    /// Once per round trip.
+    fn adjust(&mut self, window: &mut Window, acked: u32) {
+        let (base_us, rtt_us, cwnd) = (self.rounds.base_us, self.rounds.least_us, u64::from(window.cwnd));
+        let queued = cwnd * (rtt_us - base_us) / base_us;
+        let slow_start = window.in_slow_start();
+        if slow_start && queued > GAMMA {
+            // To the rate that came through; one more, as the division rounds down.
+            let target = (cwnd * base_us / rtt_us) as u32;
+            window.cwnd = window.cwnd.min(target + 1);
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        } else if slow_start {
+            window.slow_start(acked);
+        } else if queued > BETA {
+            window.cwnd -= 1;
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        } else if queued < ALPHA {
+            window.cwnd += 1;
+        }
+        window.cwnd = window.cwnd.max(2);
+        window.ssthresh = window.current_ssthresh();
+    }
+}
+
+impl CongestionControl for Vegas {
+    fn name(&self) -> &'static str {
+        "vegas"
+    }
+
+    fn init(&mut self, window: &mut Window) {
+        self.rounds.restart(window);
+    }
+
+    fn ssthresh(&mut self, window: &mut Window) -> u32 {
+        window.half()
+    }
+
+    fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
+        if !self.rounds.on {
+            window.grow_as_reno(acked);
+        } else if self.rounds.is_over(window) {
+            if self.rounds.samples < SAMPLES {
+                window.grow_as_reno(acked);
+            } else {
+                self.adjust(window, acked);
+            }
+            self.rounds.next(window);
+        } else if window.in_slow_start() {
+            window.slow_start(acked);
+        }
+    }
+
+    fn pkts_acked(&mut self, _window: &mut Window, sample: &AckSample) {
+        self.rounds.sample(sample);
+    }
+
+    fn set_state(&mut self, window: &mut Window, state: CaState) {
+        self.rounds.state(window, state);
+    }
+
+    fn cwnd_event(&mut self, window: &mut Window, event: CwndEvent) {
+        self.rounds.event(window, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_to_four_segments_are_kept_in_the_queue() {
+        // At 50 ms and a window of 100, a segment queued is 0.5 ms.
+        for (queued_us, after) in [(400, 101), (1100, 100), (2200, 100), (2600, 99)] {
+            let mut w = Window::new(250, 1448, false);
+            (w.cwnd, w.ssthresh) = (100, 50);
+            let mut vegas = Vegas::default();
+            (vegas.rounds.base_us, vegas.rounds.least_us) = (50_000, 50_000 + queued_us);
+            vegas.adjust(&mut w, 1);
+            assert_eq!(w.cwnd, after, "{queued_us} us");
+        }
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_rate_that_came_through() {
+        let mut w = Window::new(250, 1448, false);
+        w.cwnd = 100;
+        let mut vegas = Vegas::default();
+        (vegas.rounds.base_us, vegas.rounds.least_us) = (50_000, 62_500);
+        vegas.adjust(&mut w, 1);
+        assert_eq!((w.cwnd, w.ssthresh), (81, 81));
+    }
+}

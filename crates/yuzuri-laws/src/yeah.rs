@@ -1,0 +1,154 @@
+//! YeAH (A. Baiocchi, A. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", 2007; `tcp_yeah.c`): Scalable while the queue is short, Reno
+//! while it is long, and a cut of its own before the buffer overflows.
+//!
+//! How it differs: with more than 80 segments queued it gives up what is queued (at most half) without a loss; after one it gives up the
+//! last estimate of the queue, at least 1/8, or half if others kept the queue long for 16 round trips.
+
+use crate::scalable::ACKED_PER_STEP;
+use crate::vegas::{DelayRounds, SAMPLES};
+use crate::{AckSample, CaState, CongestionControl, CwndEvent, Window};
+
+/// Segments queued that are too many (`TCP_YEAH_ALPHA`).
+const QUEUE: u32 = 80;
+/// Queueing delay that is too much: 1/n of the least round-trip time (`TCP_YEAH_PHY`).
+const DELAY_SHARE: u64 = 8;
+/// Most that a cut before a loss takes: 1/2^n (`TCP_YEAH_EPSILON`).
+const EARLY_SHIFT: u32 = 1;
+/// Least that a loss takes: 1/2^n (`TCP_YEAH_DELTA`).
+const LOSS_SHIFT: u32 = 3;
+/// Round trips as Reno in a row after which others are believed to compete (`TCP_YEAH_RHO`).
+const COMPETING_ROUNDS: u32 = 16;
+/// Fast round trips after which the estimate of a competing Reno begins anew (`TCP_YEAH_ZETA`).
+const FAST_ROUNDS: u32 = 50;
+
+/// The state of YeAH.
+#[derive(Clone, Debug)]
+pub struct Yeah {
+    rounds: DelayRounds,
+    last_queue: u32,
+    /// Round trips in a row as Reno.
+    as_reno: u32,
+    /// The window a competing Reno would have, segments.
+    reno_cwnd: u32,
+    fast_rounds: u32,
+}
+
+impl Default for Yeah {
+    fn default() -> Yeah {
+        Yeah { rounds: DelayRounds::default(), last_queue: 0, as_reno: 0, reno_cwnd: 2, fast_rounds: 0 }
+    }
+}
+
+impl Yeah {
+    /// Once per round trip.
+    fn adjust(&mut self, window: &mut Window) {
+        let (rtt_us, base_us) = (self.rounds.least_us, self.rounds.base_us);
+        let queue = (u64::from(window.cwnd) * (rtt_us - base_us) / rtt_us) as u32;
+        self.last_queue = queue;
+        if queue <= QUEUE && rtt_us - base_us <= base_us / DELAY_SHARE {
+            self.fast_rounds += 1;
+            if self.fast_rounds > FAST_ROUNDS {
+                self.reno_cwnd = 2;
+                self.fast_rounds = 0;
+            }
+            self.as_reno = 0;
+            return;
+        }
+        if queue > QUEUE && window.cwnd > self.reno_cwnd {
+            let cut = queue.min(window.cwnd >> EARLY_SHIFT);
+            window.cwnd = (window.cwnd - cut).max(self.reno_cwnd);
+            window.ssthresh = window.cwnd;
+        }
+        self.reno_cwnd = if self.reno_cwnd <= 2 { window.half() } else { self.reno_cwnd + 1 };
+        self.as_reno = self.as_reno.saturating_add(1);
+    }
+}
+
+impl CongestionControl for Yeah {
+    fn name(&self) -> &'static str {
+        "yeah"
+    }
+
+    fn init(&mut self, window: &mut Window) {
+        *self = Yeah::default();
+        self.rounds.restart(window);
+    }
+
+    fn ssthresh(&mut self, window: &mut Window) -> u32 {
+        let half = window.half();
+        let cut = if self.as_reno < COMPETING_ROUNDS {
+            self.last_queue.min(half).max(window.cwnd >> LOSS_SHIFT)
+        } else {
+            half
+        };
+        self.fast_rounds = 0;
+        self.reno_cwnd = (self.reno_cwnd >> 1).max(2);
+        window.cwnd.saturating_sub(cut).max(2)
+    }
+
+    fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
+        if !window.is_cwnd_limited() {
+            return;
+        }
+        let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
+        if left > 0 {
+            let per = if self.as_reno == 0 { window.cwnd.min(ACKED_PER_STEP) } else { window.cwnd };
+            window.additive_increase(per, left);
+        }
+        if self.rounds.is_over(window) {
+            if self.rounds.samples >= SAMPLES {
+                self.adjust(window);
+            }
+            self.rounds.next(window);
+        }
+    }
+
+    fn pkts_acked(&mut self, _window: &mut Window, sample: &AckSample) {
+        self.rounds.sample(sample);
+    }
+
+    fn set_state(&mut self, window: &mut Window, state: CaState) {
+        self.rounds.state(window, state);
+    }
+
+    fn cwnd_event(&mut self, window: &mut Window, event: CwndEvent) {
+        self.rounds.event(window, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_queue(cwnd: u32, queue_us: u64) -> (Yeah, Window) {
+        let mut yeah = Yeah::default();
+        (yeah.rounds.base_us, yeah.rounds.least_us) = (50_000, 50_000 + queue_us);
+        let mut w = Window::new(250, 1448, false);
+        (w.cwnd, w.ssthresh, w.cwnd_limited) = (cwnd, 50, true);
+        (yeah, w)
+    }
+
+    #[test]
+    fn a_queue_above_eighty_is_given_up() {
+        let (mut yeah, mut w) = with_queue(180, 50_000);
+        yeah.adjust(&mut w);
+        assert_eq!((w.cwnd, w.ssthresh, yeah.as_reno), (90, 90, 1));
+        let (mut yeah, mut w) = with_queue(180, 30_000);
+        yeah.adjust(&mut w);
+        assert_eq!((w.cwnd, yeah.last_queue, yeah.as_reno), (180, 67, 1));
+        let (mut yeah, mut w) = with_queue(180, 6_000);
+        yeah.adjust(&mut w);
+        assert_eq!((w.cwnd, yeah.as_reno), (180, 0));
+    }
+
+    #[test]
+    fn a_loss_takes_the_queue_an_eighth_at_least_and_half_when_others_compete() {
+        let (mut yeah, mut w) = with_queue(160, 0);
+        yeah.last_queue = 60;
+        assert_eq!(yeah.ssthresh(&mut w), 100);
+        yeah.last_queue = 5;
+        assert_eq!(yeah.ssthresh(&mut w), 140);
+        yeah.as_reno = 16;
+        assert_eq!(yeah.ssthresh(&mut w), 80);
+    }
+}

@@ -1,0 +1,180 @@
+//! Every congestion control beside Linux 6.1 on the same two paths.
+//!
+//! `cargo run --release -p yuzuri-sim --example controls -- [FOLDER] [--save CSV] [--only NAME] [--rows NAME PATH]`
+//!
+//! `FOLDER` holds the kernel's traces: `NAME_PATH.csv.xz` (rows of `tcp:tcp_probe`) and `NAME_PATH.events.txt.xz` (`tcp_cong_state_set`, `tcp_retransmit_skb`);
+//! `xz` unpacks them. `CSV` keeps their figures (`tests/data/kernel_controls.csv`); without `FOLDER` those are compared with. `--rows`
+//! prints both windows over time.
+
+#[path = "../tests/common/controls.rs"]
+mod controls;
+
+use controls::{CONTROLS, Figures, PATHS, Path, Probe, Row, kernel_rows, simulated, simulated_mean};
+use std::path::{Path as FilePath, PathBuf};
+use std::process::{Command, ExitCode};
+use yuzuri_sim::cc::Algorithm;
+
+/// Segments of the traces, bytes.
+const MSS: u32 = 1448;
+
+#[derive(Default)]
+struct Args {
+    folder: Option<PathBuf>,
+    save: Option<PathBuf>,
+    only: Option<String>,
+    rows: Option<(String, String)>,
+}
+
+fn args() -> Result<Args, String> {
+    let mut args = Args::default();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.as_str() {
+            "--save" => args.save = Some(value()?.into()),
+            "--only" => args.only = Some(value()?),
+            "--rows" => args.rows = Some((value()?, value()?)),
+            _ => args.folder = Some(word.into()),
+        }
+    }
+    Ok(args)
+}
+
+fn unpacked(file: &FilePath) -> Result<String, String> {
+    let output = Command::new("xz").arg("-dc").arg(file).output();
+    let output = output.map_err(|error| format!("running xz on {}: {error}", file.display()))?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The rows of a trace, in segments and µs.
+fn probes(text: &str) -> Result<Vec<Probe>, String> {
+    let mut base = None;
+    let mut probes = Vec::new();
+    for line in text.lines().skip(1) {
+        let cells: Vec<f64> = line
+            .split(',')
+            .map(|cell| cell.parse().map_err(|error| format!("{line}: {error}")))
+            .collect::<Result<_, _>>()?;
+        let [t_s, _, snd_una, cwnd, _, _, srtt_us] = cells[..] else {
+            return Err(format!("{line}: seven columns are needed"));
+        };
+        let base = *base.get_or_insert(snd_una as u32);
+        probes.push(Probe {
+            t_us: (t_s * 1e6).round() as u64,
+            snd_una: (snd_una as u32).wrapping_sub(base) / MSS,
+            cwnd: cwnd as u32,
+            srtt_us: srtt_us as u64,
+        });
+    }
+    if probes.len() < 2 { Err("a trace needs two rows".into()) } else { Ok(probes) }
+}
+
+fn kernel(folder: &FilePath, path: Path, algorithm: Algorithm) -> Result<(Vec<Row>, Figures), String> {
+    let name = format!("{}_{}", algorithm.name(), path.name);
+    let probes = probes(&unpacked(&folder.join(format!("{name}.csv.xz")))?)?;
+    let events = unpacked(&folder.join(format!("{name}.events.txt.xz")))?;
+    let count = |what: &str| events.lines().filter(|line| line.contains(what)).count() as f64;
+    let (rows, goodput_mbps) = kernel_rows(&probes);
+    let figures = Figures {
+        recoveries: count("cong_state=3"),
+        timeouts: count("cong_state=4"),
+        retransmissions: count("tcp_retransmit_skb"),
+        ..Figures::of_rows(&rows, goodput_mbps)
+    };
+    Ok((rows, figures))
+}
+
+fn saved(path: Path, algorithm: Algorithm) -> Result<Figures, String> {
+    controls::saved()
+        .into_iter()
+        .find(|(control, of, _)| control == algorithm.name() && of == path.name)
+        .map(|(_, _, figures)| figures)
+        .ok_or(format!("no figures of {} on {}", algorithm.name(), path.name))
+}
+
+fn print(whose: &str, f: &Figures) {
+    println!(
+        "  {whose:7} {:7.3} | {:4.0} | {:6.1} | {:3.0} {:6.2} | {:6.1} {:6.1} {:.3} | {:6.1} | {:3.0} {:2.0} {:4.0}",
+        f.goodput_mbps,
+        f.start_peak,
+        f.cwnd_mean,
+        f.reductions,
+        f.period_s,
+        f.peak,
+        f.trough,
+        f.kept(),
+        f.srtt_ms,
+        f.recoveries,
+        f.timeouts,
+        f.retransmissions
+    );
+}
+
+fn main() -> ExitCode {
+    match compare() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("controls: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> Result<(), String> {
+    let args = args()?;
+    let mut out = format!("control,path,{}\n", Figures::NAMES.join(","));
+    if args.rows.is_none() {
+        println!(
+            "goodput, Mbit/s | largest window of the start | from 5 s on: mean window | reductions, s between them | before, after, kept | smoothed RTT, ms | \
+             whole run: recoveries, timeouts, retransmissions"
+        );
+    }
+    for path in PATHS {
+        for algorithm in CONTROLS {
+            if let Some((name, of)) = &args.rows {
+                if (name.as_str(), of.as_str()) == (algorithm.name(), path.name) {
+                    let theirs = match &args.folder {
+                        Some(folder) => kernel(folder, path, algorithm)?.0,
+                        None => Vec::new(),
+                    };
+                    println!("whose,t_s,cwnd,srtt_ms");
+                    for (whose, rows) in [("kernel", theirs), ("ours", simulated(path, algorithm, 1).0)] {
+                        for row in rows {
+                            println!("{whose},{:.3},{},{:.3}", row.t_s, row.cwnd, row.srtt_ms);
+                        }
+                    }
+                }
+                continue;
+            }
+            if args.only.as_ref().is_some_and(|only| only != algorithm.name()) {
+                continue;
+            }
+            let theirs = match &args.folder {
+                Some(folder) => kernel(folder, path, algorithm)?.1,
+                None => saved(path, algorithm)?,
+            };
+            let cells = theirs.cells().map(|cell| format!("{cell:.4}")).join(",");
+            out.push_str(&format!("{},{},{cells}\n", algorithm.name(), path.name));
+            println!("{} {}", algorithm.name(), path.name);
+            print("kernel", &theirs);
+            print("here", &simulated_mean(path, algorithm));
+        }
+    }
+    let untraced = Algorithm::ALL.into_iter().filter(|algorithm| !CONTROLS.contains(algorithm));
+    for algorithm in untraced.filter(|_| args.rows.is_none()) {
+        if args.only.as_ref().is_some_and(|only| only != algorithm.name()) {
+            continue;
+        }
+        for path in PATHS {
+            println!("{} {}", algorithm.name(), path.name);
+            print("here", &simulated_mean(path, algorithm));
+        }
+    }
+    if let Some(file) = &args.save {
+        std::fs::write(file, out).map_err(|error| format!("writing {}: {error}", file.display()))?;
+    }
+    Ok(())
+}

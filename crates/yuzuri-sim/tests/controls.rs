@@ -1,0 +1,125 @@
+//! Every congestion control beside Linux 6.1 on two paths (`tests/data/kernel_controls.csv`, made by `--example controls`).
+
+#[path = "common/controls.rs"]
+#[allow(dead_code)]
+mod controls;
+
+use controls::{CONTROLS, Figures, PATHS, Path, saved, simulated_mean};
+use yuzuri_sim::cc::Algorithm;
+
+/// How far a figure may be off, relative, and the count of reductions, absolute.
+struct Limits {
+    goodput: f64,
+    start: f64,
+    cwnd: f64,
+    srtt: f64,
+    reductions: f64,
+    period: f64,
+    /// Of the windows before and after a reduction.
+    tooth: f64,
+}
+
+fn limits(algorithm: Algorithm) -> Limits {
+    let saw_tooth = Limits {
+        goodput: 0.005,
+        start: 0.02,
+        cwnd: 0.01,
+        srtt: 0.01,
+        reductions: 1.0,
+        period: 0.03,
+        tooth: 0.02,
+    };
+    match algorithm {
+        // How far its slow start overshoots decides when the last losses of the start are repaired, and so the phase.
+        Algorithm::Hybla => Limits { start: 0.05, reductions: 1.0, period: 0.05, ..saw_tooth },
+        // A loss more or less of the last round: the second of two recoveries comes early.
+        Algorithm::Highspeed => Limits { period: 0.1, ..saw_tooth },
+        // Two or three teeth: the phase weighs in the mean.
+        Algorithm::Illinois => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
+        // The same distance from the queue's end; what is counted as queued differs by what the kernel adds to round-trip times.
+        Algorithm::Vegas => Limits { cwnd: 0.015, srtt: 0.03, tooth: 0.04, ..saw_tooth },
+        // Climbs when it forgets the least round-trip time, at instants that are drawn.
+        Algorithm::Nv => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
+        // Backs off by chance, and by round-trip times that differ by µs: here they are exact, and it backs off more where the queue is empty.
+        Algorithm::Cdg => Limits {
+            goodput: 0.06,
+            start: f64::INFINITY,
+            cwnd: 0.06,
+            srtt: 0.02,
+            reductions: 3.0,
+            period: 0.06,
+            tooth: 0.1,
+        },
+        Algorithm::Bbr => Limits { cwnd: 0.03, srtt: 0.03, tooth: 0.04, ..saw_tooth },
+        _ => saw_tooth,
+    }
+}
+
+fn compare(algorithm: Algorithm, path: Path) -> Result<(), String> {
+    let kernel = saved()
+        .into_iter()
+        .find(|(control, of, _)| control == algorithm.name() && of == path.name)
+        .map(|(_, _, figures)| figures)
+        .expect("the kernel's figures");
+    let ours = simulated_mean(path, algorithm);
+    let limits = limits(algorithm);
+    let mut beyond = Vec::new();
+    let mut close = |what: &str, figure: fn(&Figures) -> f64, limit: f64| {
+        let (ours, kernel) = (figure(&ours), figure(&kernel));
+        if ours.is_nan() != kernel.is_nan() || (ours / kernel - 1.0).abs() > limit {
+            beyond.push(format!("{what} {ours:.3}, kernel {kernel:.3}"));
+        }
+    };
+    close("goodput", |f| f.goodput_mbps, limits.goodput);
+    close("largest window of the start", |f| f.start_peak, limits.start);
+    close("mean window", |f| f.cwnd_mean, limits.cwnd);
+    close("smoothed RTT", |f| f.srtt_ms, limits.srtt);
+    close("period", |f| f.period_s, limits.period);
+    close("window before", |f| f.peak, limits.tooth);
+    close("window after", |f| f.trough, limits.tooth);
+    close("kept share", Figures::kept, limits.tooth);
+    if (ours.reductions - kernel.reductions).abs() > limits.reductions {
+        beyond.push(format!("{} reductions, kernel {}", ours.reductions, kernel.reductions));
+    }
+    if ours.timeouts != kernel.timeouts {
+        beyond.push(format!("{} timeouts, kernel {}", ours.timeouts, kernel.timeouts));
+    }
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} on {}: {}", algorithm.name(), path.name, beyond.join("; ")))
+}
+
+#[test]
+fn all_controls_do_as_the_kernel_does() {
+    let mut beyond = Vec::new();
+    for path in PATHS {
+        for algorithm in CONTROLS {
+            beyond.extend(compare(algorithm, path).err());
+        }
+    }
+    assert!(beyond.is_empty(), "{}", beyond.join("\n"));
+}
+
+/// The fixtures tell controls apart: each is beyond the limits of most others.
+#[test]
+fn the_limits_tell_controls_apart() {
+    let all = saved();
+    let of = |algorithm: Algorithm| {
+        let mine = all.iter().filter(|(control, ..)| control == algorithm.name());
+        mine.map(|(_, _, figures)| *figures).collect::<Vec<_>>()
+    };
+    let alike = |a: Algorithm, b: Algorithm| {
+        of(a).iter().zip(of(b)).all(|(a, b)| {
+            (a.cwnd_mean / b.cwnd_mean - 1.0).abs() <= 0.01
+                && (a.kept() / b.kept() - 1.0).abs() <= 0.02
+                && (a.period_s / b.period_s - 1.0).abs() <= 0.03
+        })
+    };
+    let mut pairs = Vec::new();
+    for (n, a) in CONTROLS.iter().enumerate() {
+        pairs.extend(CONTROLS[n + 1..].iter().filter(|b| alike(*a, **b)).map(|b| (a.name(), b.name())));
+    }
+    // LP without early signs and DCTCP without marks are Reno.
+    assert_eq!(pairs, [("reno", "lp"), ("reno", "dctcp"), ("lp", "dctcp")]);
+}

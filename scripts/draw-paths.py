@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Prints a scenario of the laboratory: each congestion control over paths drawn by lot from a seed, captured at both ends.
+
+Rates 1-100 Mbit/s and round-trip times 10-600 ms evenly by their logarithm, queues of 0.3-3 bandwidth-delay products, half of the
+paths with random loss of 1e-5 to 1e-3. Nobody chose them to suit a method: scenarios/identify/*.toml are made by this script.
+"""
+import argparse
+import random
+
+CONTROLS = [
+    "reno", "cubic", "bic", "htcp", "highspeed", "scalable", "hybla", "illinois", "vegas", "veno", "westwood", "yeah", "lp", "nv",
+    "cdg", "dctcp", "bbr",
+]
+PACKET_BYTES = 1500
+
+
+def log_even(lot, low, high):
+    return low * (high / low) ** lot.random()
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seed", type=int, required=True, help="of the lots")
+    options.add_argument("--paths", type=int, default=8, help="how many (8)")
+    options.add_argument("--apple", action="store_true", help="CUBIC with Apple's constants instead of Linux's controls")
+    given = options.parse_args()
+    lot = random.Random(given.seed)
+    apple = " --apple" if given.apple else ""
+    print(f"# Made by: scripts/draw-paths.py --seed {given.seed} --paths {given.paths}{apple}")
+    who = "CUBIC with Apple's constants" if given.apple else "Every congestion control of Linux"
+    print(f'title = "{who} over paths drawn by lot, captured at both ends"')
+    print("duration_s = 70\nseed = %d\ncapture_bytes = 100\n" % given.seed)
+    print('[sysctl]\n"net.ipv4.tcp_wmem" = "4096 65536 67108864"\n"net.ipv4.tcp_rmem" = "4096 1048576 67108864"\n')
+    print('[[terminal]]\nname = "sender"\nphy = { standard = "ac", width_mhz = 80, streams = 2, mcs = 9 }\n')
+    if not given.apple:
+        names = ", ".join(f'"{name}"' for name in CONTROLS)
+        print(f'[sweep]\n"terminal.sender.control" = [{names}]\n')
+    for number in range(1, given.paths + 1):
+        rate_mbps = round(log_even(lot, 1, 100), 1)
+        rtt_ms = round(log_even(lot, 10, 600))
+        bdp_packets = rate_mbps * 1e6 * rtt_ms / 1e3 / 8 / PACKET_BYTES
+        queue = max(4, round(bdp_packets * lot.uniform(0.3, 3)))
+        loss = float(f"{log_even(lot, 1e-5, 1e-3):.1e}") if lot.random() < 0.5 else 0
+        values = f'"path.rate_mbps" = {rate_mbps}, "path.rtt_ms" = {rtt_ms}, "path.queue_packets" = {queue}, "path.loss" = {loss}'
+        if given.apple:
+            values += ', "terminal.sender.law" = { c = 0.4, keeps = 0.8 }'
+        print(f'[[variant]]\nname = "path-{number:02}"\nset = {{ {values} }}\n')
+
+
+if __name__ == "__main__":
+    main()
