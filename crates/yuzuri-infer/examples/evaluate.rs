@@ -102,6 +102,8 @@ struct Tally {
     with_epochs: u32,
     unknown_with_epochs: u32,
     errors: BTreeMap<String, Vec<f64>>,
+    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share.
+    constants: Vec<(f64, f64)>,
 }
 
 impl Tally {
@@ -131,6 +133,20 @@ impl Tally {
         let mut errors = window_errors(&verdict.course, truth);
         let (median, high) = quantiles(&mut errors);
         self.errors.entry(side.to_owned()).or_default().extend(errors);
+        let constants = &verdict.constants;
+        let words = match (constants.cubic_c_replayed, constants.kept) {
+            (Some((c, error)), Some(kept)) if label.starts_with("cubic") => {
+                let (true_c, true_kept) = if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
+                let epochs = constants.cubic_c.map_or(0, |c| c.count);
+                if epochs >= 3 {
+                    self.constants.push(((c / true_c - 1.0).abs(), (kept.median - true_kept).abs()));
+                }
+                let fitted = constants.cubic_c.map_or(f64::NAN, |c| c.median);
+                let paper = constants.cubic_c_paper.map_or(f64::NAN, |c| c.median);
+                format!("C {c:.3}+-{error:.3} fitted {fitted:.3} paper {paper:.3} ({epochs}) kept {:.3} ", kept.median)
+            }
+            _ => String::new(),
+        };
         if !quiet {
             let mark = if strict { "ok" } else if within { "in" } else { "--" };
             let path = run.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -146,7 +162,7 @@ impl Tally {
                 .collect();
             let because = if let Answer::Unknown { because } = &verdict.answer { because.clone() } else { String::new() };
             println!(
-                "{mark} {label:10} {path} {side:6} {:?} epochs {epochs:3} rounds {:4} err {:4.1}/{:4.1}%  {} {because}",
+                "{mark} {label:10} {path} {side:6} {:?} epochs {epochs:3} rounds {:4} err {:4.1}/{:4.1}%  {words}{} {because}",
                 verdict.vantage,
                 verdict.course.rounds.len(),
                 100.0 * median,
@@ -171,6 +187,11 @@ impl Tally {
         let named = f64::from(self.flows - self.unknown);
         let calibration: f64 = self.calibration.iter().map(|(sum, right, _)| (sum - f64::from(*right)).abs()).sum();
         println!("expected calibration error:           {:.3}", calibration / named.max(1.0));
+        let off = |limit: (f64, f64)| self.constants.iter().filter(|(c, kept)| *c > limit.0 || *kept > limit.1).count();
+        println!(
+            "CUBIC's constants within 5 % and 0.02: {}",
+            part((self.constants.len() - off((0.05, 0.02))) as u32, self.constants.len() as u32)
+        );
         for (side, errors) in &mut self.errors {
             let (median, high) = quantiles(errors);
             println!("window at the {side}: median error {:.2} %, 95th percentile {:.2} %", 100.0 * median, 100.0 * high);

@@ -3,7 +3,9 @@
 //! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section 4.2; Hozumi 2017, equations 2 to 6).
 
 use crate::course::{Cause, Course};
+use crate::replay::{Chances, replay};
 use serde::{Deserialize, Serialize};
+use yuzuri_laws::{Cubic, CubicConstants, SlowStartExit};
 
 /// What the paper reads off a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -188,6 +190,42 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
     (determinant > 0.0 && minor >= 0.0).then(|| (variance * minor / determinant).sqrt())
 }
 
+/// C of a CUBIC found by replaying it: the one whose windows come nearest to those seen, over all epochs, where the Reno-friendly region,
+/// the clock's ticks and fast convergence are as the law has them. With its standard error.
+pub fn c_by_replay(course: &Course, kept: f64) -> Option<(f64, f64)> {
+    let beta = kept.clamp(0.3, 0.95);
+    let of = |c: f64| CubicConstants {
+        c_1024: (c * 1024.0).round().max(1.0) as u32,
+        beta_1024: (beta * 1024.0).round() as u32,
+        fast_convergence_2048: Some((1024.0 * (1.0 + beta)).round() as u32),
+        friendly_eighths: Some((8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))).floor() as u32),
+    };
+    let count = std::cell::Cell::new(0_usize);
+    let misfit = |ln_c: f64| {
+        let mut law = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
+        let replay = replay(&mut law, course, Chances::default());
+        let counted = replay.rounds.iter().filter(|round| round.counts);
+        let squares = counted.map(|round| f64::from(round.law - round.seen).powi(2).min(400.0));
+        let (sum, n) = squares.fold((0.0, 0), |(sum, n), square| (sum + square, n + 1));
+        count.set(n);
+        sum
+    };
+    let grid: Vec<(f64, f64)> =
+        (0..=16).map(|i| (-3.2 + 0.25 * f64::from(i), 0.0)).map(|(ln_c, _)| (ln_c, misfit(ln_c))).collect();
+    let best = grid.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
+    let least = misfit(ln_c);
+    let n = count.get();
+    if n < 16 {
+        return None;
+    }
+    // Rounds of an epoch share their error: the curvature is that of one point in eight.
+    let step = 0.1;
+    let curvature = (misfit(ln_c + step) + misfit(ln_c - step) - 2.0 * least) / (step * step);
+    let variance = (least / n as f64).max(0.1) * 8.0;
+    (curvature > 0.0).then(|| (ln_c.exp(), ln_c.exp() * (2.0 * variance / curvature).sqrt()))
+}
+
 /// An epoch: from the end of a reduction to the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
@@ -197,6 +235,8 @@ pub struct Epoch {
     pub points: Vec<Point>,
     /// Whether the next reduction ended it, not the capture's end or a pause.
     pub whole: bool,
+    /// Whether a Reno that keeps as much would have had about the window somewhere: not the cubic ruled there (RFC 9438, section 4.3).
+    pub friendly: bool,
 }
 
 /// The epochs of a course that follow a fast recovery.
@@ -222,7 +262,13 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
             }
         }
         let whole = next.is_some() && pauses * 10 < rounds.len();
-        epochs.push(Epoch { turn: number, points, whole });
+        let kept = f64::from(turn.after / turn.before.max(1.0)).clamp(0.3, 0.95);
+        let per_round = 3.0 * (1.0 - kept) / (1.0 + kept);
+        let reno = (0..).map(|n| f64::from(turn.after) + per_round * f64::from(n));
+        let close = points.iter().zip(reno).filter(|(point, reno)| point.window < reno + 1.0).count();
+        // The first rounds are close whichever rules.
+        let friendly = close > 3 + points.len() / 8;
+        epochs.push(Epoch { turn: number, points, whole, friendly });
     }
     epochs
 }

@@ -1,7 +1,7 @@
 //! Constants of a course, and the evidence for its name in words.
 
 use crate::course::{Cause, Course, Vantage};
-use crate::cubic::{Cycle, Fit, epochs};
+use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
 use crate::name::Ranked;
 use crate::packets::Seen;
 use crate::replay::Replay;
@@ -40,6 +40,11 @@ pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Const
     constants.increase = increase(course);
     constants.probe_rtt_interval_s = probe_rtt_interval_s(course);
     cubic(course, &mut constants);
+    if let (Some((ranked, _)), Some(kept)) = (best, constants.kept)
+        && ranked.name.starts_with("cubic")
+    {
+        constants.cubic_c_replayed = c_by_replay(course, kept.median);
+    }
     constants.fast_convergence = fast_convergence(course, &constants);
     let words = words(course, &constants, best);
     (constants, words)
@@ -49,7 +54,7 @@ fn cubic(course: &Course, constants: &mut Constants) {
     for epoch in epochs(course) {
         let fit = Fit::least_squares(&epoch.points);
         let span_s = epoch.points.last().map_or(0.0, |last| last.t_s);
-        let counts = fit.is_some_and(|fit| fit.is_cubic(span_s));
+        let counts = epoch.whole && !epoch.friendly && fit.is_some_and(|fit| fit.is_cubic(span_s));
         let cycle = Cycle::read(&epoch.points).filter(|_| counts);
         constants.cubic_epochs.push(CubicEpoch { turn: epoch.turn, cycle, fit, counts });
     }
@@ -135,6 +140,9 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
         words.push(format!("kept {:.2} of the window after {} {losses} ({:.2} to {:.2})", kept.median, kept.count, kept.low, kept.high));
     } else if course.turns.is_empty() {
         words.push("no loss was answered by a reduction".into());
+    }
+    if let Some((c, error)) = constants.cubic_c_replayed {
+        words.push(format!("CUBIC replayed with C {c:.3} +- {:.3} comes nearest to the windows seen", 1.96 * error));
     }
     if let (Some(c), Some(epoch)) = (constants.cubic_c, constants.cubic_epochs.iter().rfind(|epoch| epoch.counts)) {
         let w_max = epoch.fit.map_or(0.0, |fit| fit.w_max);

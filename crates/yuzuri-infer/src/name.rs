@@ -4,7 +4,7 @@ use crate::course::Course;
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{Score, score};
 use serde::{Deserialize, Serialize};
-use yuzuri_laws::{Algorithm, SlowStartExit};
+use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +22,10 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .map(|candidate| {
-            let (replay, score) = chances(*candidate)
-                .iter()
-                .map(|chances| {
-                    // Slow start is not judged, and must not end before the sender's did.
-                    let mut law = candidate.make(SlowStartExit::Loss, 1);
-                    let replay = replay(law.as_mut(), course, *chances);
+            let (replay, score) = forms(*candidate)
+                .into_iter()
+                .map(|(mut law, chances)| {
+                    let replay = replay(law.as_mut(), course, chances);
                     let score = score(&replay, *candidate);
                     (replay, score)
                 })
@@ -46,15 +44,30 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
     ranked
 }
 
-/// What may have happened by chance with a law: each is tried.
-fn chances(candidate: Algorithm) -> &'static [Chances] {
-    const NONE: Chances = Chances { draws_lots: false, blind: false };
+/// The forms a law may have on a flow: each is tried, and the best counts.
+fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
+    // Slow start is not judged, and must not end before the sender's did.
+    let law = || candidate.make(SlowStartExit::Loss, 1);
+    let cubic = |constants| -> Box<dyn CongestionControl> { Box::new(Cubic::with(constants, SlowStartExit::Loss)) };
+    let plain = Chances::default();
     match candidate {
-        Algorithm::Cdg => &[Chances { draws_lots: true, ..NONE }],
-        Algorithm::Lp => &[NONE, Chances { blind: true, ..NONE }],
-        _ => &[NONE],
+        Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
+        Algorithm::Lp => vec![(law(), plain), (law(), Chances { blind: true, ..plain })],
+        Algorithm::CubicAppleOld => {
+            let forms = [CubicConstants::APPLE_OLD, KEEPS_EIGHT_TENTHS, CubicConstants::IPHONE_2017];
+            forms.map(|constants| (cubic(constants), plain)).into()
+        }
+        _ => vec![(law(), plain)],
     }
 }
+
+/// CUBIC that keeps 0.8 and takes the rest from RFC 9438: 3 (1 - 0.8) / (1 + 0.8) = 1/3 segment per round trip, (1 + 0.8) / 2 remembered.
+const KEEPS_EIGHT_TENTHS: CubicConstants = CubicConstants {
+    beta_1024: 819,
+    fast_convergence_2048: Some(1024 + 819),
+    friendly_eighths: Some(24),
+    ..CubicConstants::LINUX
+};
 
 /// By how much scores of one flow overstate what they know; fitted on simulated flows (`calibrate`).
 const TEMPERATURE: f64 = 2.0;

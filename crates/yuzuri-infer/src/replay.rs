@@ -4,12 +4,16 @@
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
 use crate::course::{Cause, Course, Round, Turn};
-use yuzuri_laws::{AckEvent, AckSample, CaState, CongestionControl, CwndEvent, NO_SSTHRESH, RateSample, Timestamps, Window};
+use yuzuri_laws::{AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window};
 
 /// Ticks per second of the laws' clocks: most kernels of today have 250 or 1000; the difference is below a segment.
 const HZ: u32 = 1000;
 /// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
 const CLOCK_START_US: u64 = 1_000_000_000;
+/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the laws' integers are made for such.
+const MOST_WINDOW: u32 = 1 << 20;
+/// No round-trip time is longer.
+const MOST_RTT_US: u64 = 60_000_000;
 /// Growth of a round below which slow start is over.
 const SLOW_START_GROWTH: f32 = 1.3;
 /// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
@@ -95,10 +99,10 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     let mut window = Window::new(HZ, course.mss_bytes.max(1), true);
     window.cwnd_limited = true;
     // When a law begins its sender has the handshake's round-trip time.
-    let rtt_us = course.rounds.iter().map(|round| u64::from(round.rtt_min_us)).find(|rtt| *rtt > 0);
+    let rtt_us = course.rounds.iter().map(|round| u64::from(round.rtt_min_us)).find(|rtt| *rtt > 0).map(|rtt| rtt.min(MOST_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
-    window.cwnd = (first.window.round() as u32).max(1);
+    window.cwnd = (first.window.round() as u32).clamp(1, MOST_WINDOW);
     let clock_offset_ms = course.clock_offset_ms.unwrap_or(0);
     let rules_all = law.controls_all();
     let mut player = Player { law, window, zero_ns: first.start_ns, rest: 0.0, draws_lots: chances.draws_lots, clock_offset_ms, sees_clocks: !chances.blind };
@@ -154,13 +158,15 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
 }
 
 impl Player<'_> {
+    /// The present; the laws' clocks never go backwards, as captures' do.
     fn at(&mut self, ns: i64) {
-        self.window.now_ns = (ns - self.zero_ns).max(0) as u64;
+        let now_ns = ns.saturating_sub(self.zero_ns).max(0) as u64;
+        self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
     /// The law's window is set to the one seen.
     fn settle(&mut self, seen: f32, from_slow_start: bool) {
-        self.window.cwnd = (seen.round() as u32).max(2);
+        self.window.cwnd = (seen.round() as u32).clamp(2, MOST_WINDOW);
         if from_slow_start || self.window.ssthresh > self.window.cwnd {
             self.window.ssthresh = self.window.cwnd;
         }
@@ -170,7 +176,7 @@ impl Player<'_> {
     fn turn(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
         self.at(turn.at_ns);
         let window = &mut self.window;
-        window.cwnd = (turn.before.round() as u32).max(2);
+        window.cwnd = (turn.before.round() as u32).clamp(2, MOST_WINDOW);
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
         window.state = CaState::Open;
@@ -183,35 +189,38 @@ impl Player<'_> {
         };
         self.law.set_state(window, state);
         window.state = state;
-        let mut kept = None;
         if turn.cause == Cause::Timeout {
             self.law.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
-        } else if turn.undone {
-            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32);
+            self.at(turn.over_ns);
+            self.law.set_state(&mut self.window, CaState::Open);
+            self.window.state = CaState::Open;
+            self.window.cwnd_cnt = 0;
+            return None;
+        }
+        window.cwnd = threshold;
+        self.at(turn.over_ns);
+        self.law.set_state(&mut self.window, CaState::Open);
+        let window = &mut self.window;
+        window.state = CaState::Open;
+        // Some choose the window only now (Westwood).
+        self.law.cwnd_event(window, CwndEvent::Reduced);
+        let reads = turn.cause == Cause::Recovery && !turn.undone && turn.before >= 4.0 && turn.after > 0.0;
+        let law = if self.law.controls_all() { turn.before } else { window.cwnd as f32 };
+        if turn.undone {
+            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
         } else {
-            if turn.cause == Cause::Recovery && turn.before >= 4.0 && turn.after > 0.0 {
-                let law = if self.law.controls_all() { turn.before } else { threshold as f32 };
-                kept = Some(Kept { turn: number, law, seen: turn.after, before: turn.before });
-            }
-            window.cwnd = (turn.after.round() as u32).max(2);
+            window.cwnd = (turn.after.round() as u32).clamp(2, MOST_WINDOW);
             window.ssthresh = window.cwnd;
         }
-        let over = (turn.over_ns - self.zero_ns).max(0) as u64;
-        self.window.now_ns = over;
-        self.law.set_state(&mut self.window, CaState::Open);
-        self.window.state = CaState::Open;
-        if turn.cause != Cause::Timeout {
-            self.law.cwnd_event(&mut self.window, CwndEvent::Reduced);
-        }
-        self.window.cwnd_cnt = 0;
-        kept
+        window.cwnd_cnt = 0;
+        reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
     }
 
     fn round(&mut self, round: &Round) {
         let steps = round.acks.max(1).min(100_000);
         let each = round.acked / steps as f32;
-        let length = (round.end_ns - round.start_ns).max(0);
+        let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
         for step in 0..steps {
             self.rest += each;
@@ -269,7 +278,7 @@ impl Player<'_> {
         if self.draws_lots && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
-        window.cwnd = window.cwnd.min(NO_SSTHRESH);
+        window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
     }
 
     /// What the law would have had in flight.
@@ -289,13 +298,14 @@ fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
     if round.rtt_min_us == 0 {
         return None;
     }
-    if step == 0 {
-        return Some(u64::from(round.rtt_min_us));
-    }
-    if step == steps / 2 && steps > 2 {
-        return Some(u64::from(round.rtt_max_us));
-    }
-    let part = f64::from(step) / f64::from(steps.max(1));
-    let (first, last) = (f64::from(round.rtt_first_us), f64::from(round.rtt_last_us));
-    Some((first + (last - first) * part) as u64)
+    let rtt_us = if step == 0 {
+        u64::from(round.rtt_min_us)
+    } else if step == steps / 2 && steps > 2 {
+        u64::from(round.rtt_max_us)
+    } else {
+        let part = f64::from(step) / f64::from(steps.max(1));
+        let (first, last) = (f64::from(round.rtt_first_us), f64::from(round.rtt_last_us));
+        (first + (last - first) * part) as u64
+    };
+    Some(rtt_us.min(MOST_RTT_US))
 }

@@ -10,6 +10,8 @@ const WINDOW_NOISE: (f32, f32) = (0.7, 0.01);
 const KEPT_NOISE: (f32, f32) = (1.0, 0.02);
 /// Noise of a fall that a law foresees from delays.
 const CUT_NOISE: (f32, f32) = (1.5, 0.05);
+/// Most of an error that all rounds of an epoch share and that is forgiven, in units of the noise.
+const SHARED: f32 = 1.0;
 /// Degrees of freedom of Student's t: single wild rounds must not decide.
 const NU: f64 = 3.0;
 /// Rounds of an epoch are not independent: no epoch counts more than so many.
@@ -62,9 +64,13 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let noise = if paced { PACED_NOISE } else { WINDOW_NOISE };
     let (mut square, mut rounds) = (0.0, 0);
     for epoch in replay.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
-        let squares = epoch.iter().filter(|f| f.counts).map(|f| {
-            f64::from((f.law - f.seen) / unit(noise, f.seen)).powi(2)
-        });
+        // The window at the epoch's begin is itself read with an error, which all its rounds share.
+        let mut off: Vec<f32> =
+            epoch.iter().filter(|f| f.counts).map(|f| (f.law - f.seen) / unit(noise, f.seen)).collect();
+        let middle = off.len() / 2;
+        let shared = if off.is_empty() { 0.0 } else { *off.select_nth_unstable_by(middle, f32::total_cmp).1 };
+        let shared = shared.clamp(-SHARED, SHARED);
+        let squares = off.iter().map(|off| f64::from(off - shared).powi(2));
         // A law that foresees less exactly must not look as good as one that foresees the same exactly.
         let blur = epoch.iter().map(|f| f64::from(unit(noise, f.seen) / unit(WINDOW_NOISE, f.seen)).ln()).sum::<f64>()
             / epoch.len().max(1) as f64;

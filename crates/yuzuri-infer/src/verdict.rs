@@ -58,6 +58,8 @@ pub struct Constants {
     pub kept: Option<Measured>,
     /// CUBIC's C, segments/s³, by least squares.
     pub cubic_c: Option<Measured>,
+    /// CUBIC's C by replaying the law over all epochs, and its standard error, segments/s³; only where CUBIC is the best law.
+    pub cubic_c_replayed: Option<(f64, f64)>,
     /// CUBIC's b, s³/segment, by the paper's method.
     pub cubic_b: Option<Measured>,
     /// C by the paper's method.

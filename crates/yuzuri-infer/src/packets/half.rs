@@ -18,6 +18,10 @@ const MOST_ROUNDS: usize = 1 << 16;
 const LEAST_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
 const REORDER_NS: i64 = 3_000_000;
+/// No sender uses smaller segments (`TCP_MIN_MSS` of Linux).
+const LEAST_MSS: u32 = 88;
+/// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
+const MOST_HOLE: u64 = 16_384;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -183,10 +187,14 @@ impl Half {
         let mss = self.segment_size(segment);
         let start = self.place(segment.seq);
         let end = start + u64::from(bytes);
-        if end < self.board.una() || start > self.board.nxt() + (1 << 30) {
-            // Older than anything outstanding, or far from it: not of this flow's course.
+        if end < self.board.una() {
+            // Older than anything outstanding: sent again for nothing, or not of this flow.
             self.course.segments += 1;
+            self.course.retransmitted += 1;
             return;
+        }
+        if start > self.board.nxt() + MOST_HOLE * u64::from(mss) {
+            self.lost_track(start, now);
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
         let was_empty = self.board.in_flight() == 0 && self.board.una() == self.board.nxt();
@@ -221,6 +229,16 @@ impl Half {
         self.fin |= segment.flags.contains(Flags::FIN);
     }
 
+    /// The capture lacks too much: what was outstanding is forgotten, and the round says nothing.
+    fn lost_track(&mut self, at: u64, now: i64) {
+        self.open.round.limits.application = true;
+        self.close_round(now);
+        self.board.begin(at);
+        (self.repair, self.after, self.duplicates) = (None, None, 0);
+        self.waiting.clear();
+        self.open.until = at + 1;
+    }
+
     fn first(&mut self, segment: &Segment) {
         self.open.round.start_ns = segment.time_ns;
         self.last_sent_ns = segment.time_ns;
@@ -244,7 +262,8 @@ impl Half {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             self.course.mss_bytes = self.mss_bytes.saturating_sub(options).max(1);
         }
-        self.course.mss_bytes.max(1)
+        self.course.mss_bytes = self.course.mss_bytes.max(LEAST_MSS);
+        self.course.mss_bytes
     }
 
     /// After data was sent: how much is in flight.
@@ -439,7 +458,7 @@ impl Half {
         let round = self.course.rounds.len() as u32;
         self.course.turns.push(Turn { over_ns: now, round, ..repair.turn });
         let turn = self.course.turns.len() - 1;
-        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: self.board.in_flight() });
+        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0 });
     }
 
     fn timed(&mut self, rtt_us: u32) {

@@ -275,3 +275,77 @@ impl Scoreboard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        board.begin(0);
+        for n in 0..segments {
+            assert_eq!(board.send(n * MSS, (n + 1) * MSS, n as i64, 100, MSS), Kind::New);
+        }
+        board
+    }
+
+    #[test]
+    fn what_is_sent_is_in_flight_until_it_is_acknowledged() {
+        let mut board = board(10);
+        assert_eq!(board.in_flight(), 10 * MSS);
+        let done = board.acknowledge(4 * MSS, &[], MSS);
+        assert_eq!((done.bytes, done.sent_ns), (4 * MSS, Some(3)));
+        assert_eq!(board.in_flight(), 6 * MSS);
+        // More than was sent is no more than all.
+        board.acknowledge(400 * MSS, &[], MSS);
+        assert_eq!((board.in_flight(), board.una()), (0, 10 * MSS));
+    }
+
+    #[test]
+    fn a_hole_below_three_segments_is_lost_and_its_repair_in_flight_again() {
+        let mut board = board(10);
+        let done = board.acknowledge(0, &[(MSS, 3 * MSS)], MSS);
+        assert_eq!(done.sacked_bytes, 2 * MSS);
+        assert_eq!(board.in_flight(), 8 * MSS, "two are not enough");
+        board.acknowledge(0, &[(MSS, 4 * MSS)], MSS);
+        assert_eq!(board.in_flight(), 6 * MSS, "three acknowledged, one lost");
+        assert_eq!(board.send(0, MSS, 20, 100, MSS), Kind::Again);
+        assert_eq!(board.in_flight(), 7 * MSS);
+        let done = board.acknowledge(10 * MSS, &[], MSS);
+        assert_eq!(done.sent_ns, None, "behind a repaired hole no time is told");
+        assert_eq!((board.in_flight(), board.sacked_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_super_segment_is_acknowledged_piece_by_piece() {
+        let mut board = Scoreboard::default();
+        board.begin(0);
+        board.send(0, 44 * MSS, 1, 100, MSS);
+        board.acknowledge(2 * MSS, &[(10 * MSS, 12 * MSS)], MSS);
+        assert_eq!(board.sacked_bytes(), 2 * MSS);
+        // 8 segments below the hole's end, the last three of them too young to be lost.
+        assert_eq!(board.in_flight(), (44 - 2 - 2 - 7) * MSS);
+    }
+
+    #[test]
+    fn a_late_segment_is_no_repair() {
+        let mut board = board(2);
+        board.send(3 * MSS, 4 * MSS, 1000, 100, MSS);
+        assert_eq!(board.in_flight(), 4 * MSS, "the hole was sent, too");
+        assert_eq!(board.send(2 * MSS, 3 * MSS, 1050, 100, MSS), Kind::Late);
+        board.send(5 * MSS, 6 * MSS, 2000, 100, MSS);
+        assert_eq!(board.send(4 * MSS, 5 * MSS, 9000, 100, MSS), Kind::Again);
+    }
+
+    #[test]
+    fn after_a_timeout_only_what_is_sent_again_is_in_flight() {
+        let mut board = board(5);
+        board.acknowledge(0, &[(4 * MSS, 5 * MSS)], MSS);
+        board.time_out();
+        assert_eq!(board.in_flight(), 0);
+        board.send(0, MSS, 50, 100, MSS);
+        assert_eq!(board.in_flight(), MSS);
+    }
+}
