@@ -29,7 +29,12 @@ fn main() -> Result<()> {
         let label = label(run)?;
         let truth = truth(run).unwrap_or_default();
         for side in ["sender", "server"] {
-            let Some(verdict) = verdict(&run.join(format!("{side}.pcap.zst")))? else { continue };
+            let file = run.join(format!("{side}.pcap.zst"));
+            if let Some(opening) = verdict(&file, OPENING_PACKETS)? {
+                tally.openings.0 += u32::from(matches!(opening.answer, Answer::Unknown { .. }));
+                tally.openings.1 += 1;
+            }
+            let Some(verdict) = verdict(&file, u64::MAX)? else { continue };
             tally.count(&label, side, &verdict, &truth, run, quiet);
         }
     }
@@ -73,12 +78,20 @@ fn truth(run: &Path) -> Result<Truth> {
     Ok(truth)
 }
 
-fn verdict(path: &Path) -> Result<Option<Verdict>> {
+/// Packets of a flow that has just opened: handshake, initial window, its acknowledgements.
+const OPENING_PACKETS: u64 = 24;
+
+fn verdict(path: &Path, most_packets: u64) -> Result<Option<Verdict>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();
+    let mut packets = 0;
     while let Some(item) = capture.next_item()? {
         if let Item::Segment(segment) = item {
             tracker.segment(&segment);
+            packets += 1;
+            if packets >= most_packets {
+                break;
+            }
         }
     }
     let ended = tracker.live().filter_map(|slot| tracker.end(slot));
@@ -102,6 +115,8 @@ struct Tally {
     with_epochs: u32,
     unknown_with_epochs: u32,
     errors: BTreeMap<String, Vec<f64>>,
+    /// Captures cut after the first window: unknown, all.
+    openings: (u32, u32),
     /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share.
     constants: Vec<(f64, f64)>,
 }
@@ -132,12 +147,16 @@ impl Tally {
         *self.confusion.entry(label.to_owned()).or_default().entry(name.clone()).or_default() += 1;
         let mut errors = window_errors(&verdict.course, truth);
         let (median, high) = quantiles(&mut errors);
+        if label == "bbr" {
+            // Its flight is what it paces, half of its window: not window-limited.
+            errors.clear();
+        }
         self.errors.entry(side.to_owned()).or_default().extend(errors);
         let constants = &verdict.constants;
         let words = match (constants.cubic_c_replayed, constants.kept) {
             (Some((c, error)), Some(kept)) if label.starts_with("cubic") => {
                 let (true_c, true_kept) = if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
-                let epochs = constants.cubic_c.map_or(0, |c| c.count);
+                let epochs = yuzuri_infer::cubic::epochs(&verdict.course).iter().filter(|epoch| epoch.whole).count();
                 if epochs >= 3 {
                     self.constants.push(((c / true_c - 1.0).abs(), (kept.median - true_kept).abs()));
                 }
@@ -186,6 +205,7 @@ impl Tally {
         println!("unknown with five or more reductions: {}", part(self.unknown_with_epochs, self.with_epochs));
         let named = f64::from(self.flows - self.unknown);
         let calibration: f64 = self.calibration.iter().map(|(sum, right, _)| (sum - f64::from(*right)).abs()).sum();
+        println!("unknown of those cut in the first window: {}", part(self.openings.0, self.openings.1));
         println!("expected calibration error:           {:.3}", calibration / named.max(1.0));
         let off = |limit: (f64, f64)| self.constants.iter().filter(|(c, kept)| *c > limit.0 || *kept > limit.1).count();
         println!(
@@ -209,8 +229,8 @@ fn quantiles(errors: &mut [f64]) -> (f64, f64) {
 fn window_errors(course: &Course, truth: &Truth) -> Vec<f64> {
     let mut errors = Vec::new();
     for round in course.rounds.iter().filter(|round| !round.limits.any() && round.acks > 0) {
-        // Away from the sender what passes was sent a while ago: what the way back does not take.
-        let late_us = if course.vantage == Vantage::Sender { 0 } else { round.rtt_mean_us.saturating_sub(course.min_rtt_us / 2) };
+        // Away from the sender what passes was sent a while ago: rounds have the queue's part taken off, not the way's.
+        let late_us = if course.vantage == Vantage::Sender { 0 } else { course.min_rtt_us / 2 };
         let late_ns = i64::from(late_us) * 1000;
         let from = truth.partition_point(|(at, _)| *at < round.start_ns - late_ns);
         let to = truth.partition_point(|(at, _)| *at <= round.end_ns - late_ns);

@@ -86,9 +86,9 @@ pub struct Turn {
     pub over_ns: i64,
     /// Why.
     pub cause: Cause,
-    /// The window before, segments.
+    /// The window before, segments; 0 where it could not be read: another reduction had just begun.
     pub before: f32,
-    /// The window after, segments; after a timeout the window at which slow start ended is in the rounds.
+    /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
     pub after: f32,
     /// The first round that began after it, as a place in [`Course::rounds`].
     pub round: u32,

@@ -191,15 +191,16 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
 }
 
 /// C of a CUBIC found by replaying it: the one whose windows come nearest to those seen, over all epochs, where the Reno-friendly region,
-/// the clock's ticks and fast convergence are as the law has them. With its standard error.
-pub fn c_by_replay(course: &Course, kept: f64) -> Option<(f64, f64)> {
-    let beta = kept.clamp(0.3, 0.95);
-    let of = |c: f64| CubicConstants {
-        c_1024: (c * 1024.0).round().max(1.0) as u32,
-        beta_1024: (beta * 1024.0).round() as u32,
-        fast_convergence_2048: Some((1024.0 * (1.0 + beta)).round() as u32),
-        friendly_eighths: Some((8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))).floor() as u32),
-    };
+/// the clock's ticks and fast convergence are as the law has them. Of several `forms` of the law the one that comes nearest counts. With its
+/// standard error.
+pub fn c_by_replay(course: &Course, forms: &[CubicConstants]) -> Option<(f64, f64)> {
+    let fits = forms.iter().filter_map(|form| c_of_form(course, *form));
+    fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
+}
+
+/// The least misfit, C there, and its standard error.
+fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
+    let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
     let count = std::cell::Cell::new(0_usize);
     let misfit = |ln_c: f64| {
         let mut law = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
@@ -223,7 +224,7 @@ pub fn c_by_replay(course: &Course, kept: f64) -> Option<(f64, f64)> {
     let step = 0.1;
     let curvature = (misfit(ln_c + step) + misfit(ln_c - step) - 2.0 * least) / (step * step);
     let variance = (least / n as f64).max(0.1) * 8.0;
-    (curvature > 0.0).then(|| (ln_c.exp(), ln_c.exp() * (2.0 * variance / curvature).sqrt()))
+    (curvature > 0.0).then(|| (least, ln_c.exp(), ln_c.exp() * (2.0 * variance / curvature).sqrt()))
 }
 
 /// An epoch: from the end of a reduction to the next one.
@@ -243,7 +244,7 @@ pub struct Epoch {
 pub fn epochs(course: &Course) -> Vec<Epoch> {
     let mut epochs = Vec::new();
     for (number, turn) in course.turns.iter().enumerate() {
-        if turn.cause == Cause::Timeout || turn.undone {
+        if turn.cause == Cause::Timeout || turn.undone || turn.after <= 0.0 {
             continue;
         }
         let next = course.turns.get(number + 1);

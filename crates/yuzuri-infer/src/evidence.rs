@@ -2,7 +2,7 @@
 
 use crate::course::{Cause, Course, Vantage};
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
-use crate::name::Ranked;
+use crate::name::{Ranked, cubic_forms};
 use crate::packets::Seen;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
@@ -34,16 +34,15 @@ impl Measured {
 pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Constants, Vec<String>) {
     let mut constants = Constants::default();
     let recoveries = || course.turns.iter().filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0);
-    constants.kept = Measured::of(recoveries().map(|t| f64::from(t.after / t.before)).collect());
+    // All laws round down, so that half a segment is missing in the mean.
+    constants.kept = Measured::of(recoveries().map(|t| f64::from((t.after + 0.5) / t.before)).collect());
     constants.initial_window = course.rounds.first().map(|round| f64::from(round.window));
     constants.slow_start_end = slow_start_end(course);
     constants.increase = increase(course);
     constants.probe_rtt_interval_s = probe_rtt_interval_s(course);
     cubic(course, &mut constants);
-    if let (Some((ranked, _)), Some(kept)) = (best, constants.kept)
-        && ranked.name.starts_with("cubic")
-    {
-        constants.cubic_c_replayed = c_by_replay(course, kept.median);
+    if let Some((ranked, _)) = best {
+        constants.cubic_c_replayed = c_by_replay(course, cubic_forms(&ranked.name));
     }
     constants.fast_convergence = fast_convergence(course, &constants);
     let words = words(course, &constants, best);

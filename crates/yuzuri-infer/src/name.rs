@@ -53,11 +53,17 @@ fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     match candidate {
         Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
         Algorithm::Lp => vec![(law(), plain), (law(), Chances { blind: true, ..plain })],
-        Algorithm::CubicAppleOld => {
-            let forms = [CubicConstants::APPLE_OLD, KEEPS_EIGHT_TENTHS, CubicConstants::IPHONE_2017];
-            forms.map(|constants| (cubic(constants), plain)).into()
-        }
+        Algorithm::CubicAppleOld => cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect(),
         _ => vec![(law(), plain)],
+    }
+}
+
+/// The constants that a CUBIC of this name may have.
+pub(crate) fn cubic_forms(name: &str) -> &'static [CubicConstants] {
+    match name {
+        "cubic" => &[CubicConstants::LINUX],
+        "cubic_apple_old" => &[CubicConstants::APPLE_OLD, KEEPS_EIGHT_TENTHS, CubicConstants::IPHONE_2017],
+        _ => &[],
     }
 }
 

@@ -176,7 +176,9 @@ impl Player<'_> {
     fn turn(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
         self.at(turn.at_ns);
         let window = &mut self.window;
-        window.cwnd = (turn.before.round() as u32).clamp(2, MOST_WINDOW);
+        if turn.before > 0.0 {
+            window.cwnd = (turn.before.round() as u32).clamp(2, MOST_WINDOW);
+        }
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
         window.state = CaState::Open;
@@ -209,7 +211,7 @@ impl Player<'_> {
         let law = if self.law.controls_all() { turn.before } else { window.cwnd as f32 };
         if turn.undone {
             window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
-        } else {
+        } else if turn.after > 0.0 {
             window.cwnd = (turn.after.round() as u32).clamp(2, MOST_WINDOW);
             window.ssthresh = window.cwnd;
         }

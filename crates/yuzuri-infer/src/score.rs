@@ -17,7 +17,7 @@ const NU: f64 = 3.0;
 /// Rounds of an epoch are not independent: no epoch counts more than so many.
 const ROUNDS_COUNT: usize = 10;
 /// Rounds an epoch must have to say something of growth.
-const LEAST_ROUNDS: usize = 4;
+const LEAST_ROUNDS: usize = 1;
 
 /// Agreement of one law, as log-likelihoods (natural logarithm; 0 is perfect).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

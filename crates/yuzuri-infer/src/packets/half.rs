@@ -84,7 +84,7 @@ pub(super) struct Half {
     last_acted_ns: i64,
     srtt_us: f64,
     open: Open,
-    /// Flight when data was sent last, undisturbed.
+    /// Flight when data was sent last, undisturbed; 0 since a reduction.
     window_bytes: u64,
     repair: Option<Repair>,
     after: Option<After>,
@@ -279,8 +279,8 @@ impl Half {
         }
         if let Some(after) = &mut self.after {
             after.flight_bytes = after.flight_bytes.max(flight);
-            // The first third of a window: it grows meanwhile.
-            if before > after.from + after.flight_bytes / 3 {
+            // The first segments only: fast laws grow by a tenth in a round.
+            if before > after.from + after.flight_bytes / 12 {
                 self.read_after();
             }
         }
@@ -320,6 +320,7 @@ impl Half {
         self.read_after();
         self.dsacks = 0;
         let before = self.window_bytes as f32 / self.course.mss_bytes.max(1) as f32;
+        self.window_bytes = 0;
         let turn = Turn { at_ns: now, over_ns: now, cause, before, after: 0.0, round: 0, undone: false };
         self.repair = Some(Repair { turn, until: self.board.nxt() });
     }
@@ -504,7 +505,34 @@ impl Half {
     pub(super) fn finish(mut self) -> Course {
         self.read_after();
         self.course.vantage = self.vantage;
+        if self.vantage == Vantage::Receiver {
+            as_sent(&mut self.course);
+        }
         self.course
+    }
+}
+
+/// At the receiver time is stretched by the queue that fills: rounds and turns get the times at which the sender had them, but for a constant.
+fn as_sent(course: &mut Course) {
+    let queued_ns = |rtt_us: u32| i64::from(rtt_us.saturating_sub(course.min_rtt_us)) * 1000;
+    let mut shifts = Vec::with_capacity(course.rounds.len());
+    let mut shift = 0;
+    for round in &course.rounds {
+        let before = shift;
+        if round.rtt_last_us > 0 {
+            shift = queued_ns(round.rtt_last_us);
+        }
+        shifts.push((before, shift));
+    }
+    for (round, (start, end)) in course.rounds.iter_mut().zip(&shifts) {
+        round.start_ns -= start;
+        round.end_ns = (round.end_ns - end).max(round.start_ns);
+    }
+    for turn in &mut course.turns {
+        let place = turn.round as usize;
+        let of = |place: Option<usize>| place.and_then(|place| shifts.get(place));
+        turn.at_ns -= of(place.checked_sub(2)).map_or(0, |(_, end)| *end);
+        turn.over_ns = (turn.over_ns - of(place.checked_sub(1)).map_or(0, |(_, end)| *end)).max(turn.at_ns);
     }
 }
 

@@ -1,0 +1,82 @@
+//! A packet capture from bytes that nobody vouches for: an error or segments, never a panic, and memory within bounds.
+//!
+//! `cargo fuzz run --sanitizer none capture -- -rss_limit_mb=512 -max_len=16384`, begun from the committed odd captures:
+//! `cargo fuzz run --sanitizer none capture crates/yuzuri-capture/tests/odd`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::io::Read;
+use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Segment};
+
+const MOST_FLOWS: usize = 4;
+
+/// Gives a few bytes at a time.
+struct Dribble<'a>(&'a [u8]);
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let most = buffer.len().min(self.0.len() % 7 + 1);
+        self.0.read(&mut buffer[..most])
+    }
+}
+
+fn read(reader: impl Read) -> Option<(Vec<Segment>, FileFacts)> {
+    let options = Options { max_flows: MOST_FLOWS, ..Options::default() };
+    let mut capture = Capture::new(reader, "input", &options).ok()?;
+    let mut segments = Vec::new();
+    let mut live = [false; MOST_FLOWS];
+    while let Some(item) = capture.next_item().expect("memory can be read") {
+        match item {
+            Item::Segment(&segment) => {
+                // A flow begins in a slot that is free, and goes on in one that is not.
+                assert_ne!(live[segment.flow.index()], segment.first);
+                live[segment.flow.index()] = true;
+                assert!(segment.wire_bytes >= segment.payload_bytes + 40);
+                let key = capture.key(segment.flow).expect("its flow");
+                assert!((key.lower.ip(), key.lower.port()) <= (key.higher.ip(), key.higher.port()));
+                // What unpacks to very much is not kept.
+                if segments.len() < 1000 {
+                    segments.push(segment);
+                }
+            }
+            Item::Ended(flow) => assert!(std::mem::take(&mut live[flow.index()])),
+        }
+    }
+    let facts = capture.facts().clone();
+    assert_eq!(facts.packets, facts.segments + facts.skipped.total());
+    assert_eq!(facts.flows.seen, facts.flows.evicted + facts.flows.superseded + capture.live_flows() as u64);
+    assert_eq!(live.iter().filter(|live| **live).count(), capture.live_flows());
+    assert_ne!(facts.ending, Ending::Open);
+    Some((segments, facts))
+}
+
+/// A packet for each 200 bytes, on a link that the first byte chooses.
+fn packets(bytes: &[u8]) -> Vec<u8> {
+    const LINKS: [u32; 15] = [1, 1, 0, 9, 12, 50, 101, 101, 105, 108, 113, 127, 228, 229, 276];
+    let (link, rest) = bytes.split_first().expect("it is not empty");
+    let mut file = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0].to_vec();
+    file.extend([0; 12]);
+    file.extend(LINKS[usize::from(*link) % LINKS.len()].to_le_bytes());
+    for packet in rest.chunks(200) {
+        let length = packet.len() as u32;
+        file.extend([0, 0, length, length].into_iter().flat_map(u32::to_le_bytes));
+        file.extend(packet);
+    }
+    file
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let whole = read(bytes);
+    // However the bytes come, they say the same. How much can be had of damaged compressed data, though, is up to what unpacks it.
+    if let Some((_, facts)) = &whole
+        && bytes.len() < 2000
+        && !matches!(facts.ending, Ending::BadCompression { .. })
+    {
+        assert_eq!(read(Dribble(bytes)), whole);
+    }
+    if bytes.is_empty() {
+        return;
+    }
+    let (_, facts) = read(&packets(bytes)[..]).expect("it has the header of a capture");
+    assert_eq!(facts.ending, Ending::Whole);
+});
