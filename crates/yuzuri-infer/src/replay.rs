@@ -79,6 +79,8 @@ struct Player<'a> {
     zero_ns: i64,
     /// Part of a segment acknowledged that was not yet handed on.
     rest: f32,
+    /// The greatest window in the round, as what is seen of a round is its greatest flight.
+    most: u32,
     draws_lots: bool,
     clock_offset_ms: u32,
     sees_clocks: bool,
@@ -105,7 +107,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     window.cwnd = (first.window.round() as u32).clamp(1, MOST_WINDOW);
     let clock_offset_ms = course.clock_offset_ms.unwrap_or(0);
     let rules_all = law.controls_all();
-    let mut player = Player { law, window, zero_ns: first.start_ns, rest: 0.0, draws_lots: chances.draws_lots, clock_offset_ms, sees_clocks: !chances.blind };
+    let mut player = Player { law, window, zero_ns: first.start_ns, rest: 0.0, most: 0, draws_lots: chances.draws_lots, clock_offset_ms, sees_clocks: !chances.blind };
     let mut done = Replay::default();
     let mut turns = course.turns.iter().enumerate().peekable();
     let mut epoch = 0;
@@ -167,6 +169,7 @@ impl Player<'_> {
     /// The law's window is set to the one seen.
     fn settle(&mut self, seen: f32, from_slow_start: bool) {
         self.window.cwnd = (seen.round() as u32).clamp(2, MOST_WINDOW);
+        self.most = self.window.cwnd;
         if from_slow_start || self.window.ssthresh > self.window.cwnd {
             self.window.ssthresh = self.window.cwnd;
         }
@@ -224,6 +227,7 @@ impl Player<'_> {
         let each = round.acked / steps as f32;
         let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
+        self.most = 0;
         for step in 0..steps {
             self.rest += each;
             let acked = self.rest.floor();
@@ -281,6 +285,7 @@ impl Player<'_> {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
+        self.most = self.most.max(window.cwnd);
     }
 
     /// What the law would have had in flight.
@@ -290,7 +295,7 @@ impl Player<'_> {
             let paced = window.pacing_rate as f64 * f64::from(round.rtt_mean_us) / 1e6 / f64::from(window.mss_bytes.max(1));
             return (paced as f32).min(window.cwnd as f32);
         }
-        window.cwnd as f32
+        self.most.max(window.cwnd) as f32
     }
 }
 

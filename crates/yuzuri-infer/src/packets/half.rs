@@ -63,6 +63,8 @@ struct After {
     turn: usize,
     from: u64,
     flight_bytes: u64,
+    /// An acknowledgement came since: what was sent at once is all out.
+    acted: bool,
 }
 
 /// One direction.
@@ -280,7 +282,7 @@ impl Half {
         if let Some(after) = &mut self.after {
             after.flight_bytes = after.flight_bytes.max(flight);
             // The first segments only: fast laws grow by a tenth in a round.
-            if before > after.from + after.flight_bytes / 12 {
+            if after.acted && before > after.from + after.flight_bytes / 12 {
                 self.read_after();
             }
         }
@@ -422,6 +424,9 @@ impl Half {
         }
         if done.bytes > 0 {
             self.last_acted_ns = now;
+            if let Some(after) = &mut self.after {
+                after.acted |= after.flight_bytes > 0;
+            }
             self.open.round.acks += 1;
             self.open.acked_bytes += done.bytes;
             self.course.acked_bytes += done.bytes;
@@ -459,7 +464,7 @@ impl Half {
         let round = self.course.rounds.len() as u32;
         self.course.turns.push(Turn { over_ns: now, round, ..repair.turn });
         let turn = self.course.turns.len() - 1;
-        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0 });
+        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0, acted: false });
     }
 
     fn timed(&mut self, rtt_us: u32) {

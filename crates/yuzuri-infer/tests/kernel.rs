@@ -1,0 +1,61 @@
+//! Courses of the kernel's own senders, one of each congestion control, over paths drawn by lot (scenarios/identify/paths-1.toml, made by
+//! examples/course.rs): each is named, or is in a set with those that it does not differ from.
+
+use yuzuri_infer::course::Course;
+use yuzuri_infer::identify;
+use yuzuri_infer::verdict::{Answer, Verdict};
+
+fn verdict(name: &str) -> Verdict {
+    let path = format!("{}/tests/courses/{name}.json.zst", env!("CARGO_MANIFEST_DIR"));
+    let packed = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let json = zstd::decode_all(packed.as_slice()).expect("zstd");
+    let course: Course = serde_json::from_slice(&json).expect("a course");
+    identify(course, None, None, None)
+}
+
+fn all() -> Vec<String> {
+    let folder = format!("{}/tests/courses", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(folder).expect("the courses");
+    let mut names: Vec<String> = files
+        .filter_map(|file| file.ok()?.file_name().into_string().ok()?.strip_suffix(".json.zst").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_law_is_named() {
+    let names = all();
+    assert_eq!(names.len(), 18, "{names:?}");
+    for name in names {
+        let law = name.split('-').next().expect("a name");
+        let Answer::Named { name: answer, set } = verdict(&name).answer else { panic!("{name}: unknown") };
+        // Without marks DCTCP is Reno, and LP mostly is: the clocks' offset, drawn by lot, blinds it.
+        let expected = if ["dctcp", "lp"].contains(&law) { "reno" } else { law };
+        assert_eq!(answer, expected, "{name}");
+        assert!(set.iter().any(|other| other == law), "{name}: {set:?}");
+        assert!(set.len() <= 3, "{name}: {set:?}");
+    }
+}
+
+#[test]
+fn the_constants_of_cubic_are_those_of_the_kernel() {
+    for (name, kept) in [("cubic-07-sender", 0.7), ("cubic_apple_old-07-server", 0.8)] {
+        let constants = verdict(name).constants;
+        let (c, error) = constants.cubic_c_replayed.expect("C");
+        assert!((c / 0.4 - 1.0).abs() < 0.05, "{name}: C {c} +- {error}");
+        let measured = constants.kept.expect("kept").median;
+        assert!((measured - kept).abs() < 0.02, "{name}: kept {measured}");
+    }
+}
+
+#[test]
+fn a_flow_that_has_hardly_begun_is_unknown() {
+    let mut course = verdict("cubic-07-sender").course;
+    course.rounds.truncate(2);
+    course.turns.clear();
+    let verdict = identify(course, None, None, None);
+    assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
+    let nothing = identify(Course::default(), None, None, None);
+    assert!(matches!(nothing.answer, Answer::Unknown { .. }));
+}
