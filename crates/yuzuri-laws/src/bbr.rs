@@ -126,8 +126,8 @@ impl Bbr {
         // Without segmentation offload a burst is one or two segments (bbr_tso_segs_goal).
         let burst = if window.pacing_rate < MIN_TSO_RATE { 1 } else { 2 };
         let burst = burst.max(((window.pacing_rate >> 10) as u32 / window.mss_bytes).min(127));
-        let even = (cwnd + 3 * burst + 1) & !1;
-        even + if self.mode == Mode::ProbeBw && self.cycle == 0 { 2 } else { 0 }
+        let even = cwnd.saturating_add(3 * burst + 1) & !1;
+        even.saturating_add(if self.mode == Mode::ProbeBw && self.cycle == 0 { 2 } else { 0 })
     }
 
     fn inflight(&self, window: &Window, rate: f64, gain: f64) -> u32 {
@@ -416,7 +416,7 @@ impl Bbr {
                 let mut target = self.bdp(rate, self.cwnd_gain);
                 if self.full_bw_reached {
                     let extra = self.extra_acked[0].max(self.extra_acked[1]);
-                    target += extra.min(rate * 100_000.0) as u32;
+                    target = target.saturating_add(extra.min(rate * 100_000.0) as u32);
                 }
                 let target = self.quantized(window, target);
                 if self.full_bw_reached {

@@ -39,7 +39,7 @@ impl Hybla {
 
     /// rho^2 with 7 fraction bits.
     fn rho_squared(&self) -> u32 {
-        (self.rho_eighths * self.rho_eighths) << 1
+        self.rho_eighths.saturating_mul(self.rho_eighths).saturating_mul(2)
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Timestamps {
 pub struct AckSample {
     /// Segments acknowledged cumulatively, those that were SACKed before included.
     pub acked: u32,
-    /// Round-trip time of the segment sent last among those acknowledged, µs.
+    /// Round-trip time of the segment sent last among those acknowledged, µs; below 2^31, as in the kernel.
     pub rtt_us: Option<u64>,
     /// Segments delivered since the newest of them was sent: what was in flight with it.
     pub in_flight: u32,

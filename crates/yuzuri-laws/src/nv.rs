@@ -226,7 +226,9 @@ impl CongestionControl for Nv {
         }
         let average_us = self.average(rtt_us);
         let bytes = u64::from(sample.in_flight) * u64::from(window.mss_bytes);
-        self.max_rate = self.max_rate.max(bytes * RATE_UNIT / average_us.max(1));
+        // 32 bits, as in the kernel.
+        let rate = (bytes * RATE_UNIT / average_us.max(1)) as u32;
+        self.max_rate = self.max_rate.max(rate.into());
         self.samples = (self.samples + 1).min(255);
         self.min_rtt_us = self.min_rtt_us.min(average_us);
         self.next_min_rtt_us = self.next_min_rtt_us.min(average_us);

@@ -197,7 +197,7 @@ impl Bbr3 {
     /// `bbr_quantization_budget`: room for three bursts.
     fn quantized(&self, window: &Window, cwnd: u32) -> u32 {
         let up = self.mode == Mode::ProbeBw && self.phase == Phase::Up;
-        cwnd.max(3 * self.burst(window)).max(MIN_CWND) + if up { 2 } else { 0 }
+        cwnd.max(3 * self.burst(window)).max(MIN_CWND).saturating_add(if up { 2 } else { 0 })
     }
 
     fn inflight(&self, window: &Window, rate: f64, gain: f64) -> u32 {
@@ -328,7 +328,8 @@ impl Bbr3 {
     fn set_cwnd(&mut self, window: &mut Window, sample: &RateSample, rate: f64) {
         if sample.acked > 0 {
             let extra = f64::from(self.extra_acked[0].max(self.extra_acked[1]));
-            let target = self.bdp(rate, self.cwnd_gain) + extra.min(rate * EXTRA_ACKED_MOST_US) as u32;
+            let extra = extra.min(rate * EXTRA_ACKED_MOST_US) as u32;
+            let target = self.bdp(rate, self.cwnd_gain).saturating_add(extra);
             let target = self.quantized(window, target);
             let mut cwnd = window.cwnd;
             if self.full_bw_reached {
