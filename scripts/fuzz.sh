@@ -13,6 +13,7 @@ for target in $(cargo fuzz list); do
     mkdir -p "fuzz/corpus/$target"
     folders=("fuzz/corpus/$target")
     [[ $target == recording ]] && folders+=(crates/yuzuri-trace/tests/golden)
+    [[ $target == capture ]] && folders+=(crates/yuzuri-capture/tests/odd)
     [[ -d fuzz/seeds/$target ]] && folders+=("fuzz/seeds/$target")
     cargo fuzz run --sanitizer none "$target" "${folders[@]}" -- \
         -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=512

@@ -2,10 +2,21 @@
 //! (`-` is standard input). With `--segments`, one line for each segment in the words of `tshark -T fields`.
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::time::Instant;
 use yuzuri_capture::{Capture, Item, Options};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = Options::default();
     let (mut repeat, mut segments, mut files) = (1, false, Vec::new());
     let mut arguments = std::env::args().skip(1);
@@ -26,23 +37,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for turn in 0..repeat {
             let begin = Instant::now();
             let mut capture = Capture::open(&file, &options)?;
-            let (payload_bytes, in_flight) =
-                capture.fold((0u64, 0u64), |(payload, sums), item, _| match item {
-                    // Every field is touched, so that none is left undecoded.
-                    Item::Segment(s) => (
-                        payload + u64::from(s.payload_bytes),
-                        sums.wrapping_add(
-                            u64::from(s.seq ^ s.ack) ^ u64::from(s.window) ^ u64::from(s.flow.0),
-                        ),
-                    ),
-                    Item::Ended(_) => (payload, sums),
-                })?;
+            let (payload_bytes, mix) = capture.fold((0u64, 0u64), |(payload, sums), item, _| match item {
+                // Every field is touched, so that none is left undecoded.
+                Item::Segment(s) => (
+                    payload + u64::from(s.payload_bytes),
+                    sums.wrapping_add(u64::from(s.seq ^ s.ack) ^ u64::from(s.window) ^ u64::from(s.flow.0)),
+                ),
+                Item::Ended(_) => (payload, sums),
+            })?;
             let elapsed_s = begin.elapsed().as_secs_f64();
             let facts = capture.facts();
             rates.push(facts.packets as f64 / elapsed_s);
             if turn == 0 {
                 println!(
-                    "{file}: payload_bytes {payload_bytes}, mix {in_flight:x}, live flows {}",
+                    "{file}: payload_bytes {payload_bytes}, mix {mix:x}, live flows {}",
                     capture.live_flows()
                 );
                 println!("{facts:#?}");

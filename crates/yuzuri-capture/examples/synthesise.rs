@@ -3,6 +3,7 @@
 
 use std::io::{BufWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
 use yuzuri_capture::{Flags, Framing, NewSegment, PcapWriter, TcpOptions};
 
 const PAYLOAD_BYTES: u16 = 1448;
@@ -47,7 +48,17 @@ impl Download {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [packets, seed, flows, snaplen, file] = arguments.as_slice() else {
         return Err("arguments: PACKETS SEED FLOWS SNAPLEN FILE".into());
@@ -56,9 +67,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut random = Random(seed.parse::<u64>()?.wrapping_mul(2).wrapping_add(1));
     let mut downloads: Vec<Download> = (0..flows)
         .map(|flow| Download {
-            server: SocketAddr::new(Ipv4Addr::from_bits(0x0a00_0000 | flow % 251 << 8 | 1).into(), 443),
+            server: SocketAddr::new(Ipv4Addr::from_bits(0x0a00_0000 | ((flow % 251) << 8) | 1).into(), 443),
             client: SocketAddr::new(
-                Ipv4Addr::from_bits(0xc0a8_0000 | flow >> 4).into(),
+                Ipv4Addr::from_bits(0xc0a8_0000 | (flow >> 4)).into(),
                 32768 + (flow % 16) as u16,
             ),
             step: 0,

@@ -69,10 +69,11 @@ impl<S: Read> Buffer<S> {
         self.offset += self.start as u64;
         self.end -= self.start;
         self.start = 0;
-        if count > self.bytes.len() {
-            self.bytes.resize(count.next_power_of_two(), 0);
-        }
         while self.end < count && !self.ended {
+            // Grows with what is there, not with what is claimed.
+            if self.end == self.bytes.len() {
+                self.bytes.resize(2 * self.end, 0);
+            }
             match self.source.read(&mut self.bytes[self.end..]) {
                 Ok(0) => self.ended = true,
                 Ok(more) => self.end += more,

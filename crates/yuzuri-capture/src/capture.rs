@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Limits of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Most flows that are remembered at a time, 1 to 2^31; each takes about 100 bytes. Of more, the one seen least recently
+    /// Most flows that are remembered at a time, 1 to 2^31; each takes about 150 bytes. Of more, the one seen least recently
     /// is ended.
     pub max_flows: usize,
     /// After so long without a packet, a SYN with another initial sequence number begins a new flow. 60 s, as long as
@@ -101,9 +101,9 @@ impl<R: Read> Capture<R> {
         let (input, compression) = Input::new(reader).map_err(failed)?;
         let mut buffer = Buffer::new(input);
         let packed = compression != Compression::None;
-        // Enough to tell a tar archive, for one.
         let whole = buffer.has(pcap::HEADER_BYTES).map_err(failed)?;
         let not_a_capture = |buffer: &mut Buffer<Input<R>>| {
+            // Enough to tell a tar archive; what cannot be had changes nothing.
             let _ = buffer.has(512);
             let beginning = &buffer.ready()[..buffer.ready().len().min(512)];
             OpenError::NotACapture {

@@ -187,7 +187,7 @@ pub struct LinkTypeCount {
 
 /// How a file ended. Offsets are in the uncompressed stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "ending")]
+#[serde(rename_all = "kebab-case", tag = "how")]
 pub enum Ending {
     /// The end was not reached yet.
     #[default]

@@ -155,6 +155,8 @@ fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn read(bytes: &[u8], on_wire: u32) -> Result<IpPacket<'_>, Skip> {

@@ -136,6 +136,8 @@ pub(crate) fn checksum(ip: &IpPacket<'_>) -> Checksum {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use proptest::prelude::*;
 

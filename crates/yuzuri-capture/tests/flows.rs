@@ -1,4 +1,5 @@
 //! Which segments make a flow, how long it lasts, and which flow has to go where there are too many.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

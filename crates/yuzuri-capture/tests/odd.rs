@@ -1,12 +1,13 @@
 //! What is said of each odd capture.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{Told, odd};
+use common::{PcapNg, Told, odd};
 use std::fmt::Write;
 use std::path::Path;
 use yuzuri_capture::{
-    Capture, Checksum, Ending, FileFacts, Flags, Item, OpenError, Options, Segment, Skipped,
+    Capture, Checksum, Ending, FileFacts, Flags, Framing, Item, OpenError, Options, Segment, Skipped,
 };
 
 /// One line that says it all.
@@ -150,11 +151,11 @@ fn the_committed_files_are_these() {
     let files = odd::all();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in &files {
+        for (name, bytes) in files {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
     }
-    for (name, bytes) in &files {
+    for (name, bytes) in files {
         assert!(bytes.len() < 4096, "{name}: {} bytes", bytes.len());
         let committed = std::fs::read(folder.join(name)).unwrap();
         // What a compressor makes of the same bytes may differ from version to version.
@@ -169,13 +170,11 @@ fn the_committed_files_are_these() {
 }
 
 fn of(name: &str) -> Vec<Segment> {
-    let files = odd::all();
-    let (_, bytes) = files.iter().find(|(other, _)| *other == name).expect(name);
     let of = |told| match told {
         Told::Segment(segment, _) => Some(segment),
         Told::Ended(..) => None,
     };
-    common::read(bytes).0.into_iter().filter_map(of).collect()
+    common::read(odd::file(name)).0.into_iter().filter_map(of).collect()
 }
 
 #[test]
@@ -212,4 +211,47 @@ fn every_clock_tells_the_same_time() {
 fn a_length_of_zero_is_the_frames() {
     let segments = of("zero-total-length.pcap");
     assert_eq!((segments[0].payload_bytes, segments[0].wire_bytes), (100_000 - 66, 100_000 - 14));
+}
+
+#[test]
+fn a_check_sequence_at_the_end_is_no_payload() {
+    let zero = odd::file("zero-total-length.pcap");
+    let payload_bytes = |bytes: &[u8]| match &common::read(bytes).0[..] {
+        [Told::Segment(segment, _)] => segment.payload_bytes,
+        told => panic!("{told:?}"),
+    };
+    assert_eq!(payload_bytes(zero), 100_000 - 66);
+    // Two times 16 bits, said to be there; said, but not to be there.
+    let network = |network: u32| [&zero[..20], &network.to_le_bytes(), &zero[24..]].concat();
+    assert_eq!(payload_bytes(&network(1 | 1 << 26 | 2 << 28)), 100_000 - 66 - 4);
+    assert_eq!(payload_bytes(&network(1 | 2 << 28)), 100_000 - 66);
+    let mut file = PcapNg::new(true);
+    let option = file.option(13, &[4]);
+    file.interface_with(1, 0, &option);
+    file.enhanced(0, 0, &zero[40..], 100_000);
+    assert_eq!(payload_bytes(&file.bytes), 100_000 - 66 - 4);
+}
+
+#[test]
+fn a_simple_packet_is_as_long_as_its_interface_allows() {
+    let frame = common::frame(&odd::download()[3].1, Framing::Ethernet);
+    for snaplen in [68, 69, 70, 71] {
+        let mut file = PcapNg::new(false);
+        file.interface(1, snaplen);
+        file.simple(&frame[..snaplen as usize], frame.len() as u32);
+        let (told, facts) = common::read(&file.bytes);
+        assert_eq!((facts.captured_bytes, facts.wire_bytes), (u64::from(snaplen), frame.len() as u64));
+        let [Told::Segment(segment, _)] = told[..] else { panic!("{told:?}") };
+        assert_eq!((segment.payload_bytes, segment.time_ns, facts.clock.unstamped), (100, 0, 1));
+    }
+}
+
+#[test]
+fn a_capture_can_be_read_in_another_thread() {
+    let capture = Capture::new(odd::file("plain.pcap"), "it", &Options::default()).unwrap();
+    let packets = std::thread::spawn(move || {
+        let mut capture = capture;
+        capture.fold(0, |count, _, _| count + 1).unwrap()
+    });
+    assert_eq!(packets.join().unwrap(), 10);
 }

@@ -1,4 +1,5 @@
 //! What is written is read: every format, byte order and compression.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -198,7 +199,7 @@ proptest! {
                 let stamp_ns = match interface {
                     0 => i64::try_from(ticks.saturating_mul(1000)).unwrap_or(i64::MAX),
                     1 => i64::try_from(ticks.saturating_mul(unit_ns)).unwrap_or(i64::MAX).saturating_add(offset_s * 1_000_000_000),
-                    _ => i64::try_from(u128::from(*ticks) * 1_000_000_000 >> 20).unwrap_or(i64::MAX),
+                    _ => i64::try_from((u128::from(*ticks) * 1_000_000_000) >> 20).unwrap_or(i64::MAX),
                 };
                 match kind {
                     0 => file.enhanced(*interface, *ticks, &bytes, length),

@@ -2,6 +2,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p yuzuri-capture --test odd` writes them anew.
 
 use super::{Packing, PcapNg, START_NS, end, frame, pack, pcap, pcap_header, pcap_of_frames, pcap_record};
+use std::sync::LazyLock;
 use yuzuri_capture::{Flags, Framing, NewSegment, PcapWriter, TcpOptions};
 
 const MS_NS: i64 = 1_000_000;
@@ -125,7 +126,7 @@ fn hostile_options() -> Vec<u8> {
     let with = |list: &&[u8]| {
         let mut bytes = frame(&plain, Framing::Ethernet);
         bytes[14 + 20 + 20..][..list.len()].copy_from_slice(list);
-        bytes[14 + 20 + 12] = (5 + list.len() / 4 << 4) as u8;
+        bytes[14 + 20 + 12] = ((5 + list.len() / 4) << 4) as u8;
         bytes
     };
     stamped(lists.iter().map(with).collect())
@@ -308,8 +309,19 @@ fn truncated_gzip() -> Vec<u8> {
     packed
 }
 
-/// Every odd file.
-pub fn all() -> Vec<(&'static str, Vec<u8>)> {
+/// Every odd file, with its name.
+pub fn all() -> &'static [(&'static str, Vec<u8>)] {
+    static FILES: LazyLock<Vec<(&'static str, Vec<u8>)>> = LazyLock::new(build);
+    &FILES
+}
+
+/// The odd file of that name.
+pub fn file(name: &str) -> &'static [u8] {
+    let file = all().iter().find(|(other, _)| *other == name);
+    &file.unwrap_or_else(|| panic!("no file {name}")).1
+}
+
+fn build() -> Vec<(&'static str, Vec<u8>)> {
     let whole = pcap(&download());
     let mut too_long = pcap(&download()[..2]);
     too_long.extend(pcap_record(false, [1_700_000_000, 0, u32::MAX, u32::MAX], &data()));

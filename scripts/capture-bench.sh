@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# How fast captures are read: packets per second of yuzuri-capture, of tcptrace and of `tshark -T fields`, in turns, on a file
+# that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
+# included. tshark reads the first 100,000 packets.
+#   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1); YUZURI_CAPTURE_EXAMPLES is the folder with the built examples.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+packets=${PACKETS:-2000000} flows=${FLOWS:-1000} snaplen=${SNAPLEN:-96} seed=${SEED:-1} rounds=${ROUNDS:-5}
+tshark_packets=$((packets < 100000 ? packets : 100000))
+examples=${YUZURI_CAPTURE_EXAMPLES:-}
+if [ -z "$examples" ]; then
+    cargo build --locked --quiet --release -p yuzuri-capture --examples
+    examples=${CARGO_TARGET_DIR:-target}/release/examples
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+file=$folder/synthetic.pcap
+"$examples/synthesise" "$packets" "$seed" "$flows" "$snaplen" "$file"
+
+yuzuri() { "$examples/count" "$file"; }
+tcptrace_all() { tcptrace -n "$file"; }
+tshark_fields() {
+    tshark -n -r "$file" -c "$tshark_packets" -T fields -e frame.time_epoch -e ip.src -e tcp.srcport -e ip.dst -e tcp.dstport \
+        -e tcp.seq_raw -e tcp.ack_raw -e tcp.len -e tcp.flags -e tcp.window_size_value \
+        -e tcp.options.timestamp.tsval -e tcp.options.timestamp.tsecr
+}
+# Name of the row, its program, how many packets it reads.
+rows=("yuzuri-capture yuzuri $packets")
+if command -v tcptrace >/dev/null; then rows+=("tcptrace tcptrace_all $packets"); else echo "tcptrace: skipped: not installed"; fi
+if command -v tshark >/dev/null; then rows+=("tshark tshark_fields $tshark_packets"); else echo "tshark: skipped: not installed"; fi
+
+# What is measured must have read the file, and all of it.
+found=$(yuzuri | awk '$1 == "packets:" && !n++ { print $2 + 0 }')
+[ "$found" = "$packets" ] || { echo "yuzuri-capture read $found of $packets packets" >&2; exit 1; }
+if command -v tcptrace >/dev/null; then
+    tcptrace_all 2>/dev/null | grep "^$packets packets seen, $packets TCP packets traced" >/dev/null ||
+        { echo "tcptrace did not read all packets" >&2; exit 1; }
+fi
+if command -v tshark >/dev/null; then
+    [ "$(tshark_fields 2>/dev/null | wc -l)" = "$tshark_packets" ] || { echo "tshark did not read all packets" >&2; exit 1; }
+fi
+
+bytes=$(stat -c %s "$file")
+echo "$packets packets of $flows flows, $((bytes / packets)) bytes each in the file (snaplen $snaplen), seed $seed; medians of $rounds"
+for ((round = 0; round < rounds; round++)); do
+    for row in "${rows[@]}"; do
+        read -r name program count <<<"$row"
+        cat "$file" >/dev/null
+        begin=${EPOCHREALTIME/./}
+        "$program" >/dev/null 2>&1
+        end=${EPOCHREALTIME/./}
+        echo "$name $count $((end - begin))" >>"$folder/times"
+    done
+done
+for row in "${rows[@]}"; do
+    read -r name _ count <<<"$row"
+    us=$(awk -v name="$name" '$1 == name { print $3 }' "$folder/times" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
+    ours=${ours:-$(awk -v n="$count" -v us="$us" 'BEGIN { print n / us }')}
+    awk -v name="$name" -v n="$count" -v us="$us" -v ours="$ours" \
+        'BEGIN {
+            printf "%-15s %12.0f packets/s %8.3f s for %d packets", name, n / us * 1e6, us / 1e6, n
+            if (name == "yuzuri-capture") print ""; else printf "; yuzuri-capture is %.1f times as fast\n", ours / (n / us)
+        }'
+done
