@@ -4,16 +4,17 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab ui demo test vm test-kernels paper-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
+.PHONY: help setup build yuzuri lab identify ui demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
 	@echo "make test    build, lint and test everything"
-	@echo "make build   target/release/yuzuri, and the laboratory's program beside it"
+	@echo "make build   target/release/yuzuri, and beside it the programs that \`lab\` and \`identify\` become"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
 	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part)"
 	@echo "make share-figures-kernel   the same with the kernel's own TCP in virtual time (hours)"
+	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (half a day; SCENARIOS=visualizer-two for one)"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
@@ -31,13 +32,16 @@ $(UI)/dist/.built: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src 
 	npm --prefix $(UI) run --silent build
 	@touch $@
 
-build: yuzuri lab
+build: yuzuri lab identify
 
 yuzuri: ui
 	cargo build --release --locked -p yuzuri
 
 lab: ui
 	cargo build --release --locked -p yuzuri-lab
+
+identify: setup
+	cargo build --release --locked -p yuzuri-identify
 
 demo: build
 	@scripts/demo.sh
@@ -63,6 +67,10 @@ share-figures:
 share-figures-kernel: lab
 	@scripts/setup.sh vm
 	@scripts/share-figures-kernel.sh
+
+identify-figures: lab
+	@scripts/setup.sh vm
+	@scripts/identify-figures.sh
 
 paper-figures: lab
 	@scripts/setup.sh vm

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast captures are read: packets per second of yuzuri-capture, of tcptrace and of `tshark -T fields`, in turns, on a file
+# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer): packets per second beside tcptrace and `tshark -T fields`, in turns, on a file
 # that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
 # included. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1); YUZURI_CAPTURE_EXAMPLES is the folder with the built examples.
@@ -10,7 +10,7 @@ packets=${PACKETS:-2000000} flows=${FLOWS:-1000} snaplen=${SNAPLEN:-96} seed=${S
 tshark_packets=$((packets < 100000 ? packets : 100000))
 examples=${YUZURI_CAPTURE_EXAMPLES:-}
 if [ -z "$examples" ]; then
-    cargo build --locked --quiet --release -p yuzuri-capture --examples
+    cargo build --locked --quiet --release -p yuzuri-capture -p yuzuri-infer --example synthesise --example count --example rebuild
     examples=${CARGO_TARGET_DIR:-target}/release/examples
 fi
 folder=$(mktemp -d)
@@ -18,6 +18,7 @@ trap 'rm -rf "$folder"' EXIT
 file=$folder/synthetic.pcap
 "$examples/synthesise" "$packets" "$seed" "$flows" "$snaplen" "$file"
 
+windows() { "$examples/rebuild" "$file"; }
 yuzuri() { "$examples/count" "$file"; }
 tcptrace_all() { tcptrace -n "$file"; }
 tshark_fields() {
@@ -26,7 +27,7 @@ tshark_fields() {
         -e tcp.options.timestamp.tsval -e tcp.options.timestamp.tsecr
 }
 # Name of the row, its program, how many packets it reads.
-rows=("yuzuri-capture yuzuri $packets")
+rows=("windows windows $packets" "yuzuri-capture yuzuri $packets")
 if command -v tcptrace >/dev/null; then rows+=("tcptrace tcptrace_all $packets"); else echo "tcptrace: skipped: not installed"; fi
 if command -v tshark >/dev/null; then rows+=("tshark tshark_fields $tshark_packets"); else echo "tshark: skipped: not installed"; fi
 
@@ -60,6 +61,6 @@ for row in "${rows[@]}"; do
     awk -v name="$name" -v n="$count" -v us="$us" -v ours="$ours" \
         'BEGIN {
             printf "%-15s %12.0f packets/s %8.3f s for %d packets", name, n / us * 1e6, us / 1e6, n
-            if (name == "yuzuri-capture") print ""; else printf "; yuzuri-capture is %.1f times as fast\n", ours / (n / us)
+            if (name == "windows") print ""; else printf "; windows are rebuilt %.2f times as fast\n", ours / (n / us)
         }'
 done

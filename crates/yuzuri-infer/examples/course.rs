@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     let mut tracker = Tracker::new();
     while let Some(item) = capture.next_item()? {
         if let Item::Segment(segment) = item {
-            tracker.segment(&segment);
+            tracker.segment(segment);
         }
     }
     let ended = tracker.live().filter_map(|slot| tracker.end(slot));

@@ -43,7 +43,8 @@ fn main() -> Result<()> {
 }
 
 fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
-    if folder.join("sender.pcap.zst").exists() && folder.join("run.json").exists() {
+    let there = |name: &str| folder.join(name).exists();
+    if ["sender.pcap.zst", "server.pcap.zst", "run.json", "scenario.toml"].into_iter().all(there) {
         runs.push(folder.to_owned());
         return Ok(());
     }
@@ -87,7 +88,7 @@ fn verdict(path: &Path, most_packets: u64) -> Result<Option<Verdict>> {
     let mut packets = 0;
     while let Some(item) = capture.next_item()? {
         if let Item::Segment(segment) = item {
-            tracker.segment(&segment);
+            tracker.segment(segment);
             packets += 1;
             if packets >= most_packets {
                 break;
@@ -155,20 +156,35 @@ impl Tally {
         let constants = &verdict.constants;
         let words = match (constants.cubic_c_replayed, constants.kept) {
             (Some((c, error)), Some(kept)) if label.starts_with("cubic") => {
-                let (true_c, true_kept) = if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
-                let epochs = yuzuri_infer::cubic::epochs(&verdict.course).iter().filter(|epoch| epoch.whole).count();
+                let (true_c, true_kept) =
+                    if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
+                let epochs =
+                    yuzuri_infer::cubic::epochs(&verdict.course).iter().filter(|epoch| epoch.whole).count();
                 if epochs >= 3 {
                     self.constants.push(((c / true_c - 1.0).abs(), (kept.median - true_kept).abs()));
                 }
                 let fitted = constants.cubic_c.map_or(f64::NAN, |c| c.median);
                 let paper = constants.cubic_c_paper.map_or(f64::NAN, |c| c.median);
-                format!("C {c:.3}+-{error:.3} fitted {fitted:.3} paper {paper:.3} ({epochs}) kept {:.3} ", kept.median)
+                format!(
+                    "C {c:.3}+-{error:.3} fitted {fitted:.3} paper {paper:.3} ({epochs}) kept {:.3} ",
+                    kept.median
+                )
             }
             _ => String::new(),
         };
         if !quiet {
-            let mark = if strict { "ok" } else if within { "in" } else { "--" };
-            let path = run.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let mark = if strict {
+                "ok"
+            } else if within {
+                "in"
+            } else {
+                "--"
+            };
+            let path = run
+                .parent()
+                .and_then(Path::file_name)
+                .map(|n| n.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let path = path.rsplit(',').next().unwrap_or_default().to_owned();
             let ranked: Vec<String> = verdict
                 .ranked
@@ -176,10 +192,17 @@ impl Tally {
                 .take(4)
                 .map(|r| {
                     let s = r.score;
-                    format!("{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})", r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit)
+                    format!(
+                        "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
+                        r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
+                    )
                 })
                 .collect();
-            let because = if let Answer::Unknown { because } = &verdict.answer { because.clone() } else { String::new() };
+            let because = if let Answer::Unknown { because } = &verdict.answer {
+                because.clone()
+            } else {
+                String::new()
+            };
             println!(
                 "{mark} {label:10} {path} {side:6} {:?} epochs {epochs:3} rounds {:4} err {:4.1}/{:4.1}%  {words}{} {because}",
                 verdict.vantage,
@@ -197,31 +220,60 @@ impl Tally {
             let cells: Vec<String> = row.iter().map(|(name, count)| format!("{name} {count}")).collect();
             println!("  {label:16} {}", cells.join(", "));
         }
-        let part = |count: u32, all: u32| format!("{count} of {all} ({:.1} %)", 100.0 * f64::from(count) / f64::from(all.max(1)));
+        let part = |count: u32, all: u32| {
+            format!("{count} of {all} ({:.1} %)", 100.0 * f64::from(count) / f64::from(all.max(1)))
+        };
         println!("right:                                {}", part(self.strict, self.flows));
         println!("right up to what cannot be told apart: {}", part(self.within, self.flows));
-        println!("mean size of the sets:                {:.2}", self.set_sizes as f64 / f64::from((self.flows - self.unknown).max(1)));
+        println!(
+            "mean size of the sets:                {:.2}",
+            self.set_sizes as f64 / f64::from((self.flows - self.unknown).max(1))
+        );
         println!("unknown:                              {}", part(self.unknown, self.flows));
-        println!("unknown with five or more reductions: {}", part(self.unknown_with_epochs, self.with_epochs));
+        println!(
+            "unknown with five or more reductions: {}",
+            part(self.unknown_with_epochs, self.with_epochs)
+        );
         let named = f64::from(self.flows - self.unknown);
-        let calibration: f64 = self.calibration.iter().map(|(sum, right, _)| (sum - f64::from(*right)).abs()).sum();
+        let calibration: f64 =
+            self.calibration.iter().map(|(sum, right, _)| (sum - f64::from(*right)).abs()).sum();
         println!("unknown of those cut in the first window: {}", part(self.openings.0, self.openings.1));
         println!("expected calibration error:           {:.3}", calibration / named.max(1.0));
-        let off = |limit: (f64, f64)| self.constants.iter().filter(|(c, kept)| *c > limit.0 || *kept > limit.1).count();
+        for (tenth, (sum, right, count)) in
+            self.calibration.iter().enumerate().filter(|(_, (_, _, count))| *count > 0)
+        {
+            let n = f64::from(*count);
+            println!(
+                "  stated {:.1} to {:.1}: {count} flows, mean {:.2}, right {:.2}",
+                tenth as f64 / 10.0,
+                (tenth + 1) as f64 / 10.0,
+                sum / n,
+                f64::from(*right) / n
+            );
+        }
+        let off = |limit: (f64, f64)| {
+            self.constants.iter().filter(|(c, kept)| *c > limit.0 || *kept > limit.1).count()
+        };
         println!(
             "CUBIC's constants within 5 % and 0.02: {}",
             part((self.constants.len() - off((0.05, 0.02))) as u32, self.constants.len() as u32)
         );
         for (side, errors) in &mut self.errors {
             let (median, high) = quantiles(errors);
-            println!("window at the {side}: median error {:.2} %, 95th percentile {:.2} %", 100.0 * median, 100.0 * high);
+            println!(
+                "window at the {side}: median error {:.2} %, 95th percentile {:.2} %",
+                100.0 * median,
+                100.0 * high
+            );
         }
     }
 }
 
 fn quantiles(errors: &mut [f64]) -> (f64, f64) {
     errors.sort_by(f64::total_cmp);
-    let at = |p: f64| errors.get((errors.len().saturating_sub(1) as f64 * p) as usize).copied().unwrap_or(f64::NAN);
+    let at = |p: f64| {
+        errors.get((errors.len().saturating_sub(1) as f64 * p) as usize).copied().unwrap_or(f64::NAN)
+    };
     (at(0.5), at(0.95))
 }
 

@@ -11,7 +11,8 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().context("usage: rank FOLDER [PREFIX [LAW]]")?;
     let (prefix, law) = (arguments.next(), arguments.next());
-    let mut names: Vec<_> = std::fs::read_dir(&folder)?.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+    let mut names: Vec<_> =
+        std::fs::read_dir(&folder)?.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     let mut right = 0;
     let mut all = 0;
@@ -23,20 +24,35 @@ fn main() -> Result<()> {
         let mut tracker = Tracker::new();
         while let Some(item) = capture.next_item()? {
             if let Item::Segment(segment) = item {
-                tracker.segment(&segment);
+                tracker.segment(segment);
             }
         }
         for slot in tracker.live() {
             let Some(ended) = tracker.end(slot) else { continue };
             let Some((_, course)) = ended.main() else { continue };
             if let Some(law) = law.as_deref().and_then(Algorithm::named) {
-                let replay = replay::replay(law.make(SlowStartExit::Loss, 1).as_mut(), course, replay::Chances { draws_lots: law == Algorithm::Cdg, blind: false });
+                let replay = replay::replay(
+                    law.make(SlowStartExit::Loss, 1).as_mut(),
+                    course,
+                    replay::Chances { draws_lots: law == Algorithm::Cdg, blind: false },
+                );
                 for f in &replay.rounds {
                     let r = course.rounds[f.round];
                     println!(
                         "{:4} e{:3} {:8.3} law {:7.1} seen {:7.1} {} acked {:6.1}/{} rtt {} {} {} {} {:?}",
-                        f.round, f.epoch, r.start_ns as f64 / 1e9 % 1e4, f.law, f.seen, if f.counts { '+' } else { ' ' }, r.acked, r.acks,
-                        r.rtt_first_us, r.rtt_min_us, r.rtt_max_us, r.rtt_last_us, r.limits
+                        f.round,
+                        f.epoch,
+                        r.start_ns as f64 / 1e9 % 1e4,
+                        f.law,
+                        f.seen,
+                        if f.counts { '+' } else { ' ' },
+                        r.acked,
+                        r.acks,
+                        r.rtt_first_us,
+                        r.rtt_min_us,
+                        r.rtt_max_us,
+                        r.rtt_last_us,
+                        r.limits
                     );
                 }
                 for k in &replay.kept {
@@ -55,14 +71,21 @@ fn main() -> Result<()> {
                 .take(shown)
                 .map(|(r, _)| {
                     let s = r.score;
-                    format!("{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})", r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit)
+                    format!(
+                        "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
+                        r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
+                    )
                 })
                 .collect();
             let truth = name.split(['_', '.']).next().unwrap_or_default();
             all += 1;
             let hit = ranked.first().is_some_and(|(r, _)| r.name == truth);
             right += u32::from(hit);
-            println!("{} {name}: {}", if hit { "ok" } else { "--" }, words.join(if prefix.is_some() { "\n    " } else { "  " }));
+            println!(
+                "{} {name}: {}",
+                if hit { "ok" } else { "--" },
+                words.join(if prefix.is_some() { "\n    " } else { "  " })
+            );
         }
     }
     println!("{right} of {all}");

@@ -15,11 +15,15 @@ fn main() -> Result<()> {
         let (mut flows, mut rounds) = (0_u64, 0_usize);
         let mut over = |ended: Option<yuzuri_infer::packets::Ended>| {
             flows += 1;
-            rounds += ended.iter().flat_map(|ended| ended.courses.iter().flatten()).map(|course| course.rounds.len()).sum::<usize>();
+            rounds += ended
+                .iter()
+                .flat_map(|ended| ended.courses.iter().flatten())
+                .map(|course| course.rounds.len())
+                .sum::<usize>();
         };
         while let Some(item) = capture.next_item()? {
             match item {
-                Item::Segment(segment) => tracker.segment(&segment),
+                Item::Segment(segment) => tracker.segment(segment),
                 Item::Ended(slot) => over(tracker.end(slot)),
             }
         }
@@ -28,7 +32,10 @@ fn main() -> Result<()> {
         }
         let packets = capture.facts().packets;
         let seconds = begun.elapsed().as_secs_f64();
-        println!("{packets} packets {seconds:.3} s {:.0} packets/s {flows} flows {rounds} rounds", packets as f64 / seconds);
+        println!(
+            "{packets} packets {seconds:.3} s {:.0} packets/s {flows} flows {rounds} rounds",
+            packets as f64 / seconds
+        );
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Cycle {
         let reach = (last.t_s - first.t_s) / 10.0;
         let slope = |at: f64| {
             let near = points.iter().filter(|p| (p.t_s - at).abs() <= reach);
-            line(near).map(|(slope, middle)| (slope, middle))
+            line(near)
         };
         let inner = points.iter().filter(|p| p.t_s >= first.t_s + reach && p.t_s <= last.t_s - reach);
         let (k_s, _, w_max) = inner
@@ -184,7 +184,8 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
             }
         }
     }
-    let determinant = m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+    let determinant = m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+        - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
         + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
     let minor = m[1][1] * m[2][2] - m[1][2] * m[2][1];
     (determinant > 0.0 && minor >= 0.0).then(|| (variance * minor / determinant).sqrt())

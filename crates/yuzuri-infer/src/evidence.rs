@@ -33,7 +33,12 @@ impl Measured {
 /// The constants and the words, given the best law and its replay.
 pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Constants, Vec<String>) {
     let mut constants = Constants::default();
-    let recoveries = || course.turns.iter().filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0);
+    let recoveries = || {
+        course
+            .turns
+            .iter()
+            .filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0)
+    };
     // All laws round down, so that half a segment is missing in the mean.
     constants.kept = Measured::of(recoveries().map(|t| f64::from((t.after + 0.5) / t.before)).collect());
     constants.initial_window = course.rounds.first().map(|round| f64::from(round.window));
@@ -122,7 +127,10 @@ fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
 fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
     let mut signs = Vec::new();
     for epoch in constants.cubic_epochs.iter().filter(|epoch| epoch.counts && epoch.turn > 0) {
-        let (Some(turn), Some(former)) = (course.turns.get(epoch.turn), course.turns.get(epoch.turn - 1)) else { continue };
+        let (Some(turn), Some(former)) = (course.turns.get(epoch.turn), course.turns.get(epoch.turn - 1))
+        else {
+            continue;
+        };
         let Some(fit) = epoch.fit else { continue };
         if turn.before < 0.97 * former.before {
             signs.push(fit.w_max < 0.95 * f64::from(turn.before));
@@ -136,21 +144,32 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
     let mut words = Vec::new();
     if let Some(kept) = constants.kept {
         let losses = if kept.count == 1 { "loss" } else { "losses" };
-        words.push(format!("kept {:.2} of the window after {} {losses} ({:.2} to {:.2})", kept.median, kept.count, kept.low, kept.high));
+        words.push(format!(
+            "kept {:.2} of the window after {} {losses} ({:.2} to {:.2})",
+            kept.median, kept.count, kept.low, kept.high
+        ));
     } else if course.turns.is_empty() {
         words.push("no loss was answered by a reduction".into());
     }
     if let Some((c, error)) = constants.cubic_c_replayed {
-        words.push(format!("CUBIC replayed with C {c:.3} +- {:.3} comes nearest to the windows seen", 1.96 * error));
+        words.push(format!(
+            "CUBIC replayed with C {c:.3} +- {:.3} comes nearest to the windows seen",
+            1.96 * error
+        ));
     }
-    if let (Some(c), Some(epoch)) = (constants.cubic_c, constants.cubic_epochs.iter().rfind(|epoch| epoch.counts)) {
+    if let (Some(c), Some(epoch)) =
+        (constants.cubic_c, constants.cubic_epochs.iter().rfind(|epoch| epoch.counts))
+    {
         let w_max = epoch.fit.map_or(0.0, |fit| fit.w_max);
         words.push(format!(
             "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), lately around {w_max:.0} segments",
             c.count, c.median, c.low, c.high
         ));
     } else if let Some(a) = constants.increase {
-        words.push(format!("grows by {:.2} segments per round ({:.2} to {:.2}) over {} epochs", a.median, a.low, a.high, a.count));
+        words.push(format!(
+            "grows by {:.2} segments per round ({:.2} to {:.2}) over {} epochs",
+            a.median, a.low, a.high, a.count
+        ));
     }
     if let Some((window, by_itself)) = constants.slow_start_end {
         let how = if by_itself { "without a loss" } else { "by loss" };
@@ -190,7 +209,9 @@ pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
             (odd.steps_back, "times the clock went backwards"),
             (odd.copies, "copies of a segment were left out"),
         ];
-        notes.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+        notes.extend(
+            counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
+        );
         if course.vantage != Vantage::Sender && !seen.timestamps {
             notes.push("watched away from the sender without timestamps: windows are blurred".into());
         }

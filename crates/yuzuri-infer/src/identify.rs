@@ -15,7 +15,12 @@ const NOT_TOLD_APART: f64 = 0.2;
 const UNEXPLAINED: f64 = 25.0;
 
 /// Identifies one direction of a flow.
-pub fn identify(course: Course, seen: Option<Seen>, from: Option<SocketAddr>, to: Option<SocketAddr>) -> Verdict {
+pub fn identify(
+    course: Course,
+    seen: Option<Seen>,
+    from: Option<SocketAddr>,
+    to: Option<SocketAddr>,
+) -> Verdict {
     let ranked = rank(&course, &candidates());
     let (constants, evidence) = evidence::gather(&course, ranked.first());
     let mut foreseen = vec![f32::NAN; course.rounds.len()];
@@ -31,7 +36,19 @@ pub fn identify(course: Course, seen: Option<Seen>, from: Option<SocketAddr>, to
         None => named(&ranked),
     };
     let notes = evidence::notes(&course, seen.as_ref());
-    Verdict { from, to, answer, ranked, evidence, notes, constants, seen, vantage: course.vantage, course, foreseen }
+    Verdict {
+        from,
+        to,
+        answer,
+        ranked,
+        evidence,
+        notes,
+        constants,
+        seen,
+        vantage: course.vantage,
+        course,
+        foreseen,
+    }
 }
 
 /// Why the evidence is too thin for an answer.

@@ -48,12 +48,15 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
 fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     // Slow start is not judged, and must not end before the sender's did.
     let law = || candidate.make(SlowStartExit::Loss, 1);
-    let cubic = |constants| -> Box<dyn CongestionControl> { Box::new(Cubic::with(constants, SlowStartExit::Loss)) };
+    let cubic =
+        |constants| -> Box<dyn CongestionControl> { Box::new(Cubic::with(constants, SlowStartExit::Loss)) };
     let plain = Chances::default();
     match candidate {
         Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
         Algorithm::Lp => vec![(law(), plain), (law(), Chances { blind: true, ..plain })],
-        Algorithm::CubicAppleOld => cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect(),
+        Algorithm::CubicAppleOld => {
+            cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect()
+        }
         _ => vec![(law(), plain)],
     }
 }

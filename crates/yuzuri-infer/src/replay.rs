@@ -4,7 +4,9 @@
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
 use crate::course::{Cause, Course, Round, Turn};
-use yuzuri_laws::{AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window};
+use yuzuri_laws::{
+    AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
+};
 
 /// Ticks per second of the laws' clocks: most kernels of today have 250 or 1000; the difference is below a segment.
 const HZ: u32 = 1000;
@@ -101,13 +103,27 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     let mut window = Window::new(HZ, course.mss_bytes.max(1), true);
     window.cwnd_limited = true;
     // When a law begins its sender has the handshake's round-trip time.
-    let rtt_us = course.rounds.iter().map(|round| u64::from(round.rtt_min_us)).find(|rtt| *rtt > 0).map(|rtt| rtt.min(MOST_RTT_US));
+    let rtt_us = course
+        .rounds
+        .iter()
+        .map(|round| u64::from(round.rtt_min_us))
+        .find(|rtt| *rtt > 0)
+        .map(|rtt| rtt.min(MOST_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
     window.cwnd = (first.window.round() as u32).clamp(1, MOST_WINDOW);
     let clock_offset_ms = course.clock_offset_ms.unwrap_or(0);
     let rules_all = law.controls_all();
-    let mut player = Player { law, window, zero_ns: first.start_ns, rest: 0.0, most: 0, draws_lots: chances.draws_lots, clock_offset_ms, sees_clocks: !chances.blind };
+    let mut player = Player {
+        law,
+        window,
+        zero_ns: first.start_ns,
+        rest: 0.0,
+        most: 0,
+        draws_lots: chances.draws_lots,
+        clock_offset_ms,
+        sees_clocks: !chances.blind,
+    };
     let mut done = Replay::default();
     let mut turns = course.turns.iter().enumerate().peekable();
     let mut epoch = 0;
@@ -148,7 +164,13 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         }
         free += usize::from(usable);
         let counts = usable && !starting;
-        done.rounds.push(Foreseen { round: place, epoch, law: player.flight(round), seen: round.window, counts });
+        done.rounds.push(Foreseen {
+            round: place,
+            epoch,
+            law: player.flight(round),
+            seen: round.window,
+            counts,
+        });
         if usable {
             former = round.window;
         } else if !starting && (round.limits.application || round.limits.receiver) {
@@ -223,7 +245,7 @@ impl Player<'_> {
     }
 
     fn round(&mut self, round: &Round) {
-        let steps = round.acks.max(1).min(100_000);
+        let steps = round.acks.clamp(1, 100_000);
         let each = round.acked / steps as f32;
         let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
@@ -248,8 +270,7 @@ impl Player<'_> {
         window.in_flight = window.cwnd.saturating_sub(acked);
         window.max_packets_out = window.cwnd;
         if let Some(rtt) = rtt {
-            window.srtt_us =
-                if window.srtt_us == 0 { rtt } else { (window.srtt_us * 7 + rtt) / 8 };
+            window.srtt_us = if window.srtt_us == 0 { rtt } else { (window.srtt_us * 7 + rtt) / 8 };
             window.min_rtt_us = Some(window.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
         }
         let ece = round.ece > 0;
@@ -292,7 +313,9 @@ impl Player<'_> {
     fn flight(&self, round: &Round) -> f32 {
         let window = &self.window;
         if self.law.controls_all() && window.pacing_rate > 0 && round.rtt_mean_us > 0 {
-            let paced = window.pacing_rate as f64 * f64::from(round.rtt_mean_us) / 1e6 / f64::from(window.mss_bytes.max(1));
+            let paced = window.pacing_rate as f64 * f64::from(round.rtt_mean_us)
+                / 1e6
+                / f64::from(window.mss_bytes.max(1));
             return (paced as f32).min(window.cwnd as f32);
         }
         self.most.max(window.cwnd) as f32

@@ -72,15 +72,19 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         let shared = shared.clamp(-SHARED, SHARED);
         let squares = off.iter().map(|off| f64::from(off - shared).powi(2));
         // A law that foresees less exactly must not look as good as one that foresees the same exactly.
-        let blur = epoch.iter().map(|f| f64::from(unit(noise, f.seen) / unit(WINDOW_NOISE, f.seen)).ln()).sum::<f64>()
+        let blur = epoch
+            .iter()
+            .map(|f| f64::from(unit(noise, f.seen) / unit(WINDOW_NOISE, f.seen)).ln())
+            .sum::<f64>()
             / epoch.len().max(1) as f64;
-        let (sum, count) = squares.fold((0.0, 0_usize), |(sum, count), square| (sum + square.min(1e4), count + 1));
+        let (sum, count) =
+            squares.fold((0.0, 0_usize), |(sum, count), square| (sum + square.min(1e4), count + 1));
         if count < LEAST_ROUNDS {
             continue;
         }
         score.epochs += 1;
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
-        score.growth += student(sum / count as f64, weight) - 4.0 * weight * blur / 2.0;
+        score.growth += student(sum / count as f64, weight) - 2.0 * weight * blur;
         square += sum;
         rounds += count;
     }

@@ -12,7 +12,17 @@ fn segment() -> impl Strategy<Value = Segment> {
     let options = (any::<Option<(u32, u32)>>(), any::<Option<u16>>(), any::<Option<u8>>(), any::<bool>());
     let sack = prop::collection::vec((near.clone(), near.clone()), 0..4);
     (time, near.clone(), near, sizes, any::<u16>(), any::<u8>(), any::<bool>(), options, sack).prop_map(
-        |(time_ns, seq, ack, payload_bytes, window, flags, lower, (timestamps, mss, window_scale, sack_permitted), blocks)| {
+        |(
+            time_ns,
+            seq,
+            ack,
+            payload_bytes,
+            window,
+            flags,
+            lower,
+            (timestamps, mss, window_scale, sack_permitted),
+            blocks,
+        )| {
             let mut sack = SackBlocks::default();
             for (left, right) in blocks {
                 sack.push(left, right);
@@ -26,7 +36,14 @@ fn segment() -> impl Strategy<Value = Segment> {
                 wire_bytes: payload_bytes.saturating_add(52),
                 window,
                 flags: Flags(u16::from(flags)),
-                options: TcpOptions { timestamps, mss, window_scale, sack_permitted, sack, ..TcpOptions::default() },
+                options: TcpOptions {
+                    timestamps,
+                    mss,
+                    window_scale,
+                    sack_permitted,
+                    sack,
+                    ..TcpOptions::default()
+                },
                 from: if lower { End::Lower } else { End::Higher },
                 ecn: Ecn::NotEct,
                 checksum: Checksum::Unknown,

@@ -17,7 +17,9 @@ fn all() -> Vec<String> {
     let folder = format!("{}/tests/courses", env!("CARGO_MANIFEST_DIR"));
     let files = std::fs::read_dir(folder).expect("the courses");
     let mut names: Vec<String> = files
-        .filter_map(|file| file.ok()?.file_name().into_string().ok()?.strip_suffix(".json.zst").map(str::to_owned))
+        .filter_map(|file| {
+            file.ok()?.file_name().into_string().ok()?.strip_suffix(".json.zst").map(str::to_owned)
+        })
         .collect();
     names.sort();
     names

@@ -51,8 +51,34 @@ pub(super) struct Flow {
     /// When the handshake's third segment came.
     third_ns: Option<i64>,
     last_ns: i64,
-    last: Option<Segment>,
+    last_sane_ns: i64,
+    last: Print,
     seen: Seen,
+}
+
+/// Two copies of a segment are captured within so much time.
+const COPY_NS: u64 = 20_000;
+
+/// What tells a segment from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Print {
+    seq: u32,
+    ack: u32,
+    payload_bytes: u32,
+    timestamp: u32,
+    higher: bool,
+}
+
+impl Print {
+    fn of(segment: &Segment) -> Print {
+        Print {
+            seq: segment.seq,
+            ack: segment.ack,
+            payload_bytes: segment.payload_bytes,
+            timestamp: segment.options.timestamps.map_or(0, |(value, _)| value),
+            higher: segment.from == End::Higher,
+        }
+    }
 }
 
 /// A SYN: when, and what it offered.
@@ -78,7 +104,15 @@ pub struct Ended {
 
 impl Flow {
     pub(super) fn new() -> Flow {
-        Flow { halves: [None, None], syn: [None, None], third_ns: None, last_ns: i64::MIN, last: None, seen: Seen::default() }
+        Flow {
+            halves: [None, None],
+            syn: [None, None],
+            third_ns: None,
+            last_ns: i64::MIN,
+            last_sane_ns: i64::MIN,
+            last: Print::default(),
+            seen: Seen::default(),
+        }
     }
 
     pub(super) fn segment(&mut self, segment: &Segment) {
@@ -131,17 +165,14 @@ impl Flow {
             return false;
         }
         // The same bytes at the same moment: captured twice, on two interfaces of one machine.
-        let copy = self.last.is_some_and(|last| {
-            let near = (segment.time_ns - last.time_ns).unsigned_abs() < 20_000;
-            near && segment.payload_bytes > 0
-                && Segment { time_ns: 0, first: false, checksum: Checksum::Valid, ..last }
-                    == Segment { time_ns: 0, first: false, checksum: Checksum::Valid, ..*segment }
-        });
+        let same = Print::of(segment);
+        let near = segment.time_ns.wrapping_sub(self.last_sane_ns).unsigned_abs() < COPY_NS;
+        let copy = near && segment.payload_bytes > 0 && same == self.last;
         if copy {
             odd.copies += 1;
             return false;
         }
-        self.last = Some(*segment);
+        (self.last, self.last_sane_ns) = (same, segment.time_ns);
         true
     }
 
@@ -195,7 +226,6 @@ impl Flow {
         let courses = self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
         Ended { seen: self.seen, courses }
     }
-
 }
 
 /// The end with most data, and its course.

@@ -388,7 +388,8 @@ impl Half {
 
     /// Tells the vantage from the delays, without a handshake.
     fn settle(&mut self) {
-        let Delays { there_ns: Some(there), back_ns: Some(back), there_count, back_count } = self.delays else {
+        let Delays { there_ns: Some(there), back_ns: Some(back), there_count, back_count } = self.delays
+        else {
             return;
         };
         if there_count < ENOUGH || back_count < ENOUGH {

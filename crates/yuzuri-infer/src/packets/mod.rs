@@ -38,7 +38,11 @@ impl Tracker {
 
     /// The flows that are still followed.
     pub fn live(&self) -> impl Iterator<Item = FlowSlot> + use<> {
-        let live: Vec<_> = (0..).zip(&self.flows).filter(|(_, flow)| flow.is_some()).map(|(slot, _)| FlowSlot(slot)).collect();
+        let live: Vec<_> = (0..)
+            .zip(&self.flows)
+            .filter(|(_, flow)| flow.is_some())
+            .map(|(slot, _)| FlowSlot(slot))
+            .collect();
         live.into_iter()
     }
 }

@@ -150,7 +150,16 @@ impl Scoreboard {
                 return;
             }
             let to = end.min(start + mss_bytes.max(1));
-            self.sent.push_back(Sent { start, end: to, at_ns, sacked: false, lost: false, again: false, twice: false, unseen });
+            self.sent.push_back(Sent {
+                start,
+                end: to,
+                at_ns,
+                sacked: false,
+                lost: false,
+                again: false,
+                twice: false,
+                unseen,
+            });
             start = to;
         }
     }
