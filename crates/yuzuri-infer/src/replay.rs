@@ -226,6 +226,10 @@ impl Player<'_> {
             return None;
         }
         window.cwnd = threshold;
+        // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
+        let flight = if turn.after > 0.0 { turn.after.round() as u32 } else { threshold };
+        window.in_flight = flight.min(MOST_WINDOW);
+        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         self.at(turn.over_ns);
         self.law.set_state(&mut self.window, CaState::Open);
         let window = &mut self.window;

@@ -69,7 +69,9 @@ impl Captures {
         for one in self.terminals.into_iter().chain([self.server]) {
             let done = match one.failed {
                 Some(error) => Err(error),
-                None => one.writer.into_inner().finish().and_then(|mut file| std::io::Write::flush(&mut file)),
+                None => {
+                    one.writer.into_inner().finish().and_then(|mut file| std::io::Write::flush(&mut file))
+                }
             };
             done.map_err(LabError::file(&one.path))?;
         }

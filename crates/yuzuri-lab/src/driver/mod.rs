@@ -213,7 +213,10 @@ impl<'a> Machine<'a> {
         let poller = Poller::new(ports.iter().map(|port| tap(taps, *port)))
             .map_err(LabError::network("watching the TAP devices"))?;
         let interval_ns = config.queue_interval.as_nanos() as u64;
-        let captures = config.captures.as_ref().map(|(folder, snap_bytes, names)| Captures::start(folder, *snap_bytes, names));
+        let captures = config
+            .captures
+            .as_ref()
+            .map(|(folder, snap_bytes, names)| Captures::start(folder, *snap_bytes, names));
         Ok(Machine {
             taps,
             ports,
