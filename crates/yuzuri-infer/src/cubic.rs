@@ -7,6 +7,9 @@ use crate::replay::{Chances, replay};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Cubic, CubicConstants, SlowStartExit};
 
+/// Places whose slope exceeds the least by so much of the slopes' range are taken for equally flat.
+const FLAT: f64 = 0.03;
+
 /// What the paper reads off a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
@@ -43,9 +46,15 @@ impl Cycle {
             line(near)
         };
         let inner = points.iter().filter(|p| p.t_s >= first.t_s + reach && p.t_s <= last.t_s - reach);
-        let (k_s, _, w_max) = inner
-            .filter_map(|p| slope(p.t_s).map(|(slope, middle)| (p.t_s, slope, middle)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let slopes: Vec<(f64, f64, f64)> =
+            inner.filter_map(|p| slope(p.t_s).map(|(slope, middle)| (p.t_s, slope, middle))).collect();
+        let least = slopes.iter().map(|s| s.1).min_by(f64::total_cmp)?;
+        let most = slopes.iter().map(|s| s.1).max_by(f64::total_cmp)?;
+        // Windows are whole segments, so that several places are about as flat: their middle.
+        let flat: Vec<_> = slopes.iter().filter(|s| s.1 <= least + FLAT * (most - least)).collect();
+        let n = flat.len() as f64;
+        let k_s = flat.iter().map(|s| s.0).sum::<f64>() / n;
+        let w_max = flat.iter().map(|s| s.2).sum::<f64>() / n;
         Some(Cycle { t_s: last.t_s, w_cubic: last.window, k_s, w_max, w_min: first.window })
     }
 }

@@ -259,7 +259,8 @@ impl Player<'_> {
             let acked = self.rest.floor();
             self.rest -= acked;
             let acked = acked as u32;
-            self.at(round.start_ns + length * i64::from(step + 1) / i64::from(steps));
+            let passed = i128::from(length) * i128::from(step + 1) / i128::from(steps);
+            self.at(round.start_ns.saturating_add(passed as i64));
             self.acknowledged(acked, round, step, steps, delivered_before);
         }
     }

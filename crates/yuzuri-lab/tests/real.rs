@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use yuzuri_capture::{Capture, Ending, Options};
 use yuzuri_lab::LabError;
 use yuzuri_lab::run::{Clock, RunRecord, Task, run};
 use yuzuri_lab::scenario::Document;
@@ -76,6 +77,7 @@ fn a_law_of_its_own_and_smaller_packets() {
         duration_s = 3
         warm_up_s = 1
         sample_ms = 0
+        capture_bytes = 96
         [path]
         rtt_ms = 20
         mtu_bytes = 1000
@@ -108,6 +110,20 @@ fn a_law_of_its_own_and_smaller_packets() {
         }
     }
     assert!(events > 100, "{events}");
+    // The captures of both ends have the flows' segments; of each the bounded window never lets more than 12 out.
+    for (name, flows) in [("held", 1), ("free", 1), ("server", 2)] {
+        let path = folder.path().join(format!("{name}.pcap.zst"));
+        let mut capture = Capture::open(&path, &Options::default()).unwrap();
+        let mut data = std::collections::BTreeMap::<_, u64>::new();
+        while let Some(item) = capture.next_item().unwrap() {
+            if let yuzuri_capture::Item::Segment(segment) = item {
+                assert!(segment.payload_bytes <= 948, "{segment:?}");
+                *data.entry(segment.flow).or_default() += u64::from(segment.payload_bytes);
+            }
+        }
+        assert_eq!(data.values().filter(|bytes| **bytes > 100_000).count(), flows, "{name}: {data:?}");
+        assert_eq!(capture.facts().ending, Ending::Whole, "{name}");
+    }
 }
 
 #[test]

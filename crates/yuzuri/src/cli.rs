@@ -34,7 +34,10 @@ pub enum Command {
     Share(Box<crate::share::ShareArgs>),
     /// Experiments with the kernel's TCP over an emulated wireless cell
     #[command(disable_help_flag = true)]
-    Lab(crate::lab::LabWords),
+    Lab(crate::program::Words),
+    /// Tell which congestion control is in captures, recordings and logs, and with which constants
+    #[command(disable_help_flag = true)]
+    Identify(crate::program::Words),
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
 }

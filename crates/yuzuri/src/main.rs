@@ -3,7 +3,9 @@
 mod cli;
 mod convert;
 mod doctor;
+mod identify;
 mod lab;
+mod program;
 mod replay;
 mod share;
 mod transfer;
@@ -23,7 +25,8 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Send(args) => transfer::send(args),
         Command::Receive(args) => transfer::receive(args),
-        Command::Lab(args) => lab::run(args),
+        Command::Lab(args) => lab::run(&args),
+        Command::Identify(args) => identify::run(&args),
         Command::Share(args) => share::run(*args),
         Command::Doctor(args) => doctor::run(&args),
     };

@@ -1,0 +1,102 @@
+//! What can go wrong, in words that say what to do.
+
+use std::io;
+use yuzuri_capture::{OpenError, ReadError};
+use yuzuri_trace::recording;
+
+/// Why a file could not be read, or an output not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentifyError {
+    /// It could not be opened, or its beginning not be read.
+    #[error("opening {name}: {source}; {}", open_hint(source))]
+    Open {
+        /// Which (`standard input` for `-`).
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder could not be read.
+    #[error("reading the folder {name}: {source}; check that it is there and may be read")]
+    Folder {
+        /// Which.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nothing in a folder is of a kind that is read.
+    #[error(
+        "there is no capture, recording or log of windows in the folder {name} ({others} other files); give it files of tcpdump, of \
+         `yuzuri watch --record`, of the tracepoint tcp_probe or of `ss -ti`"
+    )]
+    EmptyFolder {
+        /// Which.
+        name: String,
+        /// Files of other kinds in it.
+        others: u64,
+    },
+    /// It is neither a capture nor any other kind that is read.
+    #[error(
+        "{0}. A recording of yuzuri (*.arrows), rows of the tracepoint tcp_probe and the output of `ss -ti` are read as well"
+    )]
+    NotOurs(OpenError),
+    /// A capture could not be read to its end.
+    #[error(transparent)]
+    Capture(#[from] ReadError),
+    /// A recording could not be read.
+    #[error(transparent)]
+    Recording(#[from] recording::ReadError),
+    /// A log could not be read to its end.
+    #[error("reading the log {name}: {source} (after {rows} rows); what came before was read")]
+    Log {
+        /// Which.
+        name: String,
+        /// Rows that had been read.
+        rows: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A log has no times.
+    #[error(
+        "{name} is output of `ss` without a time: windows over time cannot be made of it. Print the time before each call, as in \
+         `while sleep 0.1; do date +%s.%N; ss -tin; done`"
+    )]
+    NoTimes {
+        /// Which.
+        name: String,
+    },
+    /// Something in here failed that must not.
+    #[error(
+        "analysing {name} failed by a fault in yuzuri (the lines above say where); please report it, with the file if you may"
+    )]
+    Fault {
+        /// Which.
+        name: String,
+    },
+    /// Whoever read the output has had enough.
+    #[error(transparent)]
+    Closed(io::Error),
+    /// An output could not be written.
+    #[error("writing {name}: {why}; check that there is room and that it may be written")]
+    Write {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl IdentifyError {
+    /// For `map_err` on outputs.
+    pub(crate) fn write<E: std::fmt::Display>(name: &std::path::Path) -> impl FnOnce(E) -> IdentifyError {
+        let name = name.display().to_string();
+        move |why| IdentifyError::Write { name, why: why.to_string() }
+    }
+}
+
+fn open_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "check its name",
+        io::ErrorKind::PermissionDenied => "ask for the right to read it",
+        _ => "check that it is a file and may be read",
+    }
+}

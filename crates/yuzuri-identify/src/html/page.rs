@@ -1,0 +1,294 @@
+//! The page: a table of all flows, then a section for each.
+
+use super::svg::{DARK, LAW, OTHER, SEEN, hex};
+use super::{cycles, kato, windows};
+use crate::batch::Totals;
+use crate::error::IdentifyError;
+use crate::report::{FileReport, FlowReport};
+use crate::table::{many, oddities, sentence, vantage};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use yuzuri_infer::verdict::{Answer, Measured};
+
+/// Flows that have a section of their own; the table has all.
+const MOST_SECTIONS: usize = 200;
+/// Sections whose pictures are unfolded at first.
+const UNFOLDED: usize = 4;
+/// Candidates shown of a flow.
+const MOST_BARS: usize = 6;
+
+/// The page while it is being written: sections go to a file beside it, so that many flows take no memory.
+pub struct Page {
+    path: PathBuf,
+    part: PathBuf,
+    sections: BufWriter<File>,
+    rows: String,
+    odd: String,
+    flows: usize,
+    files: usize,
+}
+
+impl Page {
+    /// Begins it. It replaces an older one once it is whole.
+    pub fn new(path: &Path) -> Result<Page, IdentifyError> {
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = File::create(&part).map_err(IdentifyError::write(path))?;
+        let sections = BufWriter::new(file);
+        let (rows, odd) = (String::new(), String::new());
+        Ok(Page { path: path.to_owned(), part, sections, rows, odd, flows: 0, files: 0 })
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, report: &FileReport) -> Result<(), IdentifyError> {
+        self.files += 1;
+        for odd in oddities(report).into_iter().chain(report.error.clone()) {
+            let _ = write!(self.odd, "<li>{}: {}", escaped(&report.path), escaped(&odd));
+        }
+        if report.counted.little_data > 0 {
+            let few = many(report.counted.little_data, "flow");
+            let _ = write!(self.odd, "<li>{}: {few} with little data are not shown", escaped(&report.path));
+        }
+        if !report.flows.is_empty() {
+            let _ = write!(self.rows, "<tr class=\"file\"><td colspan=\"11\">{}", escaped(&report.path));
+        }
+        for flow in &report.flows {
+            self.flows += 1;
+            self.row(flow);
+            if self.flows <= MOST_SECTIONS {
+                let text = section(self.flows, report, flow).map_err(|why| {
+                    IdentifyError::write(&self.path)(format!("drawing a picture failed: {why}"))
+                })?;
+                self.sections.write_all(text.as_bytes()).map_err(IdentifyError::write(&self.part))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, flow: &FlowReport) {
+        let constants = &flow.verdict.constants;
+        let (name, also) = match &flow.verdict.answer {
+            Answer::Named { name, set } => {
+                let others: Vec<&str> =
+                    set.iter().filter(|other| *other != name).map(String::as_str).collect();
+                let also =
+                    if others.is_empty() { String::new() } else { format!("or {}", others.join(", ")) };
+                (name.as_str(), also)
+            }
+            Answer::Unknown { because } => ("unknown", because.clone()),
+        };
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or("–".into(), |value| format!("{value:.digits$}"))
+        };
+        let link = if self.flows <= MOST_SECTIONS {
+            format!("<a href=\"#flow-{}\">{}</a>", self.flows, escaped(name))
+        } else {
+            escaped(name)
+        };
+        let _ = write!(
+            self.rows,
+            "<tr><td>{link}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.1}<td>{}<td class=\"wide\">{}",
+            number(flow.probability().filter(|_| flow.name().is_some()), 2),
+            escaped(&flow.from()),
+            escaped(&flow.to()),
+            number(constants.kept.map(|kept| kept.median), 2),
+            number(flow.cubic_c(), 3),
+            flow.summary.rounds,
+            flow.summary.losses,
+            flow.summary.seconds,
+            vantage(flow.verdict.vantage),
+            escaped(&also),
+        );
+    }
+
+    /// Ends it.
+    pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
+        let Page { path, part, sections, rows, odd, flows, files } = self;
+        let written = (|| -> std::io::Result<()> {
+            sections.into_inner()?.sync_data()?;
+            let new = part.with_extension("new");
+            let mut out = BufWriter::new(File::create(&new)?);
+            let named = totals.named;
+            write!(
+                out,
+                "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+                 <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
+                 <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
+                style(),
+                many(files as u64, "file"),
+                if flows == 1 {
+                    "1 direction of a flow".to_owned()
+                } else {
+                    format!("{flows} directions of flows")
+                },
+                env!("CARGO_PKG_VERSION"),
+            )?;
+            if !rows.is_empty() {
+                write!(
+                    out,
+                    "<div class=\"scroll\"><table><tr><th>name<th>p<th>from<th>to<th>kept<th>C<th>rounds<th>losses<th>seconds<th>watched\
+                     <th class=\"wide\">or, or why not{rows}</table></div>"
+                )?;
+            }
+            if !odd.is_empty() {
+                write!(
+                    out,
+                    "<details class=\"odd\"><summary>What was odd about the files</summary><ul>{odd}</ul></details>"
+                )?;
+            }
+            std::io::copy(&mut File::open(&part)?, &mut out)?;
+            if flows > MOST_SECTIONS {
+                write!(out, "<p>{} more are in the table alone.</p>", flows - MOST_SECTIONS)?;
+            }
+            writeln!(out, "</html>")?;
+            out.into_inner()?.sync_data()?;
+            std::fs::rename(&new, &path)?;
+            std::fs::remove_file(&part)
+        })();
+        written.map_err(IdentifyError::write(&path))
+    }
+}
+
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A flow's section.
+fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<String, String> {
+    let verdict = &flow.verdict;
+    let mut text = String::new();
+    let heading = flow.ends().map_or_else(|| report.path.clone(), |(from, to)| format!("{from} → {to}"));
+    let _ = write!(
+        text,
+        "<section id=\"flow-{number}\"><h2>{}</h2><p class=\"small\">{}; watched at: {}</p><p class=\"verdict\">{}</p>",
+        escaped(&heading),
+        escaped(&report.path),
+        vantage(verdict.vantage),
+        escaped(&sentence(flow)),
+    );
+    text += "<div class=\"two\"><div><h3>Candidates</h3><div class=\"bars\">";
+    for ranked in verdict.ranked.iter().take(MOST_BARS) {
+        let percent = ranked.probability * 100.0;
+        let _ = write!(
+            text,
+            "<span>{}</span><i><b style=\"width:{percent:.1}%\"></b></i><span>{:.2}</span>",
+            escaped(&ranked.name),
+            ranked.probability
+        );
+    }
+    text += "</div></div><div><h3>Evidence</h3><ul>";
+    let kernel = flow.kernel_name.as_ref().map(|name| format!("the sender's kernel itself calls it {name}"));
+    for line in verdict.evidence.iter().chain(&kernel) {
+        let _ = write!(text, "<li>{}", escaped(line));
+    }
+    text += "</ul>";
+    if !verdict.notes.is_empty() {
+        text += "<ul class=\"notes\">";
+        for note in &verdict.notes {
+            let _ = write!(text, "<li>{}", escaped(note));
+        }
+        text += "</ul>";
+    }
+    text += "</div></div>";
+    constants(&mut text, flow);
+    let open = if number <= UNFOLDED { " open" } else { "" };
+    let _ = write!(text, "<details{open}><summary>Pictures</summary>");
+    let best = verdict.ranked.first().map_or("the law", |ranked| ranked.name.as_str());
+    let _ = write!(
+        text,
+        "<figure>{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key law\">{} replayed</span> \
+         <span class=\"key loss\">losses</span> <span class=\"key repair\">repairing</span> <span class=\"key limited\">limited by \
+         application or receiver</span>. Below, the difference.</figcaption></figure>",
+        windows::windows(verdict)?,
+        escaped(best)
+    );
+    if let Some(picture) = kato::kato(verdict) {
+        let _ = write!(
+            text,
+            "<figure>{}<figcaption>What the next round adds to a window: <span class=\"key seen\">seen</span> <span class=\"key law\">{} \
+             replayed</span>; dashed, laws whose growth depends on the window alone.</figcaption></figure>",
+            picture?,
+            escaped(best)
+        );
+    }
+    text += &cycles::section(verdict)?;
+    text += "</details></section>\n";
+    Ok(text)
+}
+
+/// Constants that the flow showed.
+fn constants(text: &mut String, flow: &FlowReport) {
+    let constants = &flow.verdict.constants;
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let mut measured = |what: &'static str, value: Option<Measured>, digits: usize| {
+        if let Some(m) = value {
+            let range = format!(
+                "{:.digits$} ({:.digits$} to {:.digits$}, {} times)",
+                m.median, m.low, m.high, m.count
+            );
+            rows.push((what, range));
+        }
+    };
+    measured("kept after a loss", constants.kept, 3);
+    measured("C by least squares, segments/s³", constants.cubic_c, 3);
+    measured("C as the paper reads it, segments/s³", constants.cubic_c_paper, 3);
+    measured("b as the paper reads it, s³/segment", constants.cubic_b, 2);
+    measured("increase, segments a round", constants.increase, 2);
+    if let Some(window) = constants.initial_window {
+        rows.push(("initial window, segments", format!("{window:.0}")));
+    }
+    if let Some((window, by_itself)) = constants.slow_start_end {
+        let how = if by_itself { "without a loss" } else { "by loss" };
+        rows.push(("slow start ended at, segments", format!("{window:.0} {how}")));
+    }
+    if let Some(yes) = constants.fast_convergence {
+        rows.push(("fast convergence", if yes { "yes" } else { "no" }.into()));
+    }
+    if let Some(interval) = constants.probe_rtt_interval_s {
+        rows.push(("looks for the least round-trip time every, s", format!("{interval:.1}")));
+    }
+    let course = &flow.verdict.course;
+    rows.push(("segment size, bytes", course.mss_bytes.to_string()));
+    rows.push(("least round-trip time, ms", format!("{:.2}", f64::from(course.min_rtt_us) / 1e3)));
+    *text += "<details><summary>Constants</summary><table class=\"plain\">";
+    for (what, value) in rows {
+        let _ = write!(text, "<tr><td>{what}<td>{value}");
+    }
+    *text += "</table></details>";
+}
+
+fn style() -> String {
+    let mut dark = String::new();
+    for (colour, instead) in DARK {
+        let hex = hex(colour);
+        let _ =
+            write!(dark, "svg [fill=\"{hex}\"]{{fill:{instead}}}svg [stroke=\"{hex}\"]{{stroke:{instead}}}");
+    }
+    let (seen, law, other) = (hex(SEEN), hex(LAW), hex(OTHER));
+    format!(
+        ":root{{color-scheme:light dark;--ground:#fafafa;--card:#fff;--ink:#222;--soft:#555;--line:#ddd;--head:#f0f0f0;--seen:{seen};\
+         --law:{law};--other:{other};--loss:#cc3311;--repair:#f5d6be;--limited:#dee2e8;--note:#fbe3d6}}\
+         body{{font:16px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}}\
+         h1{{font-size:1.6rem}}h2{{font-size:1.25rem;margin-top:2.5rem;overflow-wrap:anywhere}}h3{{font-size:1rem;margin:1rem 0 .3rem}}\
+         a{{color:var(--seen)}}figure{{margin:1rem 0;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.5rem}}\
+         figure svg{{width:100%;height:auto;display:block}}figcaption,.small{{color:var(--soft);font-size:.9rem}}\
+         .file td{{white-space:normal;overflow-wrap:anywhere;color:var(--soft);background:var(--head)}}.verdict{{font-size:1.1rem;font-weight:600}}.scroll{{overflow-x:auto}}\
+         table{{border-collapse:collapse;font-size:.9rem;background:var(--card)}}\
+         th,td{{border:1px solid var(--line);padding:.25rem .6rem;text-align:right;white-space:nowrap}}th{{background:var(--head)}}\
+         td:first-child,th:first-child{{text-align:left}}.wide{{white-space:normal;overflow-wrap:anywhere;text-align:left;min-width:10rem}}\
+         .two{{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 2rem}}\
+         .grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(400px,1fr));gap:0 1rem}}ul{{padding-left:1.2rem;margin:.3rem 0}}\
+         .bars{{display:grid;grid-template-columns:max-content 1fr max-content;gap:.2rem .6rem;align-items:center;font-size:.9rem}}\
+         .bars i{{background:var(--head);border-radius:3px;height:.8rem}}.bars b{{display:block;background:var(--seen);border-radius:3px;\
+         height:100%;min-width:1px}}.notes{{background:var(--note);border-radius:6px;padding:.4rem .4rem .4rem 1.6rem}}\
+         details{{margin:.6rem 0}}summary{{cursor:pointer;color:var(--soft)}}\
+         .key::before{{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;border-radius:2px;background:var(--key)}}\
+         .seen{{--key:var(--seen)}}.law{{--key:var(--law)}}.other{{--key:var(--other)}}.loss{{--key:var(--loss)}}\
+         .repair{{--key:var(--repair)}}.limited{{--key:var(--limited)}}.key{{margin-left:.4em}}\
+         @media(prefers-color-scheme:dark){{:root{{--ground:#161616;--card:#1f1f1f;--ink:#e6e6e6;--soft:#a8a8a8;--line:#3a3a3a;--head:#2a2a2a;\
+         --seen:#56b4e9;--law:#ff9248;--other:#35c99a;--loss:#ff6b57;--repair:#4d3422;--limited:#31353b;--note:#43291c}}{dark}}}"
+    )
+}

@@ -1,0 +1,64 @@
+//! Everything as one document of JSON, written file by file.
+
+use crate::batch::Totals;
+use crate::error::IdentifyError;
+use crate::report::FileReport;
+use std::io::Write;
+use std::path::Path;
+
+/// The version of the document's form; it changes when a reader of the former form would fail.
+pub const FORMAT: u32 = 1;
+
+/// Writes the document: `{"format":1,"yuzuri":...,"files":[...],"totals":{...}}`.
+pub struct Document<W: Write> {
+    out: W,
+    files: u64,
+    rounds: bool,
+}
+
+impl<W: Write> Document<W> {
+    /// Begins it. Rounds are left out unless `rounds`.
+    pub fn new(mut out: W, rounds: bool) -> Result<Document<W>, IdentifyError> {
+        let version = env!("CARGO_PKG_VERSION");
+        write!(out, "{{\"format\":{FORMAT},\"yuzuri\":\"{version}\",\"files\":[").map_err(failed)?;
+        Ok(Document { out, files: 0, rounds })
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, report: &mut FileReport) -> Result<(), IdentifyError> {
+        let comma = if self.files == 0 { "\n" } else { ",\n" };
+        self.files += 1;
+        self.out.write_all(comma.as_bytes()).map_err(failed)?;
+        // What is left out is put back: others want it.
+        let mut kept = Vec::new();
+        if !self.rounds {
+            for flow in &mut report.flows {
+                let verdict = &mut flow.verdict;
+                kept.push((
+                    std::mem::take(&mut verdict.course.rounds),
+                    std::mem::take(&mut verdict.foreseen),
+                ));
+            }
+        }
+        let written = serde_json::to_writer(&mut self.out, report);
+        for (flow, (rounds, foreseen)) in report.flows.iter_mut().zip(kept) {
+            (flow.verdict.course.rounds, flow.verdict.foreseen) = (rounds, foreseen);
+        }
+        written.map_err(|error| failed(error.into()))
+    }
+
+    /// Ends it.
+    pub fn finish(mut self, totals: &Totals) -> Result<W, IdentifyError> {
+        self.out.write_all(b"\n],\"totals\":").map_err(failed)?;
+        serde_json::to_writer(&mut self.out, totals).map_err(|error| failed(error.into()))?;
+        self.out.write_all(b"}\n").and_then(|()| self.out.flush()).map_err(failed)?;
+        Ok(self.out)
+    }
+}
+
+fn failed(error: std::io::Error) -> IdentifyError {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return IdentifyError::Closed(error);
+    }
+    IdentifyError::write(Path::new("the JSON"))(error)
+}

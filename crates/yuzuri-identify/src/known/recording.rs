@@ -1,0 +1,131 @@
+//! Recordings of this project: the kernel's own variables.
+
+use super::{Book, Sample};
+use crate::analyse::Options;
+use crate::error::IdentifyError;
+use crate::report::FileReport;
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use yuzuri_signals::stopped;
+use yuzuri_trace::recording::{Reader, Tail};
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
+
+/// What is remembered of a flow between its records.
+#[derive(Debug, Default)]
+struct Former {
+    flow: Arc<Flow>,
+    /// Why the machine is in its state.
+    reason: Reason,
+    /// When an acknowledgement carried ECN-Echo last.
+    ece_ns: Option<u64>,
+}
+
+/// Smoothed round-trip times after which an ECN-Echo is no reason any more.
+const ECE_RTTS: u64 = 2;
+
+pub(crate) fn read(
+    reader: impl Read,
+    report: &mut FileReport,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<(), IdentifyError> {
+    let mut recording = Reader::new(reader, report.path.clone())?;
+    let mut book: Book<'_, FlowId> = Book::new(options);
+    let mut flows: HashMap<FlowId, Former> = HashMap::new();
+    let mut result = Ok(());
+    loop {
+        if stopped(stop) {
+            report.stopped = true;
+            break;
+        }
+        let items = match recording.next_batch() {
+            Ok(Some(items)) => items,
+            Ok(None) => break,
+            Err(error) => {
+                result = Err(error.into());
+                break;
+            }
+        };
+        for item in items {
+            match item {
+                Item::Flow(flow) => {
+                    book.rename(flow.id, &flow);
+                    if flows.len() < super::MOST_FLOWS || flows.contains_key(&flow.id) {
+                        let id = flow.id;
+                        flows.entry(id).or_default().flow = flow;
+                    }
+                }
+                Item::Event(event) => {
+                    let unknown = flows.len() >= super::MOST_FLOWS && !flows.contains_key(&event.flow);
+                    if unknown {
+                        book.log.unreadable += 1;
+                        continue;
+                    }
+                    let former = flows.entry(event.flow).or_default();
+                    let sample = sample(&event, former);
+                    book.sample(event.flow, || (*former.flow).clone(), &sample);
+                    if event.kind == Kind::Close {
+                        book.end(event.flow);
+                        flows.remove(&event.flow);
+                    }
+                }
+                Item::Account(account) => {
+                    let lost =
+                        account.cpus.iter().flat_map(|cpu| cpu.lost.iter().map(|(_, lost)| lost)).sum();
+                    book.log.lost = lost;
+                }
+                Item::Setting(_) => {}
+            }
+        }
+    }
+    book.log.cut = recording.tail().is_some_and(|tail| tail != Tail::Complete);
+    book.log.unreadable += recording.unknown_rows();
+    book.finish(report);
+    result
+}
+
+fn sample(event: &Event, former: &mut Former) -> Sample {
+    let snapshot = &event.snapshot;
+    let ece = event.marks.contains(Marks::ECE);
+    if ece {
+        former.ece_ns = Some(event.mono_ns);
+    }
+    if event.kind == Kind::State {
+        let recent_ns = u64::from(snapshot.srtt_us) * 1000 * ECE_RTTS;
+        let echoed = former.ece_ns.is_some_and(|ns| event.mono_ns.saturating_sub(ns) <= recent_ns);
+        // A law that enters CWR of its own accord does so in the midst of an acknowledgement, as ECN does.
+        former.reason = if event.reason == Reason::Ecn && !echoed { Reason::None } else { event.reason };
+    }
+    let state = match event.ca_state {
+        // Neither the network nor the device asked for it: the law itself did.
+        CaState::Cwr if !matches!(former.reason, Reason::Ecn | Reason::LocalCongestion) => CaState::Open,
+        state => state,
+    };
+    Sample {
+        at_ns: i64::try_from(event.mono_ns).unwrap_or(i64::MAX),
+        cwnd: snapshot.cwnd,
+        ssthresh: snapshot.finite_ssthresh(),
+        srtt_us: snapshot.srtt_us,
+        min_rtt_us: snapshot.measured_min_rtt_us().unwrap_or(0),
+        acked_bytes: snapshot.bytes_acked,
+        sacked_bytes: Some(u64::from(snapshot.sacked_out) * u64::from(snapshot.mss)),
+        // Packets that are out stand for the bytes between: sent and not acknowledged.
+        sent_bytes: Some(
+            snapshot.bytes_acked.saturating_add(u64::from(snapshot.packets_out) * u64::from(snapshot.mss)),
+        ),
+        flight: Some(snapshot.in_flight()),
+        acks: u32::from(event.counts.acks),
+        retransmitted: Some(u64::from(snapshot.total_retrans)),
+        window_bytes: u64::from(snapshot.snd_wnd),
+        state: Some(state),
+        signs: u32::from(event.counts.dup_acks),
+        undone: event.kind == Kind::Undo || event.reason == Reason::Undo,
+        application: event.marks.contains(Marks::APP_LIMITED),
+        ece: u32::from(ece),
+        midway: event.kind != Kind::Sample,
+        mss_bytes: snapshot.mss,
+        ..Sample::default()
+    }
+}

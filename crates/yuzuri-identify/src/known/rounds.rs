@@ -1,0 +1,420 @@
+//! From samples of a sender's variables to its course.
+//!
+//! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence numbers are known, after a smoothed
+//! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
+
+use std::collections::HashMap;
+use yuzuri_infer::course::{Cause, Course, Round, Turn, Vantage};
+use yuzuri_trace::CaState;
+
+/// Rounds kept of a flow, as many as are kept of a flow of a capture.
+const MOST_ROUNDS: usize = 1 << 16;
+/// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
+const SIGNS: u32 = 2;
+/// Least retransmission timeout (`TCP_RTO_MIN`: 200 ms), less what clocks blur.
+const LEAST_SILENCE_NS: i64 = 180_000_000;
+/// No round lasts longer: more is a clock that jumped.
+const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
+/// Of the window, in flight: below it something else limited.
+const FULL: f32 = 0.9;
+/// Segment size where nothing tells it: Ethernet's with timestamps.
+const USUAL_MSS: u32 = 1448;
+
+/// A sender's variables at a moment, and what happened since the last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Nanoseconds of the log's clock.
+    pub at_ns: i64,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow start threshold, segments; `None`: infinite or unknown.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time, µs; 0: none yet.
+    pub srtt_us: u32,
+    /// Least round-trip time that the kernel knows, µs; 0: unknown.
+    pub min_rtt_us: u32,
+    /// Bytes acknowledged, all since some begin.
+    pub acked_bytes: u64,
+    /// Bytes selectively acknowledged and outstanding; `None`: unknown, duplicate acknowledgements stand for them.
+    pub sacked_bytes: Option<u64>,
+    /// Bytes sent, since the same begin; `None`: unknown.
+    pub sent_bytes: Option<u64>,
+    /// In flight, segments, where the kernel says it.
+    pub flight: Option<u32>,
+    /// Acknowledgements since the last sample, this one's included.
+    pub acks: u32,
+    /// Segments sent again, all since some begin; `None`: unknown.
+    pub retransmitted: Option<u64>,
+    /// The receiver's window, bytes; 0: unknown.
+    pub window_bytes: u64,
+    /// The congestion machine's state; `None`: unknown.
+    pub state: Option<CaState>,
+    /// Whether losses are being repaired, where sequence numbers and state are unknown.
+    pub repairing: bool,
+    /// Signs of loss since the last sample: duplicate acknowledgements, retransmissions.
+    pub signs: u32,
+    /// The kernel took a reduction back.
+    pub undone: bool,
+    /// The delivery-rate sample was limited by the application.
+    pub application: bool,
+    /// Acknowledgements with ECN-Echo since the last sample.
+    pub ece: u32,
+    /// Taken in the midst of an acknowledgement's processing: its window may be set after this.
+    pub midway: bool,
+    /// Bytes of a full segment; 0: unknown.
+    pub mss_bytes: u32,
+}
+
+impl Sample {
+    /// Within what can be: files of unknown origin hold any numbers, and sums of these must stay numbers.
+    fn bounded(&self) -> Sample {
+        const MOST: u64 = 1 << 60;
+        // Until the year 2116.
+        const MOST_NS: i64 = 1 << 62;
+        Sample {
+            at_ns: self.at_ns.clamp(0, MOST_NS),
+            acked_bytes: self.acked_bytes.min(MOST),
+            sacked_bytes: self.sacked_bytes.map(|bytes| bytes.min(MOST)),
+            sent_bytes: self.sent_bytes.map(|bytes| bytes.min(MOST)),
+            retransmitted: self.retransmitted.map(|segments| segments.min(MOST)),
+            window_bytes: self.window_bytes.min(MOST),
+            // The most that IP carries.
+            mss_bytes: self.mss_bytes.min(65_535),
+            ..*self
+        }
+    }
+}
+
+/// The round under way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Open {
+    round: Round,
+    acked_bytes: u64,
+    flight: Flight,
+    rtt_sum_us: u64,
+    rtts: u32,
+    samples: u32,
+    application: u32,
+    until: Option<u64>,
+    receiver_full: bool,
+}
+
+/// The most that was in flight: bytes of sequence numbers, or the kernel's own segments.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flight {
+    bytes: u64,
+    segments: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Repair {
+    turn: Turn,
+    until: Option<u64>,
+}
+
+/// Gathers samples of one flow into rounds.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    last: Option<Sample>,
+    /// Duplicate acknowledgements in a row.
+    duplicates: u32,
+    open: Open,
+    repair: Option<Repair>,
+    course: Course,
+    /// By round: bytes acknowledged and most in flight, until the segment size is known.
+    raw: Vec<(u64, Flight)>,
+    /// How often a flight was a whole number of windows of that many bytes.
+    sizes: HashMap<u64, u32>,
+    /// The most frequent of them.
+    best_size: Option<(u32, u32)>,
+    /// Taken to be selectively acknowledged and outstanding.
+    sacked_bytes: u64,
+    first_acked: u64,
+    sent_bytes: u64,
+    /// The last turn's window after it is that of the next sample.
+    unsettled: bool,
+}
+
+impl Rounds {
+    /// A sample; they come in the order of time.
+    pub fn push(&mut self, sample: &Sample) {
+        let sample = &sample.bounded();
+        let Some(last) = self.last.replace(*sample) else {
+            self.first(sample);
+            return;
+        };
+        // A clock that went back, or a log put together of several: no time passed.
+        let now = sample.at_ns.max(last.at_ns);
+        self.last = Some(Sample { at_ns: now, ..*sample });
+        self.guess_size(sample);
+        let acked = sample.acked_bytes.saturating_sub(last.acked_bytes);
+        let delivered = self.delivered(acked, &last, sample);
+        let open = &mut self.open;
+        if delivered > 0 {
+            open.acked_bytes = open.acked_bytes.saturating_add(delivered);
+            open.round.acks = open.round.acks.saturating_add(sample.acks.max(1));
+        }
+        if acked > 0 {
+            self.duplicates = 0;
+        }
+        self.duplicates = self.duplicates.saturating_add(sample.signs);
+        open.round.ece = open.round.ece.saturating_add(sample.ece);
+        if let (Some(before), Some(after)) = (last.retransmitted, sample.retransmitted) {
+            let again = u32::try_from(after.saturating_sub(before)).unwrap_or(u32::MAX);
+            open.round.retransmitted = open.round.retransmitted.saturating_add(again);
+            self.course.retransmitted += u64::from(again);
+        }
+        if std::mem::take(&mut self.unsettled)
+            && let Some(turn) = self.course.turns.last_mut()
+        {
+            turn.after = sample.cwnd as f32;
+        }
+        self.timed(&last, sample, delivered > 0);
+        self.turns(&last, sample);
+        self.ends(&last, sample);
+        self.fold(sample);
+    }
+
+    /// Bytes that arrived since the last sample: what is acknowledged had partly been so selectively before (RFC 6675; without options
+    /// each duplicate acknowledgement stands for a segment, as in `tcp_add_reno_sack`).
+    fn delivered(&mut self, acked: u64, last: &Sample, sample: &Sample) -> u64 {
+        if let (Some(before), Some(after)) = (last.sacked_bytes, sample.sacked_bytes) {
+            return (acked + after).saturating_sub(before);
+        }
+        let size = u64::from(self.size());
+        if acked == 0 {
+            let arrived = u64::from(sample.signs) * size;
+            self.sacked_bytes = self.sacked_bytes.saturating_add(arrived);
+            return arrived;
+        }
+        let former = self.sacked_bytes.min(acked.saturating_sub(size));
+        let whole = sample.sent_bytes.is_none_or(|sent| sent <= sample.acked_bytes);
+        self.sacked_bytes = if whole { 0 } else { self.sacked_bytes - former };
+        acked - former
+    }
+
+    /// The segment size as far as it is known.
+    fn size(&self) -> u32 {
+        match (self.course.mss_bytes, self.best_size) {
+            (0, Some((size, _))) => size,
+            (0, None) => USUAL_MSS,
+            (known, _) => known,
+        }
+    }
+
+    fn first(&mut self, sample: &Sample) {
+        self.first_acked = sample.acked_bytes;
+        self.open.round.start_ns = sample.at_ns;
+        self.open.until = sample.sent_bytes.map(|sent| sent + 1);
+        self.guess_size(sample);
+        self.fold(sample);
+    }
+
+    /// Takes the round-trip time that an acknowledgement measured back out of the smoothed one (RFC 6298, section 2.3: alpha is 1/8).
+    fn timed(&mut self, last: &Sample, sample: &Sample, acked: bool) {
+        if sample.srtt_us == 0 || !acked {
+            return;
+        }
+        let (before, after) = (i64::from(last.srtt_us), i64::from(sample.srtt_us));
+        let measured = if before == 0 || sample.acks > 1 { after } else { after * 8 - before * 7 };
+        // The smoothed one is cut to whole µs, which makes an error of up to 8; what lies beyond sense was several measurements.
+        let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
+        let rtt_us = if sane { measured } else { after };
+        let rtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(sample.min_rtt_us);
+        let round = &mut self.open.round;
+        if self.open.rtts == 0 {
+            (round.rtt_first_us, round.rtt_min_us) = (rtt_us, rtt_us);
+        }
+        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
+        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
+        round.rtt_last_us = rtt_us;
+        self.open.rtts += 1;
+        self.open.rtt_sum_us += u64::from(rtt_us);
+        let least = &mut self.course.min_rtt_us;
+        *least = if *least == 0 { rtt_us } else { (*least).min(rtt_us) };
+    }
+
+    /// Begins and changes reductions.
+    fn turns(&mut self, last: &Sample, sample: &Sample) {
+        let silence_ns = LEAST_SILENCE_NS.max(i64::from(sample.srtt_us) * 900);
+        let cause = match sample.state {
+            Some(CaState::Open | CaState::Disorder) => None,
+            Some(CaState::Recovery) => Some(Cause::Recovery),
+            Some(CaState::Loss) => Some(Cause::Timeout),
+            Some(CaState::Cwr) => Some(Cause::Ecn),
+            None => {
+                let silent = sample.at_ns - last.at_ns >= silence_ns || sample.sent_bytes.is_none();
+                let falls = sample.cwnd < last.cwnd
+                    || sample.ssthresh.is_some_and(|now| last.ssthresh.is_none_or(|before| now < before));
+                if sample.cwnd <= 2 && last.cwnd >= 4 && silent {
+                    Some(Cause::Timeout)
+                } else {
+                    (falls && (self.duplicates >= SIGNS || sample.repairing)).then_some(Cause::Recovery)
+                }
+            }
+        };
+        let Some(cause) = cause else { return };
+        match &mut self.repair {
+            Some(repair) if cause == Cause::Timeout && repair.turn.cause != Cause::Timeout => {
+                repair.turn.cause = Cause::Timeout;
+                repair.until = sample.sent_bytes;
+            }
+            Some(_) => {}
+            None => {
+                let before = last.cwnd.max(sample.cwnd) as f32;
+                let at_ns = sample.at_ns.max(last.at_ns);
+                let turn = Turn { at_ns, over_ns: at_ns, cause, before, after: 0.0, round: 0, undone: false };
+                self.repair = Some(Repair { turn, until: sample.sent_bytes });
+            }
+        }
+    }
+
+    /// Ends the reduction or the round, where one is over.
+    fn ends(&mut self, last: &Sample, sample: &Sample) {
+        let now = sample.at_ns.max(last.at_ns);
+        if let Some(repair) = &mut self.repair {
+            repair.turn.undone |= sample.undone;
+            let over = match (sample.state, repair.until) {
+                (Some(state), _) => matches!(state, CaState::Open | CaState::Disorder),
+                (None, Some(until)) => sample.acked_bytes >= until,
+                (None, None) => {
+                    !sample.repairing && now - repair.turn.at_ns >= i64::from(sample.srtt_us) * 1000
+                }
+            };
+            if over {
+                let mut turn = Turn { over_ns: now, after: sample.cwnd as f32, ..repair.turn };
+                // The window came back: taken back, or of a law that does not answer losses.
+                turn.undone |= sample.state.is_none() && turn.after >= 0.95 * turn.before;
+                self.repair = None;
+                self.duplicates = 0;
+                self.open.round.limits.recovery = true;
+                self.close(now, last);
+                turn.round = self.course.rounds.len() as u32;
+                self.course.turns.push(turn);
+                self.unsettled = sample.midway;
+                return;
+            }
+        }
+        let over = match self.open.until {
+            Some(until) => sample.acked_bytes >= until,
+            None => sample.srtt_us > 0 && now - self.open.round.start_ns >= i64::from(sample.srtt_us) * 1000,
+        };
+        if over {
+            self.close(now, last);
+        }
+    }
+
+    fn close(&mut self, now: i64, last: &Sample) {
+        let open = std::mem::take(&mut self.open);
+        let mut round = open.round;
+        round.end_ns = now.min(round.start_ns + LONGEST_ROUND_NS);
+        round.rtt_mean_us = open.rtt_sum_us.checked_div(u64::from(open.rtts)).unwrap_or(0) as u32;
+        round.limits.recovery |= self.repair.is_some();
+        round.limits.receiver |= open.receiver_full;
+        round.limits.application |= open.application * 2 > open.samples;
+        if open.acked_bytes > 0 || round.retransmitted > 0 {
+            if self.course.rounds.len() < MOST_ROUNDS {
+                self.course.rounds.push(round);
+                self.raw.push((open.acked_bytes, open.flight));
+            } else {
+                self.course.rounds_left_out += 1;
+            }
+        }
+        self.open.round.start_ns = now;
+        self.open.until = last.sent_bytes.map(|sent| sent + 1);
+    }
+
+    /// Takes the sample's state into the round.
+    fn fold(&mut self, sample: &Sample) {
+        let open = &mut self.open;
+        open.samples += 1;
+        open.application += u32::from(sample.application);
+        open.round.window = open.round.window.max(sample.cwnd as f32);
+        if self.course.mss_bytes < sample.mss_bytes {
+            self.course.mss_bytes = sample.mss_bytes;
+        }
+        if let Some(sent) = sample.sent_bytes {
+            let flight = sent.saturating_sub(sample.acked_bytes);
+            self.sent_bytes = self.sent_bytes.max(sent);
+            if self.duplicates == 0 && flight > open.flight.bytes {
+                open.flight.bytes = flight;
+                let room = sample.window_bytes.saturating_sub(flight);
+                open.receiver_full =
+                    sample.window_bytes > 0 && room < u64::from(sample.mss_bytes.max(USUAL_MSS));
+            }
+        }
+        open.flight.segments = open.flight.segments.max(sample.flight.unwrap_or(0));
+    }
+
+    /// A full window is a whole number of segments: the most frequent quotient is their size.
+    fn guess_size(&mut self, sample: &Sample) {
+        let Some(sent) = sample.sent_bytes.filter(|_| sample.mss_bytes == 0 && sample.cwnd > 0) else {
+            return;
+        };
+        let flight = sent.saturating_sub(sample.acked_bytes);
+        let size = flight / u64::from(sample.cwnd);
+        if flight.is_multiple_of(u64::from(sample.cwnd))
+            && (200..=65_535).contains(&size)
+            && self.sizes.len() < 4096
+        {
+            let count = self.sizes.entry(size).or_default();
+            *count += 1;
+            if self.best_size.is_none_or(|(_, most)| *count > most) {
+                self.best_size = Some((size as u32, *count));
+            }
+        }
+    }
+
+    /// The course, when nothing more comes.
+    pub fn finish(mut self) -> Course {
+        let size = self.size();
+        let course = &mut self.course;
+        course.vantage = Vantage::Kernel;
+        course.mss_bytes = size;
+        let mss = course.mss_bytes as f32;
+        let last = self.last.unwrap_or_default();
+        course.acked_bytes = last.acked_bytes.saturating_sub(self.first_acked);
+        let sent = self.sent_bytes.saturating_sub(self.first_acked).max(course.acked_bytes);
+        course.segments = sent.div_ceil(u64::from(course.mss_bytes)) + course.retransmitted;
+        let mut fullness: Vec<f32> = Vec::new();
+        for (round, (acked_bytes, flight)) in course.rounds.iter_mut().zip(&self.raw) {
+            round.acked = *acked_bytes as f32 / mss;
+            round.acks = round.acks.min(round.acked.ceil() as u32);
+            round.sent = round.acked.round() as u32;
+            let flight = flight.segments(mss);
+            if !round.limits.any() && flight > 0.0 {
+                fullness.push(flight / round.window.max(1.0));
+            }
+        }
+        fullness.sort_by(f32::total_cmp);
+        // A law that paces lets its window stand above what it sends at all times; what it sends is its window then.
+        let paced = fullness.get(fullness.len() / 2).is_some_and(|half| *half < FULL);
+        for (round, (_, flight)) in course.rounds.iter_mut().zip(&self.raw) {
+            let flight = flight.segments(mss);
+            if flight <= 0.0 || round.limits.recovery {
+                continue;
+            }
+            if paced {
+                round.window = round.window.min(flight);
+            } else if flight < FULL * round.window - 2.0 && !round.limits.receiver {
+                round.limits.application = true;
+            }
+        }
+        if paced {
+            for turn in &mut course.turns {
+                let after = turn.round as usize;
+                let quiet = |round: &&Round| !round.limits.recovery;
+                let before = course.rounds[..after.min(course.rounds.len())].iter().rev().find(quiet);
+                turn.before = before.map_or(turn.before, |round| round.window);
+                turn.after = course.rounds.get(after).map_or(turn.after, |round| round.window);
+            }
+        }
+        self.course
+    }
+}
+
+impl Flight {
+    fn segments(self, mss: f32) -> f32 {
+        if self.bytes > 0 { self.bytes as f32 / mss } else { self.segments as f32 }
+    }
+}

@@ -1,0 +1,160 @@
+//! The command `yuzuri-identify`, which `yuzuri identify` becomes: which congestion control is in these files.
+
+mod screen;
+
+use clap::Parser;
+use screen::Screen;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use yuzuri_identify::analyse::Options;
+use yuzuri_identify::batch::{self, Plan};
+use yuzuri_identify::columns::Tables;
+use yuzuri_identify::html::Page;
+use yuzuri_identify::json::Document;
+use yuzuri_identify::table::Table;
+use yuzuri_signals::{stop_flag, stopped};
+use yuzuri_trace::Filter;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    all was read, and at least one flow was named (or none had enough data)
+  1    a file could not be read or is of no kind that is read; the others were analysed
+  2    wrong words on the command line
+  3    flows were analysed, and none was named
+  130  stopped by Ctrl-C; what was done until then is told";
+
+/// Which congestion control is in these captures, recordings and logs, and with which constants
+#[derive(Debug, Parser)]
+#[command(name = "yuzuri-identify", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Identify {
+    /// Captures (pcap, pcapng), recordings (*.arrows), rows or traces of tcp_probe, output of `ss -ti`; plain or compressed with gzip,
+    /// zstd or xz; folders of these; - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Print everything as one document of JSON instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Put the rounds into the JSON as well
+    #[arg(long, requires = "json")]
+    all_rounds: bool,
+
+    /// Write a page with pictures
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write flows.parquet and rounds.parquet into this folder
+    #[arg(long, value_name = "FOLDER")]
+    parquet: Option<PathBuf>,
+
+    /// Only these flows: port:N, addr:ADDRESS[/BITS], lport: and laddr: for the sender, rport: and raddr: for the receiver
+    #[arg(long, value_name = "FILTER")]
+    flow: Vec<String>,
+
+    /// Also flows with little data
+    #[arg(long)]
+    all: bool,
+
+    /// Segments that a direction must have sent for a verdict
+    #[arg(long, value_name = "COUNT", default_value_t = 100, conflicts_with = "all")]
+    least_segments: u64,
+
+    /// Files side by side [default: as many as there are cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Print neither table nor progress
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Identify::parse();
+    match run(&args) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("yuzuri-identify: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever read our output has had enough (`yuzuri identify ... | head`): no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn run(args: &Identify) -> anyhow::Result<ExitCode> {
+    let filter = match args.flow.join(" ").parse::<Filter>() {
+        Ok(filter) => filter,
+        Err(error) => {
+            eprintln!("yuzuri-identify: --flow: {error}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let stop = stop_flag()?;
+    let options = Options {
+        least_segments: if args.all { 1 } else { args.least_segments },
+        filter,
+        rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = args.jobs.map_or(cores, usize::from);
+    let plan = Plan::of(&args.files);
+    let screen = Screen::new(&plan, args.quiet);
+    let mut table = Table::default();
+    let out = BufWriter::new(std::io::stdout().lock());
+    let mut json = if args.json { Some(Document::new(out, args.all_rounds)?) } else { None };
+    let mut page = args.html.as_deref().map(Page::new).transpose()?;
+    let mut tables = args.parquet.as_deref().map(Tables::new).transpose()?;
+    let totals = batch::run(&plan, &options, jobs, &stop, &screen, |mut report| {
+        if let Some(error) = &report.error {
+            screen.line(&format!("yuzuri-identify: {error}"));
+        }
+        if let Some(json) = &mut json {
+            json.add(&mut report)?;
+        }
+        if let Some(page) = &mut page {
+            page.add(&report)?;
+        }
+        if let Some(tables) = &mut tables {
+            tables.add(&report)?;
+        }
+        table.add(&report);
+        Ok(())
+    });
+    screen.clear();
+    let totals = totals?;
+    if let Some(json) = json {
+        json.finish(&totals)?;
+    }
+    if let Some(page) = page {
+        page.finish(&totals)?;
+    }
+    if let Some(tables) = tables {
+        tables.finish()?;
+    }
+    if !args.json && !args.quiet {
+        let out = std::io::stdout();
+        let width = out.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+        out.lock().write_all(table.text(width).as_bytes())?;
+    }
+    if stopped(&stop) {
+        let all = plan.entries.len();
+        eprintln!(
+            "yuzuri-identify: stopped; {} of {all} files were read to their end",
+            totals.files + totals.others
+        );
+        return Ok(ExitCode::from(130));
+    }
+    Ok(match (totals.failed, totals.flows, totals.named) {
+        (1.., ..) => ExitCode::from(1),
+        (_, 1.., 0) => ExitCode::from(3),
+        _ => ExitCode::SUCCESS,
+    })
+}

@@ -1,0 +1,158 @@
+//! What was found in a file.
+
+use crate::input::Kind;
+use serde::Serialize;
+use yuzuri_capture::FileFacts;
+use yuzuri_infer::course::{Cause, Course};
+use yuzuri_infer::verdict::{Answer, Verdict};
+
+/// What a log of windows was like.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LogFacts {
+    /// Rows that were read: records of a flow.
+    pub rows: u64,
+    /// Rows that could not be read: cut lines, numbers that are none.
+    pub unreadable: u64,
+    /// Whether the log ended in the midst of something; what came before was read.
+    pub cut: bool,
+    /// Rows that the writer had lost.
+    pub lost: u64,
+}
+
+/// Flows that there is no verdict on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Flows that were seen, all.
+    pub flows: u64,
+    /// Flows none of whose directions had enough data.
+    pub little_data: u64,
+    /// Flows that the filter left out.
+    pub filtered: u64,
+}
+
+/// A direction of a flow, in few numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Rounds.
+    pub rounds: u64,
+    /// From the first to the last of them, s.
+    pub seconds: f64,
+    /// Reductions with a visible cause.
+    pub losses: u64,
+    /// Of these, retransmission timeouts.
+    pub timeouts: u64,
+    /// Rounds that the application limited.
+    pub application_limited: u64,
+    /// Rounds that the receiver's window limited.
+    pub receiver_limited: u64,
+    /// Rounds in which losses were repaired.
+    pub in_recovery: u64,
+    /// Median of the rounds' windows, segments.
+    pub window_median: f32,
+    /// The greatest, segments.
+    pub window_greatest: f32,
+    /// Median of the rounds' mean round-trip times, µs.
+    pub rtt_median_us: u32,
+}
+
+impl Summary {
+    /// Of a course.
+    pub fn of(course: &Course) -> Summary {
+        let rounds = &course.rounds;
+        let count = |f: &dyn Fn(&yuzuri_infer::course::Round) -> bool| {
+            rounds.iter().filter(|round| f(round)).count() as u64
+        };
+        let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
+        windows.sort_by(f32::total_cmp);
+        let mut rtts: Vec<u32> =
+            rounds.iter().map(|round| round.rtt_mean_us).filter(|rtt| *rtt > 0).collect();
+        rtts.sort_unstable();
+        Summary {
+            rounds: rounds.len() as u64 + course.rounds_left_out,
+            seconds: course.seconds(),
+            losses: course.turns.len() as u64,
+            timeouts: course.turns.iter().filter(|turn| turn.cause == Cause::Timeout).count() as u64,
+            application_limited: count(&|round| round.limits.application),
+            receiver_limited: count(&|round| round.limits.receiver),
+            in_recovery: count(&|round| round.limits.recovery),
+            window_median: windows.get(windows.len() / 2).copied().unwrap_or(0.0),
+            window_greatest: windows.last().copied().unwrap_or(0.0),
+            rtt_median_us: rtts.get(rtts.len() / 2).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// A direction of a flow and what is said of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlowReport {
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Its course in few numbers.
+    pub summary: Summary,
+    /// The name that the sender's kernel itself gives, where the file says it.
+    pub kernel_name: Option<String>,
+}
+
+impl FlowReport {
+    /// Of a verdict.
+    pub fn new(verdict: Verdict, kernel_name: Option<String>) -> FlowReport {
+        FlowReport { summary: Summary::of(&verdict.course), verdict, kernel_name }
+    }
+
+    /// The name, where there is one.
+    pub fn name(&self) -> Option<&str> {
+        match &self.verdict.answer {
+            Answer::Named { name, .. } => Some(name),
+            Answer::Unknown { .. } => None,
+        }
+    }
+
+    /// Probability of the first candidate.
+    pub fn probability(&self) -> Option<f64> {
+        self.verdict.ranked.first().map(|ranked| ranked.probability)
+    }
+
+    /// CUBIC's C where that is the name, segments/s³: by replay, else by least squares over cycles.
+    pub fn cubic_c(&self) -> Option<f64> {
+        let constants = &self.verdict.constants;
+        self.name().filter(|name| name.contains("cubic"))?;
+        constants.cubic_c_replayed.map(|(c, _)| c).or(constants.cubic_c.map(|c| c.median))
+    }
+
+    /// Both ends in words; `None` where neither is known.
+    pub fn ends(&self) -> Option<(String, String)> {
+        (self.verdict.from.is_some() || self.verdict.to.is_some()).then(|| (self.from(), self.to()))
+    }
+
+    /// Who sent, in words.
+    pub fn from(&self) -> String {
+        self.verdict.from.map_or("?".into(), |address| address.to_string())
+    }
+
+    /// To whom, in words.
+    pub fn to(&self) -> String {
+        self.verdict.to.map_or("?".into(), |address| address.to_string())
+    }
+}
+
+/// What was found in a file.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FileReport {
+    /// Its name as given.
+    pub path: String,
+    /// What it is; `None` where it could not be read.
+    pub kind: Option<Kind>,
+    /// What is known of a capture.
+    pub capture: Option<FileFacts>,
+    /// What is known of a log or recording.
+    pub log: Option<LogFacts>,
+    /// Flows without a verdict.
+    pub counted: Counted,
+    /// Why it could not be read, or not to its end.
+    pub error: Option<String>,
+    /// Whether the user ended it before the file's end.
+    pub stopped: bool,
+    /// Directions of flows, in the order of their beginnings.
+    pub flows: Vec<FlowReport>,
+}

@@ -1,0 +1,142 @@
+//! One connection in each form that is read: the same name, and nearly the same course.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{LINE, Line, Run, run};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use yuzuri_identify::analyse::{Options, Outcome, analyse};
+use yuzuri_identify::input::Kind;
+use yuzuri_identify::report::FileReport;
+use yuzuri_infer::course::Vantage;
+use yuzuri_infer::verdict::Answer;
+use yuzuri_sim::cc::Algorithm;
+
+fn report(path: &Path) -> FileReport {
+    match analyse(path, &Options::default(), &AtomicBool::new(false), &|_| {}) {
+        Outcome::Read(report) => *report,
+        Outcome::NotOurs(error) => panic!("{}: {error}", path.display()),
+    }
+}
+
+/// The simulated sender's window, by time: the greatest until then within a round.
+fn names(report: &FileReport) -> Vec<String> {
+    assert_eq!(report.error, None, "{}", report.path);
+    assert_eq!(report.flows.len(), 1, "{}", report.path);
+    match &report.flows[0].verdict.answer {
+        Answer::Named { set, .. } => set.clone(),
+        Answer::Unknown { because } => panic!("{}: {because}", report.path),
+    }
+}
+
+fn forms(run: &Run, folder: &Path) -> Vec<(Kind, std::path::PathBuf)> {
+    let put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let recording = folder.join("x.arrows");
+    run.recording(&recording);
+    vec![
+        (Kind::Capture, put("capture", &run.pcap(0))),
+        (Kind::ProbeCsv, put("csv", run.probe_csv().as_bytes())),
+        (Kind::ProbeTrace, put("trace", run.probe_trace().as_bytes())),
+        (Kind::Ss, put("ss", run.ss(20, true).as_bytes())),
+        (Kind::Recording, recording),
+    ]
+}
+
+#[test]
+fn every_form_gives_the_same_name() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Scalable, Algorithm::Htcp] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run(algorithm, LINE);
+        for (kind, path) in forms(&run, folder.path()) {
+            let report = report(&path);
+            assert_eq!(report.kind, Some(kind));
+            let names = names(&report);
+            assert!(
+                names.iter().any(|name| name == algorithm.name()),
+                "{} as {kind:?}: {names:?}",
+                algorithm.name()
+            );
+            let flow = &report.flows[0];
+            let kernel = matches!(kind, Kind::Ss | Kind::Recording);
+            assert_eq!(flow.kernel_name.as_deref(), kernel.then_some(algorithm.name()), "{kind:?}");
+            let vantage = if kind == Kind::Capture { Vantage::Sender } else { Vantage::Kernel };
+            assert_eq!(flow.verdict.vantage, vantage);
+            assert_eq!(flow.verdict.course.mss_bytes, 1448, "{kind:?}");
+        }
+    }
+}
+
+/// What is known must not differ from what is rebuilt by more than the rebuilding's error.
+#[test]
+fn courses_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(Algorithm::Cubic, LINE);
+    let reports: Vec<FileReport> = forms(&run, folder.path()).iter().map(|(_, path)| report(path)).collect();
+    let first = &reports[0].flows[0];
+    let truth = run.moments.iter().map(|m| m.cwnd).max().unwrap() as f32;
+    for report in &reports {
+        let flow = &report.flows[0];
+        let course = &flow.verdict.course;
+        let kind = report.kind;
+        assert!(
+            (flow.summary.window_greatest - truth).abs() <= 0.03 * truth,
+            "{kind:?}: {} of {truth}",
+            flow.summary.window_greatest
+        );
+        assert!(
+            course.turns.len().abs_diff(first.verdict.course.turns.len()) <= 1,
+            "{kind:?}: {} turns",
+            course.turns.len()
+        );
+        let acked = course.acked_bytes as f64 / first.verdict.course.acked_bytes as f64;
+        assert!((acked - 1.0).abs() < 0.02, "{kind:?}: acked {acked}");
+        let kept = flow.verdict.constants.kept.unwrap().median;
+        assert!((kept - 0.7).abs() < 0.02, "{kind:?}: kept {kept}");
+        // Every byte is acknowledged in one round.
+        let rounds: f32 = course.rounds.iter().map(|round| round.acked).sum();
+        let all = course.acked_bytes as f32 / course.mss_bytes as f32;
+        assert!((rounds / all - 1.0).abs() < 0.02, "{kind:?}: {rounds} of {all}");
+    }
+    // The round-trip times come back out of the smoothed ones.
+    let rtt = |report: &FileReport| f64::from(report.flows[0].summary.rtt_median_us);
+    for report in &reports[1..3] {
+        assert!(
+            (rtt(report) / rtt(&reports[0]) - 1.0).abs() < 0.03,
+            "{:?}: {} of {}",
+            report.kind,
+            rtt(report),
+            rtt(&reports[0])
+        );
+    }
+}
+
+#[test]
+fn without_a_clock_the_socket_s_own_is_taken_or_the_lack_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(Algorithm::Reno, Line { seconds: 10, ..LINE });
+    let path = folder.path().join("ss");
+    let text = run.ss(20, false);
+    std::fs::write(&path, &text).unwrap();
+    let without = report(&path);
+    assert!(without.error.as_ref().unwrap().contains("date +%s.%N"), "{:?}", without.error);
+    let mut busy_ms = 0;
+    let text: String = text
+        .split_inclusive('\n')
+        .map(|line| {
+            busy_ms += u32::from(line.contains(" cwnd:")) * 20;
+            line.replace(" rcv_space", &format!(" busy:{busy_ms}ms rcv_space"))
+        })
+        .collect();
+    std::fs::write(&path, text).unwrap();
+    let with = report(&path);
+    assert_eq!(with.error, None);
+    // Samples stand a little further apart than the clock counts here.
+    let seconds = with.flows[0].summary.seconds;
+    assert!((7.0..10.0).contains(&seconds), "{seconds}");
+}

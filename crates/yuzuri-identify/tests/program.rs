@@ -1,0 +1,332 @@
+//! The program as people call it: words, tables, documents, exit codes, and inputs that are none.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
+use common::{LINE, Line, run};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use yuzuri_capture::{Framing, PcapWriter};
+use yuzuri_sim::cc::Algorithm;
+
+/// Calls the program in a folder, so that names in outputs are short.
+fn identify(folder: &Path, words: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_yuzuri-identify");
+    Command::new(program).args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// A folder with a CUBIC capture in it.
+fn with_capture() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("cubic.pcap"), run(Algorithm::Cubic, LINE).pcap(0)).unwrap();
+    folder
+}
+
+/// Compares with a golden file; `UPDATE_GOLDEN=1` writes it.
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(found, expected, "{}: UPDATE_GOLDEN=1 writes it anew", path.display());
+}
+
+/// Numbers become `#`: their values belong to the inference, the form does not.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for word in text.split_inclusive([' ', '\n', '(', ')']) {
+        let bare = word.trim_end_matches([' ', '\n', '(', ')', ',', ':', ';', '%']);
+        match bare.parse::<f64>() {
+            Ok(_) => out += &word.replacen(bare, "#", 1),
+            Err(_) => out += word,
+        }
+    }
+    // Widths of columns follow the numbers.
+    out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
+}
+
+#[test]
+fn the_table_has_its_form() {
+    let folder = with_capture();
+    let out = identify(folder.path(), &["cubic.pcap"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stderr), "");
+    let table = text(&out.stdout);
+    assert!(table.lines().nth(2).unwrap().contains(" cubic "), "{table}");
+    // What the evidence says is the inference's: only the table and the head of the words are held fast.
+    let head: Vec<&str> = table.lines().take(5).collect();
+    golden("table.txt", &without_numbers(&(head.join("\n") + "\n")));
+}
+
+/// Replaces all values of a document by their types; of lists only the first.
+fn form(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Bool(_) => "bool".into(),
+        Value::Number(number) => if number.is_f64() { "float" } else { "integer" }.into(),
+        Value::String(_) => "text".into(),
+        Value::Array(values) => values.iter().take(1).map(form).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.clone(), form(value))).collect())
+        }
+    }
+}
+
+#[test]
+fn the_document_has_its_form() {
+    let folder = with_capture();
+    let out = identify(folder.path(), &["--json", "--all-rounds", "cubic.pcap"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(document["format"], 1);
+    let flow = &document["files"][0]["flows"][0];
+    assert_eq!(flow["answer"]["name"], "cubic");
+    assert!(flow["course"]["rounds"].as_array().unwrap().len() > 100);
+    // The keys that readers rely on; the verdict's inner parts belong to the inference and may grow.
+    for key in [
+        "from",
+        "to",
+        "answer",
+        "ranked",
+        "evidence",
+        "notes",
+        "constants",
+        "seen",
+        "vantage",
+        "course",
+        "foreseen",
+        "summary",
+        "kernel_name",
+    ] {
+        assert!(flow.get(key).is_some(), "{key}");
+    }
+    let mut outer = form(&document);
+    let flow = outer["files"][0]["flows"][0].as_object_mut().unwrap();
+    flow.retain(|key, _| {
+        ["answer", "from", "to", "summary", "vantage", "kernel_name", "course"].contains(&key.as_str())
+    });
+    golden("document.json", &(serde_json::to_string_pretty(&outer).unwrap() + "\n"));
+
+    let short = identify(folder.path(), &["--json", "cubic.pcap"]);
+    let short: Value = serde_json::from_slice(&short.stdout).unwrap();
+    let flow = &short["files"][0]["flows"][0];
+    assert_eq!(flow["course"]["rounds"], Value::Array(Vec::new()));
+    assert_eq!(flow["summary"], document["files"][0]["flows"][0]["summary"]);
+}
+
+#[test]
+fn parquet_holds_what_the_document_holds() {
+    let folder = with_capture();
+    let out = identify(folder.path(), &["--json", "--all-rounds", "--parquet", "tables", "cubic.pcap"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let flow = &document["files"][0]["flows"][0];
+    let read = |name: &str| {
+        let file = File::open(folder.path().join("tables").join(name)).unwrap();
+        let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+        let batch = batches.next().unwrap().unwrap();
+        assert!(batches.next().is_none());
+        batch
+    };
+    let flows = read("flows.parquet");
+    assert_eq!(flows.num_rows(), 1);
+    assert_eq!(flows.column_by_name("name").unwrap().as_string::<i32>().value(0), "cubic");
+    let c = flows.column_by_name("cubic_c").unwrap().as_primitive::<Float64Type>().value(0);
+    assert_eq!(Some(c), flow["constants"]["cubic_c"]["median"].as_f64());
+    let rounds = read("rounds.parquet");
+    let wanted = flow["course"]["rounds"].as_array().unwrap();
+    assert_eq!(rounds.num_rows(), wanted.len());
+    let acks = rounds.column_by_name("acks").unwrap().as_primitive::<UInt32Type>();
+    assert!(wanted.iter().enumerate().all(|(row, round)| round["acks"] == acks.value(row)));
+    // Nothing else is left behind.
+    assert_eq!(std::fs::read_dir(folder.path().join("tables")).unwrap().count(), 2);
+}
+
+#[test]
+fn the_page_is_one_file_with_its_pictures() {
+    let folder = with_capture();
+    let out = identify(folder.path(), &["--quiet", "--html", "page.html", "cubic.pcap"]);
+    assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), "", ""));
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.ends_with("</html>\n"));
+    // The window, the differences, and at least one cycle.
+    assert!(page.matches("<svg ").count() >= 3, "{} pictures", page.matches("<svg ").count());
+    assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
+    assert!(page.contains("Wmax = ") && page.contains("K = ") && page.contains("prefers-color-scheme:dark"));
+    for foreign in ["<script", "src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn folders_are_read_recursively_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = Line { seconds: 20, ..LINE };
+    let inner = folder.path().join("a/b");
+    std::fs::create_dir_all(&inner).unwrap();
+    let one = run(Algorithm::Reno, line);
+    for number in 0..6 {
+        std::fs::write(inner.join(format!("{number}.pcap")), one.pcap(number)).unwrap();
+    }
+    std::fs::write(folder.path().join("probe.csv"), one.probe_csv()).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "nothing of interest\n").unwrap();
+    std::os::unix::fs::symlink(folder.path(), inner.join("loop")).unwrap();
+    let alone = identify(folder.path(), &["--json", "--jobs", "1", "."]);
+    let four = identify(folder.path(), &["--json", "--jobs", "4", "."]);
+    assert_eq!(alone.status.code(), Some(0), "{}", text(&alone.stderr));
+    assert_eq!(text(&alone.stdout), text(&four.stdout));
+    let document: Value = serde_json::from_slice(&alone.stdout).unwrap();
+    let paths: Vec<&str> =
+        document["files"].as_array().unwrap().iter().map(|f| f["path"].as_str().unwrap()).collect();
+    let wanted = [
+        "./a/b/0.pcap",
+        "./a/b/1.pcap",
+        "./a/b/2.pcap",
+        "./a/b/3.pcap",
+        "./a/b/4.pcap",
+        "./a/b/5.pcap",
+        "./probe.csv",
+    ];
+    assert_eq!(paths, wanted);
+    assert_eq!(document["totals"]["others"], 1);
+}
+
+#[test]
+fn files_that_are_none_are_told_and_the_others_read() {
+    let folder = with_capture();
+    let here = folder.path();
+    std::fs::write(here.join("empty"), "").unwrap();
+    std::fs::write(here.join("words.txt"), "once upon a time\n").unwrap();
+    std::fs::create_dir(here.join("nothing")).unwrap();
+    std::fs::write(here.join("nothing/words.txt"), "the same\n").unwrap();
+    for (word, why) in [
+        ("missing.pcap", "No such file"),
+        ("empty", "is an empty file"),
+        ("words.txt", "is text"),
+        ("nothing", "1 other files"),
+    ] {
+        let out = identify(here, &[word, "cubic.pcap"]);
+        assert_eq!(out.status.code(), Some(1), "{word}");
+        assert!(
+            text(&out.stderr).contains(word) && text(&out.stderr).contains(why),
+            "{word}: {}",
+            text(&out.stderr)
+        );
+        assert!(text(&out.stdout).contains(" cubic "), "{word}: {}", text(&out.stdout));
+        let json = identify(here, &["--json", word, "cubic.pcap"]);
+        let document: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(document["totals"]["failed"], 1, "{word}");
+    }
+}
+
+#[test]
+fn a_capture_that_is_cut_is_read_up_to_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = run(Algorithm::Reno, LINE).pcap(0);
+    let part = &bytes[..bytes.len() * 2 / 3 + 5];
+    std::fs::write(folder.path().join("cut.pcap"), part).unwrap();
+    // A compressed stream that ends early is the same.
+    let mut packed = zstd::encode_all(&bytes[..], 3).unwrap();
+    packed.truncate(packed.len() * 2 / 3);
+    std::fs::write(folder.path().join("cut.pcap.zst"), packed).unwrap();
+    for (name, odd) in
+        [("cut.pcap", "cut in the midst of a packet"), ("cut.pcap.zst", "compression ends early")]
+    {
+        let out = identify(folder.path(), &[name]);
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        assert!(text(&out.stdout).contains(odd), "{}", text(&out.stdout));
+        assert!(text(&out.stdout).contains("reno"), "{}", text(&out.stdout));
+    }
+}
+
+#[test]
+fn without_tcp_or_without_data_there_is_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();
+    // An ARP request and the like.
+    for n in 0..20 {
+        writer.write(1_000_000 * n, &[0xff; 60], 60).unwrap();
+    }
+    std::fs::write(folder.path().join("arp.pcap"), writer.into_inner()).unwrap();
+    let out = identify(folder.path(), &["arp.pcap"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(
+        text(&out.stdout).contains("20 packets, 0 TCP flows; 20 packets not TCP"),
+        "{}",
+        text(&out.stdout)
+    );
+
+    let short = run(Algorithm::Reno, Line { seconds: 1, rate_bps: 300_000, ..LINE });
+    std::fs::write(folder.path().join("short.pcap"), short.pcap(0)).unwrap();
+    let out = identify(folder.path(), &["short.pcap"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(text(&out.stdout).contains("1 TCP flow, 1 with little data"), "{}", text(&out.stdout));
+    // Asked for, it is analysed, and nothing can be said.
+    let out = identify(folder.path(), &["--all", "short.pcap"]);
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out.stdout));
+    assert!(text(&out.stdout).contains("unknown"), "{}", text(&out.stdout));
+}
+
+#[test]
+fn filters_choose_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = Line { seconds: 20, ..LINE };
+    let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();
+    run(Algorithm::Reno, line).write_pcap(&mut writer, 1);
+    run(Algorithm::Cubic, line).write_pcap(&mut writer, 2);
+    std::fs::write(folder.path().join("two.pcap"), writer.into_inner()).unwrap();
+    let flows = |words: &[&str]| {
+        let out = identify(folder.path(), &[&["--json", "two.pcap"], words].concat());
+        let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let flows = document["files"][0]["flows"].as_array().unwrap().clone();
+        flows.iter().map(|flow| flow["from"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(flows(&[]), ["10.0.1.2:40001", "10.0.1.2:40002"]);
+    assert_eq!(flows(&["--flow", "port:40002"]), ["10.0.1.2:40002"]);
+    assert_eq!(flows(&["--flow", "lport:40001", "--flow", "raddr:10.0.2.0/24"]), ["10.0.1.2:40001"]);
+    assert!(flows(&["--flow", "rport:40001"]).is_empty());
+    let out = identify(folder.path(), &["--flow", "port:x", "two.pcap"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--flow"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn standard_input_is_read_and_words_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_yuzuri-identify");
+    let bytes = run(Algorithm::Reno, Line { seconds: 20, ..LINE }).pcap(0);
+    let mut child =
+        Command::new(program).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert!(text(&out.stdout).starts_with("standard input: pcap with"), "{}", text(&out.stdout));
+    for words in [&[][..], &["--jobs", "0", "x"], &["--nonsense", "x"], &["--all-rounds", "x"]] {
+        assert_eq!(identify(folder.path(), words).status.code(), Some(2), "{words:?}");
+    }
+    let help = identify(folder.path(), &["--help"]);
+    assert!(text(&help.stdout).contains("Exit codes:"));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told() {
+    let folder = with_capture();
+    for words in [["--html", "missing/page.html"], ["--parquet", "cubic.pcap/x"]] {
+        let out = identify(folder.path(), &[&words[..], &["cubic.pcap"]].concat());
+        assert_eq!(out.status.code(), Some(1));
+        assert!(text(&out.stderr).contains("writing"), "{}", text(&out.stderr));
+    }
+}
