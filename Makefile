@@ -4,12 +4,13 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
 	@echo "make test    build, lint and test everything"
 	@echo "make build   target/release/yuzuri, and beside it the programs that \`lab\` and \`identify\` become"
+	@echo "make python  the wheel of the Python package, in release, with its tests"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
 	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part)"
@@ -42,6 +43,10 @@ lab: ui
 
 identify: setup
 	cargo build --release --locked -p yuzuri-identify
+
+python:
+	@scripts/setup.sh test
+	@scripts/python-package.sh release
 
 demo: build
 	@scripts/demo.sh

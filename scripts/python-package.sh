@@ -6,22 +6,24 @@ cd "$(dirname "$0")/.."
 . scripts/path.sh
 profile=${1:-dev}
 wanted=python/tests/requirements.txt
-place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/python-package
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR
+place=$CARGO_TARGET_DIR/python-package
 if ! cmp -s "$wanted" "$place/installed.txt"; then
     echo "python-package: installing $(paste -sd' ' <(grep -v '^#' $wanted)) into $place (400 MB on disk)" >&2
     python3 -m venv --clear "$place"
     "$place/bin/pip" install --quiet --disable-pip-version-check -r "$wanted"
     cp "$wanted" "$place/installed.txt"
 fi
-export PATH="$place/bin:$PATH"
+export PATH="$place/bin:$PATH" MYPY_CACHE_DIR="$place/mypy" PYTHONDONTWRITEBYTECODE=1
 
 cd python
 rm -rf "$place/wheels"
 maturin build --quiet --locked --profile "$profile" --interpreter python3 --out "$place/wheels"
 pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$place"/wheels/*.whl
-ls -l "$place"/wheels/*.whl | awk '{ printf "python-package: %s, %.1f MB\n", $NF, $5 / 1e6 }'
+du -h --apparent-size "$place"/wheels/*.whl
 
 # The types of the package, and whether the stubs say of the compiled part what is there.
-mypy --cache-dir "$place/mypy"
-stubtest yuzuri._native
+mypy
+(cd "$place" && stubtest yuzuri._native) # it leaves a cache where it runs
 pytest -q -p no:cacheprovider

@@ -23,6 +23,9 @@ scripts/python.sh
 cargo build --locked --quiet -p yuzuri-trace --example recording_writer
 target/python/bin/python tests/recordings/open_with_tools.py target/debug/examples/recording_writer
 
+step "Python package"
+scripts/python-package.sh
+
 step "page in Chromium"
 scripts/page-test.sh
 

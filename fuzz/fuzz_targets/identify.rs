@@ -21,7 +21,11 @@ fn segment(bytes: &[u8; SEGMENT_BYTES], state: &mut State) -> Segment {
     let payload_bytes = if kind & 4 == 0 { u32::from(sized) * 12 } else { u32::from(sized) << 20 };
     let sent = &mut state.seq[from.index()];
     let seq = sent.wrapping_sub(u32::from(back) * 1448);
-    *sent = sent.wrapping_add(payload_bytes).wrapping_add(if kind & 8 == 0 { 0 } else { u32::from(sequence) << 24 });
+    *sent = sent.wrapping_add(payload_bytes).wrapping_add(if kind & 8 == 0 {
+        0
+    } else {
+        u32::from(sequence) << 24
+    });
     let ack = state.seq[from.other().index()].wrapping_sub(u32::from(acked) * 1448);
     let mut sack = SackBlocks::default();
     if kind & 16 != 0 {
@@ -29,7 +33,8 @@ fn segment(bytes: &[u8; SEGMENT_BYTES], state: &mut State) -> Segment {
         sack.push(start, start.wrapping_add(u32::from(length) * 1448));
     }
     let millis = (state.time_ns / 1_000_000) as u32;
-    let timestamps = (kind & 32 == 0).then(|| (millis.wrapping_add(u32::from(clock)), millis.wrapping_sub(u32::from(echo))));
+    let timestamps = (kind & 32 == 0)
+        .then(|| (millis.wrapping_add(u32::from(clock)), millis.wrapping_sub(u32::from(echo))));
     let options = TcpOptions {
         timestamps,
         mss: (kind & 64 != 0).then_some(u16::from(left) * 8),

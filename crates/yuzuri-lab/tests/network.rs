@@ -39,6 +39,7 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
         seed: 1,
         absent: absent.to_vec(),
         queue_interval: Duration::from_millis(20),
+        captures: None,
     };
     let driver = Driver::start(config, topology.taps.take().unwrap()).unwrap();
     Some(Lab { driver, topology, run })

@@ -219,7 +219,7 @@ impl CongestionControl for Nv {
     /// `tcpnv_acked`
     fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
         let Some(rtt_us) = sample.rtt_us.filter(|_| window.state <= CaState::Disorder) else { return };
-        let acked = window.snd_una - self.last_una;
+        let acked = window.snd_una.wrapping_sub(self.last_una);
         self.last_una = window.snd_una;
         if sample.in_flight == 0 {
             return;

@@ -58,7 +58,7 @@ impl Westwood {
 
     /// Segments that this acknowledgement says arrived (`westwood_acked_count`).
     fn count(&mut self, window: &Window) -> u32 {
-        let mut acked = window.snd_una - self.snd_una;
+        let mut acked = window.snd_una.wrapping_sub(self.snd_una);
         if acked == 0 {
             self.accounted += 1;
             acked = 1;
@@ -115,7 +115,8 @@ impl CongestionControl for Westwood {
     /// `tcp_westwood_ack`
     fn in_ack_event(&mut self, window: &mut Window, event: AckEvent) {
         self.end_sample(window);
-        let acked = if event.slow_path { self.count(window) } else { window.snd_una.wrapping_sub(self.snd_una) };
+        let acked =
+            if event.slow_path { self.count(window) } else { window.snd_una.wrapping_sub(self.snd_una) };
         self.snd_una = window.snd_una;
         self.sample_bytes += u64::from(acked) * u64::from(window.mss_bytes);
         self.min_rtt = if self.forget_min_rtt { self.rtt } else { self.min_rtt.min(self.rtt) };

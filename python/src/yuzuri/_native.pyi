@@ -1,0 +1,26 @@
+"""The compiled part of `yuzuri`; its own names may change with any version."""
+
+import os
+from pathlib import Path
+from typing import Any, NoReturn, final
+
+__all__ = ["Columns", "Stop", "__version__", "analyse", "empty_folder", "plan"]
+
+__version__: str
+
+@final
+class Columns:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __len__(self) -> int: ...
+    def to_pydict(self) -> dict[str, list[Any]]: ...
+
+@final
+class Stop:
+    def __new__(cls) -> Stop: ...
+    def set(self) -> None: ...
+
+def analyse(
+    path: str | os.PathLike[str], *, min_segments: int, rounds: bool = True, stop: Stop | None = None
+) -> dict[str, Any]: ...
+def empty_folder(path: str | os.PathLike[str], others: int) -> NoReturn: ...
+def plan(paths: list[str | os.PathLike[str]]) -> list[tuple[Path, int | None]]: ...

@@ -1,0 +1,144 @@
+"""What is said of flows whose senders are known."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import captures
+import pyarrow
+import pytest
+import yuzuri
+
+ROUNDS = ["start_ns", "end_ns", "window", "foreseen", "acked", "acks", "rtt_first_us", "rtt_min_us", "rtt_max_us", "rtt_last_us",
+          "rtt_mean_us", "sent", "retransmitted", "ece", "limits"]
+TURNS = ["at_ns", "over_ns", "cause", "before", "after", "round", "undone"]
+
+
+@pytest.fixture(scope="module")
+def flow(reno: Path) -> yuzuri.Flow:
+    (flow,) = yuzuri.identify(reno)
+    return flow
+
+
+def test_reno_is_named(flow: yuzuri.Flow) -> None:
+    assert (flow.source, flow.destination) == ("192.0.2.1:443", "198.51.100.7:50000")
+    assert flow.name in flow.set
+    assert "reno" in flow.set
+    assert "cubic" not in flow.set
+    assert flow.because is None
+    assert flow.vantage == "sender"
+    assert flow.evidence
+    assert flow.mss_bytes == captures.MSS
+    assert flow.initial_window == pytest.approx(10, abs=1)
+    assert flow.seconds == pytest.approx(30, abs=1)
+    assert float(flow.kept) == flow.kept.median == pytest.approx(0.5, abs=0.05)
+    assert flow.kept.low <= flow.kept.median <= flow.kept.high
+    assert flow.kept.count > 3
+
+
+def test_cubic_is_named(cubic: Path) -> None:
+    (flow,) = yuzuri.identify(str(cubic))
+    assert flow.name == flow.set[0] == "cubic"
+    assert flow.file == str(cubic)
+    assert flow.kept.median == pytest.approx(0.7, abs=0.05)
+
+
+def test_candidates_come_best_first(flow: yuzuri.Flow) -> None:
+    probabilities = list(flow.candidates.values())
+    assert len(probabilities) > 10
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) == pytest.approx(1)
+    assert flow.probability == probabilities[0] == flow.candidates[flow.name]
+
+
+def test_rounds_hold_what_was_sent(flow: yuzuri.Flow, reno_packets: list) -> None:
+    assert isinstance(flow.rounds, pyarrow.Table)
+    assert flow.rounds.column_names == ROUNDS
+    assert len(flow.rounds) == flow.round_count
+    rounds = flow.rounds.to_pydict()
+    assert rounds["start_ns"] == sorted(rounds["start_ns"])
+    assert captures.START_NS <= rounds["start_ns"][0] < rounds["end_ns"][-1] <= captures.START_NS + 32e9
+    data = sum(packet[1] for packet in reno_packets)
+    assert flow.segments == data
+    assert sum(rounds["sent"]) + sum(rounds["retransmitted"]) == pytest.approx(data, rel=0.02)
+    assert sum(rounds["retransmitted"]) == flow.retransmitted > 0
+    # The capture is the sender's: from a round trip without a queue to one with it full.
+    assert flow.min_rtt_us == pytest.approx(50_000, rel=0.05)
+    assert max(filter(None, rounds["rtt_max_us"])) == pytest.approx(100_000, rel=0.1)
+    assert 60 < flow.window_greatest == max(rounds["window"]) < 200
+
+
+def test_the_foreseen_window_is_near_and_has_gaps(flow: yuzuri.Flow) -> None:
+    pairs = list(zip(flow.rounds["window"].to_pylist(), flow.rounds["foreseen"].to_pylist()))
+    told = [(window, foreseen) for window, foreseen in pairs if foreseen is not None]
+    assert len(pairs) > len(told) > len(pairs) / 2
+    assert sum(abs(window - foreseen) for window, foreseen in told) / len(told) < 3
+
+
+def test_turns(flow: yuzuri.Flow) -> None:
+    assert flow.turns.column_names == TURNS
+    assert len(flow.turns) == flow.losses > 5
+    assert set(flow.turns["cause"].to_pylist()) == {"recovery"}
+    for turn in flow.turns.to_pylist():
+        assert turn["at_ns"] < turn["over_ns"]
+        assert turn["after"] < turn["before"]
+        assert flow.rounds["start_ns"][turn["round"]].as_py() >= turn["at_ns"]
+
+
+def test_rounds_tell_their_limits(flow: yuzuri.Flow) -> None:
+    limits = flow.rounds["limits"].to_pylist()
+    assert {word for words in limits for word in words} <= {"application", "receiver", "recovery"}
+    assert sum("recovery" in words for words in limits) >= flow.losses
+
+
+def test_to_dict_is_json(flow: yuzuri.Flow) -> None:
+    plain = json.loads(json.dumps(flow.to_dict(), allow_nan=False))
+    assert plain["name"] == flow.name
+    assert plain["kept"]["median"] == flow.kept.median
+    assert plain["rounds"]["window"] == flow.rounds["window"].to_pylist()
+    assert list(plain["turns"]) == TURNS
+    few = flow.to_dict(rounds=False)
+    assert few == {name: value for name, value in flow.to_dict().items() if name not in ("rounds", "turns")}
+
+
+def test_a_flow_can_be_pickled(flow: yuzuri.Flow) -> None:
+    again = pickle.loads(pickle.dumps(flow))
+    assert again == flow
+    assert again.rounds.equals(flow.rounds)
+    assert again.turns.equals(flow.turns)
+
+
+def test_short_flows_are_left_out(reno: Path, flow: yuzuri.Flow) -> None:
+    assert yuzuri.identify(reno, min_segments=flow.segments + 1) == []
+    assert len(yuzuri.identify(reno, min_segments=flow.segments)) == 1
+
+
+def test_a_flow_that_is_too_short_has_no_name(tmp_path: Path) -> None:
+    short = captures.write(tmp_path / "short.pcap", captures.download(captures.Reno(), seconds=0.12))
+    (flow,) = yuzuri.identify(short, min_segments=1)
+    assert flow.name is None
+    assert flow.set == []
+    assert "rounds" in flow.because or "initial window" in flow.because
+
+
+def test_without_pyarrow_columns_are_lists(reno: Path, flow: yuzuri.Flow) -> None:
+    program = """
+import json, sys
+sys.modules["pyarrow"] = None
+import yuzuri
+(flow,) = yuzuri.identify(sys.argv[1])
+try:
+    yuzuri.table(sys.argv[1])
+    error = None
+except ImportError as failed:
+    error = str(failed)
+print(json.dumps([flow.rounds, flow.turns, flow.to_dict(), error]))
+"""
+    done = subprocess.run([sys.executable, "-c", program, reno], check=True, stdout=subprocess.PIPE, timeout=120)
+    rounds, turns, plain, error = json.loads(done.stdout)
+    assert rounds == flow.rounds.to_pydict()
+    assert turns == flow.turns.to_pydict()
+    assert plain["rounds"] == rounds
+    assert "pip install pyarrow" in error
