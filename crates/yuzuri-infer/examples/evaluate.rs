@@ -2,13 +2,15 @@
 //! Prints a line for each capture, the confusion matrix, the shares that are right, the calibration of the probabilities, and how far the
 //! windows are from the kernel's own.
 
+mod shared;
+
 use anyhow::{Context, Result};
+use shared::largest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use yuzuri_capture::{Capture, Item, Options};
 use yuzuri_infer::course::{Course, Vantage};
+use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
-use yuzuri_infer::{identify, packets::Tracker};
 
 /// Windows of the kernel: unix time in ns, segments.
 type Truth = Vec<(i64, u32)>;
@@ -83,23 +85,8 @@ fn truth(run: &Path) -> Result<Truth> {
 const OPENING_PACKETS: u64 = 24;
 
 fn verdict(path: &Path, most_packets: u64) -> Result<Option<Verdict>> {
-    let mut capture = Capture::open(path, &Options::default())?;
-    let mut tracker = Tracker::new();
-    let mut packets = 0;
-    while let Some(item) = capture.next_item()? {
-        if let Item::Segment(segment) = item {
-            tracker.segment(segment);
-            packets += 1;
-            if packets >= most_packets {
-                break;
-            }
-        }
-    }
-    let ended = tracker.live().filter_map(|slot| tracker.end(slot));
-    let best = ended.max_by_key(|ended| ended.main().map_or(0, |(_, course)| course.acked_bytes));
-    let Some(ended) = best else { return Ok(None) };
-    let [a, b] = ended.courses;
-    let course = [a, b].into_iter().flatten().max_by_key(|course| course.acked_bytes);
+    let Some(ended) = largest(path, most_packets)? else { return Ok(None) };
+    let course = ended.main().map(|(_, course)| course.clone());
     Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
 }
 
@@ -280,7 +267,7 @@ fn quantiles(errors: &mut [f64]) -> (f64, f64) {
 /// Relative errors of the window, over rounds that nothing else limited.
 fn window_errors(course: &Course, truth: &Truth) -> Vec<f64> {
     let mut errors = Vec::new();
-    for round in course.rounds.iter().filter(|round| !round.limits.any() && round.acks > 0) {
+    for round in course.rounds.iter().filter(|round| round.is_cwnd_limited()) {
         // Away from the sender what passes was sent a while ago: rounds have the queue's part taken off, not the way's.
         let late_us = if course.vantage == Vantage::Sender { 0 } else { course.min_rtt_us / 2 };
         let late_ns = i64::from(late_us) * 1000;

@@ -1,10 +1,11 @@
-//! The ranking of each capture of a folder: `rank FOLDER [PREFIX [LAW]]`. With a prefix of a name, all candidates are shown; with a law, its
+//! The ranking of each capture's largest flow in a folder: `rank FOLDER [PREFIX [LAW]]`. With a prefix of a name, all candidates are shown; with a law, its
 //! replay beside what was seen.
+
+mod shared;
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use yuzuri_capture::{Capture, Item, Options};
-use yuzuri_infer::{name, packets::Tracker, replay, score};
+use yuzuri_infer::{name, replay, score};
 use yuzuri_laws::{Algorithm, SlowStartExit};
 
 fn main() -> Result<()> {
@@ -20,73 +21,64 @@ fn main() -> Result<()> {
         if prefix.as_ref().is_some_and(|p| !name.starts_with(p.as_str())) {
             continue;
         }
-        let mut capture = Capture::open(Path::new(&folder).join(name), &Options::default())?;
-        let mut tracker = Tracker::new();
-        while let Some(item) = capture.next_item()? {
-            if let Item::Segment(segment) = item {
-                tracker.segment(segment);
-            }
-        }
-        for slot in tracker.live() {
-            let Some(ended) = tracker.end(slot) else { continue };
-            let Some((_, course)) = ended.main() else { continue };
-            if let Some(law) = law.as_deref().and_then(Algorithm::named) {
-                let replay = replay::replay(
-                    law.make(SlowStartExit::Loss, 1).as_mut(),
-                    course,
-                    replay::Chances { draws_lots: law == Algorithm::Cdg, blind: false },
-                );
-                for f in &replay.rounds {
-                    let r = course.rounds[f.round];
-                    println!(
-                        "{:4} e{:3} {:8.3} law {:7.1} seen {:7.1} {} acked {:6.1}/{} rtt {} {} {} {} {:?}",
-                        f.round,
-                        f.epoch,
-                        r.start_ns as f64 / 1e9 % 1e4,
-                        f.law,
-                        f.seen,
-                        if f.counts { '+' } else { ' ' },
-                        r.acked,
-                        r.acks,
-                        r.rtt_first_us,
-                        r.rtt_min_us,
-                        r.rtt_max_us,
-                        r.rtt_last_us,
-                        r.limits
-                    );
-                }
-                for k in &replay.kept {
-                    println!("kept turn {} before {} law {} seen {}", k.turn, k.before, k.law, k.seen);
-                }
-                for c in &replay.cuts {
-                    println!("cut round {} before {} law {} seen {}", c.round, c.before, c.law, c.seen);
-                }
-                println!("{:?}", score::score(&replay, law));
-                continue;
-            }
-            let ranked = name::rank(course, &name::candidates());
-            let shown = if prefix.is_some() { ranked.len() } else { 4 };
-            let words: Vec<String> = ranked
-                .iter()
-                .take(shown)
-                .map(|(r, _)| {
-                    let s = r.score;
-                    format!(
-                        "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
-                        r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
-                    )
-                })
-                .collect();
-            let truth = name.split(['_', '.']).next().unwrap_or_default();
-            all += 1;
-            let hit = ranked.first().is_some_and(|(r, _)| r.name == truth);
-            right += u32::from(hit);
-            println!(
-                "{} {name}: {}",
-                if hit { "ok" } else { "--" },
-                words.join(if prefix.is_some() { "\n    " } else { "  " })
+        let Some(ended) = shared::largest(&Path::new(&folder).join(name), u64::MAX)? else { continue };
+        let Some((_, course)) = ended.main() else { continue };
+        if let Some(law) = law.as_deref().and_then(Algorithm::named) {
+            let replay = replay::replay(
+                law.make(SlowStartExit::Loss, 1).as_mut(),
+                course,
+                replay::Chances { draws_lots: law == Algorithm::Cdg, blind: false },
             );
+            for f in &replay.rounds {
+                let r = course.rounds[f.round];
+                println!(
+                    "{:4} e{:3} {:8.3} law {:7.1} seen {:7.1} {} acked {:6.1}/{} rtt {} {} {} {} {:?}",
+                    f.round,
+                    f.epoch,
+                    r.start_ns as f64 / 1e9 % 1e4,
+                    f.law,
+                    f.seen,
+                    if f.counts { '+' } else { ' ' },
+                    r.acked,
+                    r.acks,
+                    r.rtt_first_us,
+                    r.rtt_min_us,
+                    r.rtt_max_us,
+                    r.rtt_last_us,
+                    r.limits
+                );
+            }
+            for k in &replay.kept {
+                println!("kept turn {} before {} law {} seen {}", k.turn, k.before, k.law, k.seen);
+            }
+            for c in &replay.cuts {
+                println!("cut round {} before {} law {} seen {}", c.round, c.before, c.law, c.seen);
+            }
+            println!("{:?}", score::score(&replay, law));
+            continue;
         }
+        let ranked = name::rank(course, &name::candidates());
+        let shown = if prefix.is_some() { ranked.len() } else { 4 };
+        let words: Vec<String> = ranked
+            .iter()
+            .take(shown)
+            .map(|(r, _)| {
+                let s = r.score;
+                format!(
+                    "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
+                    r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
+                )
+            })
+            .collect();
+        let truth = name.split(['_', '.']).next().unwrap_or_default();
+        all += 1;
+        let hit = ranked.first().is_some_and(|(r, _)| r.name == truth);
+        right += u32::from(hit);
+        println!(
+            "{} {name}: {}",
+            if hit { "ok" } else { "--" },
+            words.join(if prefix.is_some() { "\n    " } else { "  " })
+        );
     }
     println!("{right} of {all}");
     Ok(())

@@ -20,6 +20,9 @@ impl Limits {
     }
 }
 
+/// Growth of a round below which slow start is over.
+pub(crate) const SLOW_START_GROWTH: f32 = 1.3;
+
 /// One round: from sending a byte to the acknowledgement of that byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -59,9 +62,36 @@ impl Round {
         (self.end_ns - self.start_ns).max(0) as f64 / 1e9
     }
 
-    /// The middle of it, nanoseconds.
-    pub fn middle_ns(&self) -> i64 {
-        self.start_ns + (self.end_ns - self.start_ns) / 2
+    /// Whether the congestion window alone limited it, so that its flight is the window.
+    pub fn is_cwnd_limited(&self) -> bool {
+        !self.limits.any() && self.acks > 0
+    }
+}
+
+/// The round-trip times of a round under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RttTally {
+    sum_us: u64,
+    count: u32,
+}
+
+impl RttTally {
+    /// Takes a measurement into the round and into the flow's least.
+    pub fn add(&mut self, rtt_us: u32, round: &mut Round, least_us: &mut u32) {
+        if self.count == 0 {
+            (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
+        }
+        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
+        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
+        round.rtt_last_us = rtt_us;
+        self.sum_us += u64::from(rtt_us);
+        self.count += 1;
+        *least_us = if *least_us == 0 { rtt_us } else { (*least_us).min(rtt_us) };
+    }
+
+    /// Their mean, µs; 0 without any.
+    pub fn mean_us(self) -> u32 {
+        self.sum_us.checked_div(u64::from(self.count)).unwrap_or(0) as u32
     }
 }
 
@@ -139,7 +169,27 @@ pub struct Course {
     pub retransmitted: u64,
 }
 
+/// Rounds kept of a flow: a day at 200 ms has 432,000, which no law needs to be told.
+const MOST_ROUNDS: usize = 1 << 16;
+
 impl Course {
+    /// Keeps a round; false where there are too many, and it is only counted.
+    pub fn keep(&mut self, round: Round) -> bool {
+        let keeps = self.rounds.len() < MOST_ROUNDS;
+        if keeps {
+            self.rounds.push(round);
+        } else {
+            self.rounds_left_out += 1;
+        }
+        keeps
+    }
+
+    /// The rounds from the end of a turn until the next one.
+    pub fn epoch(&self, turn: usize) -> &[Round] {
+        let place = |turn: usize| self.turns.get(turn).map_or(self.rounds.len(), |turn| turn.round as usize);
+        self.rounds.get(place(turn)..place(turn + 1)).unwrap_or_default()
+    }
+
     /// From the first to the last round, seconds.
     pub fn seconds(&self) -> f64 {
         match (self.rounds.first(), self.rounds.last()) {

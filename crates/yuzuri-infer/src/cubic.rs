@@ -174,9 +174,18 @@ fn cubic_given_k(points: &[Point], k: f64) -> Option<(f64, f64, f64)> {
 /// The least of a function with one valley, by golden section.
 fn golden(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     const PART: f64 = 0.618_033_988_749_895;
+    let (left, right) =
+        (|low: f64, high: f64| high - PART * (high - low), |low: f64, high: f64| low + PART * (high - low));
+    // One of the two places is that of the step before: one evaluation a step.
+    let (mut at_left, mut at_right) = (f(left(low, high)), f(right(low, high)));
     for _ in 0..40 {
-        let (a, b) = (high - PART * (high - low), low + PART * (high - low));
-        if f(a) < f(b) { high = b } else { low = a }
+        if at_left < at_right {
+            high = right(low, high);
+            (at_left, at_right) = (f(left(low, high)), at_left);
+        } else {
+            low = left(low, high);
+            (at_left, at_right) = (at_right, f(right(low, high)));
+        }
     }
     (low + high) / 2.0
 }
@@ -221,9 +230,8 @@ fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
         count.set(n);
         sum
     };
-    let grid: Vec<(f64, f64)> =
-        (0..=16).map(|i| (-3.2 + 0.25 * f64::from(i), 0.0)).map(|(ln_c, _)| (ln_c, misfit(ln_c))).collect();
-    let best = grid.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, misfit(ln_c)));
+    let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
     let least = misfit(ln_c);
     let n = count.get();
@@ -258,8 +266,7 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
             continue;
         }
         let next = course.turns.get(number + 1);
-        let until = next.map_or(course.rounds.len(), |next| next.round as usize);
-        let rounds = course.rounds.get(turn.round as usize..until).unwrap_or_default();
+        let rounds = course.epoch(number);
         let mut points = Vec::new();
         let mut pauses = 0;
         for round in rounds {
@@ -267,7 +274,7 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
                 pauses += 1;
             }
             // The round in which the loss happened is full of its window as well: only those that repaired are left out.
-            if !round.limits.any() && round.acks > 0 {
+            if round.is_cwnd_limited() {
                 let t_s = (round.end_ns - turn.over_ns) as f64 / 1e9;
                 points.push(Point { t_s, window: f64::from(round.window) });
             }

@@ -1,14 +1,11 @@
 //! Constants of a course, and the evidence for its name in words.
 
-use crate::course::{Cause, Course, Vantage};
+use crate::course::{Cause, Course, SLOW_START_GROWTH, Vantage};
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
 use crate::name::{Ranked, cubic_forms};
 use crate::packets::Seen;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
-
-/// Growth of a round below which slow start is over.
-const SLOW_START_GROWTH: f32 = 1.3;
 
 impl Measured {
     /// Of several measurements; `None` of none. The interval is that of the order statistics.
@@ -73,11 +70,10 @@ fn cubic(course: &Course, constants: &mut Constants) {
 /// Additive increase: the median slope of window by round in epochs after reductions.
 fn increase(course: &Course) -> Option<Measured> {
     let mut slopes = Vec::new();
-    for (number, turn) in course.turns.iter().enumerate().filter(|(_, turn)| turn.cause != Cause::Timeout) {
-        let until = course.turns.get(number + 1).map_or(course.rounds.len(), |next| next.round as usize);
-        let rounds = course.rounds.get(turn.round as usize..until).unwrap_or_default();
+    for (number, _) in course.turns.iter().enumerate().filter(|(_, turn)| turn.cause != Cause::Timeout) {
+        let rounds = course.epoch(number);
         let usable: Vec<f64> =
-            rounds.iter().filter(|r| !r.limits.any() && r.acks > 0).map(|r| f64::from(r.window)).collect();
+            rounds.iter().filter(|r| r.is_cwnd_limited()).map(|r| f64::from(r.window)).collect();
         if let [first, .., last] = usable[..]
             && usable.len() >= 6
         {
@@ -95,7 +91,7 @@ fn slow_start_end(course: &Course) -> Option<(f64, bool)> {
         if place >= first_turn || round.limits.recovery {
             return Some((f64::from(course.turns.first()?.before), false));
         }
-        if round.limits.any() || round.acks == 0 {
+        if !round.is_cwnd_limited() {
             continue;
         }
         if former > 0.0 && round.window < former * SLOW_START_GROWTH {

@@ -85,5 +85,5 @@ const TEMPERATURE: f64 = 2.0;
 /// the rounding of a window (C = 0.4 for 410/1024).
 pub fn candidates() -> Vec<Algorithm> {
     let leave_out = [Algorithm::CubicApple, Algorithm::CubicIphone2017];
-    Algorithm::all().iter().copied().filter(|algorithm| !leave_out.contains(algorithm)).collect()
+    Algorithm::ALL.into_iter().filter(|algorithm| !leave_out.contains(algorithm)).collect()
 }

@@ -3,7 +3,7 @@
 //! At each reduction the law is told the window that was seen before it and begins anew from the one that was seen after it; between
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
-use crate::course::{Cause, Course, Round, Turn};
+use crate::course::{Cause, Course, Round, SLOW_START_GROWTH, Turn};
 use yuzuri_laws::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
 };
@@ -16,8 +16,6 @@ const CLOCK_START_US: u64 = 1_000_000_000;
 const MOST_WINDOW: u32 = 1 << 20;
 /// No round-trip time is longer.
 const MOST_RTT_US: u64 = 60_000_000;
-/// Growth of a round below which slow start is over.
-const SLOW_START_GROWTH: f32 = 1.3;
 /// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
 const SPAN: usize = 60;
 /// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow.
@@ -83,9 +81,8 @@ struct Player<'a> {
     rest: f32,
     /// The greatest window in the round, as what is seen of a round is its greatest flight.
     most: u32,
-    draws_lots: bool,
+    chances: Chances,
     clock_offset_ms: u32,
-    sees_clocks: bool,
 }
 
 /// What of a law is left to chance.
@@ -111,8 +108,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         .map(|rtt| rtt.min(MOST_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
-    window.cwnd = (first.window.round() as u32).clamp(1, MOST_WINDOW);
-    let clock_offset_ms = course.clock_offset_ms.unwrap_or(0);
+    window.cwnd = segments(first.window).max(1);
     let rules_all = law.controls_all();
     let mut player = Player {
         law,
@@ -120,9 +116,8 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         zero_ns: first.start_ns,
         rest: 0.0,
         most: 0,
-        draws_lots: chances.draws_lots,
-        clock_offset_ms,
-        sees_clocks: !chances.blind,
+        chances,
+        clock_offset_ms: course.clock_offset_ms.unwrap_or(0),
     };
     let mut done = Replay::default();
     let mut turns = course.turns.iter().enumerate().peekable();
@@ -141,7 +136,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
             }
         }
         player.round(round);
-        let usable = !round.limits.any() && round.acks > 0;
+        let usable = round.is_cwnd_limited();
         if starting && usable {
             // The end of slow start is the sender's, whatever this law would have done.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
@@ -190,7 +185,7 @@ impl Player<'_> {
 
     /// The law's window is set to the one seen.
     fn settle(&mut self, seen: f32, from_slow_start: bool) {
-        self.window.cwnd = (seen.round() as u32).clamp(2, MOST_WINDOW);
+        self.window.cwnd = segments(seen).max(2);
         self.most = self.window.cwnd;
         if from_slow_start || self.window.ssthresh > self.window.cwnd {
             self.window.ssthresh = self.window.cwnd;
@@ -202,7 +197,7 @@ impl Player<'_> {
         self.at(turn.at_ns);
         let window = &mut self.window;
         if turn.before > 0.0 {
-            window.cwnd = (turn.before.round() as u32).clamp(2, MOST_WINDOW);
+            window.cwnd = segments(turn.before).max(2);
         }
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
@@ -225,10 +220,12 @@ impl Player<'_> {
             self.window.cwnd_cnt = 0;
             return None;
         }
-        window.cwnd = threshold;
+        // Laws that rule all have no threshold: the greatest number stands there.
+        if !self.law.controls_all() {
+            window.cwnd = threshold.min(MOST_WINDOW);
+        }
         // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
-        let flight = if turn.after > 0.0 { turn.after.round() as u32 } else { threshold };
-        window.in_flight = flight.min(MOST_WINDOW);
+        window.in_flight = if turn.after > 0.0 { segments(turn.after) } else { threshold.min(MOST_WINDOW) };
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         self.at(turn.over_ns);
         self.law.set_state(&mut self.window, CaState::Open);
@@ -241,7 +238,7 @@ impl Player<'_> {
         if turn.undone {
             window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
         } else if turn.after > 0.0 {
-            window.cwnd = (turn.after.round() as u32).clamp(2, MOST_WINDOW);
+            window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
         }
         window.cwnd_cnt = 0;
@@ -258,7 +255,7 @@ impl Player<'_> {
             self.rest += each;
             let acked = self.rest.floor();
             self.rest -= acked;
-            let acked = acked as u32;
+            let acked = segments(acked);
             let passed = i128::from(length) * i128::from(step + 1) / i128::from(steps);
             self.at(round.start_ns.saturating_add(passed as i64));
             self.acknowledged(acked, round, step, steps, delivered_before);
@@ -284,7 +281,7 @@ impl Player<'_> {
         }
         // The way back is taken for constant.
         let clock_us = window.now_ns / 1000 + CLOCK_START_US;
-        let timestamps = rtt.filter(|_| self.sees_clocks).map(|rtt| Timestamps {
+        let timestamps = rtt.filter(|_| !self.chances.blind).map(|rtt| Timestamps {
             value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
             echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
         });
@@ -307,7 +304,7 @@ impl Player<'_> {
         } else if acked > 0 && !round.limits.any() {
             self.law.cong_avoid(window, acked);
         }
-        if self.draws_lots && window.cwnd < before.0 {
+        if self.chances.draws_lots && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
@@ -325,6 +322,11 @@ impl Player<'_> {
         }
         self.most.max(window.cwnd) as f32
     }
+}
+
+/// What was seen, windows and what was acknowledged, as laws count it.
+fn segments(seen: f32) -> u32 {
+    (seen.round() as u32).min(MOST_WINDOW)
 }
 
 /// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, then evenly from first

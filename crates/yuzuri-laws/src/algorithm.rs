@@ -81,11 +81,6 @@ impl Algorithm {
         Algorithm::Bbr3,
     ];
 
-    /// All of them.
-    pub fn all() -> &'static [Algorithm] {
-        &Algorithm::ALL
-    }
-
     /// Its name: as Linux writes it, and with what distinguishes it where Linux has only one.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,11 +4,9 @@
 //! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
 
 use std::collections::HashMap;
-use yuzuri_infer::course::{Cause, Course, Round, Turn, Vantage};
+use yuzuri_infer::course::{Cause, Course, Round, RttTally, Turn, Vantage};
 use yuzuri_trace::CaState;
 
-/// Rounds kept of a flow, as many as are kept of a flow of a capture.
-const MOST_ROUNDS: usize = 1 << 16;
 /// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
 const SIGNS: u32 = 2;
 /// Least retransmission timeout (`TCP_RTO_MIN`: 200 ms), less what clocks blur.
@@ -91,8 +89,7 @@ struct Open {
     round: Round,
     acked_bytes: u64,
     flight: Flight,
-    rtt_sum_us: u64,
-    rtts: u32,
+    rtts: RttTally,
     samples: u32,
     application: u32,
     until: Option<u64>,
@@ -221,17 +218,7 @@ impl Rounds {
         let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
         let rtt_us = if sane { measured } else { after };
         let rtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(sample.min_rtt_us);
-        let round = &mut self.open.round;
-        if self.open.rtts == 0 {
-            (round.rtt_first_us, round.rtt_min_us) = (rtt_us, rtt_us);
-        }
-        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
-        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
-        round.rtt_last_us = rtt_us;
-        self.open.rtts += 1;
-        self.open.rtt_sum_us += u64::from(rtt_us);
-        let least = &mut self.course.min_rtt_us;
-        *least = if *least == 0 { rtt_us } else { (*least).min(rtt_us) };
+        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.course.min_rtt_us);
     }
 
     /// Begins and changes reductions.
@@ -308,17 +295,12 @@ impl Rounds {
         let open = std::mem::take(&mut self.open);
         let mut round = open.round;
         round.end_ns = now.min(round.start_ns + LONGEST_ROUND_NS);
-        round.rtt_mean_us = open.rtt_sum_us.checked_div(u64::from(open.rtts)).unwrap_or(0) as u32;
+        round.rtt_mean_us = open.rtts.mean_us();
         round.limits.recovery |= self.repair.is_some();
         round.limits.receiver |= open.receiver_full;
         round.limits.application |= open.application * 2 > open.samples;
-        if open.acked_bytes > 0 || round.retransmitted > 0 {
-            if self.course.rounds.len() < MOST_ROUNDS {
-                self.course.rounds.push(round);
-                self.raw.push((open.acked_bytes, open.flight));
-            } else {
-                self.course.rounds_left_out += 1;
-            }
+        if (open.acked_bytes > 0 || round.retransmitted > 0) && self.course.keep(round) {
+            self.raw.push((open.acked_bytes, open.flight));
         }
         self.open.round.start_ns = now;
         self.open.until = last.sent_bytes.map(|sent| sent + 1);

@@ -48,8 +48,8 @@ pub struct Seen {
 pub(super) struct Flow {
     halves: [Option<Box<Half>>; 2],
     syn: [Option<Syn>; 2],
-    /// When the handshake's third segment came.
-    third_ns: Option<i64>,
+    /// The handshake's third segment came.
+    third: bool,
     last_ns: i64,
     last_sane_ns: i64,
     last: Print,
@@ -107,7 +107,7 @@ impl Flow {
         Flow {
             halves: [None, None],
             syn: [None, None],
-            third_ns: None,
+            third: false,
             last_ns: i64::MIN,
             last_sane_ns: i64::MIN,
             last: Print::default(),
@@ -124,7 +124,7 @@ impl Flow {
         }
         if segment.flags.contains(Flags::SYN) {
             self.syn(segment);
-        } else if self.third_ns.is_none() {
+        } else if !self.third {
             self.third(segment);
         }
         self.seen.timestamps |= segment.options.timestamps.is_some();
@@ -213,7 +213,7 @@ impl Flow {
         if segment.from.index() != opener || first.repeated || second.repeated || !second.answers {
             return;
         }
-        self.third_ns = Some(segment.time_ns);
+        self.third = true;
         let (there, back) = (second.at_ns - first.at_ns, segment.time_ns - second.at_ns);
         if there < 0 || back < 0 || there + back < 50_000 {
             return;

@@ -4,7 +4,7 @@
 //! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
 
 use super::scoreboard::{Kind, Scoreboard};
-use crate::course::{Cause, Course, Round, Turn, Vantage};
+use crate::course::{Cause, Course, Round, RttTally, Turn, Vantage};
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
@@ -12,8 +12,6 @@ use yuzuri_capture::{Flags, Segment};
 const ORIGIN: u64 = 1 << 32;
 /// Acknowledgements that wait for their echo, at most; the oldest act when there are more.
 const MOST_WAITING: usize = 1 << 16;
-/// Rounds kept of a flow: a day at 200 ms has 432,000, which no law needs to be told.
-const MOST_ROUNDS: usize = 1 << 16;
 /// Least retransmission timeout that senders use (`TCP_RTO_MIN`: 200 ms), less what clocks and captures blur.
 const LEAST_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
@@ -42,8 +40,7 @@ struct Open {
     round: Round,
     flight_bytes: u64,
     acked_bytes: u64,
-    rtt_sum_us: u64,
-    rtt_count: u32,
+    rtts: RttTally,
     small: u32,
     /// The round ends when this place is acknowledged.
     until: u64,
@@ -68,7 +65,7 @@ struct After {
 }
 
 /// One direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Half {
     started: bool,
     /// The 32-bit number of [`ORIGIN`].
@@ -80,7 +77,6 @@ pub(super) struct Half {
     /// The other end's window scale; `None`: its SYN was not seen.
     scale: Option<u8>,
     window_end: u64,
-    last_ack: u64,
     duplicates: u32,
     last_sent_ns: i64,
     last_acted_ns: i64,
@@ -110,29 +106,7 @@ const ENOUGH: u32 = 16;
 
 impl Half {
     pub(super) fn new() -> Half {
-        Half {
-            started: false,
-            base: 0,
-            board: Scoreboard::default(),
-            waiting: VecDeque::new(),
-            vantage: Vantage::Unknown,
-            mss_bytes: 0,
-            scale: None,
-            window_end: u64::MAX,
-            last_ack: 0,
-            duplicates: 0,
-            last_sent_ns: 0,
-            last_acted_ns: 0,
-            srtt_us: 0.0,
-            open: Open::default(),
-            window_bytes: 0,
-            repair: None,
-            after: None,
-            dsacks: 0,
-            delays: Delays::default(),
-            fin: false,
-            course: Course::default(),
-        }
+        Half { window_end: u64::MAX, ..Half::default() }
     }
 
     /// What the handshake told: the segment size both accept, the window scale of the end that receives, and from its times where the capture is.
@@ -161,7 +135,6 @@ impl Half {
         self.started = true;
         self.base = seq;
         self.board.begin(ORIGIN);
-        self.last_ack = ORIGIN;
     }
 
     /// The sender sent.
@@ -199,15 +172,17 @@ impl Half {
             self.lost_track(start, now);
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
-        let was_empty = self.board.in_flight() == 0 && self.board.una() == self.board.nxt();
-        if was_empty && self.course.segments > 0 && silence_ns as f64 > (self.srtt_us * 250.0).max(5e6) {
+        if !self.board.holds()
+            && self.course.segments > 0
+            && silence_ns as f64 > (self.srtt_us * 250.0).max(5e6)
+        {
             self.open.round.limits.application = true;
             self.close_round(now);
         }
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
         let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
-        let count = bytes.div_ceil(mss.max(1));
+        let count = bytes.div_ceil(mss);
         self.course.segments += u64::from(count);
         self.last_sent_ns = now;
         match kind {
@@ -292,7 +267,7 @@ impl Half {
         if let Some(after) = self.after.take()
             && let Some(turn) = self.course.turns.get_mut(after.turn)
         {
-            turn.after = after.flight_bytes as f32 / self.course.mss_bytes.max(1) as f32;
+            turn.after = after.flight_bytes as f32 / self.course.mss_bytes as f32;
             turn.undone = self.dsacks > 0 && turn.after >= 0.95 * turn.before;
         }
     }
@@ -321,7 +296,7 @@ impl Half {
     fn turned(&mut self, cause: Cause, now: i64) {
         self.read_after();
         self.dsacks = 0;
-        let before = self.window_bytes as f32 / self.course.mss_bytes.max(1) as f32;
+        let before = self.window_bytes as f32 / self.course.mss_bytes as f32;
         self.window_bytes = 0;
         let turn = Turn { at_ns: now, over_ns: now, cause, before, after: 0.0, round: 0, undone: false };
         self.repair = Some(Repair { turn, until: self.board.nxt() });
@@ -469,20 +444,9 @@ impl Half {
     }
 
     fn timed(&mut self, rtt_us: u32) {
-        let open = &mut self.open;
-        let round = &mut open.round;
-        if open.rtt_count == 0 {
-            (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
-        }
-        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
-        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
-        round.rtt_last_us = rtt_us;
-        open.rtt_sum_us += u64::from(rtt_us);
-        open.rtt_count += 1;
+        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.course.min_rtt_us);
         let rtt = f64::from(rtt_us);
         self.srtt_us = if self.srtt_us == 0.0 { rtt } else { self.srtt_us + (rtt - self.srtt_us) / 8.0 };
-        let least = &mut self.course.min_rtt_us;
-        *least = if *least == 0 { rtt_us } else { (*least).min(rtt_us) };
     }
 
     fn close_round(&mut self, now: i64) {
@@ -493,15 +457,11 @@ impl Half {
             round.end_ns = now;
             round.window = open.flight_bytes as f32 / mss;
             round.acked = open.acked_bytes as f32 / mss;
-            round.rtt_mean_us = open.rtt_sum_us.checked_div(u64::from(open.rtt_count)).unwrap_or(0) as u32;
+            round.rtt_mean_us = open.rtts.mean_us();
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;
-            if self.course.rounds.len() < MOST_ROUNDS {
-                self.course.rounds.push(round);
-            } else {
-                self.course.rounds_left_out += 1;
-            }
+            self.course.keep(round);
         }
         self.open.round.start_ns = now;
         self.open.until = self.board.nxt() + 1;

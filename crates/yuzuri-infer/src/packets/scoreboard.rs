@@ -50,6 +50,39 @@ pub(super) enum Kind {
     Late,
 }
 
+/// Of what is outstanding, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    sacked_bytes: u64,
+    lost_bytes: u64,
+    again_bytes: u64,
+}
+
+impl Sums {
+    /// `bytes` of `s` arrived.
+    fn arrived(&mut self, s: &Sent, bytes: u64, done: &mut Acked) {
+        done.bytes += bytes;
+        if s.lost {
+            self.lost_bytes -= bytes;
+        }
+        if s.again {
+            self.again_bytes -= bytes;
+        }
+        if !s.twice && !s.unseen {
+            done.sent_ns = done.sent_ns.max(Some(s.at_ns));
+        }
+    }
+
+    /// `bytes` of `s` are no longer outstanding.
+    fn forget(&mut self, s: &Sent, bytes: u64, done: &mut Acked) {
+        if s.sacked {
+            self.sacked_bytes -= bytes;
+        } else {
+            self.arrived(s, bytes, done);
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -57,9 +90,7 @@ pub(super) struct Scoreboard {
     nxt: u64,
     /// End of the highest selectively acknowledged block.
     high_sacked: u64,
-    sacked_bytes: u64,
-    lost_bytes: u64,
-    again_bytes: u64,
+    sums: Sums,
     /// Segments below this place were already judged lost or not.
     judged: u64,
 }
@@ -83,12 +114,13 @@ impl Scoreboard {
     }
 
     pub(super) fn sacked_bytes(&self) -> u64 {
-        self.sacked_bytes
+        self.sums.sacked_bytes
     }
 
     /// Bytes believed to be in the network (`pipe` of RFC 6675).
     pub(super) fn in_flight(&self) -> u64 {
-        (self.nxt - self.una + self.again_bytes).saturating_sub(self.sacked_bytes + self.lost_bytes)
+        (self.nxt - self.una + self.sums.again_bytes)
+            .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
     /// `start..end` was sent. `reorder_ns`: a hole that is filled within this time was only late.
@@ -117,12 +149,12 @@ impl Scoreboard {
             if kind == Kind::Again && !s.sacked {
                 if !s.lost {
                     s.lost = true;
-                    self.lost_bytes += s.bytes();
+                    self.sums.lost_bytes += s.bytes();
                 }
                 s.twice = true;
                 if !s.again {
                     s.again = true;
-                    self.again_bytes += s.bytes();
+                    self.sums.again_bytes += s.bytes();
                 }
             }
             s.at_ns = at_ns;
@@ -137,13 +169,13 @@ impl Scoreboard {
                 // Counted as one with the last: the flight stays right, single round-trip times get lost.
                 if let Some(last) = self.sent.back_mut() {
                     if last.again {
-                        self.again_bytes += end - start;
+                        self.sums.again_bytes += end - start;
                     }
                     if last.lost {
-                        self.lost_bytes += end - start;
+                        self.sums.lost_bytes += end - start;
                     }
                     if last.sacked {
-                        self.sacked_bytes += end - start;
+                        self.sums.sacked_bytes += end - start;
                     }
                     (last.end, last.twice) = (end, true);
                 }
@@ -180,13 +212,13 @@ impl Scoreboard {
                     let kept = *s;
                     s.start = ack;
                     doubtful |= kept.twice;
-                    self.forget(kept, part, &mut done);
+                    self.sums.forget(&kept, part, &mut done);
                     break;
                 }
                 let gone = *s;
                 self.sent.pop_front();
                 doubtful |= gone.twice;
-                self.forget(gone, gone.bytes(), &mut done);
+                self.sums.forget(&gone, gone.bytes(), &mut done);
             }
             if doubtful {
                 // As the kernel: what was held back behind a repaired hole tells no round-trip time (`tcp_clean_rtx_queue`).
@@ -211,44 +243,17 @@ impl Scoreboard {
                 if s.sacked || s.start < *start || s.end > *end {
                     continue;
                 }
-                s.sacked = true;
                 let bytes = s.bytes();
-                self.sacked_bytes += bytes;
-                if s.lost {
-                    self.lost_bytes -= bytes;
-                }
-                if s.again {
-                    self.again_bytes -= bytes;
-                }
-                if !s.twice && !s.unseen {
-                    done.sent_ns = done.sent_ns.max(Some(s.at_ns));
-                }
-                (s.lost, s.again) = (false, false);
+                self.sums.arrived(s, bytes, &mut done);
+                (s.sacked, s.lost, s.again) = (true, false, false);
+                self.sums.sacked_bytes += bytes;
                 done.sacked_bytes += bytes;
-                done.bytes += bytes;
             }
         }
         if self.high_sacked > before {
             self.judge(mss_bytes);
         }
         done
-    }
-
-    fn forget(&mut self, s: Sent, bytes: u64, done: &mut Acked) {
-        if s.sacked {
-            self.sacked_bytes -= bytes;
-        } else {
-            done.bytes += bytes;
-            if s.lost {
-                self.lost_bytes -= bytes;
-            }
-            if s.again {
-                self.again_bytes -= bytes;
-            }
-            if !s.twice && !s.unseen {
-                done.sent_ns = done.sent_ns.max(Some(s.at_ns));
-            }
-        }
     }
 
     /// Holes below three selectively acknowledged segments are lost.
@@ -264,7 +269,7 @@ impl Scoreboard {
             }
             if !s.sacked && !s.lost {
                 s.lost = true;
-                self.lost_bytes += s.bytes();
+                self.sums.lost_bytes += s.bytes();
             }
             self.judged = s.end;
         }
@@ -275,11 +280,11 @@ impl Scoreboard {
         for s in self.sent.iter_mut().filter(|s| !s.sacked) {
             if !s.lost {
                 s.lost = true;
-                self.lost_bytes += s.bytes();
+                self.sums.lost_bytes += s.bytes();
             }
             if s.again {
                 s.again = false;
-                self.again_bytes -= s.bytes();
+                self.sums.again_bytes -= s.bytes();
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{Frame, Port};
 use crate::LabError;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use yuzuri_capture::{Framing, PcapWriter};
 use yuzuri_medium::Time;
@@ -21,6 +21,17 @@ struct One {
     failed: Option<std::io::Error>,
 }
 
+/// What is captured, and where to.
+#[derive(Debug, Clone)]
+pub struct CaptureConfig {
+    /// Where the files are made.
+    pub folder: PathBuf,
+    /// So many bytes of each packet are kept.
+    pub snap_bytes: u32,
+    /// The terminals' names, in the order of their stations: the names of their files.
+    pub terminals: Vec<String>,
+}
+
 /// The captures of a run.
 pub(super) struct Captures {
     terminals: Vec<One>,
@@ -31,18 +42,18 @@ pub(super) struct Captures {
 
 impl Captures {
     /// Opens a file for each terminal, and one for the server.
-    pub(super) fn start(folder: &Path, snap_bytes: u32, terminals: &[String]) -> Result<Captures, LabError> {
+    pub(super) fn start(config: &CaptureConfig) -> Result<Captures, LabError> {
         let open = |name: &str| {
-            let path = folder.join(format!("{name}.pcap.zst"));
+            let path = config.folder.join(format!("{name}.pcap.zst"));
             let writer = File::create(&path)
                 .and_then(|file| zstd::Encoder::new(BufWriter::new(file), LEVEL))
-                .and_then(|file| PcapWriter::new(file, Framing::Ethernet, snap_bytes))
+                .and_then(|file| PcapWriter::new(file, Framing::Ethernet, config.snap_bytes))
                 .map_err(LabError::file(&path))?;
             Ok(One { path, writer, failed: None })
         };
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Captures {
-            terminals: terminals.iter().map(|name| open(name)).collect::<Result<_, LabError>>()?,
+            terminals: config.terminals.iter().map(|name| open(name)).collect::<Result<_, LabError>>()?,
             server: open("server")?,
             zero_unix_ns: unix.as_nanos() as i64,
         })

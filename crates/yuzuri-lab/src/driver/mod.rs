@@ -12,6 +12,7 @@ mod places;
 mod poller;
 mod queues;
 
+pub use captures::CaptureConfig;
 pub use frame::{FRAME_BYTES, Frame};
 pub use lateness::Lateness;
 pub use queues::QueueTrace;
@@ -22,7 +23,6 @@ use captures::Captures;
 use nix::errno::Errno;
 use places::Places;
 use poller::Poller;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,9 +45,8 @@ pub struct DriverConfig {
     pub absent: Vec<u16>,
     /// Distance of the samples of the queues.
     pub queue_interval: Duration,
-    /// What passes the terminals and the server is captured: into files of this folder, so many bytes of each packet. The names are those of the
-    /// terminals.
-    pub captures: Option<(PathBuf, u32, Vec<String>)>,
+    /// What passes the terminals and the server is captured.
+    pub captures: Option<CaptureConfig>,
 }
 
 /// A change while it runs.
@@ -213,10 +212,6 @@ impl<'a> Machine<'a> {
         let poller = Poller::new(ports.iter().map(|port| tap(taps, *port)))
             .map_err(LabError::network("watching the TAP devices"))?;
         let interval_ns = config.queue_interval.as_nanos() as u64;
-        let captures = config
-            .captures
-            .as_ref()
-            .map(|(folder, snap_bytes, names)| Captures::start(folder, *snap_bytes, names));
         Ok(Machine {
             taps,
             ports,
@@ -232,7 +227,7 @@ impl<'a> Machine<'a> {
             next_sample: Time::ZERO,
             planned: Vec::new(),
             snapshots: Vec::new(),
-            captures: captures.transpose()?,
+            captures: config.captures.as_ref().map(Captures::start).transpose()?,
         })
     }
 

@@ -20,7 +20,7 @@ pub use sharing::ShareRecord;
 pub use work::{BufferRow, Job};
 
 use crate::LabError;
-use crate::driver::{Change, Driver, DriverConfig, DriverReport};
+use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
 use crate::scenario::{PathSpec, Problems, Scenario, TerminalSpec};
 use laws::Laws;
@@ -165,8 +165,10 @@ pub(crate) fn perform(
         seed: task.seed,
         absent: absent.clone(),
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
-        captures: scenario.capture_bytes.map(|bytes| {
-            (folder.to_owned(), bytes, scenario.terminals().map(|terminal| terminal.name()).collect())
+        captures: scenario.capture_bytes.map(|snap_bytes| CaptureConfig {
+            folder: folder.to_owned(),
+            snap_bytes,
+            terminals: scenario.terminals().map(|terminal| terminal.name()).collect(),
         }),
     };
     let driver = Driver::start(config, taps)?;

@@ -1,5 +1,8 @@
 //! Every congestion control on two paths: what Linux 6.1 did, and what happens here.
 
+mod saw_tooth;
+
+use saw_tooth::saw_tooth;
 use yuzuri_medium::queue::QueueConfig;
 use yuzuri_medium::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
@@ -139,35 +142,16 @@ impl Figures {
         let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= FROM_S).collect();
         let mean =
             |value: fn(&Row) -> f64| late.iter().map(|row| value(row)).sum::<f64>() / late.len() as f64;
-        let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut top, mut bottom, mut falling) = (late[0].cwnd, late[0].cwnd, false);
-        for row in &late {
-            if falling {
-                if row.cwnd > bottom {
-                    troughs.push(bottom);
-                    falling = false;
-                    top = row.cwnd;
-                }
-                bottom = bottom.min(row.cwnd);
-            } else if row.cwnd < 0.95 * top {
-                peaks.push(top);
-                times.push(row.t_s);
-                falling = true;
-                bottom = row.cwnd;
-            } else {
-                top = top.max(row.cwnd);
-            }
-        }
-        let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let windows: Vec<(f64, f64)> = late.iter().map(|row| (row.t_s, row.cwnd)).collect();
+        let tooth = saw_tooth(&windows, 0.95);
         Figures {
             goodput_mbps,
             start_peak,
             cwnd_mean: mean(|row| row.cwnd),
-            reductions: times.len() as f64,
-            // Fast convergence makes a short and a long period by turns: two are taken together.
-            period_s: mean_of(&times.windows(3).map(|t| (t[2] - t[0]) / 2.0).collect::<Vec<_>>()),
-            peak: mean_of(&peaks),
-            trough: mean_of(&troughs),
+            reductions: tooth.reductions as f64,
+            period_s: tooth.period_s,
+            peak: tooth.peak,
+            trough: tooth.trough,
             srtt_ms: mean(|row| row.srtt_ms),
             recoveries: 0.0,
             timeouts: 0.0,

@@ -1,5 +1,8 @@
 //! The windows of the real kernel, and ours on the same path.
 
+mod saw_tooth;
+
+use saw_tooth::saw_tooth;
 use std::fmt;
 use yuzuri_medium::queue::QueueConfig;
 use yuzuri_medium::wire::{LineConfig, WireConfig};
@@ -60,35 +63,16 @@ fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
         }
         sum / time
     };
-    let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut top, mut bottom, mut falling) = (late[0].cwnd, late[0].cwnd, false);
-    for row in &late {
-        if falling {
-            if row.cwnd > bottom {
-                troughs.push(bottom);
-                falling = false;
-                top = row.cwnd;
-            }
-            bottom = bottom.min(row.cwnd);
-        } else if row.cwnd < 0.9 * top {
-            peaks.push(top);
-            times.push(row.t_s);
-            falling = true;
-            bottom = row.cwnd;
-        } else {
-            top = top.max(row.cwnd);
-        }
-    }
-    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let windows: Vec<(f64, f64)> = late.iter().map(|row| (row.t_s, row.cwnd)).collect();
+    let tooth = saw_tooth(&windows, 0.9);
     Summary {
         goodput_mbps,
         start_peak,
         mean: weighted(|row| row.cwnd),
-        peak: mean_of(&peaks),
-        trough: mean_of(&troughs),
-        // CUBIC's fast convergence makes a short and a long period by turns: two are taken together.
-        period_s: mean_of(&times.windows(3).map(|t| (t[2] - t[0]) / 2.0).collect::<Vec<_>>()),
-        reductions: times.len(),
+        peak: tooth.peak,
+        trough: tooth.trough,
+        period_s: tooth.period_s,
+        reductions: tooth.reductions,
         srtt_mean_ms: weighted(|row| row.srtt_us) / 1e3,
     }
 }

@@ -1,0 +1,42 @@
+//! The saw-tooth of a window.
+
+/// Its reductions.
+pub struct SawTooth {
+    /// Mean window before them, and after them; NaN without any.
+    pub peak: f64,
+    pub trough: f64,
+    /// Mean time between them, s; NaN below three.
+    pub period_s: f64,
+    pub reductions: usize,
+}
+
+/// Of windows with their times, s. A reduction is a fall below the part `falls_to` of the running maximum, held against the next minimum.
+pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
+    let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut top, mut bottom, mut falling) = (windows[0].1, windows[0].1, false);
+    for (t_s, cwnd) in windows.iter().copied() {
+        if falling {
+            if cwnd > bottom {
+                troughs.push(bottom);
+                falling = false;
+                top = cwnd;
+            }
+            bottom = bottom.min(cwnd);
+        } else if cwnd < falls_to * top {
+            peaks.push(top);
+            times.push(t_s);
+            falling = true;
+            bottom = cwnd;
+        } else {
+            top = top.max(cwnd);
+        }
+    }
+    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    SawTooth {
+        peak: mean_of(&peaks),
+        trough: mean_of(&troughs),
+        // CUBIC's fast convergence makes a short and a long period by turns: two are taken together.
+        period_s: mean_of(&times.windows(3).map(|t| (t[2] - t[0]) / 2.0).collect::<Vec<_>>()),
+        reductions: times.len(),
+    }
+}
