@@ -3,11 +3,12 @@
 use crate::error::IdentifyError;
 use crate::input::{self, Input, Kind, Whole};
 use crate::known;
+use crate::live::{Live, Pace};
 use crate::report::{Counted, FileReport, FlowReport};
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use yuzuri_capture::{Capture, End, FlowKey, Item};
+use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Item};
 use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::{Ended, Tracker};
@@ -23,11 +24,13 @@ pub struct Options {
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
     pub rounds: bool,
+    /// Who is told of verdicts while the file is read.
+    pub live: Option<Live>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { least_segments: 100, filter: Filter::default(), rounds: true }
+        Options { least_segments: 100, filter: Filter::default(), rounds: true, live: None }
     }
 }
 
@@ -98,7 +101,7 @@ fn segments<R: Read>(
     stop: &AtomicBool,
 ) -> Result<(), IdentifyError> {
     let mut tracker = Tracker::new();
-    let mut sorter = Sorter { options, counted: Counted::default(), flows: Vec::new(), left_out: Vec::new() };
+    let mut sorter = Sorter { options, counted: Counted::default(), flows: Vec::new(), states: Vec::new() };
     let mut count = 0u64;
     let mut result = Ok(());
     loop {
@@ -113,8 +116,11 @@ fn segments<R: Read>(
                     let key = capture.key(segment.flow);
                     sorter.begin(segment.flow.index(), key);
                 }
-                if !sorter.left_out[segment.flow.index()] {
+                if sorter.states[segment.flow.index()].chosen {
                     tracker.segment(&segment);
+                    if let Some(live) = &options.live {
+                        sorter.look(live, &tracker, segment.flow, capture.key(segment.flow));
+                    }
                 }
             }
             Ok(Some(Item::Ended(slot))) => {
@@ -145,8 +151,17 @@ struct Sorter<'a> {
     options: &'a Options,
     counted: Counted,
     flows: Vec<FlowReport>,
-    /// By slot: whether the filter leaves the flow out.
-    left_out: Vec<bool>,
+    /// By slot.
+    states: Vec<State>,
+}
+
+/// What is known of a flow beside its segments.
+#[derive(Default)]
+struct State {
+    /// Whether the filter lets it in.
+    chosen: bool,
+    /// By end.
+    paces: [Pace; 2],
 }
 
 impl Sorter<'_> {
@@ -156,10 +171,29 @@ impl Sorter<'_> {
             [End::Lower, End::Higher].into_iter().any(|end| self.chooses(&direction(&key, end)))
         });
         self.counted.filtered += u64::from(!chosen);
-        if slot >= self.left_out.len() {
-            self.left_out.resize(slot + 1, false);
+        if slot >= self.states.len() {
+            self.states.resize_with(slot + 1, State::default);
         }
-        self.left_out[slot] = !chosen;
+        self.states[slot] = State { chosen, ..State::default() };
+    }
+
+    /// Judges the flow as it stands, where that is due.
+    fn look(&mut self, live: &Live, tracker: &Tracker, slot: FlowSlot, key: Option<FlowKey>) {
+        let paces = &mut self.states[slot.index()].paces;
+        let rounds = tracker.rounds(slot);
+        let [lower, higher] = rounds;
+        // Both are asked: who is asked and due has had its turn.
+        if !(paces[0].is_due(lower) | paces[1].is_due(higher)) {
+            return;
+        }
+        let (Some(now), Some(key)) = (tracker.now(slot), key) else { return };
+        for ((end, course), pace) in [End::Lower, End::Higher].into_iter().zip(now.courses).zip(paces) {
+            let flow = direction(&key, end);
+            let enough = course.filter(|course| course.segments >= self.options.least_segments.max(1));
+            if let Some(course) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
+                pace.tell(live, judge(course, &flow, Some(now.seen)));
+            }
+        }
     }
 
     fn chooses(&self, flow: &Flow) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::batch::Totals;
 use crate::error::IdentifyError;
-use crate::report::FileReport;
+use crate::report::{FileReport, FlowReport};
 use std::io::Write;
 use std::path::Path;
 
@@ -54,6 +54,22 @@ impl<W: Write> Document<W> {
         self.out.write_all(b"}\n").and_then(|()| self.out.flush()).map_err(failed)?;
         Ok(self.out)
     }
+}
+
+/// A flow's verdict as a line of JSON, for whoever follows while it is made: the flow as in the document, without its rounds, with
+/// `"kind":"verdict"` and whether it is the last word.
+pub fn line(mut flow: FlowReport, last: bool) -> Result<String, IdentifyError> {
+    #[derive(serde::Serialize)]
+    struct Line {
+        kind: &'static str,
+        last: bool,
+        #[serde(flatten)]
+        flow: FlowReport,
+    }
+    flow.verdict.course.rounds = Vec::new();
+    flow.verdict.foreseen = Vec::new();
+    let line = serde_json::to_string(&Line { kind: "verdict", last, flow });
+    Ok(line.map_err(|error| failed(error.into()))? + "\n")
 }
 
 fn failed(error: std::io::Error) -> IdentifyError {

@@ -10,5 +10,6 @@ pub mod html;
 pub mod input;
 pub mod json;
 pub mod known;
+pub mod live;
 pub mod report;
 pub mod table;

@@ -10,9 +10,11 @@ use std::process::ExitCode;
 use yuzuri_identify::analyse::Options;
 use yuzuri_identify::batch::{self, Plan};
 use yuzuri_identify::columns::Tables;
+use yuzuri_identify::error::IdentifyError;
 use yuzuri_identify::html::Page;
-use yuzuri_identify::json::Document;
-use yuzuri_identify::table::Table;
+use yuzuri_identify::json::{self, Document};
+use yuzuri_identify::live::Live;
+use yuzuri_identify::table::{self, Table};
 use yuzuri_signals::{stop_flag, stopped};
 use yuzuri_trace::Filter;
 
@@ -38,7 +40,7 @@ struct Identify {
     json: bool,
 
     /// Put the rounds into the JSON as well
-    #[arg(long, requires = "json")]
+    #[arg(long, requires = "json", conflicts_with = "live")]
     all_rounds: bool,
 
     /// Write a page with pictures
@@ -61,6 +63,12 @@ struct Identify {
     #[arg(long, value_name = "COUNT", default_value_t = 100, conflicts_with = "all")]
     least_segments: u64,
 
+    /// Tell each verdict as soon as it changes, while the file is still being written: `tcpdump -w - | yuzuri identify --live -`
+    ///
+    /// With --json a line of JSON for each, and one for each flow at the end, instead of the document.
+    #[arg(long)]
+    live: bool,
+
     /// Files side by side [default: as many as there are cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -80,6 +88,24 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tells of verdicts as they change: lines on standard error, or of JSON on standard output.
+fn listener(as_json: bool, quiet: bool) -> Live {
+    Live::new(move |flow| {
+        if as_json {
+            // Who does not listen any more is noticed at the end.
+            let _ = json::line(flow, false).map(|line| print(&line));
+        } else if !quiet {
+            eprintln!("{}", table::news(&flow));
+        }
+    })
+}
+
+/// Writes a line as a whole.
+fn print(line: &str) -> Result<(), IdentifyError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(IdentifyError::Closed)
 }
 
 /// Whoever read our output has had enough (`yuzuri identify ... | head`): no error.
@@ -102,14 +128,16 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         least_segments: if args.all { 1 } else { args.least_segments },
         filter,
         rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
+        live: args.live.then(|| listener(args.json, args.quiet)),
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = args.jobs.map_or(cores, usize::from);
     let plan = Plan::of(&args.files);
-    let screen = Screen::new(&plan, args.quiet);
+    // A bar and lines would tear each other apart.
+    let screen = Screen::new(&plan, args.quiet || args.live);
     let mut table = Table::default();
-    let out = BufWriter::new(std::io::stdout().lock());
-    let mut json = if args.json { Some(Document::new(out, args.all_rounds)?) } else { None };
+    let out = BufWriter::new(std::io::stdout());
+    let mut json = if args.json && !args.live { Some(Document::new(out, args.all_rounds)?) } else { None };
     let mut page = args.html.as_deref().map(Page::new).transpose()?;
     let mut tables = args.parquet.as_deref().map(Tables::new).transpose()?;
     let totals = batch::run(&plan, &options, jobs, &stop, &screen, |mut report| {
@@ -126,6 +154,11 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
             tables.add(&report)?;
         }
         table.add(&report);
+        if args.live && args.json {
+            for flow in report.flows {
+                print(&json::line(flow, true)?)?;
+            }
+        }
         Ok(())
     });
     screen.clear();

@@ -274,6 +274,14 @@ pub fn sentence(flow: &FlowReport) -> String {
     }
 }
 
+/// What is known of a flow by now, in a line.
+pub fn news(flow: &FlowReport) -> String {
+    let who = flow.ends().map_or(String::new(), |(from, to)| format!("{from} > {to}: "));
+    let summary = &flow.summary;
+    let (rounds, losses) = (many(summary.rounds, "round"), many(summary.losses, "reduction"));
+    format!("{who}{} (after {rounds}, {losses})", sentence(flow))
+}
+
 /// Verdict, evidence and notes.
 fn words(flow: &FlowReport) -> String {
     let verdict = &flow.verdict;

@@ -330,3 +330,45 @@ fn an_output_that_cannot_be_written_is_told() {
         assert!(text(&out.stderr).contains("writing"), "{}", text(&out.stderr));
     }
 }
+
+#[test]
+fn live_verdicts_come_while_the_file_is_written() {
+    let capture = run(Algorithm::Cubic, LINE).pcap(0);
+    let program = env!("CARGO_BIN_EXE_yuzuri-identify");
+    let start = |words: &[&str]| {
+        let mut command = Command::new(program);
+        let piped = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        piped.spawn().unwrap()
+    };
+    let mut words = start(&["--live", "-"]);
+    let mut stdin = words.stdin.take().unwrap();
+    // The whole is in the pipe or read, and more could come: a verdict is told before the end is known.
+    let writing = std::thread::spawn(move || {
+        stdin.write_all(&capture).unwrap();
+        (stdin, capture)
+    });
+    let mut stderr = std::io::BufReader::new(words.stderr.take().unwrap());
+    let mut news = String::new();
+    std::io::BufRead::read_line(&mut stderr, &mut news).unwrap();
+    assert!(news.contains("with probability") && news.contains("reduction"), "{news}");
+    let (stdin, capture) = writing.join().unwrap();
+    drop(stdin);
+    let ended = words.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    assert!(text(&ended.stdout).contains("cubic, with probability"), "{}", text(&ended.stdout));
+
+    let mut lines = start(&["--live", "--json", "-"]);
+    lines.stdin.take().unwrap().write_all(&capture).unwrap();
+    let ended = lines.wait_with_output().unwrap();
+    let lines: Vec<Value> =
+        text(&ended.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (last, before) = lines.split_last().unwrap();
+    assert_eq!(
+        (&last["kind"], &last["last"], &last["answer"]["name"]),
+        (&"verdict".into(), &true.into(), &"cubic".into())
+    );
+    assert!(!before.is_empty() && before.iter().all(|line| line["last"] == false));
+    let names: Vec<&Value> = before.iter().map(|line| &line["answer"]["name"]).collect();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "only changes are told: {names:?}");
+    assert!(identify(Path::new("."), &["--live", "--json", "--all-rounds", "-"]).status.code() == Some(2));
+}

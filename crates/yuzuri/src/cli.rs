@@ -101,6 +101,10 @@ pub struct WatchArgs {
     #[arg(long, value_name = "PATH", requires = "web")]
     pub share_socket: Option<PathBuf>,
 
+    /// Tell which congestion control each flow shows, as far as its windows tell, while they are watched and at the end
+    #[arg(long)]
+    pub identify: bool,
+
     /// Print every record as a line of JSON
     #[arg(long, conflicts_with_all = ["quiet", "all"])]
     pub json: bool,

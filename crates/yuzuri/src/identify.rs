@@ -1,9 +1,9 @@
 //! `yuzuri identify`: becomes `yuzuri-identify`.
 
-use crate::program::{Words, become_program};
+use crate::program::{IDENTIFY, IDENTIFY_IS, Words, become_program};
 use std::process::ExitCode;
 
 /// Becomes the program that tells congestion controls; returns only with an error.
 pub fn run(args: &Words) -> anyhow::Result<ExitCode> {
-    become_program("yuzuri-identify", "the program that tells congestion controls", args)
+    become_program(IDENTIFY, IDENTIFY_IS, args)
 }

@@ -1,11 +1,17 @@
-//! Commands that are programs of their own, so that whoever only watches does not carry them: this program becomes them.
+//! Commands that are programs of their own, so that whoever only watches does not carry them: this program becomes or calls them.
 
 use anyhow::{Context, bail};
 use clap::Args;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+
+/// The program that tells congestion controls.
+pub const IDENTIFY: &str = "yuzuri-identify";
+/// What it is called in errors.
+pub const IDENTIFY_IS: &str = "the program that tells congestion controls";
 
 /// Words for such a program, as they are.
 #[derive(Debug, Args)]
@@ -17,13 +23,24 @@ pub struct Words {
 
 /// Becomes the program beside this one, or else the one in PATH; returns only with an error. `what` names it in errors.
 pub fn become_program(program: &str, what: &str, args: &Words) -> anyhow::Result<ExitCode> {
+    call(program, what, |mut command| Err(command.args(&args.words).exec()))
+}
+
+/// Starts the program beside this one, or else the one in PATH, as `prepare` wants it.
+pub fn spawn(program: &str, what: &str, prepare: impl Fn(&mut Command)) -> anyhow::Result<Child> {
+    call(program, what, |mut command| {
+        prepare(&mut command);
+        command.spawn()
+    })
+}
+
+fn call<T>(program: &str, what: &str, start: impl Fn(Command) -> std::io::Result<T>) -> anyhow::Result<T> {
     let own =
         std::env::current_exe().with_context(|| format!("finding this program, beside which {what} lies"))?;
-    let beside = own.with_file_name(program);
-    for path in [beside.as_os_str(), program.as_ref()] {
-        let error = Command::new(path).args(&args.words).exec();
-        if error.kind() != ErrorKind::NotFound {
-            return Err(error).with_context(|| format!("starting {}", path.display()));
+    for path in [own.with_file_name(program), PathBuf::from(program)] {
+        match start(Command::new(&path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            result => return result.with_context(|| format!("starting {}", path.display())),
         }
     }
     bail!(

@@ -341,11 +341,18 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     assert!(ended.unwrap().success());
 }
 
+/// The command in a folder of its own, without the programs beside it. A link: a copy could not be called while a process that another test
+/// starts still holds it open for writing.
+fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir_in(Path::new(YUZURI).parent().unwrap()).unwrap();
+    let program = folder.path().join("yuzuri");
+    std::fs::hard_link(YUZURI, &program).unwrap();
+    (folder, program)
+}
+
 #[test]
 fn lab_becomes_the_program_beside_it_or_says_what_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("yuzuri");
-    std::fs::copy(YUZURI, &program).unwrap();
+    let (folder, program) = alone();
     let lab =
         || Command::new(&program).args(["lab", "run", "--help"]).env("PATH", folder.path()).output().unwrap();
     let missing = error(&lab());
@@ -353,4 +360,66 @@ fn lab_becomes_the_program_beside_it_or_says_what_is_missing() {
     // Any program of that name is given all words as they are.
     std::os::unix::fs::symlink("/bin/echo", folder.path().join("yuzuri-lab")).unwrap();
     assert_eq!(text(&lab().stdout), "run --help\n");
+}
+
+/// The program beside the command under test; a test of both is skipped where only one was built.
+fn beside(program: &str, test: &str) -> bool {
+    let built = Path::new(YUZURI).with_file_name(program).exists();
+    if !built {
+        println!("{test}: skipped: {program} is not built (cargo build -p {program})");
+    }
+    built
+}
+
+#[test]
+fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
+    const TEST: &str = "what_is_watched_is_identified_while_it_goes_on_and_at_the_end";
+    let Some(net) = Net::or_skip(TEST) else { return };
+    if !is_root(TEST) || !beside("yuzuri-identify", TEST) {
+        return;
+    }
+    // A queue of 70 segments, that Reno fills anew every second or so.
+    net.shape(Side::A, 20, 100_000).unwrap();
+    let receiver = receiver(&net);
+    let words = ["watch", "--identify", "--json", "--density", "ack", "rport:4950"];
+    let mut watching = Running::start(net.command(Side::A, YUZURI).args(words));
+    watching.says("Ctrl-C ends it");
+    let to = net.v4(Side::B).to_string();
+    let sent = net
+        .command(Side::A, YUZURI)
+        .args(["send", "--control", "reno", "--bytes", "20MB", &to])
+        .output()
+        .unwrap();
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    watching.signal(Signal::SIGINT);
+    let watched = watching.end();
+    assert!(watched.status.success(), "{}", text(&watched.stderr));
+    drop(receiver);
+    let lines = json_lines(&watched.stdout);
+    assert!(!of_kind(&lines, "sample").is_empty(), "the records are printed as without");
+    let verdicts = of_kind(&lines, "verdict");
+    let (last, before): (Vec<&Value>, Vec<&Value>) =
+        verdicts.into_iter().partition(|verdict| verdict["last"] == true);
+    let [last] = last[..] else { panic!("one flow, one last word: {last:?}") };
+    assert_eq!(last["kernel_name"], "reno");
+    assert!(last["summary"]["losses"].as_u64() > Some(0), "{last}");
+    let set = |verdict: &Value| verdict["answer"]["set"].to_string();
+    assert!(set(last).contains("\"reno\""), "{last}");
+    assert!(!before.is_empty(), "it was told while the flow went on");
+}
+
+#[test]
+fn without_the_program_that_identifies_watching_says_what_is_missing() {
+    let (folder, program) = alone();
+    let watch = || {
+        let words = ["watch", "--identify", "--poll", "--for", "1s"];
+        Command::new(&program).args(words).env("PATH", folder.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let missing = error(&watch());
+    assert!(missing.contains("yuzuri-identify") && missing.contains("make build"), "{missing}");
+    // One that ends at once does not end watching; that it failed is said.
+    std::os::unix::fs::symlink("/bin/false", folder.path().join("yuzuri-identify")).unwrap();
+    let failed = error(&watch());
+    assert!(failed.contains("yuzuri-identify ended with exit status: 1"), "{failed}");
+    assert!(failed.contains("seen"), "the account is given all the same: {failed}");
 }

@@ -12,6 +12,7 @@ pub use rounds::{Rounds, Sample};
 use crate::analyse::{Options, judge};
 use crate::error::IdentifyError;
 use crate::input::{Kind, Whole, unpacked};
+use crate::live::Pace;
 use crate::report::{Counted, FileReport, FlowReport, LogFacts};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -41,6 +42,7 @@ pub(crate) struct Page {
     flow: Flow,
     rounds: Rounds,
     chosen: bool,
+    pace: Pace,
 }
 
 impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
@@ -60,13 +62,21 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
             let chosen = self.options.filter.chooses(&flow, |_, _| false);
             self.counted.flows += 1;
             self.counted.filtered += u64::from(!chosen);
-            self.open.insert(key, Page { flow, rounds: Rounds::default(), chosen });
+            self.open.insert(key, Page { flow, rounds: Rounds::default(), chosen, pace: Pace::default() });
         }
         self.log.rows += 1;
         if let Some(page) = self.open.get_mut(&key)
             && page.chosen
         {
             page.rounds.push(sample);
+            if let Some(live) = &self.options.live
+                && page.pace.is_due(page.rounds.count())
+            {
+                let course = page.rounds.clone().finish();
+                if course.segments >= self.options.least_segments.max(1) {
+                    page.pace.tell(live, judge(course, &page.flow, None));
+                }
+            }
         }
     }
 

@@ -110,7 +110,7 @@ struct Repair {
 }
 
 /// Gathers samples of one flow into rounds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Rounds {
     last: Option<Sample>,
     /// Duplicate acknowledgements in a row.
@@ -133,6 +133,11 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// Rounds that are over.
+    pub fn count(&self) -> usize {
+        self.course.rounds.len()
+    }
+
     /// A sample; they come in the order of time.
     pub fn push(&mut self, sample: &Sample) {
         let sample = &sample.bounded();

@@ -222,6 +222,10 @@ impl Flow {
         self.half(1 - opener).shake(None, None, Some(vantage(back, there)));
     }
 
+    pub(super) fn rounds(&self) -> [usize; 2] {
+        [0, 1].map(|end| self.halves[end].as_deref().map_or(0, Half::rounds))
+    }
+
     pub(super) fn finish(self) -> Ended {
         let courses = self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
         Ended { seen: self.seen, courses }

@@ -468,6 +468,10 @@ impl Half {
     }
 
     /// The course, when nothing more comes.
+    pub(super) fn rounds(&self) -> usize {
+        self.course.rounds.len()
+    }
+
     pub(super) fn finish(mut self) -> Course {
         self.read_after();
         self.course.vantage = self.vantage;

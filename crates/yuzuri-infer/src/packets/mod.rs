@@ -36,6 +36,16 @@ impl Tracker {
         Some(self.flows.get_mut(slot.index())?.take()?.finish())
     }
 
+    /// What a flow is as far as it goes; it goes on.
+    pub fn now(&self, slot: FlowSlot) -> Option<Ended> {
+        Some(self.flows.get(slot.index())?.as_deref()?.clone().finish())
+    }
+
+    /// By end, lower first: the rounds of the data it sent that are over.
+    pub fn rounds(&self, slot: FlowSlot) -> [usize; 2] {
+        self.flows.get(slot.index()).and_then(|flow| flow.as_deref()).map_or([0; 2], Flow::rounds)
+    }
+
     /// The flows that are still followed.
     pub fn live(&self) -> impl Iterator<Item = FlowSlot> + use<> {
         let live: Vec<_> = (0..)

@@ -1,8 +1,8 @@
 //! A recording as CSV, JSON lines or Parquet.
 
 use super::columns::schema;
+use super::rows::BATCH_ROWS;
 use super::rows::Rows;
-use super::writer::BATCH_ROWS;
 use super::{ConvertError, Reader, Tail};
 use crate::{Flow, FlowId, Item, Kind};
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};

@@ -6,6 +6,7 @@
 //! `docs/recording-format.md`.
 //!
 //! - [`Writer`] keeps the file whole at every moment.
+//! - [`PipeWriter`] writes the same stream into a pipe.
 //! - [`Reader`] gives the [`crate::Session`] and the [`crate::Item`]s back, from files of unknown origin, too.
 //! - [`convert`] makes CSV, JSON lines or Parquet of it.
 
@@ -16,6 +17,7 @@ mod error;
 mod events;
 mod frames;
 mod gather;
+mod pipe;
 mod reader;
 mod rows;
 mod writer;
@@ -24,5 +26,7 @@ pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
 pub use convert::{Converted, Format, convert};
 pub use error::{ConvertError, ReadError, RecordError};
 pub use frames::{MOST_BATCH_BYTES, MOST_BATCH_ROWS, Tail};
+pub use pipe::PipeWriter;
 pub use reader::Reader;
-pub use writer::{BATCH_ROWS, FLUSH_AFTER, RETRY_AFTER, Summary, Writer};
+pub use rows::BATCH_ROWS;
+pub use writer::{FLUSH_AFTER, RETRY_AFTER, Summary, Writer};

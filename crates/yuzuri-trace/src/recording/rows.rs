@@ -11,6 +11,13 @@ use arrow_schema::{ArrowError, SchemaRef};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+/// Rows of a full batch: small enough that a writer holds few megabytes, large enough that a batch's own
+/// description (6 kB) does not count.
+pub const BATCH_ROWS: usize = 8_192;
+
+/// Filters are of any length: a batch is also full when it holds this many bytes of them.
+const MOST_FREE_TEXT: usize = 1 << 20;
+
 /// The value of `kind` in rows that are not a flow's record.
 pub(super) const FLOW: &str = "flow";
 pub(super) const ACCOUNT: &str = "account";
@@ -111,9 +118,9 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Bytes of text held in columns whose texts have no bound of their own.
-    pub(super) fn text_size(&self) -> usize {
-        self.filter.size()
+    /// Whether they are enough for a batch.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= BATCH_ROWS || self.filter.size() >= MOST_FREE_TEXT
     }
 
     /// Makes room for a batch, once.

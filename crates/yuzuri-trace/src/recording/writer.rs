@@ -2,7 +2,7 @@
 
 use super::RecordError;
 use super::columns::schema;
-use super::rows::Rows;
+use super::rows::{BATCH_ROWS, Rows};
 use crate::{Item, Session};
 use arrow_ipc::writer::{
     DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
@@ -18,19 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rows of a full batch: small enough that a writer holds few megabytes, large enough that a batch's own
-/// description (6 kB) does not count.
-pub const BATCH_ROWS: usize = 8_192;
-
 /// A row waits at most this long for its batch: with the caller's own beat of up to 100 ms well below the
 /// second that may be lost.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(800);
 
 /// After an error, writing is tried again this often.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// Filters are of any length: a batch is also full when it holds this many bytes of them.
-const MOST_FREE_TEXT: usize = 1 << 20;
 
 /// Identities and settings kept for the time after an error, so that what follows can be understood.
 const MOST_OWED: usize = 10_000;
@@ -149,7 +142,7 @@ impl Writer {
     pub fn write(&mut self, items: &[Item], now: Instant) -> Result<(), RecordError> {
         let mut result = Ok(());
         for item in items {
-            if self.is_full() {
+            if self.rows.is_full() {
                 result = result.and(self.flush(now));
             }
             self.push(item, now);
@@ -158,7 +151,7 @@ impl Writer {
     }
 
     fn push(&mut self, item: &Item, now: Instant) {
-        if self.is_full() {
+        if self.rows.is_full() {
             self.lost += 1;
             if matches!(item, Item::Flow(_) | Item::Setting(_)) && self.owed.len() < MOST_OWED {
                 self.owed.push(item.clone());
@@ -168,10 +161,6 @@ impl Writer {
         self.rows.push(item);
         self.items += 1;
         self.oldest.get_or_insert(now);
-    }
-
-    fn is_full(&self) -> bool {
-        self.rows.len() >= BATCH_ROWS || self.rows.text_size() >= MOST_FREE_TEXT
     }
 
     /// When [`Writer::flush_due`] has something to do, if nothing more is written.

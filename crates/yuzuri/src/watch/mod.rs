@@ -1,6 +1,7 @@
 //! `yuzuri watch` and `yuzuri top`: a live source, and where its items go.
 
 pub mod faces;
+mod identify;
 pub mod print;
 mod recorder;
 mod remote;
@@ -10,6 +11,7 @@ mod summary;
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
 use anyhow::Context;
 use faces::{Faces, Time};
+use identify::Identify;
 use print::{Printer, Style, or_all};
 use recorder::Recorder;
 use remote::{Remote, Wish};
@@ -57,6 +59,9 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.json {
         sinks.add(Summary::default(), LossReason::Face);
+    }
+    if args.identify {
+        sinks.add(Identify::start(&session, args.json, args.quiet)?, LossReason::Face);
     }
     announce(&session);
     if let Some(server) = &server {

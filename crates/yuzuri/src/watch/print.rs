@@ -3,7 +3,7 @@
 use super::sinks::Sink;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
-use std::io::{BufWriter, Stdout, Write};
+use std::io::Write;
 use std::sync::Arc;
 use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, Snapshot};
 use yuzuri_view::text;
@@ -19,10 +19,14 @@ pub enum Style {
     Json,
 }
 
+/// Bytes of lines that are printed together.
+const MOST_HELD: usize = 1 << 16;
+
 /// Prints to standard output.
 pub struct Printer {
     style: Style,
-    out: BufWriter<Stdout>,
+    /// Whole lines: others print to standard output as well.
+    out: Vec<u8>,
     flows: HashMap<FlowId, Arc<Flow>>,
     started_mono_ns: u64,
     wall_offset_ns: i64,
@@ -31,7 +35,7 @@ pub struct Printer {
 impl Printer {
     /// A printer for a stream.
     pub fn new(style: Style, session: &Session) -> anyhow::Result<Printer> {
-        let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+        let mut out = Vec::new();
         if style == Style::Json {
             writeln!(out, "{}", json!({ "kind": "session", "session": session }))?;
         }
@@ -42,6 +46,13 @@ impl Printer {
             started_mono_ns: session.started_mono_ns,
             wall_offset_ns: session.wall_offset_ns(),
         })
+    }
+
+    fn print(&mut self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&self.out).and_then(|()| out.flush())?;
+        self.out.clear();
+        Ok(())
     }
 
     fn json(&mut self, item: &Item) -> anyhow::Result<()> {
@@ -177,7 +188,10 @@ impl Sink for Printer {
                 Style::Json => self.json(item)?,
                 Style::Events | Style::All => self.line(item)?,
             }
+            if self.out.len() >= MOST_HELD {
+                self.print()?;
+            }
         }
-        Ok(self.out.flush()?)
+        self.print()
     }
 }

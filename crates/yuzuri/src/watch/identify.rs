@@ -1,0 +1,100 @@
+//! Verdicts while watching: `yuzuri-identify` reads the same stream that a recording is, from a pipe.
+
+use super::sinks::Sink;
+use crate::program;
+use anyhow::Context;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use yuzuri_trace::recording::PipeWriter;
+use yuzuri_trace::{Item, Session};
+
+/// Feeds the program that tells congestion controls.
+pub struct Identify {
+    child: Child,
+    /// `None`: the program is gone, and that was said.
+    pipe: Option<PipeWriter<ChildStdin>>,
+    printing: JoinHandle<()>,
+}
+
+impl Identify {
+    /// Starts the program: verdicts as lines of JSON, or in words and a table at the end; of these only the table if `quiet`.
+    pub fn start(session: &Session, json: bool, quiet: bool) -> anyhow::Result<Identify> {
+        let mut child = program::spawn(program::IDENTIFY, program::IDENTIFY_IS, |command| {
+            command.args(["--live", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            if json {
+                command.arg("--json");
+            }
+            if quiet {
+                command.stderr(Stdio::null());
+            }
+            // Ctrl-C is for this program, whose end ends the pipe: then the other tells its last words.
+            command.process_group(0);
+        })?;
+        let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).context("opening its pipes")?;
+        let printing = std::thread::spawn(move || print(stdout));
+        let mut identify = Identify { child, pipe: None, printing };
+        match PipeWriter::new(stdin, session) {
+            Ok(pipe) => identify.pipe = Some(pipe),
+            Err(error) => identify.note(Err(error)),
+        }
+        Ok(identify)
+    }
+
+    /// Identification that ends is no reason to end watching.
+    fn note(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            self.pipe = None;
+            eprintln!("yuzuri: {} ended ({error}); watching goes on without verdicts", program::IDENTIFY);
+        }
+    }
+}
+
+/// Hands lines on as wholes, so that they do not tear those of the printer apart.
+fn print(stdout: ChildStdout) {
+    let mut lines = BufReader::new(stdout);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+        line.clear();
+    }
+}
+
+impl Sink for Identify {
+    fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
+        if let Some(pipe) = &mut self.pipe {
+            let result = pipe.write(items, Instant::now());
+            self.note(result);
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> anyhow::Result<()> {
+        if let Some(pipe) = &mut self.pipe {
+            let result = pipe.flush_due(Instant::now());
+            self.note(result);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        if let Some(pipe) = self.pipe.take() {
+            let result = pipe.finish().map(drop);
+            self.note(result);
+        }
+        let status = self.child.wait().with_context(|| format!("waiting for {}", program::IDENTIFY))?;
+        self.printing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // 3: nothing could be named, which the table says.
+        anyhow::ensure!(
+            status.success() || status.code() == Some(3),
+            "{} ended with {status}; what it said stands above",
+            program::IDENTIFY
+        );
+        Ok(())
+    }
+}
