@@ -1,6 +1,6 @@
 //! The settings of a sharing.
 
-use crate::ShareError;
+use crate::{OwnSockets, ShareError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::ErrorKind;
@@ -34,6 +34,8 @@ pub struct ShareConfig {
     /// Where flows that were given back are kept, so that the next process takes them again ([`Places::moved_file`](crate::Places::moved_file)).
     /// `None`: sharings of this process alone know of each other's.
     pub moved_file: Option<PathBuf>,
+    /// Bound these sockets of this process alone, by what their owner may set without privilege, instead of all flows by the control.
+    pub own: Option<OwnSockets>,
 }
 
 impl Default for ShareConfig {
@@ -50,6 +52,7 @@ impl Default for ShareConfig {
             rendezvous: None,
             without_kernel: WithoutKernel::default(),
             moved_file: None,
+            own: None,
         }
     }
 }

@@ -1,8 +1,10 @@
-//! What bounds the flows: the steering of `yuzuri-kernel`, or nobody where it cannot be had.
+//! What bounds the flows: the steering of `yuzuri-kernel`, the owner of the sockets, or nobody where neither can be had.
 
 use crate::ShareError;
 use crate::moved::Moved;
+use crate::own::OwnSockets;
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::time::Duration;
 use yuzuri_kernel::control::{Bound, ControlError, Law, Steered};
 use yuzuri_kernel::steer::{FlowState, NewFlows, Scope, SteerOptions, Steering};
@@ -15,8 +17,16 @@ pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 /// After so many ticks in a row that the kernel refused, nothing is bounded any more.
 const REFUSED_AT_MOST: u32 = 6;
 
+/// Who sets the bounds.
+enum Grip {
+    /// The control in the kernel, for every flow of the namespace.
+    Kernel(Box<Steering>),
+    /// The sockets' owner, for its own.
+    Own(OwnSockets),
+}
+
 pub(crate) struct Hands {
-    steering: Option<Steering>,
+    grip: Option<Grip>,
     /// Why there is none.
     why: Option<String>,
     bounded: HashSet<FlowId>,
@@ -36,15 +46,22 @@ impl Hands {
         let options =
             SteerOptions { law, takes: false, moved_before: moved.before(), ..SteerOptions::default() };
         let mut hands = Hands::none(None);
-        hands.steering = Some(Steering::start(&options)?);
+        hands.grip = Some(Grip::Kernel(Box::new(Steering::start(&options)?)));
         hands.moved = moved;
         Ok(hands)
+    }
+
+    /// The owner of sockets.
+    pub(crate) fn of_own(sockets: OwnSockets) -> Hands {
+        let mut hands = Hands::none(None);
+        hands.grip = Some(Grip::Own(sockets));
+        hands
     }
 
     /// Nobody, for a reason.
     pub(crate) fn none(why: Option<String>) -> Hands {
         Hands {
-            steering: None,
+            grip: None,
             why,
             bounded: HashSet::new(),
             refused_in_a_row: 0,
@@ -55,7 +72,7 @@ impl Hands {
     }
 
     pub(crate) fn steers(&self) -> bool {
-        self.steering.is_some()
+        self.grip.is_some()
     }
 
     pub(crate) fn why_not(&self) -> Option<&str> {
@@ -64,15 +81,18 @@ impl Hands {
 
     /// Why new flows come under the control only at the next walk; `None`: they come at once.
     pub(crate) fn new_flows_wait(&self) -> Option<&str> {
-        match self.steering.as_ref()?.new_flows() {
-            NewFlows::AtOnce => None,
-            NewFlows::AtNextWalk(why) => Some(why),
+        match self.grip.as_ref()? {
+            Grip::Own(_) => None,
+            Grip::Kernel(steering) => match steering.new_flows() {
+                NewFlows::AtOnce => None,
+                NewFlows::AtNextWalk(why) => Some(why),
+            },
         }
     }
 
     /// Flows of these addresses are taken; none: nothing is.
     pub(crate) fn look_at(&mut self, scope: &Scope) -> Result<(), ControlError> {
-        if let Some(steering) = &mut self.steering {
+        if let Some(Grip::Kernel(steering)) = &mut self.grip {
             if scope.0.is_empty() {
                 steering.take(false);
                 return Ok(());
@@ -86,14 +106,19 @@ impl Hands {
     /// The flows as they stand.
     pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>) {
         out.clear();
-        let Some(steering) = &mut self.steering else { return };
-        let seen = steering.observe(out);
-        self.judge(seen);
+        match &mut self.grip {
+            None => {}
+            Some(Grip::Own(sockets)) => sockets.observe(out),
+            Some(Grip::Kernel(steering)) => {
+                let seen = steering.observe(out);
+                self.judge(seen);
+            }
+        }
     }
 
     /// Tells the kernel what was decided for the flows that are under our control.
     pub(crate) fn apply<'a>(&mut self, decisions: impl Iterator<Item = &'a Decision>) {
-        let Some(steering) = &mut self.steering else { return };
+        let Some(grip) = &mut self.grip else { return };
         let mut told = Vec::new();
         let mut bounded = HashSet::new();
         for decision in decisions {
@@ -105,13 +130,21 @@ impl Hands {
                 told.push((flow, steered));
             }
         }
-        self.bounded.difference(&bounded).for_each(|flow| steering.release(*flow));
+        let refused = match grip {
+            Grip::Kernel(steering) => {
+                self.bounded.difference(&bounded).for_each(|flow| steering.release(*flow));
+                steering.steer_all(&told, LASTS).map_err(|error| error.to_string())
+            }
+            Grip::Own(sockets) => {
+                let bounds: Vec<_> = told.iter().map(|(flow, steered)| (*flow, steered.bound)).collect();
+                sockets.apply(&bounds).map_err(|error| error.to_string())
+            }
+        };
         self.bounded = bounded;
-        let written = steering.steer_all(&told, LASTS);
-        self.judge(written);
+        self.judge(refused);
     }
 
-    fn judge(&mut self, result: Result<(), ControlError>) {
+    fn judge<E: Display>(&mut self, result: Result<(), E>) {
         let Err(error) = result else {
             self.refused_in_a_row = 0;
             return;
@@ -125,13 +158,16 @@ impl Hands {
 
     /// Gives the flows back. What the kernel kept is told.
     pub(crate) fn let_go(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
-        let steering = self.steering.take()?;
+        let grip = self.grip.take()?;
         self.why = Some(why);
         self.bounded.clear();
-        Some(steering.leave().map(|left| {
-            self.not_kept = self.moved.keep(&left.moved_back).err();
-            (left.moved_back.len(), left.stay.len())
-        }))
+        Some(match grip {
+            Grip::Own(sockets) => Ok((sockets.release(), 0)),
+            Grip::Kernel(steering) => steering.leave().map(|left| {
+                self.not_kept = self.moved.keep(&left.moved_back).err();
+                (left.moved_back.len(), left.stay.len())
+            }),
+        })
     }
 }
 

@@ -84,7 +84,11 @@ impl Share {
         }
         let mut tell: Box<dyn FnMut(&Event) + Send> = Box::new(tell);
         let moved = Moved::new(config.moved_file.clone());
-        let hands = match Hands::take(&config.control_name, moved) {
+        let taken = match &config.own {
+            Some(sockets) => Ok(Hands::of_own(sockets.clone())),
+            None => Hands::take(&config.control_name, moved),
+        };
+        let hands = match taken {
             Ok(hands) => hands,
             Err(error) if config.without_kernel == WithoutKernel::Watch => {
                 tell(&Event::StoodDown { why: error.to_string() });

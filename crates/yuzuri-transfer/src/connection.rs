@@ -7,8 +7,9 @@ pub(crate) use outcome::{Failure, Outcome, throughput_spread};
 
 use crate::clock::{Clock, Reading, mono_ns};
 use crate::events::{Buffer, BufferSource, Connected};
+use crate::gate::Gate;
 use crate::ledger::{Ledger, Polled, UnderWay};
-use crate::options::{Budget, SendOptions};
+use crate::options::{Budget, SendOptions, ShownConnection};
 use crate::payload::piece;
 use crate::spread::Spread;
 use crate::stamps::{Stats, decode};
@@ -18,14 +19,17 @@ use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// How often `TCP_INFO` is looked at for progress where stamps tell about the buffers.
 const CHECK: Duration = Duration::from_millis(50);
 /// How often `TCP_INFO` is polled where it has to tell about the buffers.
 const POLL: Duration = Duration::from_millis(2);
+/// A shut gate is looked at no sooner, so that looking costs little, and no later, so that the path does not run empty.
+const SOONEST_LOOK: Duration = Duration::from_millis(1);
+const LATEST_LOOK: Duration = Duration::from_millis(10);
 /// Buffers without a stamp after which a kernel that took our wish for stamps is held to ignore it.
 const PATIENCE: u32 = 3;
 /// Writes in a row before stamps are read and the flags are looked at.
@@ -92,7 +96,10 @@ impl Writing {
 
 pub(crate) struct Connection<'a> {
     number: u32,
-    socket: Socket,
+    socket: Arc<Socket>,
+    gate: Arc<Gate>,
+    /// The gate is shut until then, when it is looked at again.
+    shut_until: Option<Instant>,
     connected: Connected,
     shared: &'a Shared<'a>,
     tell: &'a dyn Fn(Told),
@@ -121,7 +128,8 @@ pub(crate) struct Connection<'a> {
 
 /// A connected socket made ready: stamps on, numbering of bytes begun.
 pub(crate) struct Opened {
-    pub socket: Socket,
+    pub socket: Arc<Socket>,
+    gate: Arc<Gate>,
     pub connected: Connected,
     stamps: Option<StampKind>,
     acked_before: u64,
@@ -150,7 +158,13 @@ impl Opened {
             source: if stamps.is_some() { BufferSource::Timestamps } else { BufferSource::TcpInfo },
         };
         let acked_before = sys::tcp_info(&socket)?.bytes_acked;
-        Ok(Opened { socket, connected, stamps, acked_before })
+        let socket = Arc::new(socket);
+        let gate = Arc::new(Gate::default());
+        if let Some(shown) = &options.shown {
+            let socket: Weak<Socket> = Arc::downgrade(&socket);
+            shown.show(ShownConnection { socket, gate: gate.clone() });
+        }
+        Ok(Opened { socket, gate, connected, stamps, acked_before })
     }
 }
 
@@ -160,6 +174,8 @@ impl<'a> Connection<'a> {
         Connection {
             number,
             socket: opened.socket,
+            gate: opened.gate,
+            shut_until: None,
             connected: opened.connected,
             shared,
             tell,
@@ -221,7 +237,8 @@ impl<'a> Connection<'a> {
             if answer & libc::POLLIN != 0 {
                 self.read_input()?;
             }
-            if answer & libc::POLLOUT != 0 {
+            let opens = self.shut_until.take_if(|until| *until <= Instant::now()).is_some();
+            if opens || answer & libc::POLLOUT != 0 {
                 self.write()?;
             }
             if Instant::now() >= next_check {
@@ -232,7 +249,7 @@ impl<'a> Connection<'a> {
     }
 
     fn question(&self) -> PollFd {
-        let output = if self.writing.is_some() { libc::POLLOUT } else { 0 };
+        let output = if self.writing.is_some() && self.shut_until.is_none() { libc::POLLOUT } else { 0 };
         let input = if self.input_open { libc::POLLIN } else { 0 };
         ask(self.socket.as_raw_fd(), output | input)
     }
@@ -240,6 +257,9 @@ impl<'a> Connection<'a> {
     fn wait_time(&self, next_check: Instant, over_since: Option<Instant>) -> Duration {
         let now = Instant::now();
         let mut wait = next_check.saturating_duration_since(now);
+        if let Some(shut_until) = self.shut_until {
+            wait = wait.min(shut_until.saturating_duration_since(now));
+        }
         if let (None, Some(deadline)) = (over_since, self.shared.deadline) {
             wait = wait.min(deadline.saturating_duration_since(now));
         }
@@ -302,8 +322,16 @@ impl<'a> Connection<'a> {
                     writing.buffer.first_write = Reading::now();
                 }
             }
+            let Some(writing) = &self.writing else { return Ok(()) };
+            let room = self.room(writing.remaining())?;
             let Some(writing) = &mut self.writing else { return Ok(()) };
-            let data = piece(writing.written, writing.remaining());
+            let mut data = piece(writing.written, writing.remaining());
+            if room < data.len() as u64 {
+                data = &data[..room as usize];
+            }
+            if data.is_empty() {
+                return Ok(());
+            }
             let last = data.len() as u64 == writing.remaining();
             writing.buffer.stamped =
                 last && self.stamps.is_some() && self.ledger.stamped_entries() < MOST_STAMPED;
@@ -334,6 +362,22 @@ impl<'a> Connection<'a> {
             }
         }
         Ok(())
+    }
+
+    /// How much the gate lets through; nothing: it is shut, and looked at again after a part of a round trip.
+    fn room(&mut self, remaining: u64) -> Result<u64, Failure> {
+        // What is held back is asked of the kernel only where somebody holds it back.
+        if !self.gate.is_held() {
+            return Ok(u64::MAX);
+        }
+        let info = self.info()?;
+        let outstanding = self.written - self.acked_in(&info);
+        let room = self.gate.room(outstanding, remaining, info.mss);
+        if room == 0 {
+            let part = Duration::from_micros(u64::from(info.srtt_us) / 8);
+            self.shut_until = Some(Instant::now() + part.clamp(SOONEST_LOOK, LATEST_LOOK));
+        }
+        Ok(room)
     }
 
     /// Keeps the unsent data at 20 ms of work, changing it only when it is off by a quarter.

@@ -48,6 +48,7 @@ mod connect;
 mod connection;
 mod error;
 mod events;
+mod gate;
 mod ledger;
 mod options;
 mod payload;
@@ -65,7 +66,8 @@ pub use events::{
     Buffer, BufferSource, Connected, ConnectionSummary, Note, Progress, SendEvent, SendSummary,
     ThroughputSpread,
 };
-pub use options::{Limits, SendOptions};
+pub use gate::Gate;
+pub use options::{Limits, SendOptions, Shown, ShownConnection};
 pub use payload::{PAYLOAD_BYTES, payload};
 pub use receive::{End, Listener, ReceiveEvent, ReceiveOptions, ReceiveSummary, Received, receive};
 pub use report::{Both, JsonLines, Report, human::ReceiveText, human::SendText};

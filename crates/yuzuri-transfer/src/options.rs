@@ -1,7 +1,10 @@
 //! What a transfer is asked to do.
 
-use crate::{Family, SendError, Target};
+use crate::{Family, Gate, SendError, Target};
+use std::fmt;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How a transfer is to be made. The fields are public: take [`SendOptions::new`] and change what is wanted.
@@ -38,6 +41,8 @@ pub struct SendOptions {
     pub linger: Duration,
     /// How often progress is reported; 200 ms.
     pub progress_interval: Duration,
+    /// Who is shown each connection; nobody.
+    pub shown: Option<Shown>,
     /// Whether the kernel's stamps are used where it has them. Without, `TCP_INFO` is polled every 2 ms.
     pub stamps: bool,
 }
@@ -66,6 +71,7 @@ impl SendOptions {
             stall_timeout: Duration::from_secs(20),
             linger: Duration::from_secs(3),
             progress_interval: Duration::from_millis(200),
+            shown: None,
             stamps: true,
         }
     }
@@ -99,6 +105,44 @@ impl SendOptions {
             }
         }
         Ok(())
+    }
+}
+
+/// A connection as it is shown.
+#[derive(Clone)]
+pub struct ShownConnection {
+    /// Its socket: gone once the connection has let go of it.
+    pub socket: Weak<dyn AsFd + Send + Sync>,
+    /// What bounds what it leaves outstanding.
+    pub gate: Arc<Gate>,
+}
+
+/// Who is shown each connection once it is open, so as to measure or bound it beside the transfer.
+#[derive(Clone)]
+pub struct Shown(Arc<dyn Fn(ShownConnection) + Send + Sync>);
+
+impl Shown {
+    /// Calls `to` on the thread that sends, before the first byte.
+    pub fn new(to: impl Fn(ShownConnection) + Send + Sync + 'static) -> Shown {
+        Shown(Arc::new(to))
+    }
+
+    pub(crate) fn show(&self, connection: ShownConnection) {
+        (self.0)(connection);
+    }
+}
+
+impl PartialEq for Shown {
+    fn eq(&self, other: &Shown) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Shown {}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shown")
     }
 }
 

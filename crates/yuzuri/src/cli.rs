@@ -214,6 +214,9 @@ pub struct SendArgs {
     /// Print a line of JSON for each buffer and the summary
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten, next_help_heading = "Sharing")]
+    pub share: crate::own_share::OwnShareArgs,
 }
 
 #[derive(Debug, Args)]

@@ -5,18 +5,27 @@ mod convert;
 mod doctor;
 mod identify;
 mod lab;
+mod names;
+mod own_share;
 mod program;
 mod replay;
 mod share;
 mod transfer;
 mod units;
 mod watch;
+#[cfg(feature = "words")]
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    names::without_libraries();
+    #[cfg(feature = "words")]
+    if let Some(code) = words::write_if_asked() {
+        return code;
+    }
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Watch(args) => watch::run(args),

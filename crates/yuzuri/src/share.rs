@@ -56,69 +56,70 @@ enum Task {
     },
 }
 
-#[derive(Debug, Args)]
-struct RunArgs {
+/// What a terminal that shares is told.
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
     /// An interface that takes part; again for more
     ///
     /// Without any: each that is up and has a default route or a broadcast address.
     #[arg(long, short, value_name = "NAME")]
-    interface: Vec<String>,
+    pub interface: Vec<String>,
 
     /// Which rules bound the windows: off, count, hayakawa2015, shimada2016, steady, yuzuri [default: yuzuri]
     #[arg(long, value_name = "NAME")]
-    policy: Option<PolicyName>,
+    pub policy: Option<PolicyName>,
 
     /// What yuzuri aims at: throughput, balanced, latency [default: balanced]
     #[arg(long, value_name = "NAME", value_parser = objective)]
-    objective: Option<Objective>,
+    pub objective: Option<Objective>,
 
     /// File of the key that proves membership (`yuzuri share key` makes one)
     #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
 
     /// Join groups without a key: anybody on the network can then say anything
     #[arg(long, conflicts_with = "key_file")]
-    keyless: bool,
+    pub keyless: bool,
 
     /// The group by a name, where the access point shall not tell it
     #[arg(long, value_name = "NAME")]
-    group: Option<String>,
+    pub group: Option<String>,
 
     /// A relay, where terminals do not hear each other
     #[arg(long, value_name = "ADDRESS:PORT")]
-    rendezvous: Option<SocketAddr>,
+    pub rendezvous: Option<SocketAddr>,
 
     /// UDP port of the messages, the same at each member [default: 48770]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
+    pub port: Option<u16>,
 
     /// Configuration file; flags override it [default: /etc/yuzuri/share.toml where it exists]
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
 
     /// Name of the congestion control that is registered [default: yuzuri]
     #[arg(long, value_name = "NAME")]
-    control: Option<String>,
+    pub control: Option<String>,
 
     /// Where the kernel part cannot be had: watch the group without bounding anything, instead of ending
     #[arg(long)]
-    watch_only_without_kernel: bool,
+    pub watch_only_without_kernel: bool,
 
     /// Serve Prometheus metrics at this loopback address
     #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
 
     /// Let --metrics be an address that others reach
     #[arg(long)]
-    metrics_public: bool,
+    pub metrics_public: bool,
 
     /// Folder of the socket, the lock and what lasts until the next boot [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
-    runtime: Option<PathBuf>,
+    pub runtime: Option<PathBuf>,
 
     /// Folder of what is kept between starts [default: /var/lib/yuzuri]
     #[arg(long, value_name = "FOLDER")]
-    state: Option<PathBuf>,
+    pub state: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -180,13 +181,13 @@ pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What a daemon is made of.
-struct Settings {
-    share: ShareConfig,
+pub struct Settings {
+    pub share: ShareConfig,
     metrics: Option<SocketAddr>,
 }
 
 /// The configuration file, and the flags over it.
-fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
+pub fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     let usual = Path::new(USUAL_CONFIG);
     let file = args.config.as_deref().or_else(|| usual.exists().then_some(usual));
     let file = file.map(yuzuri_share::read_config).transpose()?.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! `yuzuri send` and `yuzuri receive`.
 
 use crate::cli::{ReceiveArgs, SendArgs};
+use crate::own_share::OwnShare;
 use std::process::ExitCode;
 use yuzuri_signals::stop_flag;
 use yuzuri_transfer::{
@@ -24,10 +25,16 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     options.limits = Limits { buffers: args.buffers, bytes: args.bytes, time: args.time };
     options.wait_ack = args.wait_ack;
     options.congestion_control = args.control;
+    let share = OwnShare::start(&args.share, options.interface.as_deref())?;
+    options.shown = share.as_ref().map(OwnShare::shown);
     let mut json = JsonLines(std::io::stdout());
     let mut text = SendText::standard();
     let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
-    yuzuri_transfer::send(&options, report, &stop)?;
+    let sent = yuzuri_transfer::send(&options, report, &stop);
+    if let Some(share) = share {
+        share.finish()?;
+    }
+    sent?;
     Ok(ExitCode::SUCCESS)
 }
 

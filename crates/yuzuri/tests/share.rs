@@ -396,6 +396,54 @@ impl Drop for Ended {
     }
 }
 
+/// `yuzuri send --share` without any privilege, at a host; what it said in the end.
+fn send_sharing(cell: &Cell, host: u32, words: &[&str]) -> Ended {
+    let mut command = cell.command(host, "setpriv");
+    command.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        YUZURI,
+    ]);
+    command.args(["send", "--share", "--share-keyless", "--time", "12s", "10.88.0.100"]).args(words);
+    Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+#[test]
+fn programs_without_privilege_share_for_their_own_connections() {
+    const TEST: &str = "programs_without_privilege_share_for_their_own_connections";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    for host in [1, 2] {
+        cell.shape(host, "eth0", 20);
+    }
+    let receiver = Ended(cell.command(0, YUZURI).arg("receive").stdout(Stdio::null()).spawn().unwrap());
+    let listens =
+        || TcpStream::connect_timeout(&([10, 88, 0, 100], 4950).into(), Duration::from_secs(1)).is_ok();
+    assert!(cell.inside(1, || eventually(listens)));
+    let senders = [1, 2].map(|host| send_sharing(&cell, host, &[]));
+    for mut sender in senders {
+        let mut said = String::new();
+        sender.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = sender.0.wait().unwrap();
+        if said.contains("setpriv") {
+            println!("{TEST}: skipped: {said}");
+            return;
+        }
+        assert!(status.success(), "{said}");
+        let end = said.lines().find(|line| line.contains("shared on")).unwrap_or_else(|| panic!("{said}"));
+        assert!(end.contains("with 1 other device, "), "{said}");
+        assert!(!end.contains("bounded for 0.0 of") && !end.contains("; 0 of"), "{said}");
+    }
+    drop(receiver);
+    // Without a key nobody is joined, and that is said before a byte is sent.
+    let none =
+        cell.command(1, YUZURI).args(["send", "--share", "--time", "1s", "10.88.0.100"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stderr).contains("key"), "{}", text(&none.stderr));
+}
+
 #[test]
 fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
     const TEST: &str = "a_rendezvous_brings_those_together_who_do_not_hear_each_other";

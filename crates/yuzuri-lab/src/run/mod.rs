@@ -310,6 +310,7 @@ impl Plan<'_> {
             control: self.laws.name(t.kind_number).map(str::to_owned).or_else(|| t.kind.control.clone()),
             // Who was there from the start was primed then.
             prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,
+            shown: self.sharing.and_then(|sharing| sharing.shown(terminal)),
             start: origin + Duration::from_secs_f64(t.kind.joins_s),
         });
         jobs.collect()

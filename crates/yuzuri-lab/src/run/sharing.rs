@@ -3,7 +3,7 @@
 use super::work::sleep_until;
 use crate::LabError;
 use crate::net::{CELL, Door, Topology};
-use crate::scenario::{Scenario, ShareSpec};
+use crate::scenario::{BoundBy, Scenario, ShareSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_medium::radio::Phy;
 use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
-use yuzuri_share::{Event, InterfaceConfig, KeySource, RadioConfig, Share, ShareConfig, Status};
+use yuzuri_share::{Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, Share, ShareConfig, Status};
+use yuzuri_transfer::Shown;
 
 /// How long the daemons may take to be ready before the run begins: a guest loads their programs one after the other.
 const READY_WITHIN: Duration = Duration::from_secs(600);
@@ -102,6 +103,8 @@ struct Running {
 /// The daemons of a run. Dropping it lets them leave, which must be before the network goes.
 pub struct Sharing {
     running: Vec<Running>,
+    /// By terminal: sockets of programs that bound their own.
+    own: BTreeMap<usize, OwnSockets>,
     words: Receiver<Word>,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
@@ -135,12 +138,21 @@ impl Sharing {
         stop: &AtomicBool,
     ) -> Result<Sharing, LabError> {
         let (say, words) = channel();
-        let mut sharing =
-            Sharing { running: Vec::new(), words, origin: Arc::default(), stop: Arc::default() };
+        let mut sharing = Sharing {
+            running: Vec::new(),
+            own: BTreeMap::new(),
+            words,
+            origin: Arc::default(),
+            stop: Arc::default(),
+        };
         let mut awaited = 0;
         for (terminal, t) in scenario.terminals().enumerate() {
             let Some(spec) = scenario.share_of(t.kind) else { continue };
             let control = format!("lab{run}_s{terminal}");
+            let own = (spec.by == BoundBy::Program).then(OwnSockets::default);
+            if let Some(own) = &own {
+                sharing.own.insert(terminal, own.clone());
+            }
             let interface = InterfaceConfig {
                 group: Some(InterfaceConfig::group_named("yuzuri-lab")),
                 radio: Some(radio_of(t.kind.phy)),
@@ -152,6 +164,7 @@ impl Sharing {
                 key: KeySource::Keyless,
                 control_name: control.clone(),
                 // Not drawn: a seed repeats who leads.
+                own,
                 node: Some(NodeId((seed.wrapping_add(1) << 16) | (terminal as u64 + 1))),
                 ..ShareConfig::default()
             };
@@ -191,6 +204,11 @@ impl Sharing {
             }
         }
         Ok(sharing)
+    }
+
+    /// For the transfers of a terminal whose program bounds its own sockets.
+    pub fn shown(&self, terminal: usize) -> Option<Shown> {
+        self.own.get(&terminal).map(OwnSockets::shown)
     }
 
     /// Tells when the scenario's time zero is.

@@ -10,7 +10,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::clock;
-use yuzuri_transfer::{Limits, Listener, ReceiveEvent, ReceiveOptions, SendEvent, SendOptions, Target};
+use yuzuri_transfer::{
+    Limits, Listener, ReceiveEvent, ReceiveOptions, SendEvent, SendOptions, Shown, Target,
+};
 
 /// Where receivers listen.
 const RECEIVE_PORT: u16 = yuzuri_transfer::DEFAULT_PORT;
@@ -30,6 +32,8 @@ pub struct Job {
     pub control: Option<String>,
     /// Whether a bound of its windows needs a connection first, see [`Topology::prime`].
     pub prime: bool,
+    /// Who is shown its connections.
+    pub shown: Option<Shown>,
     /// When it begins.
     pub start: Instant,
 }
@@ -211,6 +215,7 @@ fn send_options(job: &Job, to: IpAddr) -> SendOptions {
     let mut options = SendOptions::new(Target { host: to.to_string(), port: RECEIVE_PORT });
     options.limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
     options.congestion_control = job.control.clone();
+    options.shown = job.shown.clone();
     // A path that loses everything for a while is an experiment like another.
     options.connect_timeout = Duration::from_secs(600);
     options.stall_timeout = Duration::from_secs(600);

@@ -13,7 +13,7 @@ pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
 pub use law::LawSpec;
 pub use path::PathSpec;
-pub use share::{ShareChange, ShareChoice, ShareSpec};
+pub use share::{BoundBy, ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};
 
 use serde::{Deserialize, Serialize};

@@ -20,6 +20,26 @@ pub struct ShareSpec {
     pub capacity_mbps: Option<f64>,
     /// When sharing begins, seconds; before it flows are plain CUBIC. 0: before they begin.
     pub starts_s: f64,
+    /// Who bounds the flows; `control`.
+    #[serde(skip_serializing_if = "BoundBy::is_usual")]
+    pub by: BoundBy,
+}
+
+/// Who bounds the flows of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoundBy {
+    /// The congestion control in the kernel.
+    #[default]
+    Control,
+    /// The program that sends, without privilege (`yuzuri send --share`).
+    Program,
+}
+
+impl BoundBy {
+    fn is_usual(&self) -> bool {
+        *self == BoundBy::default()
+    }
 }
 
 impl ShareSpec {
@@ -46,6 +66,9 @@ pub struct ShareChange {
     /// When sharing begins, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_s: Option<f64>,
+    /// Who bounds the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<BoundBy>,
 }
 
 /// A kind's own word about sharing: whether it takes part, or how.
@@ -94,6 +117,7 @@ impl Scenario {
                     objective: change.objective.unwrap_or(general.objective),
                     capacity_mbps: change.capacity_mbps.or(general.capacity_mbps),
                     starts_s: change.starts_s.unwrap_or(general.starts_s),
+                    by: change.by.unwrap_or(general.by),
                 })
             }
         }

@@ -14,7 +14,7 @@ impl Connection<'_> {
         let result = if self.said.len() < SAID_BYTES {
             let mut text = [0u8; SAID_BYTES];
             let room = SAID_BYTES - self.said.len();
-            let read = (&self.socket).read(&mut text[..room]);
+            let read = (&*self.socket).read(&mut text[..room]);
             if let Ok(count) = read {
                 self.said.extend_from_slice(&text[..count]);
             }
@@ -55,7 +55,7 @@ impl Connection<'_> {
         // What the other end said before lies in front of the reset.
         while self.said.len() < SAID_BYTES {
             let mut text = [0u8; SAID_BYTES];
-            match (&self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
+            match (&*self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
                 Ok(count) if count > 0 => self.said.extend_from_slice(&text[..count]),
                 _ => break,
             }

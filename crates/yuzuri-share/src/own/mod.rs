@@ -1,0 +1,180 @@
+//! Bounds without privilege: a program that shares for its own sockets alone.
+//!
+//! The kernel lets nobody but its congestion controls set a window. But a program may leave less outstanding than the window allows, which
+//! bounds what is in flight as a window does: a [`Gate`] that its writer asks. Sockets whose program has none are bounded by how fast segments
+//! may leave (`SO_MAX_PACING_RATE`): the window wanted in each round-trip time, renewed each half second.
+//!
+//! A send buffer (`SO_SNDBUF`) does not serve: the kernel fills it in pieces of up to 64 kB, as much as many a share.
+//!
+//! What cannot be had this way: a lower bound, a flow without reductions, the choice of a burst. A pace does not expire by itself: a program
+//! that hangs keeps it; one that ends takes its sockets with it.
+
+mod info;
+mod sys;
+
+use crate::hands::LASTS;
+use info::Info;
+use socket2::SockRef;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use yuzuri_kernel::control::Bound;
+use yuzuri_kernel::steer::FlowState;
+use yuzuri_trace::FlowId;
+use yuzuri_transfer::{Gate, Shown};
+
+/// A socket that takes part for as long as its owner keeps it.
+type Socket = Weak<dyn AsFd + Send + Sync>;
+
+/// Sockets of this process that take part; clones are the same.
+#[derive(Clone, Default)]
+pub struct OwnSockets(Arc<Mutex<Vec<Held>>>);
+
+impl fmt::Debug for OwnSockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnSockets")
+    }
+}
+
+/// How a socket is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Not at all.
+    Free,
+    /// By its program's gate, to so many segments.
+    Gate(u32),
+    /// By its pacing rate, to so many segments.
+    Rate(u32),
+}
+
+struct Held {
+    id: FlowId,
+    socket: Socket,
+    hold: Hold,
+    gate: Option<Arc<Gate>>,
+    mss: u32,
+    srtt_us: u32,
+}
+
+impl OwnSockets {
+    /// A connected socket takes part until it is dropped or closed.
+    ///
+    /// # Errors
+    /// What the kernel says when it is asked for the socket's cookie.
+    pub fn add(&self, socket: Socket, gate: Option<Arc<Gate>>) -> io::Result<()> {
+        let Some(alive) = socket.upgrade() else { return Ok(()) };
+        let id = FlowId(sys::cookie(alive.as_fd())?);
+        let held = Held { id, socket, hold: Hold::Free, gate, mss: 0, srtt_us: 0 };
+        self.lock().push(held);
+        Ok(())
+    }
+
+    /// For a transfer: each of its connections takes part. Those that cannot are told of on standard error.
+    pub fn shown(&self) -> Shown {
+        let sockets = self.clone();
+        Shown::new(move |connection| {
+            if let Err(error) = sockets.add(connection.socket, Some(connection.gate)) {
+                eprintln!("yuzuri: sharing: a connection takes no part: {error}");
+            }
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Held>> {
+        // Each change is made in one go: a panic elsewhere leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The flows as they stand.
+    pub(crate) fn observe(&self, out: &mut Vec<FlowState>) {
+        self.lock().retain_mut(|held| {
+            let Some(socket) = held.socket.upgrade() else { return false };
+            // A socket that is over says so; it leaves with its owner.
+            if let Ok(info) = held.look(socket.as_fd())
+                && info.open
+            {
+                out.push(info.flow);
+            }
+            true
+        });
+    }
+
+    /// Sets bounds; sockets that are not named are free.
+    pub(crate) fn apply(&self, bounds: &[(FlowId, Bound)]) -> io::Result<()> {
+        let mut result = Ok(());
+        for held in self.lock().iter_mut() {
+            let Some(socket) = held.socket.upgrade() else { continue };
+            let upper = bounds.iter().find(|(id, _)| *id == held.id).map_or(0, |(_, bound)| bound.upper);
+            let done =
+                if upper == 0 { held.release(socket.as_fd()) } else { held.bound(socket.as_fd(), upper) };
+            result = result.and(done);
+        }
+        result
+    }
+
+    /// Frees all; how many were bounded.
+    pub(crate) fn release(&self) -> usize {
+        let mut freed = 0;
+        for held in self.lock().iter_mut().filter(|held| held.hold != Hold::Free) {
+            // One that is closed is free.
+            if let Some(socket) = held.socket.upgrade() {
+                freed += usize::from(held.release(socket.as_fd()).is_ok());
+            }
+        }
+        freed
+    }
+}
+
+impl Held {
+    fn look(&mut self, fd: BorrowedFd<'_>) -> io::Result<Info> {
+        let socket = SockRef::from(&fd);
+        let address = |address: socket2::SockAddr| {
+            let address = address.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            Ok::<_, io::Error>(std::net::SocketAddr::new(address.ip().to_canonical(), address.port()))
+        };
+        let (local, remote) = (address(socket.local_addr()?)?, address(socket.peer_addr()?)?);
+        let mut info = info::decode(&sys::tcp_info(fd)?, self.id, local, remote);
+        self.mss = info.flow.mss;
+        self.srtt_us = info.flow.srtt_us;
+        match self.hold {
+            Hold::Free => info.flow.sndbuf_bytes = sys::send_buffer(fd)?,
+            Hold::Gate(upper) | Hold::Rate(upper) => {
+                // The window that acts is the bound. What the gate holds back the application does not.
+                info.flow.cwnd = info.flow.cwnd.min(upper);
+                if self.gate.as_ref().is_some_and(|gate| gate.held_back()) {
+                    info.flow.unsent_bytes = info.flow.unsent_bytes.max(info.flow.mss);
+                    (info.flow.app_limited, info.flow.rate_app_limited) = (false, false);
+                }
+            }
+        }
+        Ok(info)
+    }
+
+    fn bound(&mut self, fd: BorrowedFd<'_>, upper: u32) -> io::Result<()> {
+        let upper = upper.max(2);
+        let window_bytes = u64::from(upper) * u64::from(self.mss);
+        if let Some(gate) = &self.gate {
+            gate.hold(window_bytes, LASTS);
+            self.hold = Hold::Gate(upper);
+        } else if self.srtt_us > 0 {
+            sys::set_most_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
+            self.hold = Hold::Rate(upper);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let result = match self.hold {
+            Hold::Free => Ok(()),
+            Hold::Gate(_) => {
+                self.gate.iter().for_each(|gate| gate.free());
+                Ok(())
+            }
+            Hold::Rate(_) => sys::set_most_pacing_rate(fd, u64::MAX),
+        };
+        if result.is_ok() {
+            self.hold = Hold::Free;
+        }
+        result
+    }
+}

@@ -1,0 +1,97 @@
+//! A window set from outside the kernel: a writer that leaves no more outstanding than it is told.
+
+use crate::clock::mono_ns;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How many bytes of a connection may be outstanding: written and not acknowledged. Set from beside the transfer, from any thread; it ends by
+/// itself.
+#[derive(Debug)]
+pub struct Gate {
+    most_bytes: AtomicU64,
+    /// `CLOCK_MONOTONIC`; from then on nothing is held back.
+    until_ns: AtomicU64,
+    held_back: AtomicBool,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate {
+            most_bytes: AtomicU64::new(u64::MAX),
+            until_ns: AtomicU64::new(0),
+            held_back: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Gate {
+    /// At most so many bytes are outstanding, for so long. What is outstanding already stays.
+    pub fn hold(&self, most_bytes: u64, lasts: Duration) {
+        let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
+        self.most_bytes.store(most_bytes, Ordering::Relaxed);
+        self.until_ns.store(mono_ns().saturating_add(lasts_ns), Ordering::Relaxed);
+    }
+
+    /// Nothing is held back any more.
+    pub fn free(&self) {
+        self.until_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the writer had more to send than was allowed, since this was asked last.
+    pub fn held_back(&self) -> bool {
+        self.held_back.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.until_ns.load(Ordering::Relaxed) > mono_ns()
+    }
+
+    /// While it is held: how much more may be written of `remaining` bytes, `outstanding` being so: whole segments of `mss_bytes`, since part of one would leave as
+    /// it is.
+    pub(crate) fn room(&self, outstanding: u64, remaining: u64, mss_bytes: u32) -> u64 {
+        let mss = u64::from(mss_bytes.max(1));
+        // One segment always: else nothing would ever tell that there is room.
+        let most = self.most_bytes.load(Ordering::Relaxed).max(mss);
+        let room = most.saturating_sub(outstanding);
+        if room >= remaining {
+            return room;
+        }
+        self.held_back.store(true, Ordering::Relaxed);
+        room - room % mss
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn room_is_whole_segments_up_to_what_is_allowed() {
+        let gate = Gate::default();
+        assert!(!gate.is_held());
+        gate.hold(10_500, LONG);
+        assert_eq!(gate.room(0, 1 << 20, 1000), 10_000);
+        assert!(gate.held_back() && !gate.held_back(), "it is told once");
+        assert_eq!(gate.room(10_000, 1 << 20, 1000), 0);
+        assert_eq!(gate.room(20_000, 1 << 20, 1000), 0, "more is outstanding than allowed");
+        assert_eq!(gate.room(10_200, 300, 1000), 300, "the end of the data need not be a whole segment");
+        gate.held_back();
+        gate.room(10_200, 300, 1000);
+        assert!(!gate.held_back(), "all could be written");
+        gate.hold(1, LONG);
+        assert_eq!(gate.room(0, 5000, 1000), 1000);
+    }
+
+    #[test]
+    fn a_hold_ends_by_itself() {
+        let gate = Gate::default();
+        gate.hold(1000, Duration::ZERO);
+        assert!(!gate.is_held());
+        gate.hold(1000, LONG);
+        assert!(gate.is_held());
+        gate.free();
+        assert!(!gate.is_held());
+    }
+}
