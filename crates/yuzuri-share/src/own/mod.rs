@@ -37,6 +37,9 @@ impl fmt::Debug for OwnSockets {
     }
 }
 
+/// A gate is looked at each eighth of a round trip, in which an eighth of the window is acknowledged: at the mean so much of it is lacking.
+const LACKING: u64 = 16;
+
 /// How a socket is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
@@ -154,7 +157,7 @@ impl Held {
         let upper = upper.max(2);
         let window_bytes = u64::from(upper) * u64::from(self.mss);
         if let Some(gate) = &self.gate {
-            gate.hold(window_bytes, LASTS);
+            gate.hold(window_bytes + window_bytes / LACKING, LASTS);
             self.hold = Hold::Gate(upper);
         } else if self.srtt_us > 0 {
             sys::set_most_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
