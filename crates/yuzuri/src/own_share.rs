@@ -2,13 +2,14 @@
 
 use crate::share::{RunArgs, settings};
 use clap::Args;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use yuzuri_policy::PolicyName;
-use yuzuri_share::{Answer, Event, OwnSockets, Places, Question, Share, ShareError, Status};
+use yuzuri_share::{Answer, Event, MemberStatus, OwnSockets, Places, Question, Share, ShareError, Status};
 use yuzuri_transfer::Shown;
 
 /// How the connections share.
@@ -56,11 +57,13 @@ pub struct OwnShare {
 /// From one of a sharing's looks to the next.
 const TICK_S: f64 = 0.5;
 
-/// Half seconds, and those in which a connection was bounded.
+/// Half seconds, and those in which a connection was bounded; by interface the most other devices that there were at a time: at the end some
+/// may have left before us.
 #[derive(Default)]
 struct Ticks {
     all: u64,
     bounded: u64,
+    others: HashMap<String, usize>,
 }
 
 impl Ticks {
@@ -69,6 +72,12 @@ impl Ticks {
             self.all = status.ticks;
             let mut flows = status.interfaces.iter().flat_map(|interface| &interface.flows);
             self.bounded += u64::from(flows.any(|flow| flow.bound.upper > 0));
+            for interface in &status.interfaces {
+                let is_other = |member: &&MemberStatus| Some(&member.node) != interface.node.as_ref();
+                let others = interface.members.iter().filter(is_other).count();
+                let most = self.others.entry(interface.name.clone()).or_default();
+                *most = others.max(*most);
+            }
         }
     }
 }
@@ -134,9 +143,8 @@ impl OwnShare {
         self.stop.store(true, Ordering::Relaxed);
         let (status, ticks) = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         for interface in &status.interfaces {
-            let others =
-                interface.members.iter().filter(|member| Some(&member.node) != interface.node.as_ref());
-            let (members, messages) = (others.count(), &interface.messages);
+            let members = ticks.others.get(&interface.name).copied().unwrap_or_default();
+            let messages = &interface.messages;
             eprintln!(
                 "yuzuri: shared on {} with {members} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages believed",
                 interface.name,
