@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -20,6 +20,10 @@ help:
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
 	@echo "make fuzz    fuzz the readers (FUZZ_SECONDS=60 each)"
+	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, checksums, into dist/"
+	@echo "make test-dist   install dist/'s packages in a clean Debian, and run their programs under Debian's kernels in QEMU"
+	@echo "make apk     the Android app, signed with a key made here: android/build/yuzuri.apk"
+	@echo "make test-android   its tests on this host (no phone): pictures in android/build/pictures"
 
 setup:
 	@scripts/setup.sh build
@@ -97,6 +101,18 @@ bench-virtual: yuzuri
 fuzz:
 	@scripts/fuzz.sh
 
+dist:
+	@scripts/dist.sh
+
+test-dist:
+	@scripts/dist-test.sh
+
+apk:
+	@scripts/android-apk.sh
+
+test-android:
+	@scripts/android-test.sh
+
 clean:
 	cargo clean
-	rm -rf $(UI)/dist $(UI)/node_modules
+	rm -rf $(UI)/dist $(UI)/node_modules dist android/build

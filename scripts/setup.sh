@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test, measure or fuzz Yuzuri (setup.sh build|test|bench|fuzz|vm) on Debian or Ubuntu.
-# What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
+# Installs what is missing to build, test, measure, fuzz or package Yuzuri (setup.sh build|test|bench|fuzz|vm|static|dist|android) on
+# Debian or Ubuntu. What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
 # started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -256,11 +256,8 @@ fuzz() {
     install
 }
 
-# Guests of other kernels: QEMU, what unpacks Debian's packages, what builds for arm64.
-vm() {
-    want qemu-system-x86_64 qemu-system-x86
-    want qemu-system-aarch64 qemu-system-arm
-    want depmod kmod
+# What unpacks Debian's packages, what builds for arm64.
+cross() {
     want dpkg-deb dpkg
     want_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
     if [ "$(uname -m)" != aarch64 ]; then
@@ -270,11 +267,76 @@ vm() {
     install
 }
 
+# Guests of other kernels: QEMU.
+vm() {
+    want qemu-system-x86_64 qemu-system-x86
+    want qemu-system-aarch64 qemu-system-arm
+    want depmod kmod
+    cross
+}
+
+# Programs without shared libraries.
+static() {
+    want ld.lld lld
+    want readelf binutils
+    cross
+    # A compiler for another architecture looks for its linker by that name.
+    if [ "$(uname -m)" != aarch64 ]; then
+        mkdir -p $tools
+        ln -sf "$(command -v ld.lld)" $tools/aarch64-linux-gnu-ld.lld
+    fi
+}
+
+# What packages are made of, and what tests them in roots of their own and in guests.
+ABOUT=0.9.3
+dist() {
+    want git git
+    want python3 python3
+    want strings binutils
+    want dh debhelper
+    want help2man help2man
+    want lintian lintian
+    want debootstrap debootstrap
+    want unshare util-linux
+    want man man-db
+    want zsh zsh
+    want fish fish
+    want systemd-nspawn systemd-container
+    if [ "$(uname -m)" != aarch64 ]; then want qemu-aarch64-static qemu-user-static; fi
+    vm
+    static
+    if [ "$(cargo about --version 2>/dev/null)" != "cargo-about $ABOUT" ]; then
+        say "building cargo-about $ABOUT (minutes)"
+        quietly "building cargo-about" env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+            cargo install --locked "cargo-about@$ABOUT" --features cli --root target/tools ||
+            fail "cargo-about could not be built"
+    fi
+}
+
+# Java, and the part of Android's tools that Debian has. Maven fetches the rest.
+android() {
+    local version=0
+    if have javac; then version=$(javac -version 2>&1 | sed 's/^javac \([0-9]*\).*/\1/'); fi
+    if [ "${version:-0}" -lt 17 ]; then missing+=(default-jdk-headless); fi
+    want mvn maven
+    want aapt2 aapt
+    want apksigner apksigner
+    want zipalign zipalign
+    want unzip unzip
+    want zip zip
+    want readelf binutils
+    want mount mount
+    cross
+}
+
 case "${1:-build}" in
 build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
 fuzz) build; fuzz ;;
 vm) build; vm ;;
-*) fail "usage: setup.sh build|test|bench|fuzz|vm" ;;
+static) build; static ;;
+dist) build; dist ;;
+android) build; android ;;
+*) fail "usage: setup.sh build|test|bench|fuzz|vm|static|dist|android" ;;
 esac

@@ -1,0 +1,43 @@
+package org.yuzuri;
+
+import java.io.BufferedReader;
+import java.io.FileReader;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/** The congestion controls that may be chosen. */
+final class Controls {
+    private static final String ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+
+    /** Their names. */
+    final List<String> names;
+    /** Whether the kernel told them; else they are those that are common, and the engine tells whether they are there. */
+    final boolean sure;
+
+    private Controls(List<String> names, boolean sure) {
+        this.names = names;
+        this.sure = sure;
+    }
+
+    static Controls ofDevice() {
+        try (BufferedReader in = new BufferedReader(new FileReader(ALLOWED))) {
+            String line = in.readLine();
+            return new Controls(parse(line == null ? "" : line), true);
+        } catch (IOException e) {
+            // Most devices hide it from apps.
+            return new Controls(Arrays.asList("cubic", "reno", "bbr"), false);
+        }
+    }
+
+    static List<String> parse(String line) {
+        List<String> names = new ArrayList<>();
+        for (String name : line.trim().split("\\s+")) {
+            if (name.matches("[A-Za-z0-9_.-]{1,15}") && !names.contains(name)) {
+                names.add(name);
+            }
+        }
+        return names;
+    }
+}

@@ -1,0 +1,124 @@
+package org.yuzuri;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+
+/**
+ * The measuring program: `yuzuri` itself, which lies in the package as a library because Android lets programs be run from
+ * there only. A small program beside it starts it (src/main/c/starter.c): it answers system calls that Android forbids, and ends
+ * the engine when the app goes or closes its standard input.
+ */
+final class Engine {
+    /** Where the programs are. Changed by tests only. */
+    static final class Place {
+        final File starter;
+        final File engine;
+        String su = "su";
+
+        Place(String libraries) {
+            starter = new File(libraries, "libstarter.so");
+            engine = new File(libraries, "libyuzuri.so");
+        }
+    }
+
+    private static final int MOST_STDERR = 4000;
+
+    private final Process process;
+    private final Lines lines;
+    private final Thread errorReader;
+    private final ByteArrayOutputStream errors = new ByteArrayOutputStream();
+
+    private Engine(List<String> command) throws IOException {
+        process = new ProcessBuilder(command).start();
+        lines = new Lines(process.getInputStream());
+        errorReader = new Thread(this::readErrors, "engine errors");
+        errorReader.setDaemon(true);
+        errorReader.start();
+    }
+
+    /** Sends to an address that needs no look-up. */
+    static Engine send(Place place, Settings settings, String address) throws IOException {
+        List<String> words = new ArrayList<>(Arrays.asList(
+                place.starter.getPath(), place.engine.getPath(), "send", Settings.target(address, settings.port), "--json",
+                "--buffer", Long.toString(settings.bufferBytes),
+                "--connections", Integer.toString(settings.connections),
+                "--time", settings.durationS + "s"));
+        if (!settings.control.isEmpty()) {
+            Collections.addAll(words, "--control", settings.control);
+        }
+        if (settings.waitAck) {
+            words.add("--wait-ack");
+        }
+        return new Engine(words);
+    }
+
+    /** Watches all flows as root, and records into the file. */
+    static Engine watch(Place place, File recording) throws IOException {
+        String file = quoted(recording.getPath());
+        // The app itself must be able to read what root wrote.
+        String script = quoted(place.starter.getPath()) + " " + quoted(place.engine.getPath())
+                + " watch --json --density 20ms --record " + file
+                + "; code=$?; [ ! -e " + file + " ] || chmod 644 " + file + "; exit $code";
+        return new Engine(Arrays.asList(place.su, "-c", script));
+    }
+
+    private static String quoted(String word) {
+        return "'" + word.replace("'", "'\\''") + "'";
+    }
+
+    private void readErrors() {
+        byte[] chunk = new byte[1024];
+        try (InputStream in = process.getErrorStream()) {
+            for (int count = in.read(chunk); count >= 0; count = in.read(chunk)) {
+                synchronized (errors) {
+                    errors.write(chunk, 0, Math.min(count, MOST_STDERR - Math.min(errors.size(), MOST_STDERR)));
+                }
+            }
+        } catch (IOException e) {
+            // It was ended: there is nothing more to read.
+        }
+    }
+
+    /** The next line; null when it ended. */
+    String next() {
+        try {
+            return lines.next();
+        } catch (IOException e) {
+            return null;
+        }
+    }
+
+    /** Waits for its end: the code with which it ended. */
+    int end() throws InterruptedException {
+        int code = process.waitFor();
+        errorReader.join(2000);
+        return code;
+    }
+
+    /** What it said beside its lines. */
+    String errors() {
+        synchronized (errors) {
+            return new String(errors.toByteArray(), StandardCharsets.UTF_8).trim();
+        }
+    }
+
+    /** Asks it to end: what is under way is awaited for up to 3 s. Process.destroy() would close its output, too. */
+    void stop() {
+        try {
+            process.getOutputStream().close();
+        } catch (IOException e) {
+            // It has ended already.
+        }
+    }
+
+    void kill() {
+        process.destroyForcibly();
+    }
+}

@@ -1,0 +1,108 @@
+package org.yuzuri;
+
+import android.app.Activity;
+import android.content.SharedPreferences;
+import android.widget.ArrayAdapter;
+import android.widget.CheckBox;
+import android.widget.EditText;
+import android.widget.Spinner;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What a run is asked to do, as the user enters it; kept from run to run. */
+final class Form {
+    private final Activity activity;
+    private final SharedPreferences kept;
+    private final EditText server;
+    private final EditText port;
+    private final EditText buffer;
+    private final EditText connections;
+    private final EditText duration;
+    private final Spinner control;
+    private final CheckBox waitAck;
+    private final List<String> controls = new ArrayList<>();
+
+    Form(Activity activity, SharedPreferences kept) {
+        this.activity = activity;
+        this.kept = kept;
+        server = field(R.id.server, "server", "");
+        port = field(R.id.port, "port", "4950");
+        buffer = field(R.id.buffer, "buffer", "1 MB");
+        connections = field(R.id.connections, "connections", "1");
+        duration = field(R.id.duration, "duration", "30");
+        waitAck = activity.findViewById(R.id.wait_ack);
+        waitAck.setChecked(kept.getBoolean("wait_ack", false));
+        control = activity.findViewById(R.id.control);
+        Controls offered = Controls.ofDevice();
+        List<String> shown = new ArrayList<>();
+        controls.add("");
+        shown.add(activity.getString(R.string.control_default));
+        for (String name : offered.names) {
+            controls.add(name);
+            shown.add(offered.sure ? name : activity.getString(R.string.control_maybe, name));
+        }
+        ArrayAdapter<String> adapter = new ArrayAdapter<>(activity, android.R.layout.simple_spinner_item, shown);
+        adapter.setDropDownViewResource(android.R.layout.simple_spinner_dropdown_item);
+        control.setAdapter(adapter);
+        control.setSelection(Math.max(controls.indexOf(kept.getString("control", "")), 0));
+    }
+
+    private EditText field(int id, String key, String otherwise) {
+        EditText field = activity.findViewById(id);
+        field.setText(kept.getString(key, otherwise));
+        return field;
+    }
+
+    private static String text(EditText field) {
+        return field.getText().toString().trim();
+    }
+
+    void save() {
+        kept.edit()
+                .putString("server", text(server)).putString("port", text(port)).putString("buffer", text(buffer))
+                .putString("connections", text(connections)).putString("duration", text(duration))
+                .putString("control", controls.get(Math.max(control.getSelectedItemPosition(), 0)))
+                .putBoolean("wait_ack", waitAck.isChecked())
+                .apply();
+    }
+
+    /** What was entered; null where something is wrong, which is then said at its field. */
+    Settings read() {
+        String host = text(server);
+        // Addresses are often copied with brackets.
+        if (host.startsWith("[") && host.endsWith("]")) {
+            host = host.substring(1, host.length() - 1);
+        }
+        boolean plain = !host.isEmpty() && host.length() <= 255 && !host.startsWith("-") && host.matches("[^\\s/\\[\\]]+");
+        long portNumber = number(port, 1, 65535);
+        long bytes = Quantity.bytes(text(buffer));
+        long count = number(connections, 1, Settings.MOST_CONNECTIONS);
+        long seconds = number(duration, 0, Settings.MOST_DURATION_S);
+        if (!check(plain, server, R.string.wrong_server)
+                | !check(portNumber >= 0, port, R.string.wrong_port)
+                | !check(bytes >= 1 && bytes <= Settings.MOST_BUFFER_BYTES, buffer, R.string.wrong_buffer)
+                | !check(count >= 0, connections, R.string.wrong_connections)
+                | !check(seconds >= 0, duration, R.string.wrong_duration)) {
+            return null;
+        }
+        String name = controls.get(Math.max(control.getSelectedItemPosition(), 0));
+        return new Settings(host, (int) portNumber, bytes, (int) count, seconds, name, waitAck.isChecked());
+    }
+
+    private boolean check(boolean right, EditText field, int sentence) {
+        field.setError(right ? null : activity.getString(sentence));
+        if (!right) {
+            field.requestFocus();
+        }
+        return right;
+    }
+
+    private static long number(EditText field, long least, long most) {
+        try {
+            long number = Long.parseLong(text(field));
+            return number >= least && number <= most ? number : -1;
+        } catch (NumberFormatException e) {
+            return -1;
+        }
+    }
+}

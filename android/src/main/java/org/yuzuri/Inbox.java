@@ -1,0 +1,47 @@
+package org.yuzuri;
+
+import android.os.Handler;
+import android.os.Looper;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Takes what a thread has to say to the main thread, which gets it in batches. Who says more than is taken waits. */
+final class Inbox {
+    private static final int MOST = 20_000;
+
+    /** Gets a batch, on the main thread. */
+    interface Reader {
+        void read(List<Object> batch);
+    }
+
+    private final Handler main = new Handler(Looper.getMainLooper());
+    private final Reader reader;
+    private List<Object> waiting = new ArrayList<>();
+
+    Inbox(Reader reader) {
+        this.reader = reader;
+    }
+
+    void put(Object item) throws InterruptedException {
+        synchronized (this) {
+            while (waiting.size() >= MOST) {
+                wait();
+            }
+            waiting.add(item);
+            if (waiting.size() > 1) {
+                return;
+            }
+        }
+        main.post(this::hand);
+    }
+
+    private void hand() {
+        List<Object> batch;
+        synchronized (this) {
+            batch = waiting;
+            waiting = new ArrayList<>();
+            notifyAll();
+        }
+        reader.read(batch);
+    }
+}

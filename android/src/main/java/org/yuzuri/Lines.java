@@ -1,0 +1,58 @@
+package org.yuzuri;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/** Lines of a stream, of bounded length: of one that is too long nothing is kept but that it was there. */
+final class Lines {
+    static final int MOST_BYTES = 1 << 18;
+
+    private final InputStream in;
+    private final byte[] chunk = new byte[1 << 16];
+    private int at;
+    private int end;
+    private byte[] line = new byte[1024];
+
+    Lines(InputStream in) {
+        this.in = in;
+    }
+
+    /** The next line; an empty one for one that was too long; null at the end. A last line without an end is one, too. */
+    String next() throws IOException {
+        int length = 0;
+        boolean any = false;
+        while (true) {
+            if (at == end) {
+                end = Math.max(in.read(chunk), 0);
+                at = 0;
+                if (end == 0) {
+                    return any ? text(length) : null;
+                }
+            }
+            any = true;
+            int stop = at;
+            while (stop < end && chunk[stop] != '\n') {
+                stop++;
+            }
+            int part = stop - at;
+            if (length + part <= MOST_BYTES) {
+                if (length + part > line.length) {
+                    line = Arrays.copyOf(line, Math.max(line.length * 2, length + part));
+                }
+                System.arraycopy(chunk, at, line, length, part);
+            }
+            length = Math.min(length + part, MOST_BYTES + 1);
+            at = stop;
+            if (stop < end) {
+                at++;
+                return text(length);
+            }
+        }
+    }
+
+    private String text(int length) {
+        return length > MOST_BYTES ? "" : new String(line, 0, length, StandardCharsets.UTF_8);
+    }
+}

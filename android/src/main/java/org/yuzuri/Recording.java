@@ -1,0 +1,202 @@
+package org.yuzuri;
+
+import android.util.JsonWriter;
+import java.io.BufferedOutputStream;
+import java.io.Closeable;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.RandomAccessFile;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.text.SimpleDateFormat;
+import java.util.Arrays;
+import java.util.Date;
+import java.util.Locale;
+
+/**
+ * A recording of a run: the engine's lines as they came, before them one that says what was asked for, after them one with
+ * the row of the table. A run whose end is missing, because the app was ended, is read from what is there.
+ */
+final class Recording {
+    static final int VERSION = 1;
+    static final String ENDING = ".jsonl";
+    /** `yuzuri watch --record` writes these. */
+    static final String ARROW_ENDING = ".arrows";
+    private static final int MOST_TAIL = 1 << 12;
+
+    private Recording() {}
+
+    /** Not a recording of the app. */
+    static final class Foreign extends IOException {
+        final boolean arrow;
+
+        Foreign(boolean arrow) {
+            super("no recording of the app");
+            this.arrow = arrow;
+        }
+    }
+
+    static File fresh(File folder, long unixMs, String ending) {
+        String name = new SimpleDateFormat("yyyyMMdd-HHmmss", Locale.ROOT).format(new Date(unixMs));
+        File file = new File(folder, name + ending);
+        for (int i = 2; file.exists(); i++) {
+            file = new File(folder, name + "-" + i + ending);
+        }
+        return file;
+    }
+
+    static String head(Settings settings, long startedUnixMs) {
+        return object("run", settings.host, settings.port, settings.bufferBytes, settings.connections, settings.durationS,
+                settings.control, startedUnixMs, null);
+    }
+
+    static String tail(Settings settings, Result result) {
+        return object("result", settings.host, settings.port, settings.bufferBytes, settings.connections,
+                settings.durationS, result.control, result.startedUnixMs, result);
+    }
+
+    private static String object(String type, String host, int port, long bufferBytes, int connections, long durationS,
+            String control, long startedUnixMs, Result result) {
+        StringWriter text = new StringWriter();
+        try (JsonWriter json = new JsonWriter(text)) {
+            json.beginObject();
+            json.name("type").value(type).name("version").value(VERSION);
+            json.name("target").value(host).name("port").value(port);
+            json.name("buffer_bytes").value(bufferBytes).name("connections").value(connections);
+            json.name("duration_s").value(durationS).name("congestion_control").value(control);
+            json.name("started_unix_ms").value(startedUnixMs);
+            if (result != null) {
+                json.name("throughput_bps").value(result.throughputBps);
+                json.name("cwnd_median");
+                if (Double.isNaN(result.cwndMedian)) {
+                    json.nullValue();
+                } else {
+                    json.value(result.cwndMedian);
+                }
+                json.name("total_retrans").value(result.totalRetrans);
+            }
+            json.endObject();
+        } catch (IOException e) {
+            throw new AssertionError("a string takes all", e);
+        }
+        return text.toString();
+    }
+
+    /** Writes lines; each is with the kernel when {@link #line} returns, so that the end of the app costs none. */
+    static final class Writer implements Closeable {
+        private final OutputStream out;
+
+        Writer(File file) throws IOException {
+            this(file, false);
+        }
+
+        private Writer(File file, boolean further) throws IOException {
+            File folder = file.getParentFile();
+            if (folder != null && !folder.isDirectory() && !folder.mkdirs()) {
+                throw new IOException("cannot make the folder " + folder);
+            }
+            out = new BufferedOutputStream(new FileOutputStream(file, further), 1 << 14);
+        }
+
+        /** Writes on at the end of a file. */
+        static Writer further(File file) throws IOException {
+            return new Writer(file, true);
+        }
+
+        void line(String line) throws IOException {
+            out.write(line.getBytes(StandardCharsets.UTF_8));
+            out.write('\n');
+            out.flush();
+        }
+
+        @Override
+        public void close() throws IOException {
+            out.close();
+        }
+    }
+
+    /** Takes each event of a recording. */
+    interface Taker {
+        void take(Event event, String line) throws IOException;
+    }
+
+    /** Reads a recording of the app; how many of its lines were not understood. */
+    static int read(InputStream in, Taker taker) throws IOException {
+        Lines lines = new Lines(in);
+        String line = lines.next();
+        Event head = line == null ? null : EventReader.parse(line);
+        if (head == null || head.type != Event.Type.RUN || head.version > VERSION) {
+            // An Arrow stream begins with FF FF FF FF, which is no text.
+            throw new Foreign(line != null && line.startsWith("\uFFFD\uFFFD\uFFFD\uFFFD"));
+        }
+        int garbled = 0;
+        for (; line != null; line = lines.next()) {
+            Event event = EventReader.parse(line);
+            if (event == null) {
+                garbled++;
+            } else {
+                taker.take(event, line);
+            }
+        }
+        return garbled;
+    }
+
+    /** A recording as the run that it was. */
+    static Run run(InputStream in) throws IOException {
+        Run[] run = {null};
+        int garbled = read(in, (event, line) -> {
+            if (event.type == Event.Type.RUN) {
+                int connections = (int) Math.min(event.connections, Settings.MOST_CONNECTIONS);
+                int port = (int) Math.min(Math.max(event.port, 0), 65535);
+                Settings settings = new Settings(event.target, port, event.bufferBytes, connections,
+                        Math.max(event.durationS, 0), event.control, false);
+                run[0] = new Run(settings, Math.max(event.startedUnixMs, 0));
+                run[0].replayed = true;
+            } else {
+                run[0].apply(event);
+            }
+        });
+        run[0].garbled = garbled;
+        run[0].finish(0, "");
+        return run[0];
+    }
+
+    /** The row of a recording: of its last line, or else of all it holds; null where it has none. */
+    static Result result(File file) {
+        try {
+            Event end = EventReader.parse(lastLine(file));
+            if (end != null && end.type == Event.Type.RESULT && end.throughputBps >= 0) {
+                int connections = (int) Math.min(end.connections, Settings.MOST_CONNECTIONS);
+                return new Result(end.startedUnixMs, Settings.target(end.target, (int) end.port), end.bufferBytes,
+                        connections, end.control, end.throughputBps, end.cwndMedian, Math.max(end.totalRetrans, 0), file);
+            }
+            try (InputStream in = new FileInputStream(file)) {
+                return Result.of(run(in), file);
+            }
+        } catch (IOException e) {
+            return null;
+        }
+    }
+
+    private static String lastLine(File file) throws IOException {
+        try (RandomAccessFile in = new RandomAccessFile(file, "r")) {
+            long from = Math.max(in.length() - MOST_TAIL, 0);
+            byte[] bytes = new byte[(int) (in.length() - from)];
+            in.seek(from);
+            in.readFully(bytes);
+            int end = bytes.length;
+            if (end > 0 && bytes[end - 1] == '\n') {
+                end--;
+            }
+            int start = end;
+            while (start > 0 && bytes[start - 1] != '\n') {
+                start--;
+            }
+            return new String(Arrays.copyOfRange(bytes, start, end), StandardCharsets.UTF_8);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+package org.yuzuri;
+
+import java.util.Arrays;
+
+/**
+ * Values over time, in the order of time. It keeps at most {@link #MOST} of them: when that is full, of each four
+ * neighbours the least and the greatest stay, so that peaks are never lost. Blocks of values have their extremes kept,
+ * so that the extremes of any range cost no walk over it. NaN means that there was no value.
+ */
+final class Series {
+    static final int MOST = 1 << 18;
+    private static final int SHIFT = 6;
+
+    private long[] timesUs = new long[256];
+    private float[] values = new float[256];
+    private float[] blockMin = new float[8];
+    private float[] blockMax = new float[8];
+    private int size;
+
+    int size() {
+        return size;
+    }
+
+    long timeUs(int index) {
+        return timesUs[index];
+    }
+
+    float value(int index) {
+        return values[index];
+    }
+
+    float last() {
+        return size == 0 ? Float.NaN : values[size - 1];
+    }
+
+    long lastTimeUs() {
+        return size == 0 ? 0 : timesUs[size - 1];
+    }
+
+    /** A time before the last one counts as the last one. */
+    void add(long timeUs, float value) {
+        if (size == MOST) {
+            thin();
+        }
+        if (size == timesUs.length) {
+            timesUs = Arrays.copyOf(timesUs, size * 2);
+            values = Arrays.copyOf(values, size * 2);
+        }
+        append(size > 0 ? Math.max(timeUs, timesUs[size - 1]) : timeUs, value);
+    }
+
+    private void append(long timeUs, float value) {
+        int block = size >> SHIFT;
+        if (block == blockMin.length) {
+            blockMin = Arrays.copyOf(blockMin, block * 2);
+            blockMax = Arrays.copyOf(blockMax, block * 2);
+        }
+        if ((size & ((1 << SHIFT) - 1)) == 0) {
+            blockMin[block] = Float.POSITIVE_INFINITY;
+            blockMax[block] = Float.NEGATIVE_INFINITY;
+        }
+        if (value < blockMin[block]) {
+            blockMin[block] = value;
+        }
+        if (value > blockMax[block]) {
+            blockMax[block] = value;
+        }
+        timesUs[size] = timeUs;
+        values[size] = value;
+        size++;
+    }
+
+    private void thin() {
+        int count = size;
+        size = 0;
+        for (int i = 0; i < count; i += 4) {
+            int least = i;
+            int most = i;
+            for (int j = i + 1; j < Math.min(i + 4, count); j++) {
+                // A value beats none; of equal ones the first stays.
+                if (values[j] < values[least] || Float.isNaN(values[least])) {
+                    least = j;
+                }
+                if (values[j] > values[most] || Float.isNaN(values[most])) {
+                    most = j;
+                }
+            }
+            int first = Math.min(least, most);
+            int second = Math.max(least, most);
+            // Writing goes on behind reading: size never passes i.
+            long secondTime = timesUs[second];
+            float secondValue = values[second];
+            append(timesUs[first], values[first]);
+            if (second != first) {
+                append(secondTime, secondValue);
+            }
+        }
+    }
+
+    /** The first index from {@code from} on whose time is not before {@code timeUs}; {@link #size()} where there is none. */
+    int firstAt(long timeUs, int from) {
+        int low = from;
+        int high = size;
+        while (low < high) {
+            int middle = (low + high) >>> 1;
+            if (timesUs[middle] < timeUs) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    }
+
+    /** The least value of [from, to); infinite where there is none. */
+    float min(int from, int to) {
+        float min = Float.POSITIVE_INFINITY;
+        int i = from;
+        while (i < to) {
+            if ((i & ((1 << SHIFT) - 1)) == 0 && i + (1 << SHIFT) <= to) {
+                min = Math.min(min, blockMin[i >> SHIFT]);
+                i += 1 << SHIFT;
+            } else {
+                if (values[i] < min) {
+                    min = values[i];
+                }
+                i++;
+            }
+        }
+        return min;
+    }
+
+    /** The greatest value of [from, to); minus infinity where there is none. */
+    float max(int from, int to) {
+        float max = Float.NEGATIVE_INFINITY;
+        int i = from;
+        while (i < to) {
+            if ((i & ((1 << SHIFT) - 1)) == 0 && i + (1 << SHIFT) <= to) {
+                max = Math.max(max, blockMax[i >> SHIFT]);
+                i += 1 << SHIFT;
+            } else {
+                if (values[i] > max) {
+                    max = values[i];
+                }
+                i++;
+            }
+        }
+        return max;
+    }
+
+    /** The value at or before a time, NaN where there is none. */
+    float at(long timeUs) {
+        int after = firstAt(timeUs + 1, 0);
+        return after == 0 ? Float.NaN : values[after - 1];
+    }
+
+    /** The middle of all values, NaN without any. */
+    float median() {
+        float[] sorted = Arrays.copyOf(values, size);
+        Arrays.sort(sorted);
+        int count = size;
+        // NaN sorts behind everything.
+        while (count > 0 && Float.isNaN(sorted[count - 1])) {
+            count--;
+        }
+        return count == 0 ? Float.NaN : sorted[count / 2];
+    }
+}

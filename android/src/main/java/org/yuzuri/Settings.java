@@ -1,0 +1,37 @@
+package org.yuzuri;
+
+/** What a run was asked to do. */
+final class Settings {
+    static final int MOST_CONNECTIONS = 64;
+    static final long MOST_BUFFER_BYTES = 1L << 30;
+    static final long MOST_DURATION_S = 86_400;
+
+    final String host;
+    final int port;
+    final long bufferBytes;
+    final int connections;
+    /** 0: until Stop. */
+    final long durationS;
+    /** Empty: the device's own. */
+    final String control;
+    final boolean waitAck;
+
+    Settings(String host, int port, long bufferBytes, int connections, long durationS, String control, boolean waitAck) {
+        this.host = host;
+        this.port = port;
+        this.bufferBytes = bufferBytes;
+        this.connections = connections;
+        this.durationS = durationS;
+        this.control = control;
+        this.waitAck = waitAck;
+    }
+
+    /** `server:4950`, `[fe80::1]:4950`. */
+    String target() {
+        return target(host, port);
+    }
+
+    static String target(String host, int port) {
+        return host.indexOf(':') >= 0 ? "[" + host + "]:" + port : host + ":" + port;
+    }
+}

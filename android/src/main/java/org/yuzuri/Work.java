@@ -1,0 +1,192 @@
+package org.yuzuri;
+
+import java.io.File;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+
+/** One run in a thread of its own: finds the address, starts the engine, reads it, records it. */
+final class Work extends Thread {
+    /** The engine ended with this code; the last item of a run. */
+    static final class Ended {
+        final int code;
+        final String errors;
+
+        Ended(int code, String errors) {
+            this.code = code;
+            this.errors = errors;
+        }
+    }
+
+    /** A line that was not understood. */
+    static final Object GARBLED = new Object();
+
+    private final Engine.Place place;
+    private final Settings settings;
+    private final File file;
+    private final long startedUnixMs;
+    private final Inbox inbox;
+    private Engine engine;
+    private boolean stopped;
+    private Recording.Writer writer;
+    private boolean connected;
+    private boolean failed;
+
+    /** Without settings all flows are watched, as root. */
+    Work(Engine.Place place, Settings settings, File file, long startedUnixMs, Inbox inbox) {
+        super("run");
+        this.place = place;
+        this.settings = settings;
+        this.file = file;
+        this.startedUnixMs = startedUnixMs;
+        this.inbox = inbox;
+    }
+
+    /** Ends the run soon, from any thread. */
+    synchronized void end() {
+        stopped = true;
+        if (engine != null) {
+            engine.stop();
+        }
+    }
+
+    synchronized void kill() {
+        if (engine != null) {
+            engine.kill();
+        }
+    }
+
+    @Override
+    public void run() {
+        Ended ended;
+        try {
+            try {
+                ended = settings == null ? watch() : send();
+            } finally {
+                if (writer != null) {
+                    close();
+                }
+            }
+            inbox.put(ended);
+        } catch (InterruptedException e) {
+            kill();
+        }
+    }
+
+    private Ended send() throws InterruptedException {
+        InetAddress[] addresses;
+        try {
+            addresses = InetAddress.getAllByName(settings.host);
+        } catch (UnknownHostException | SecurityException e) {
+            inbox.put(Problem.error(R.string.error_name, e.getMessage(), settings.host));
+            return new Ended(1, "");
+        }
+        try {
+            writer = new Recording.Writer(file);
+            record(Recording.head(settings, startedUnixMs));
+        } catch (IOException e) {
+            storage(e);
+        }
+        Ended ended = new Ended(1, "");
+        for (int i = 0; i < addresses.length; i++) {
+            boolean last = i == addresses.length - 1;
+            synchronized (this) {
+                if (stopped && i > 0) {
+                    return ended;
+                }
+                try {
+                    engine = Engine.send(place, settings, addresses[i].getHostAddress());
+                } catch (IOException e) {
+                    inbox.put(Problem.error(R.string.error_engine_start, e.getMessage()));
+                    return ended;
+                }
+                if (stopped) {
+                    engine.stop();
+                }
+            }
+            ended = listen(last);
+            // Another address may do where this one cannot be connected to.
+            if (connected || !failed || last) {
+                return ended;
+            }
+            failed = false;
+        }
+        return ended;
+    }
+
+    private Ended watch() throws InterruptedException {
+        File folder = file.getParentFile();
+        if (!folder.isDirectory() && !folder.mkdirs()) {
+            inbox.put(Problem.warning(R.string.error_storage, "cannot make the folder " + folder));
+        }
+        synchronized (this) {
+            try {
+                engine = Engine.watch(place, file);
+            } catch (IOException e) {
+                inbox.put(Problem.error(R.string.error_no_root, e.getMessage()));
+                return new Ended(1, "");
+            }
+            if (stopped) {
+                engine.stop();
+            }
+        }
+        Ended ended = listen(true);
+        if (!connected) {
+            inbox.put(Problem.error(R.string.error_root_refused, ended.errors));
+        }
+        return ended;
+    }
+
+    private Ended listen(boolean lastAddress) throws InterruptedException {
+        for (String line = engine.next(); line != null; line = engine.next()) {
+            Event event = EventReader.parse(line);
+            if (event == null) {
+                inbox.put(GARBLED);
+                continue;
+            }
+            connected |= event.type == Event.Type.CONNECTED || event.type == Event.Type.SESSION;
+            if (event.type == Event.Type.FAILED && !connected) {
+                failed = true;
+                // The app goes on to the next address.
+                if (!lastAddress && !isStopped()) {
+                    continue;
+                }
+            }
+            if (settings != null) {
+                record(line);
+            }
+            inbox.put(event);
+        }
+        int code = engine.end();
+        return new Ended(code, engine.errors());
+    }
+
+    private synchronized boolean isStopped() {
+        return stopped;
+    }
+
+    private void record(String line) throws InterruptedException {
+        if (writer == null) {
+            return;
+        }
+        try {
+            writer.line(line);
+        } catch (IOException e) {
+            close();
+            storage(e);
+        }
+    }
+
+    private void close() {
+        try {
+            writer.close();
+        } catch (IOException e) {
+            // What could be written has been, line by line.
+        }
+        writer = null;
+    }
+
+    private void storage(IOException e) throws InterruptedException {
+        inbox.put(Problem.warning(R.string.error_storage, e.getMessage()));
+    }
+}

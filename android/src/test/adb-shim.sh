@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Tests scripts/adb.sh as far as that goes without a device: an `adb` of ours runs its commands on this host, in a folder that
+# stands for the device. What is tested is the script (its arguments, its errors, its cleaning up), with the real `yuzuri watch`
+# of this host in the device's place; nothing here says anything about a phone. ENGINE=path names the engine.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+engine=${ENGINE:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/yuzuri}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "adb-shim: $*" >&2; exit 1; }
+
+mkdir -p "$work/bin" "$work/device/data/local/tmp" "$work/out"
+# Words of a shell on the device: its /data is the folder's.
+cat >"$work/bin/adb" <<'SHIM'
+#!/bin/sh
+there() { printf '%s' "$1" | sed "s#/data/local/tmp#$DEVICE/data/local/tmp#g"; }
+case "$1" in
+devices) echo "List of devices attached"; printf '%b' "$DEVICES"; exit ;;
+-s) [ "$2" = phone1 ] || exit 1; shift 2 ;;
+esac
+case "$1" in
+shell) PATH="$DEVICE/bin:$PATH" exec sh -c "$(there "$2")" ;;
+push) cp "$2" "$(there "$3")" ;;
+pull) cp "$(there "$2")" "$3" ;;
+forward) echo "$*" >>"$DEVICE/forwards" ;;
+*) echo "shim: $1?" >&2; exit 1 ;;
+esac
+SHIM
+mkdir -p "$work/device/bin"
+cat >"$work/device/bin/getprop" <<'SHIM'
+#!/bin/sh
+echo "$ABI"
+SHIM
+cat >"$work/device/bin/id" <<'SHIM'
+#!/bin/sh
+[ -n "$AS_ROOT" ] && echo 0 || echo 2000
+SHIM
+cat >"$work/device/bin/su" <<'SHIM'
+#!/bin/sh
+[ -n "$SU" ] || { echo "su: not found" >&2; exit 127; }
+shift; AS_ROOT=yes exec sh -c "$1"
+SHIM
+chmod +x "$work/bin/adb" "$work"/device/bin/*
+export DEVICE=$work/device ABI=arm64-v8a SU='' AS_ROOT='' DEVICES='phone1\tdevice\n' ENGINE_AARCH64=$engine
+script=$PWD/scripts/adb.sh
+run() { (cd "$work/out" && PATH="$work/bin:$PATH" "$script" "$@" 2>&1); }
+# refused WORDS COMMAND...: it fails and says these words, and leaves nothing on the device.
+refused() {
+    local words=$1 said
+    shift
+    if said=$("$@"); then fail "'$*' should have failed: $said"; fi
+    grep -qF "$words" <<<"$said" || fail "'$*' should have said '$words', and said: $said"
+    [ -z "$(ls "$work/device/data/local/tmp")" ] || fail "'$*' left something on the device"
+}
+
+without() { (cd "$work/out" && PATH=$(dirname "$(command -v bash)"):/usr/bin:/bin "$script" 2>&1); }
+if PATH=/usr/bin:/bin command -v adb >/dev/null; then
+    echo "adb-shim: without adb: skipped: this host has one"
+else
+    refused "there is no adb here" without
+fi
+DEVICES='' refused "no device" run
+DEVICES='phone1\tunauthorized\n' refused "does not trust this computer" run
+DEVICES='phone1\toffline\n' refused "is not ready" run
+DEVICES='phone1\tdevice\nphone2\tdevice\n' refused "ADB_SERIAL" run
+ADB_SERIAL=phone9 refused "there is no device phone9" run
+ABI=x86_64 refused "the engine is built for arm64-v8a" run
+refused "not rooted" run
+SU=yes refused "is no term of a filter" run 'port:1;reboot'
+SU=yes refused "is no term of a filter" run --share-socket
+SU=yes WEB_PORT=abc refused "WEB_PORT" run
+SU=yes ENGINE_AARCH64=/nonexistent refused "there is no engine" run
+
+if [ "$(id -u)" != 0 ]; then
+    echo "adb-shim: watching: skipped: it needs root on this host"
+    exit
+fi
+if (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null; then
+    echo "adb-shim: watching: skipped: something here uses port 4949"
+    exit
+fi
+# By itself after a second; and by Ctrl-C.
+said=$(SU=yes WATCH_SECONDS=1 WEB_PORT=4949 run port:9) || fail "watching failed: $said"
+grep -q 'recorded: .*arrows' <<<"$said" || fail "nothing was recorded: $said"
+(cd "$work/out" && PATH="$work/bin:$PATH" SU=yes exec setsid "$script" port:9) >"$work/said" 2>&1 &
+pid=$!
+deadline=$((SECONDS + 30))
+until (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null; do
+    [ $SECONDS -lt $deadline ] || fail "the page does not come: $(cat "$work/said")"
+    kill -0 $pid 2>/dev/null || fail "it ended early: $(cat "$work/said")"
+    sleep 0.1
+done
+kill -TERM $pid
+status=0
+wait $pid || status=$?
+[ $status = 143 ] || fail "ended by a signal it should say so, and ended with $status: $(cat "$work/said")"
+[ -z "$(ls "$work/device/data/local/tmp")" ] || fail "something is left on the device"
+! (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null || fail "the engine still runs"
+[ "$(grep -c -- '--remove tcp:4949' "$work/device/forwards")" = 2 ] || fail "a forwarded port is left"
+recordings=("$work"/out/*.arrows)
+for recording in "${recordings[@]}"; do
+    "$engine" replay "$recording" --json --speed 1000 >/dev/null || fail "$recording cannot be opened"
+done
+echo "adb-shim: errors in words, watching, recording, cleaning up: as they should be"
