@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
+. scripts/cross-arm64.sh
 scripts/setup.sh vm
 
 kernels=("$@")
@@ -37,20 +38,6 @@ built() {
     cp scripts/kernels/command "$folder/"
 }
 
-# Compilers and libraries for arm64 on another architecture.
-cross_arm64() {
-    local root triplet=aarch64-unknown-linux-gnu
-    if [ "$(uname -m)" = aarch64 ]; then return; fi
-    rustc --print target-libdir --target $triplet 2>/dev/null | xargs ls >/dev/null 2>&1 ||
-        rustup target add $triplet >&2 ||
-        { say "Rust's library for $triplet is needed: install it with rustup"; exit 1; }
-    root=$(vm cross arm64)
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-L native=$root/usr/lib/aarch64-linux-gnu"
-    export LIBBPF_SYS_LIBRARY_PATH_aarch64_unknown_linux_gnu=$root/usr/lib/aarch64-linux-gnu
-    export LIBBPF_SYS_EXTRA_CFLAGS="-idirafter $root/usr/include"
-}
-
 mkdir -p "$base"
 say "images of ${kernels[*]}"
 vm build "${kernels[@]}"
@@ -61,7 +48,7 @@ case " ${kernels[*]} " in *amd64*)
     ;;
 esac
 case " ${kernels[*]} " in *arm64*)
-    cross_arm64
+    cross_arm64 "$(vm cross arm64)"
     built arm64 aarch64-unknown-linux-gnu
     programs+=(--programs "arm64=$base/programs-arm64")
     ;;

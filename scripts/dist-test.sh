@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# Tests what `make dist` made: each package of dist/ is installed into a clean Debian 12, tried, upgraded, removed and purged,
+# after which nothing may be left; its service runs under a real systemd; and the packaged program works under Debian's
+# kernels in QEMU and leaves nothing there (DIST_KERNELS, 6.1-amd64 6.1-arm64 by default; none for no guests). As root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+
+say() { printf 'dist-test: %s\n' "$*" >&2; }
+fail() { say "FAILED: $*"; exit 1; }
+[ "$(id -u)" = 0 ] || fail "it makes a root and mounts: run it as root"
+base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+kernels=${DIST_KERNELS-6.1-amd64 6.1-arm64}
+
+# --- outside: a folder, mounts and processes in namespaces of their own, and their end whatever happens ---
+
+if [ -z "${DIST_TEST_FOLDER:-}" ]; then
+    scripts/setup.sh dist
+    compgen -G 'dist/*.deb' >/dev/null || fail "no packages in dist/: make dist"
+    (cd dist && sha256sum --quiet -c SHA256SUMS) || fail "dist/ is not as it was made: make dist"
+    DIST_TEST_FOLDER=$(mktemp -d)
+    export DIST_TEST_FOLDER
+    worker=
+    # shellcheck disable=SC2317
+    cleanup() {
+        trap - EXIT
+        trap '' INT TERM HUP
+        # The first process of a namespace takes all others with it, and the mounts go with the last.
+        [ -z "$worker" ] || kill -TERM "$worker" 2>/dev/null || true
+        wait
+        rm -rf --one-file-system "$DIST_TEST_FOLDER"
+    }
+    trap cleanup EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    unshare --mount --propagation private --pid --fork --kill-child "$0" "$@" </dev/null &
+    worker=$!
+    status=0
+    wait $worker || status=$?
+    worker=
+    [ $status = 0 ] || exit $status
+
+    # --- the service, under a real systemd on this machine's kernel ---
+
+    root=$DIST_TEST_FOLDER/root
+    package=$(compgen -G "dist/yuzuri_*_$(dpkg --print-architecture).deb") || package=
+    if [ -n "$package" ]; then
+        cp "$package" "$root/package.deb"
+        cp scripts/dist-service.sh "$root/service.sh"
+        cat >"$root/etc/systemd/system/service-test.service" <<'END'
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c '/service.sh >/service.log 2>&1; systemctl poweroff'
+[Install]
+WantedBy=multi-user.target
+END
+        chroot "$root" systemctl --quiet enable service-test.service
+        timeout --foreground -k 10 600 systemd-nspawn --quiet --directory "$root" --register=no --keep-unit --private-network --boot \
+            --capability=all --system-call-filter="bpf perf_event_open" </dev/null >"$DIST_TEST_FOLDER/container" 2>&1 &
+        worker=$!
+        wait $worker || true
+        worker=
+        verdict=$(cat "$root/service.verdict" 2>/dev/null || echo "FAILED: the container did not come to its end")
+        say "the service under systemd: $verdict"
+        case "$verdict" in FAILED*)
+            tail -n 30 "$root/service.log" "$DIST_TEST_FOLDER/container" >&2 || true
+            exit 1
+            ;;
+        esac
+    else
+        say "the service under systemd: skipped: dist/ has no package for this machine"
+    fi
+
+    # --- under Debian's kernels ---
+
+    # shellcheck disable=SC2086
+    set -- $kernels
+    [ $# != 0 ] || { say "guests: skipped: DIST_KERNELS is empty"; exit 0; }
+    vm() { cargo run --quiet --locked --target-dir "$base/kernels/vm" -p yuzuri-vm -- "$@"; }
+    vm build "$@"
+    words=()
+    for package in dist/*.deb; do
+        debian=$(dpkg-deb -f "$package" Architecture)
+        case " $* " in *"-$debian "*) ;; *) continue ;; esac
+        folder=$DIST_TEST_FOLDER/guest-$debian
+        dpkg-deb -x "$package" "$folder/unpacked"
+        mkdir "$folder/programs"
+        mv "$folder/unpacked/usr/bin" "$folder/programs/bin"
+        cp scripts/kernels/package "$folder/programs/"
+        words+=(--programs "$debian=$folder/programs")
+    done
+    vm test "${words[@]}" "${@/#/--kernel=}" --logs "$base/dist-test"
+    say "all passed"
+    exit
+fi
+
+# --- inside: a clean Debian 12 ---
+
+work=$DIST_TEST_FOLDER root=$DIST_TEST_FOLDER/root
+version=
+for package in dist/*.deb; do version=$(dpkg-deb -f "$package" Version); done
+[ -n "$version" ]
+say "making a clean Debian 12"
+# The mirror that this machine's apt uses, where it is one of Debian.
+# shellcheck disable=SC2016
+mirror=$(apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed -n 's/^Debian|//p' | head -n 1)
+mkdir -p "$root" "$base/dist-test/debootstrap"
+mount --bind "$root" "$root"
+debootstrap --variant=minbase --include=man-db,systemd-sysv,dbus,iproute2 --cache-dir="$base/dist-test/debootstrap" \
+    --keyring=/usr/share/keyrings/debian-archive-keyring.gpg bookworm "$root" ${mirror:+"$mirror"} >"$work/debootstrap.log" 2>&1 ||
+    { tail -n 20 "$work/debootstrap.log" >&2; fail "debootstrap"; }
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+
+inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"; }
+# Every file and folder, what it is and what is in it; but for what dpkg, apt and man note of themselves.
+state() {
+    (cd "$root" && find . ./run -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
+        -o -path ./var/log -o -path ./var/cache -o -path ./package \) -prune -o -printf '%p %y %m %u %l\n' | sort -u
+    find etc -type f ! -name 'ld.so.cache' -exec md5sum {} + | sort)
+}
+check() { say "$debian: $*"; }
+unit=/lib/systemd/system/yuzuri-share.service
+
+for package in dist/*.deb; do
+    debian=$(dpkg-deb -f "$package" Architecture)
+    cp "$package" "$root/package.deb"
+    # A program for another processor is called through an emulator; everything else of a package is the same everywhere.
+    call=()
+    native=yes
+    if [ "$debian" != "$(dpkg --print-architecture)" ]; then
+        native=no
+        inside dpkg --add-architecture "$debian"
+        cp "$(command -v qemu-aarch64-static)" "$root/package.emulator"
+        call=(/package.emulator)
+    fi
+    state | grep -v '^\./package' >"$work/before"
+
+    inside apt-get -q -y install /package.deb >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: installing"; }
+    inside dpkg --verify "yuzuri:$debian" || fail "$debian: files differ from the package's"
+    check "installed"
+
+    told=$(inside "${call[@]}" /usr/bin/yuzuri --version)
+    [ "$told" = "yuzuri $version" ] || fail "$debian: --version said: $told"
+    told=$(inside "${call[@]}" /usr/bin/yuzuri-identify --version)
+    [ "$told" = "yuzuri-identify $version" ] || fail "$debian: yuzuri-identify --version said: $told"
+    inside "${call[@]}" /usr/bin/yuzuri share check >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: its configuration"; }
+    # It ends with 1 where something is missing; what it tells of is there in any case.
+    inside "${call[@]}" /usr/bin/yuzuri doctor >"$work/log" 2>&1 || [ $? = 1 ]
+    grep -q '^kernel' "$work/log" || { cat "$work/log" >&2; fail "$debian: doctor"; }
+    if [ $native = yes ]; then
+        # It becomes the program beside it, which is in this package; the laboratory is not, and it says so.
+        inside yuzuri identify --help | grep -q -- --parquet || fail "$debian: yuzuri identify does not become yuzuri-identify"
+        told=$(inside yuzuri lab 2>&1) && fail "$debian: yuzuri lab started"
+        grep -q 'yuzuri-lab' <<<"$told" || fail "$debian: yuzuri lab said: $told"
+    fi
+    check "the programs start: $(head -n 1 "$work/log")"
+
+    pages=0
+    for page in "$root"/usr/share/man/man1/yuzuri*.1.gz; do
+        page=$(basename "$page" .1.gz)
+        inside man --warnings -E UTF-8 "$page" >"$work/page" 2>"$work/log" || { cat "$work/log" >&2; fail "$debian: man $page"; }
+        [ ! -s "$work/log" ] || { cat "$work/log" >&2; fail "$debian: man $page warns"; }
+        grep -qi "^SYNOPSIS" "$work/page" || fail "$debian: man $page shows no page"
+        pages=$((pages + 1))
+    done
+    # One for each word of the help that is no program of its own.
+    for word in watch top replay convert send receive share doctor share-run share-status identify; do
+        [ -e "$root/usr/share/man/man1/yuzuri-$word.1.gz" ] || fail "$debian: no page of yuzuri $word"
+    done
+    check "$pages pages are shown without a warning"
+
+    completions=$root/usr/share
+    bash -n "$completions/bash-completion/completions/yuzuri"
+    zsh -n "$completions/zsh/vendor-completions/_yuzuri"
+    fish -n "$completions/fish/vendor_completions.d/yuzuri.fish"
+    # shellcheck disable=SC2016
+    told=$(inside bash -c '. /usr/share/bash-completion/completions/yuzuri
+        COMP_WORDS=(yuzuri wat) COMP_CWORD=1; _yuzuri yuzuri wat yuzuri; echo "${COMPREPLY[*]}"')
+    [ "$told" = watch ] || fail "$debian: bash completes 'wat' to '$told'"
+    told=$(fish -N -c "source $completions/fish/vendor_completions.d/yuzuri.fish; complete -C 'yuzuri wat'" | cut -f 1)
+    [ "$told" = watch ] || fail "$debian: fish completes 'wat' to '$told'"
+    check "completions parse in bash, zsh and fish, and complete"
+
+    [ -e "$root$unit" ] || fail "$debian: no $unit"
+    inside systemd-analyze verify $unit >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: the unit"; }
+    [ ! -s "$work/log" ] || { cat "$work/log" >&2; fail "$debian: systemd warns of the unit"; }
+    told=$(inside systemctl is-enabled yuzuri-share.service) || true
+    [ "$told" = disabled ] || fail "$debian: the unit is $told"
+    check "the unit is right, and disabled"
+
+    # An upgrade keeps what was changed.
+    echo '# mine' >>"$root/etc/yuzuri/share.toml"
+    inside systemctl enable --quiet yuzuri-share.service
+    inside dpkg --force-confdef --force-confold -i /package.deb >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: upgrading"; }
+    tail -n 1 "$root/etc/yuzuri/share.toml" | grep -qx '# mine' || fail "$debian: an upgrade replaced the configuration"
+    [ "$(inside systemctl is-enabled yuzuri-share.service)" = enabled ] || fail "$debian: an upgrade disabled the unit"
+    check "an upgrade keeps the configuration, and the unit enabled"
+
+    # What the daemon and its user would have left.
+    mkdir -p "$root/var/lib/yuzuri" "$root/run/yuzuri"
+    touch "$root/var/lib/yuzuri/node" "$root/run/yuzuri/share.moved"
+    inside "${call[@]}" /usr/bin/yuzuri share key /etc/yuzuri/share.key >/dev/null
+    inside apt-get -q -y remove "yuzuri:$debian" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: removing"; }
+    for gone in /usr/bin/yuzuri /usr/bin/yuzuri-identify /usr/share/doc/yuzuri $unit /usr/share/man/man1/yuzuri.1.gz; do
+        [ ! -e "$root$gone" ] || fail "$debian: $gone is there after removing"
+    done
+    for kept in /etc/yuzuri/share.toml /etc/yuzuri/share.key /var/lib/yuzuri/node; do
+        [ -e "$root$kept" ] || fail "$debian: $kept is gone after removing, without purging"
+    done
+    inside apt-get -q -y purge "yuzuri:$debian" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: purging"; }
+    state | grep -v '^\./package' >"$work/after"
+    diff "$work/before" "$work/after" >"$work/log" || { cat "$work/log" >&2; fail "$debian: left behind or changed (above)"; }
+    check "removing keeps the settings, purging leaves nothing ($(wc -l <"$work/after") files and folders compared)"
+    if [ $native = no ]; then inside dpkg --remove-architecture "$debian"; fi
+    rm -f "$root/package.deb" "$root/package.emulator"
+done

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Builds what is given away into dist/: static programs for x86_64 and aarch64, Debian packages for amd64 and arm64, the list
+# of licences, checksums. DIST_ARCHITECTURES="x86_64" builds a part. docs/packaging.md tells what is in it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+
+say() { printf 'dist: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+step() { say "=== $* ($SECONDS s)"; }
+size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
+
+read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
+programs=(yuzuri yuzuri-identify)
+# What README promises.
+most_bytes=10000000
+
+scripts/setup.sh dist
+out=$PWD/dist
+base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$base/dist
+version=$(cargo metadata --no-deps --locked --format-version 1 |
+    python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "yuzuri"))')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || fail "the date of what is given away is that of its commit: this must be a checkout with git"
+export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C.UTF-8
+umask 022
+rm -rf "$out" "$work"
+mkdir -p "$out" "$work"
+if [ -n "$(git status --porcelain)" ]; then say "not as committed: $(git status --porcelain | wc -l) files are changed or new"; fi
+
+# --- programs ---
+
+roots=()
+for arch in "${archs[@]}"; do
+    step "programs for $arch"
+    mkdir "$out/$arch"
+    scripts/static-build.sh "$arch" "${programs[@]}" >"$work/built-$arch"
+    while read -r file; do install -m 755 "$file" "$out/$arch/"; done <"$work/built-$arch"
+    for program in "${programs[@]}"; do
+        file=$out/$arch/$program
+        # A path of this machine would be in nobody else's build.
+        found=$(strings -a "$file" | grep -F -e "$HOME/" -e "$PWD/" -e "$base/" || true)
+        [ -z "$found" ] || fail "$file has paths of this machine in it: $(head -n 3 <<<"$found" | cut -c 1-200)"
+        say "$arch $program: $(size "$file")"
+    done
+    [ "$(stat -c %s "$out/$arch/yuzuri")" -le $most_bytes ] || fail "yuzuri for $arch is larger than $most_bytes bytes"
+    roots+=("$(scripts/static-build.sh --libraries "$arch")")
+done
+
+# --- words ---
+
+step "manual pages and completions"
+cargo run --quiet --locked --target-dir "$base" -p yuzuri --features words -- words "$work/words"
+mkdir -p "$work/words/completions/bash"
+mv "$work/words/completions/yuzuri.bash" "$work/words/completions/bash/yuzuri"
+native=$out/$(uname -m)
+[ -d "$native" ] || fail "the page of yuzuri-identify comes from itself: build for $(uname -m), too"
+help2man --no-info --version-string "$version" --manual Yuzuri --source "yuzuri $version" \
+    --name "tell which congestion control is in captures, recordings and logs" \
+    --output "$work/words/man/yuzuri-identify.1" "$native/yuzuri-identify"
+say "$(find "$work/words/man" -type f | wc -l) pages"
+
+# --- licences ---
+
+step "licences"
+documents=()
+for root in "${roots[@]}"; do documents+=(--documents "$root/usr/share/doc"); done
+scripts/licences.py "${documents[@]}" "$out/licences.txt"
+say "licences.txt: $(size "$out/licences.txt")"
+
+# --- packages ---
+
+# Source packages of Debian that are inside the static programs, as its policy wants it told: the C library and the compiler's
+# own are this machine's, libelf and zlib those of packages.lock.
+built_using() {
+    local arch=$1 debian=$2 library
+    if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-arm64-cross; fi
+    {
+        # shellcheck disable=SC2016
+        dpkg-query -W -f '${source:Package} (= ${source:Version})\n' $library "libgcc-$(gcc -dumpversion)-dev"
+        awk -v set="cross-$debian" '$1 == set && $2 == "libelf-dev" { print "elfutils (= " $3 ")" }
+            $1 == set && $2 == "zlib1g-dev" { print "zlib (= " $3 ")" }' crates/yuzuri-vm/packages.lock
+    } | sort -u | paste -sd, | sed 's/,/, /g'
+}
+package() {
+    local arch=$1 debian=$2 stage=$work/package-$2 file
+    mkdir -p "$stage/docs"
+    cp -r packaging/debian "$stage/debian"
+    cp packaging/systemd/yuzuri-share.service "$stage/debian/yuzuri.yuzuri-share.service"
+    cp packaging/share.toml "$out/licences.txt" "$stage/"
+    cp -r "$work/words/man" "$work/words/completions" "$stage/"
+    mkdir "$stage/bin"
+    for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
+    for file in control group identify monitor recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    cp CHANGELOG.md "$stage/"
+    cat >"$stage/debian/changelog" <<END
+yuzuri ($version) unstable; urgency=medium
+
+  * What is new: CHANGELOG.md beside this file (changelog.gz).
+
+ -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -R -d "@$SOURCE_DATE_EPOCH")
+END
+    STATIC_BUILT_USING=$(built_using "$arch" "$debian")
+    export STATIC_BUILT_USING
+    (cd "$stage" && dpkg-architecture "-a$debian" -f -c debian/rules binary) >"$work/package-$debian.log" 2>&1 ||
+        { tail -n 20 "$work/package-$debian.log" >&2; fail "making the package for $debian failed"; }
+    mv "$work"/yuzuri_*_"$debian".deb "$out/"
+}
+for arch in "${archs[@]}"; do
+    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
+    step "package for $debian"
+    package "$arch" "$debian"
+    file=$out/yuzuri_${version}_$debian.deb
+    say "$(basename "$file"): $(size "$file")"
+    lintian --no-cfg --allow-root --fail-on error "$file" >&2 || fail "lintian finds errors in $file (above)"
+done
+
+(cd "$out" && find . -type f -printf '%P\n' | sort | xargs sha256sum) >"$work/SHA256SUMS"
+mv "$work/SHA256SUMS" "$out/"
+step "dist/ is made"
+(cd "$out" && sed 's/^/dist: /' SHA256SUMS >&2)

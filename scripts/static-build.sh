@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the command without any shared library, in release: static-build.sh x86_64|aarch64 [PROGRAM...] (yuzuri by default;
+# yuzuri-identify is the other). Prints the path of each. The same commit, compiler and libraries give the
+# same bytes, wherever the tree lies. `static-build.sh --libraries ARCHITECTURE` prints where Debian's libraries for it are.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+. scripts/cross-arm64.sh
+
+say() { printf 'static: %s\n' "$*" >&2; }
+only=
+if [ "${1:-}" = --libraries ]; then
+    only=libraries
+    shift
+fi
+usage() { say "usage: static-build.sh x86_64|aarch64 [yuzuri|yuzuri-identify...]"; exit 2; }
+
+case "${1:-}" in
+x86_64) debian=amd64 ;;
+aarch64) debian=arm64 ;;
+*) usage ;;
+esac
+arch=$1
+triplet=$arch-unknown-linux-gnu
+shift
+programs=("$@")
+[ ${#programs[@]} != 0 ] || programs=(yuzuri)
+for program in "${programs[@]}"; do
+    case $program in
+    yuzuri | yuzuri-identify) ;;
+    *) usage ;;
+    esac
+done
+
+scripts/setup.sh static
+base=${CARGO_TARGET_DIR:-$PWD/target}
+case $base in /*) ;; *) base=$PWD/$base ;; esac
+# The libraries are Debian's, of pinned versions, on every machine: those of others want still more libraries.
+libraries() { cargo run --quiet --locked --target-dir "$base/static/vm" -p yuzuri-vm -- cross "$1"; }
+root=$(libraries $debian)
+if [ "$only" = libraries ]; then
+    echo "$root"
+    exit
+fi
+make --no-print-directory ui >&2
+if [ "$arch" != "$(uname -m)" ]; then
+    [ "$arch" = aarch64 ] || { say "a build for $arch is made on $arch only"; exit 1; }
+    cross_arm64 "$root"
+    # What generates code while building is linked alike.
+    host=$(libraries amd64)
+    export LIBBPF_SYS_LIBRARY_PATH_x86_64_unknown_linux_gnu=$host/usr/lib/x86_64-linux-gnu
+else
+    export "LIBBPF_SYS_LIBRARY_PATH_${triplet//-/_}=$root/usr/lib/$arch-linux-gnu"
+fi
+# No path of the machine that builds: neither in the text of errors, nor in what compilers note down.
+home=${CARGO_HOME:-$HOME/.cargo}
+flags="-C target-feature=+crt-static --remap-path-prefix=$home=/cargo --remap-path-prefix=$base=/target --remap-path-prefix=$PWD=/yuzuri"
+maps="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$base=/target -ffile-prefix-map=$PWD=/yuzuri"
+export "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triplet")_RUSTFLAGS=$flags"
+export "CFLAGS_${triplet//-/_}=$maps"
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
+
+# Functions that are the same become one, and relocations are packed: 1 MB less of the command.
+link=(-C link-arg=-fuse-ld=lld -C "link-arg=-Wl,--icf=all,--pack-dyn-relocs=relr")
+
+for program in "${programs[@]}"; do
+    began=$SECONDS
+    say "building $program for $arch with $(rustc --version)"
+    cargo rustc --release --locked --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
+    file=$base/static/$triplet/release/$program
+    # Position-independent or not: what counts is that no loader is asked for.
+    ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }
+    say "$program for $arch: $(stat -c %s "$file") bytes, after $((SECONDS - began)) s"
+    echo "$file"
+done
