@@ -186,7 +186,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
 
 /// `struct tcp_info`, which grows at its end: what an older kernel does not have stays 0. `None` where even the first
 /// release's fields are missing.
-fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
+pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
     let word = |at| u32_at(info, at).unwrap_or(0);
     let long = |at| u64_at(info, at).unwrap_or(0);
     u32_at(info, 100)?;

@@ -25,6 +25,7 @@ mod errand;
 mod features;
 mod monitor;
 pub mod netns;
+pub mod own;
 mod owners;
 mod places;
 mod poll;

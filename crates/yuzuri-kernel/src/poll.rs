@@ -1,6 +1,7 @@
-//! Watching without privilege: `sock_diag` is asked again and again, and what changed becomes a record.
+//! Watching without privilege: the kernel is asked again and again, by `sock_diag` or of own sockets, and what changed becomes a record.
 
 use crate::diag::{Diag, Socket};
+use crate::own::Own;
 use crate::owners::{self, Owners};
 use crate::sampled::{self, Scope};
 use crate::{Watch, clock, netns, session};
@@ -32,9 +33,32 @@ struct Known {
     searches: u32,
 }
 
-/// `sock_diag` polling at work.
+/// Whom a poll asks.
+enum Asked {
+    /// The kernel, for all sockets of a namespace.
+    Namespace(Diag),
+    /// Sockets of this process.
+    Own(Own),
+}
+
+impl Asked {
+    /// Whether the list is whole: a failed or interrupted dump leaves out sockets for one round, and none may be taken for closed then.
+    fn dump(&mut self, out: &mut Vec<Socket>) -> bool {
+        match self {
+            Asked::Namespace(diag) => matches!(diag.dump(out), Ok(false)),
+            Asked::Own(own) => {
+                own.dump(out);
+                true
+            }
+        }
+    }
+}
+
+/// Polling at work.
 pub struct Poller {
-    diags: Vec<(u32, Option<String>, Diag)>,
+    asked: Vec<(u32, Option<String>, Asked)>,
+    /// Nobody but these is asked, whatever the filter says.
+    own: Option<Own>,
     session: Arc<Session>,
     filter: Filter,
     scope: Scope,
@@ -51,8 +75,8 @@ pub struct Poller {
 }
 
 /// A socket for each namespace that the filter names, or for our own.
-fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Diag)>, String> {
-    let open = || Diag::open().map_err(|e| format!("opening a sock_diag socket: {e}"));
+fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, String> {
+    let open = || Diag::open().map(Asked::Namespace).map_err(|e| format!("opening a sock_diag socket: {e}"));
     if filter.netns.is_empty() {
         return Ok(vec![(netns::inode("self").unwrap_or(0), None, open()?)]);
     }
@@ -86,9 +110,33 @@ impl Poller {
                 },
             },
         ];
+        Poller::begin(filter, density, hooks, None)
+    }
+
+    /// Begins with sockets of this process alone.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn of_own(own: Own, density: Density) -> Result<Poller, String> {
+        let hooks = vec![Hook {
+            name: "TCP_INFO".into(),
+            tells: "the variables of this program's own connections every 10 ms or so".into(),
+            state: HookState::Used,
+        }];
+        Poller::begin(&Filter::default(), density, hooks, Some(own))
+    }
+
+    fn begin(
+        filter: &Filter,
+        density: Density,
+        hooks: Vec<Hook>,
+        own: Option<Own>,
+    ) -> Result<Poller, String> {
+        let place = Place::named(if own.is_some() { "TCP_INFO" } else { sampled::PLACE });
         let session = Arc::new(session::describe(Source::Sampled, density, filter, hooks));
         let mut poller = Poller {
-            diags: Vec::new(),
+            asked: Vec::new(),
+            own,
             filter: Filter::default(),
             scope: Scope::default(),
             density,
@@ -100,7 +148,7 @@ impl Poller {
             account_due_ns: session.started_mono_ns + ACCOUNT_NS,
             search_due_ns: 0,
             pending: Vec::new(),
-            place: Place::named(sampled::PLACE),
+            place,
             session,
         };
         poller.choose(filter)?;
@@ -108,9 +156,12 @@ impl Poller {
     }
 
     fn choose(&mut self, filter: &Filter) -> Result<(), String> {
-        let diags = open(filter)?;
+        let asked = match &self.own {
+            Some(own) => vec![(netns::inode("self").unwrap_or(0), None, Asked::Own(own.clone()))],
+            None => open(filter)?,
+        };
         self.scope = Scope::new(filter)?;
-        self.diags = diags;
+        self.asked = asked;
         self.filter = filter.clone();
         self.known.clear();
         self.round = 0;
@@ -122,12 +173,11 @@ impl Poller {
         self.round += 1;
         let found = self.owners.take();
         self.name_owners(found, out);
-        let mut diags = std::mem::take(&mut self.diags);
+        let mut asked = std::mem::take(&mut self.asked);
         let mut sockets = Vec::new();
-        for (netns, name, diag) in &mut diags {
+        for (netns, name, asked) in &mut asked {
             sockets.clear();
-            // A failed or interrupted dump leaves out sockets for one round: none may be taken for closed then.
-            let whole = matches!(diag.dump(&mut sockets), Ok(false));
+            let whole = asked.dump(&mut sockets);
             let now = clock::mono_ns();
             for socket in sockets.drain(..) {
                 self.take(socket, *netns, name.as_deref(), now, out);
@@ -136,7 +186,7 @@ impl Poller {
                 self.close_missing(*netns, now, out);
             }
         }
-        self.diags = diags;
+        self.asked = asked;
         self.look_for_owners();
         let spent = started.elapsed();
         self.rest = self.density.interval().max(SHORTEST).max(spent * MOST_OF_A_CPU).saturating_sub(spent);

@@ -127,6 +127,14 @@ impl Shown {
         Shown(Arc::new(to))
     }
 
+    /// Both are shown it.
+    pub fn and(self, other: Shown) -> Shown {
+        Shown::new(move |connection| {
+            self.show(connection.clone());
+            other.show(connection);
+        })
+    }
+
     pub(crate) fn show(&self, connection: ShownConnection) {
         (self.0)(connection);
     }

@@ -215,6 +215,16 @@ pub struct SendArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Record these connections into this file (Arrow stream, usually *.arrows), which `yuzuri replay` shows
+    ///
+    /// Asked for every 10 ms; `yuzuri watch --record` records every ACK, with privilege.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Replace the file of --record if it exists
+    #[arg(long, requires = "record")]
+    pub overwrite: bool,
+
     #[command(flatten, next_help_heading = "Sharing")]
     pub share: crate::own_share::OwnShareArgs,
 }

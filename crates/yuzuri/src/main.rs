@@ -6,6 +6,7 @@ mod doctor;
 mod identify;
 mod lab;
 mod names;
+mod own_record;
 mod own_share;
 mod program;
 mod replay;

@@ -1,6 +1,7 @@
 //! `yuzuri send` and `yuzuri receive`.
 
 use crate::cli::{ReceiveArgs, SendArgs};
+use crate::own_record::OwnRecord;
 use crate::own_share::OwnShare;
 use std::process::ExitCode;
 use yuzuri_signals::stop_flag;
@@ -26,15 +27,22 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     options.wait_ack = args.wait_ack;
     options.congestion_control = args.control;
     let share = OwnShare::start(&args.share, options.interface.as_deref())?;
-    options.shown = share.as_ref().map(OwnShare::shown);
+    let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite)).transpose()?;
+    options.shown = match (&share, &record) {
+        (Some(share), Some(record)) => Some(share.shown().and(record.shown())),
+        (Some(share), None) => Some(share.shown()),
+        (None, record) => record.as_ref().map(OwnRecord::shown),
+    };
     let mut json = JsonLines(std::io::stdout());
     let mut text = SendText::standard();
     let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
     let sent = yuzuri_transfer::send(&options, report, &stop);
-    if let Some(share) = share {
-        share.finish()?;
-    }
+    // Each is ended, whatever became of the others.
+    let recorded = record.map_or(Ok(()), OwnRecord::finish);
+    let shared = share.map_or(Ok(()), OwnShare::finish);
     sent?;
+    recorded?;
+    shared?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -341,6 +341,63 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     assert!(ended.unwrap().success());
 }
 
+#[test]
+fn a_sender_records_its_own_connections_without_privilege() {
+    let Some(net) = Net::or_skip("a_sender_records_its_own_connections") else { return };
+    net.shape(Side::A, 20, 100_000).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // Whoever has no privilege may write here.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let path = folder.path().join("own.arrows");
+    let recording = path.to_str().unwrap();
+    let receiver = receiver(&net);
+    for (to, connections) in [(net.v4(Side::B), 1), (net.v6(Side::B), 2)] {
+        let mut command = net.command(Side::A, "setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            YUZURI,
+            "send",
+            "--json",
+            "--record",
+            recording,
+        ]);
+        command.args([
+            "--overwrite",
+            "--bytes",
+            "2MB",
+            "--connections",
+            &connections.to_string(),
+            &to.to_string(),
+        ]);
+        let sent = command.output().unwrap();
+        if text(&sent.stderr).contains("setpriv") {
+            println!("a_sender_records_its_own_connections: skipped: {}", text(&sent.stderr));
+            return;
+        }
+        assert!(sent.status.success(), "{}", text(&sent.stderr));
+        assert!(text(&sent.stderr).contains("yuzuri: recorded"), "{}", text(&sent.stderr));
+        let events = json_lines(&sent.stdout);
+        let connected: Vec<_> = events.iter().filter(|event| event["type"] == "connected").collect();
+        assert_eq!(connected.len(), connections);
+        let replayed = json_lines(&yuzuri(&["replay", recording, "--json", "--speed", "1000"]).stdout);
+        assert_eq!(of_kind(&replayed, "session")[0]["session"]["source"], "sampled");
+        let flows = of_kind(&replayed, "flow");
+        for connected in connected {
+            let flow = flows.iter().find(|flow| flow["flow"]["id"] == connected["cookie"]);
+            let flow = flow.unwrap_or_else(|| panic!("{connected} in {flows:?}"));
+            assert_eq!(flow["flow"]["remote"], connected["peer"]);
+            let samples = of_kind(&replayed, "sample");
+            let mut windows = samples.iter().filter(|sample| sample["flow"] == connected["cookie"]);
+            assert!(windows.any(|sample| sample["cwnd"].as_u64() > Some(10)), "its window grows");
+        }
+        assert_eq!(of_kind(&replayed, "close").len(), connections);
+    }
+    drop(receiver);
+}
+
 /// The command in a folder of its own, without the programs beside it. A link: a copy could not be called while a process that another test
 /// starts still holds it open for writing.
 fn alone() -> (tempfile::TempDir, std::path::PathBuf) {

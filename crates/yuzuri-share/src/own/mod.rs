@@ -20,6 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use yuzuri_kernel::control::Bound;
+use yuzuri_kernel::own;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_trace::FlowId;
 use yuzuri_transfer::{Gate, Shown};
@@ -67,7 +68,7 @@ impl OwnSockets {
     /// What the kernel says when it is asked for the socket's cookie.
     pub fn add(&self, socket: Socket, gate: Option<Arc<Gate>>) -> io::Result<()> {
         let Some(alive) = socket.upgrade() else { return Ok(()) };
-        let id = FlowId(sys::cookie(alive.as_fd())?);
+        let id = FlowId(own::cookie(alive.as_fd())?);
         let held = Held { id, socket, hold: Hold::Free, gate, mss: 0, srtt_us: 0 };
         self.lock().push(held);
         Ok(())
@@ -136,11 +137,13 @@ impl Held {
             Ok::<_, io::Error>(std::net::SocketAddr::new(address.ip().to_canonical(), address.port()))
         };
         let (local, remote) = (address(socket.local_addr()?)?, address(socket.peer_addr()?)?);
-        let mut info = info::decode(&sys::tcp_info(fd)?, self.id, local, remote);
+        let mut info = info::decode(&own::info(fd)?, self.id, local, remote);
         self.mss = info.flow.mss;
         self.srtt_us = info.flow.srtt_us;
         match self.hold {
-            Hold::Free => info.flow.sndbuf_bytes = sys::send_buffer(fd)?,
+            Hold::Free => {
+                info.flow.sndbuf_bytes = u32::try_from(socket.send_buffer_size()?).unwrap_or(u32::MAX)
+            }
             Hold::Gate(upper) | Hold::Rate(upper) => {
                 // The window that acts is the bound. What the gate holds back the application does not.
                 info.flow.cwnd = info.flow.cwnd.min(upper);

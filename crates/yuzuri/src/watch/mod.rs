@@ -3,7 +3,7 @@
 pub mod faces;
 mod identify;
 pub mod print;
-mod recorder;
+pub mod recorder;
 mod remote;
 pub mod sinks;
 mod summary;
@@ -161,7 +161,7 @@ fn announce(session: &Session) {
 }
 
 /// Reads the source and feeds the sinks until told to stop, or the time is over, or a sink fails.
-fn pump(
+pub fn pump(
     mut watch: Box<dyn Watch>,
     sinks: &Sinks,
     asked: &Receiver<Wish>,
