@@ -161,6 +161,10 @@ pub struct Course {
     /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
     /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
     pub clock_offset_ms: Option<u32>,
+    /// Whether its SYN was itself ECN-capable, where it opened the flow and that was seen: only controls that cannot do without ECN have it so
+    /// (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to others).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syn_ecn_capable: Option<bool>,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
     /// Segments sent, all.

@@ -147,6 +147,9 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
     } else if course.turns.is_empty() {
         words.push("no loss was answered by a reduction".into());
     }
+    if course.syn_ecn_capable == Some(true) {
+        words.push("its SYN was ECN-capable, as only controls send it that need ECN".into());
+    }
     if let Some((c, error)) = constants.cubic_c_replayed {
         words.push(format!(
             "CUBIC replayed with C {c:.3} +- {:.3} comes nearest to the windows seen",

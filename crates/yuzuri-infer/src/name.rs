@@ -2,7 +2,7 @@
 
 use crate::course::Course;
 use crate::replay::{Chances, Replay, replay};
-use crate::score::{Score, score};
+use crate::score::{Score, handshake, score};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
 
@@ -26,7 +26,8 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
                 .into_iter()
                 .map(|(mut law, chances)| {
                     let replay = replay(law.as_mut(), course, chances);
-                    let score = score(&replay, *candidate);
+                    let mut score = score(&replay, *candidate);
+                    score.handshake = handshake(course.syn_ecn_capable, *candidate);
                     (replay, score)
                 })
                 .reduce(|a, b| if b.1.total() > a.1.total() { b } else { a })

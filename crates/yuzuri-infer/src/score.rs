@@ -28,6 +28,9 @@ pub struct Score {
     pub kept: f64,
     /// Of falls without loss.
     pub cuts: f64,
+    /// Of the handshake: whether it speaks ECN as this law's does.
+    #[serde(default)]
+    pub handshake: f64,
     /// Epochs that told something of growth.
     pub epochs: u32,
     /// Reductions that told something.
@@ -39,8 +42,17 @@ pub struct Score {
 impl Score {
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.growth + self.kept + self.cuts
+        self.growth + self.kept + self.cuts + self.handshake
     }
+}
+
+/// Of a handshake that speaks ECN otherwise than a law's: a network may clear or set codepoints, but few do.
+const OTHER_HANDSHAKE: f64 = -8.0;
+
+/// What the sender's SYN says of a law: one that cannot do without ECN sends it ECN-capable, others never.
+pub fn handshake(syn_ecn_capable: Option<bool>, algorithm: Algorithm) -> f64 {
+    let needs_ecn = algorithm == Algorithm::Dctcp;
+    if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE }
 }
 
 /// Student's t without its constant.

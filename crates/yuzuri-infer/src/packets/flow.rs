@@ -91,6 +91,7 @@ struct Syn {
     timestamps: bool,
     answers: bool,
     repeated: bool,
+    ecn_capable: bool,
 }
 
 /// A flow of a capture, at its end.
@@ -192,6 +193,8 @@ impl Flow {
             timestamps: segment.options.timestamps.is_some(),
             answers: segment.flags.contains(Flags::ACK),
             repeated: self.syn[from].is_some(),
+            // A SYN that was not answered is sent again without ECN.
+            ecn_capable: segment.ecn != Ecn::NotEct || self.syn[from].is_some_and(|syn| syn.ecn_capable),
         });
         if let [Some(a), Some(b)] = self.syn {
             self.seen.sack = a.sack && b.sack;
@@ -227,7 +230,13 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let courses = self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
+        let mut courses =
+            self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
+        for (course, syn) in courses.iter_mut().zip(self.syn) {
+            if let (Some(course), Some(syn)) = (course, syn.filter(|syn| !syn.answers)) {
+                course.syn_ecn_capable = Some(syn.ecn_capable);
+            }
+        }
         Ended { seen: self.seen, courses }
     }
 }
