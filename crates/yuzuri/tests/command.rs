@@ -438,8 +438,10 @@ fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
     // A queue of 70 segments, that Reno fills anew every second or so.
     net.shape(Side::A, 20, 100_000).unwrap();
     let receiver = receiver(&net);
-    let words = ["watch", "--identify", "--json", "--density", "ack", "rport:4950"];
-    let mut watching = Running::start(net.command(Side::A, YUZURI).args(words));
+    // Other namespaces have flows of other tests.
+    let filter = format!("netns:{}", net.name(Side::A));
+    let words = ["watch", "--identify", "--json", "--density", "ack", &filter, "rport:4950"];
+    let mut watching = Running::start(Command::new(YUZURI).args(words));
     watching.says("Ctrl-C ends it");
     let to = net.v4(Side::B).to_string();
     let sent = net

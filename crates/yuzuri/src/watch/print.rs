@@ -39,13 +39,16 @@ impl Printer {
         if style == Style::Json {
             writeln!(out, "{}", json!({ "kind": "session", "session": session }))?;
         }
-        Ok(Printer {
+        let mut printer = Printer {
             style,
             out,
             flows: HashMap::new(),
             started_mono_ns: session.started_mono_ns,
             wall_offset_ns: session.wall_offset_ns(),
-        })
+        };
+        // A stream without items is still one of a session.
+        printer.print()?;
+        Ok(printer)
     }
 
     fn print(&mut self) -> anyhow::Result<()> {
