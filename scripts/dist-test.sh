@@ -78,7 +78,7 @@ END
     # shellcheck disable=SC2086
     set -- $kernels
     [ $# != 0 ] || { say "guests: skipped: DIST_KERNELS is empty"; exit 0; }
-    vm() { cargo run --quiet --locked --target-dir "$base/kernels/vm" -p yuzuri-vm -- "$@"; }
+    vm() { cargo run --quiet --locked --target-dir "$base/static/vm" -p yuzuri-vm -- "$@"; }
     vm build "$@"
     words=()
     for package in dist/*.deb; do

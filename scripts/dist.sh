@@ -50,7 +50,7 @@ done
 # --- words ---
 
 step "manual pages and completions"
-cargo run --quiet --locked --target-dir "$base" -p yuzuri --features words -- words "$work/words"
+CARGO_PROFILE_DEV_DEBUG=0 cargo run --quiet --locked --target-dir "$base/static/words" -p yuzuri --features words -- words "$work/words"
 mkdir -p "$work/words/completions/bash"
 mv "$work/words/completions/yuzuri.bash" "$work/words/completions/bash/yuzuri"
 native=$out/$(uname -m)

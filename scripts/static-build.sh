@@ -65,7 +65,7 @@ export SOURCE_DATE_EPOCH
 # What is inside instead of in shared libraries takes 1 MB, which is got back: the whole program is joined for size (what was
 # compiled for speed before stays so), and relocations are packed.
 small=(--config 'profile.release.package.yuzuri.opt-level="s"')
-link=(-C link-arg=-fuse-ld=lld -C "link-arg=-Wl,--icf=all,--pack-dyn-relocs=relr")
+link=(-C strip=symbols -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--pack-dyn-relocs=relr)
 
 for program in "${programs[@]}"; do
     began=$SECONDS
