@@ -5,6 +5,7 @@ use crate::tidy::Guarded;
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,6 +105,8 @@ impl Bpftrace {
         let mut command = Command::new("bpftrace");
         command.args(["-B", "full", "-o"]).arg(folder.path().join("out")).args(["-e", PROGRAM]);
         command.stdin(Stdio::null()).stdout(messages.try_clone()?).stderr(messages);
+        // SAFETY: it only makes system calls.
+        unsafe { command.pre_exec(yuzuri_testnet::tracefs::mount_for_child) };
         let child = Guarded::spawn(&mut command).context("bpftrace (apt-get install bpftrace)")?;
         Ok(Bpftrace { child, folder })
     }

@@ -43,11 +43,15 @@ pub struct Guarded(pub Child);
 impl Guarded {
     /// Starts it. It must be started from a thread that lives as long as it should.
     pub fn spawn(command: &mut Command) -> anyhow::Result<Guarded> {
-        // SAFETY: between fork and exec only the prctl system call is made.
+        // SAFETY: between fork and exec only system calls are made.
         unsafe {
-            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
+            command.pre_exec(|| {
+                // `end` asks with SIGINT, which whoever is started in the background by a shell ignores, and its children.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
             });
         }
         let program = command.get_program().to_string_lossy().into_owned();

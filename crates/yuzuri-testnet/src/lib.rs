@@ -3,6 +3,7 @@
 
 pub mod packet;
 mod relay;
+pub mod tracefs;
 
 pub use packet::{Packet, Segment};
 pub use relay::{Policy, Relay, Verdict};

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use yuzuri_testnet::tracefs::Tracefs;
 
 /// A tracing instance; removed when dropped.
 pub struct Trace {
     folder: PathBuf,
+    /// Dropped last: the folder is in it.
+    _tracefs: Tracefs,
 }
 
 /// One line of `tcp:tcp_probe`: its fields by name, as printed.
@@ -14,13 +17,10 @@ pub type Line = HashMap<String, String>;
 impl Trace {
     /// Traces `tcp:tcp_probe` for one port, or says why it cannot.
     pub fn start(name: &str, port: u16) -> Result<Trace, String> {
-        let tracing = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-            .into_iter()
-            .find(|folder| std::path::Path::new(folder).join("instances").is_dir())
-            .ok_or("tracefs is not mounted at /sys/kernel/tracing")?;
-        let folder = PathBuf::from(format!("{tracing}/instances/{name}"));
+        let tracefs = Tracefs::open()?;
+        let folder = tracefs.path().join("instances").join(name);
         std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let trace = Trace { folder };
+        let trace = Trace { folder, _tracefs: tracefs };
         trace.write("trace_clock", "mono")?;
         trace.write("buffer_size_kb", "8192")?;
         trace.write("events/tcp/tcp_probe/filter", &format!("sport == {port} || dport == {port}"))?;

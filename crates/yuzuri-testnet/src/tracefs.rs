@@ -1,0 +1,104 @@
+//! The kernel's own trace for a test, also where nobody mounted it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::{Path, PathBuf};
+
+/// Where distributions mount it.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// A tracefs that can be read and written; where it is not mounted, a mount without a place, which ends with this value
+/// and is not seen by anybody else.
+#[derive(Debug)]
+pub struct Tracefs {
+    path: PathBuf,
+    _mount: Option<File>,
+}
+
+impl Tracefs {
+    /// Finds it, or mounts it.
+    ///
+    /// # Errors
+    /// The reason, for a test that is skipped.
+    pub fn open() -> Result<Tracefs, String> {
+        let mounted = |place: &&str| Path::new(place).join("instances").is_dir();
+        if let Some(place) = PLACES.into_iter().find(mounted) {
+            return Ok(Tracefs { path: place.into(), _mount: None });
+        }
+        let mount = detached().map_err(|e| format!("tracefs is not mounted and cannot be: {e}"))?;
+        Ok(Tracefs { path: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), _mount: Some(mount) })
+    }
+
+    /// Its folder, for this process.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A new mount of tracefs that stands nowhere (`fsopen`, Linux 5.2).
+fn detached() -> io::Result<File> {
+    let none = std::ptr::null::<libc::c_char>();
+    // SAFETY: the name is a C string that outlives the call.
+    let context =
+        owned(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), libc::FSOPEN_CLOEXEC) })?;
+    // SAFETY: the descriptor is open; the other arguments are not used by this command.
+    let made = unsafe {
+        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), libc::FSCONFIG_CMD_CREATE, none, none, 0)
+    };
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open; the rest are numbers.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), libc::FSMOUNT_CLOEXEC, 0) })
+}
+
+fn owned(descriptor: libc::c_long) -> io::Result<File> {
+    match i32::try_from(descriptor) {
+        // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { File::from_raw_fd(descriptor) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// For a child between fork and exec: a mount namespace of its own in which tracefs is mounted, for programs that look
+/// for it in its usual place. Only system calls are made. Where it is mounted already, nothing changes.
+///
+/// # Errors
+/// What the kernel refused.
+pub fn mount_for_child() -> io::Result<()> {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    // Mounted: tracefs has this file. `access` allocates nothing.
+    // SAFETY: the path is a C string.
+    if unsafe { libc::access(c"/sys/kernel/tracing/instances".as_ptr(), libc::F_OK) } == 0 {
+        return Ok(());
+    }
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&'static std::ffi::CStr>;
+    mount(none, c"/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(Some(c"tracefs"), c"/sys/kernel/tracing", Some(c"tracefs"), MsFlags::empty(), none)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_event_of_tcp_is_there_for_us_and_for_a_child() {
+        use std::os::unix::process::CommandExt;
+        if !nix::unistd::geteuid().is_root() {
+            println!("the_event_of_tcp_is_there_for_us_and_for_a_child: skipped: tracefs needs root");
+            return;
+        }
+        let tracefs = Tracefs::open().unwrap();
+        assert!(tracefs.path().join("events/tcp/tcp_probe/format").is_file());
+        let mut child = std::process::Command::new("test");
+        child.args(["-f", "/sys/kernel/tracing/events/tcp/tcp_probe/format"]);
+        // SAFETY: only system calls between fork and exec.
+        unsafe { child.pre_exec(mount_for_child) };
+        assert!(child.status().unwrap().success());
+    }
+}
