@@ -22,7 +22,7 @@ if cargo clippy --version >/dev/null 2>&1; then
         deny=()
         echo "lint: clippy of Rust 1.$minor is newer than $CLIPPY_KNOWN: its warnings are shown and do not fail"
     fi
-    cargo clippy --workspace --all-targets --locked --quiet -- "${deny[@]}"
+    cargo clippy --workspace --all-targets --locked --quiet --keep-going -- "${deny[@]}"
 else
     skip "cargo clippy" "clippy is not installed"
 fi

@@ -57,7 +57,7 @@ impl Summary {
             None => fields.iter().copied().rev().max_by_key(|field| values(field).len()),
         };
         let rows: Vec<&str> = fields.iter().copied().filter(|field| Some(*field) != across).collect();
-        let columns = across.map_or_else(|| vec![""], &values);
+        let columns = across.map_or_else(|| vec![""], values);
         let key = |group: &Group| -> Vec<String> {
             let alone = group.alone.clone().unwrap_or_default();
             rows.iter().map(|field| group.label(field).to_owned()).chain([alone]).collect()
