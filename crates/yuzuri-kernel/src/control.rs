@@ -14,7 +14,8 @@ pub use law::{Bound, Law, Steered};
 use crate::MonitorError;
 use crate::clock;
 use crate::features::{first_line, with_log};
-use crate::skel::control::{ControlSkel, ControlSkelBuilder, types};
+use crate::platform::{calls_programs, checks_calls, kernel_version};
+use crate::skel::control::{ControlSkel, ControlSkelBuilder, OpenControlSkel, types};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
@@ -60,6 +61,12 @@ pub enum ControlError {
          CONFIG_DEBUG_INFO_BTF)"
     )]
     Kernel(String),
+    /// The kernel would stop at the first call of our programs.
+    #[error(
+        "registering a congestion control: this kernel checks where its calls go (kCFI) and does not know BPF programs \
+         yet: it would panic; it needs Linux 6.9 on x86_64, 6.18 on arm64"
+    )]
+    ChecksCalls,
     /// A bound could not be written.
     #[error("writing a bound: {0}")]
     Bound(libbpf_rs::Error),
@@ -86,14 +93,12 @@ impl Control {
     /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
     pub fn register(law: &Law) -> Result<Control, ControlError> {
         law.check()?;
+        let mut open = open()?;
         // A registration that ends with its link exists since 6.4; before, it ends when libbpf takes it out of its map.
         let with_link = kernel_version() >= (6, 4);
         if available().contains(&law.name) && (with_link || !leftover::remove(&law.name)) {
             return Err(ControlError::Taken(law.name.clone()));
         }
-        // As in Monitor::start.
-        let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = with_log("opening the BPF object", || ControlSkelBuilder::default().open(object))?;
         let hz = jiffies::per_second()?;
         // Nobody registers twice in a nanosecond.
         let instance = clock::mono_ns();
@@ -251,15 +256,30 @@ fn bytes(told: &types::bound) -> [u8; size_of::<types::bound>()] {
     bytes
 }
 
+/// Whether the kernel takes the control: loads it, and registers nothing.
+///
+/// # Errors
+/// As [`Control::register`].
+pub fn examine() -> Result<(), ControlError> {
+    let mut open = open()?;
+    if kernel_version() < (6, 4) {
+        with_log("choosing the kind of registration", || open.maps.yuzuri.set_map_flags(0))?;
+    }
+    with_log("loading the congestion control", || open.load())?;
+    Ok(())
+}
+
+fn open() -> Result<OpenControlSkel<'static>, ControlError> {
+    if !calls_programs(kernel_version(), checks_calls()) {
+        return Err(ControlError::ChecksCalls);
+    }
+    // As in Monitor::start.
+    let object = Box::leak(Box::new(MaybeUninit::uninit()));
+    Ok(with_log("opening the BPF object", || ControlSkelBuilder::default().open(object))?)
+}
+
 /// The congestion controls that the kernel has, loaded ones.
 pub fn available() -> Vec<String> {
     let list = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     list.split_whitespace().map(str::to_owned).collect()
-}
-
-/// The running kernel's version, (0, 0) where it cannot be told.
-fn kernel_version() -> (u32, u32) {
-    let release = first_line("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }

@@ -1,6 +1,8 @@
 //! What this kernel and this user's privileges offer, found out by trying.
 
+use crate::control::{self, ControlError};
 use crate::features::{Tracepoints, first_line, with_log};
+use crate::platform;
 use crate::shielded::shielded;
 use crate::skel::probe::ProbeSkelBuilder;
 use crate::{Monitor, MonitorError, Options, Poller, Symbols, Watch};
@@ -59,13 +61,17 @@ fn finding(what: &str, gives: &str, found: Result<String, (Standing, String, &st
 pub fn examine() -> Vec<Finding> {
     use Standing::{Fallback, Missing};
     let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e);
-    let mut findings = vec![finding("kernel", "", Ok(kernel))];
+    let mut findings = vec![finding("system", "", Ok(platform::system())), finding("kernel", "", Ok(kernel))];
+    findings.extend(guards());
 
     let mut watch = Monitor::start(&Options { filter: never(), ..Options::default() });
     let monitor = match &mut watch {
         Ok(_) => Ok("loads and attaches".to_owned()),
         Err(error) => {
             let advice = match error {
+                MonitorError::NotPermitted(_) if platform::is_android() => {
+                    "run it by `su` of the device's root manager: adb's own shell may not load BPF"
+                }
                 MonitorError::NotPermitted(_) => "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYSLOG",
                 MonitorError::NoBtf => {
                     "a kernel with CONFIG_DEBUG_INFO_BTF=y: Debian 11, Ubuntu 20.10 or later"
@@ -123,6 +129,14 @@ pub fn examine() -> Vec<Finding> {
     let advice = "nothing: the stacks of the tracepoints tell the function";
     findings.push(finding("fentry", "not needed", functions.map_err(|why| (Fallback, why, advice))));
 
+    // Perf's list of what can be asked for: there without tracefs, and for everybody.
+    let probes = first_line("/sys/bus/event_source/devices/kprobe/type").map(|_| "there".to_owned());
+    let probes = probes
+        .map_err(|_| (Fallback, "not in this kernel".to_owned(), "nothing: no program of ours uses them"));
+    findings.push(finding("kprobes", "not needed", probes));
+
+    findings.push(finding("window control (struct_ops)", "share: bounds in the kernel", window_control()));
+
     let polled = Poller::start(&Filter::default(), Density::default(), "doctor").map(|mut poller| {
         let mut items = Vec::new();
         poller.read(&mut items);
@@ -161,6 +175,38 @@ pub fn examine() -> Vec<Finding> {
         drop(monitor);
     }
     findings
+}
+
+/// What may keep even root from the kernel's inside; only where it is in use.
+fn guards() -> Vec<Finding> {
+    let selinux = platform::selinux().map(|found| finding("SELinux", "", Ok(found)));
+    let lockdown = platform::lockdown().map(|found| {
+        let found = if found == "confidentiality" {
+            let advice =
+                "boot with lockdown=integrity or without: confidentiality keeps BPF from reading the kernel";
+            Err((Standing::Missing, found, advice))
+        } else {
+            Ok(found)
+        };
+        finding("kernel lockdown", "", found)
+    });
+    selinux.into_iter().chain(lockdown).collect()
+}
+
+/// Whether the congestion control of `yuzuri share` can be had. Without it a device still takes its share of what it
+/// sends by our own program.
+fn window_control() -> Result<String, (Standing, String, &'static str)> {
+    let advice = |error: &ControlError| match error {
+        ControlError::NotPermitted(_) => "run as root; without, `send --share` takes its share by itself",
+        ControlError::ChecksCalls => {
+            "Linux 6.9 on x86_64, 6.18 on arm64; else `send --share` takes its share by itself"
+        }
+        _ => "Linux 5.6 with BTF and the BPF JIT; else `send --share` takes its share by itself",
+    };
+    match control::examine() {
+        Ok(()) => Ok("loads".to_owned()),
+        Err(error) => Err((Standing::Fallback, error.to_string(), advice(&error))),
+    }
 }
 
 /// A filter that chooses no flow at all.

@@ -28,6 +28,7 @@ pub mod netns;
 pub mod own;
 mod owners;
 mod places;
+mod platform;
 mod poll;
 mod reader;
 mod ring;

@@ -131,7 +131,7 @@ fn small_buffers_are_told_apart() {
         let stamped = |buffer: &&Buffer| buffer.source == BufferSource::Timestamps;
         let by_stamps = buffers.iter().filter(stamped).count();
         assert_eq!(by_stamps as u64 + summary.connections[0].buffers_by_tcp_info, 3000);
-        assert_eq!(buffers.iter().take_while(|buffer| stamped(buffer)).count().min(64), 64);
+        assert_eq!(buffers.iter().take_while(stamped).count().min(64), 64);
         assert!(!wait_ack || by_stamps == 3000, "{by_stamps}");
         if by_stamps == 3000 {
             check_buffers(&buffers);
