@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel lint bench bench-virtual fuzz dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results lint bench bench-virtual fuzz dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -17,6 +17,7 @@ help:
 	@echo "make share-figures-kernel   the same with the kernel's own TCP in virtual time (hours)"
 	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (half a day; SCENARIOS=visualizer-two for one)"
+	@echo "make check-results   one kept run of each experiment again: it must come out the same, byte for byte"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
 	@echo "make fuzz    fuzz the readers (FUZZ_SECONDS=60 each)"
@@ -84,6 +85,10 @@ identify-figures: lab
 paper-figures: lab
 	@scripts/setup.sh vm
 	@scripts/paper-figures.sh $(SCENARIOS)
+
+check-results: lab
+	@scripts/setup.sh vm
+	@scripts/kept-results.sh check $(if $(SCENARIOS),$(SCENARIOS),$(patsubst results/%/,%,$(wildcard results/*/)))
 
 bench: ui
 	@scripts/setup.sh bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the papers' experiments in virtual time and puts their tables into docs/papers.md: paper-figures.sh [SCENARIO...] (all
-# by default). What is finished in lab-results/ is not repeated, so it can be stopped and started again. PAPER_SWEEP has further
+# by default). What is finished in lab-results/ or kept in results/ is not repeated, so it can be stopped and started again. PAPER_SWEEP has further
 # words for `yuzuri lab sweep`: PAPER_SWEEP="--only /seed-1" for the first repetition of each, --jobs 1 for one guest at a time.
 # With --tables nothing is run.
 set -euo pipefail
@@ -17,10 +17,12 @@ scenarios=("$@")
 for name in "${scenarios[@]}"; do
     [ -f "scenarios/$name.toml" ] || { echo "paper-figures: there is no scenario '$name'" >&2; exit 1; }
 done
+scripts/kept-results.sh take "${scenarios[@]}"
 if [ $sweep = yes ]; then
     for name in "${scenarios[@]}"; do
         # shellcheck disable=SC2086
         "$lab" sweep "scenarios/$name.toml" --clock virtual --out "lab-results/$name" ${PAPER_SWEEP:-}
+        scripts/kept-results.sh keep "$name"
     done
 fi
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What the experiments in virtual time gave, kept in the repository (results/), since all of them are days of work and a
+# seed gives the same packets everywhere:
+#   kept-results.sh take NAME...    puts what is kept into lab-results/NAME, so that a sweep does not repeat it
+#   kept-results.sh keep NAME...    keeps what is finished and valid in lab-results/NAME
+#   kept-results.sh check NAME...   runs the cheapest kept run of each again: its record must be the same, byte for byte
+# Only records (run.json) and scenarios are kept, not the recordings that reports draw.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/path.sh
+lab=${YUZURI_LAB:-target/release/yuzuri-lab}
+fail() { echo "kept-results: $*" >&2; exit 1; }
+case "${1:-}" in take | keep | check) ;; *) fail "usage: kept-results.sh take|keep|check NAME..." ;; esac
+what=$1
+shift
+
+# copied FROM TO: records and scenarios of all finished runs that are not there yet.
+copied() {
+    local from=$1 to=$2 run new=0
+    while IFS= read -r run; do
+        [ ! -e "$to/$run/run.json" ] || continue
+        mkdir -p "$to/$run"
+        cp "$from/$run/run.json" "$from/$run/scenario.toml" "$to/$run/"
+        new=$((new + 1))
+    done < <(cd "$from" && find . -mindepth 3 -maxdepth 3 -name run.json ! -path '*.partial/*' \
+        -exec grep -l '"clock": "virtual"' {} + | xargs -r -d '\n' grep -l '"valid": true' | xargs -r -d '\n' -n 1 dirname | sort)
+    echo "kept-results: $from: $new new of $(find "$to" -name run.json 2>/dev/null | wc -l)" >&2
+}
+
+# checked NAME FILE: one run again.
+checked() {
+    local name=$1 file=$2 run cheapest
+    # The one that cost the driver least. No name of a point has a tab in it.
+    cheapest=$(find "results/$name" -name run.json -exec sed -n "s/^  \"driver_cpu_s\": \([0-9.]*\).*/\1/;T;F;p" {} \; 2>/dev/null |
+        paste - - | sort -t "$(printf '\t')" -k 2n | head -n 1 | cut -f 1)
+    [ -n "$cheapest" ] || fail "$name: nothing is kept"
+    cheapest=${cheapest%/run.json}
+    run=${cheapest#"results/$name/"}
+    local again
+    again=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$again'" EXIT
+    "$lab" sweep "$file" --clock virtual --no-report --out "$again" --only "$run"
+    cmp "$cheapest/run.json" "$again/$run/run.json" ||
+        fail "$name: $run is another one now: what is kept is not what this tree gives; remove results/$name and sweep again"
+    echo "kept-results: $name: $run is the same, byte for byte" >&2
+    rm -rf "$again"
+}
+
+for name in "$@"; do
+    case $what in
+    take) [ ! -d "results/$name" ] || copied "results/$name" "lab-results/$name" ;;
+    keep) [ ! -d "lab-results/$name" ] || copied "lab-results/$name" "results/$name" ;;
+    check)
+        file=scenarios/$name.toml
+        [ -f "$file" ] || file=scenarios/share/${name#share-}.toml
+        [ -f "$file" ] || fail "there is no scenario '$name'"
+        checked "$name" "$file"
+        ;;
+    esac
+done
