@@ -52,6 +52,12 @@ pub struct Round {
     pub retransmitted: u32,
     /// Acknowledgements with ECN-Echo (RFC 3168).
     pub ece: u32,
+    /// Of those sent for the first time, drawn by no acknowledgement: sent a while after the last one and after the segment before.
+    #[serde(default)]
+    pub by_clock: u32,
+    /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
+    #[serde(default)]
+    pub spaced: bool,
     /// What limited it.
     pub limits: Limits,
 }

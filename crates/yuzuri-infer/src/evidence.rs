@@ -4,8 +4,13 @@ use crate::course::{Cause, Course, SLOW_START_GROWTH, Vantage};
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
 use crate::name::{Ranked, cubic_forms};
 use crate::packets::Seen;
+use crate::probes;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
+
+/// From this part of the segments on a sender is said to pace. Laws of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
+/// what happens to follow an acknowledgement closely counts as drawn by it.
+const PACED: f64 = 0.5;
 
 impl Measured {
     /// Of several measurements; `None` of none. The interval is that of the order statistics.
@@ -41,9 +46,16 @@ pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Const
     constants.initial_window = course.rounds.first().map(|round| f64::from(round.window));
     constants.slow_start_end = slow_start_end(course);
     constants.increase = increase(course);
-    constants.probe_rtt_interval_s = probe_rtt_interval_s(course);
+    constants.probe_rtt_interval_s = probes::probe_rtt_interval_s(course);
+    constants.paced_part = probes::paced_part(course);
     cubic(course, &mut constants);
     if let Some((ranked, _)) = best {
+        // Others' windows swing, too, but not because they probe.
+        if is_by_rate(ranked)
+            && let Some(probing) = probes::probing(course)
+        {
+            (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
+        }
         constants.cubic_c_replayed = c_by_replay(course, cubic_forms(&ranked.name));
     }
     constants.fast_convergence = fast_convergence(course, &constants);
@@ -102,23 +114,6 @@ fn slow_start_end(course: &Course) -> Option<(f64, bool)> {
     None
 }
 
-/// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.
-fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
-    let mut falls: Vec<i64> = Vec::new();
-    let mut typical = 0.0_f32;
-    for round in &course.rounds {
-        let still = round.window <= 5.0 && typical > 10.0 && !round.limits.recovery;
-        if still && falls.last().is_none_or(|last| round.start_ns - last > 1_000_000_000) {
-            falls.push(round.start_ns);
-        }
-        if round.window > 5.0 {
-            typical = if typical == 0.0 { round.window } else { typical * 0.9 + round.window * 0.1 };
-        }
-    }
-    let gaps = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
-    Measured::of(gaps).map(|gaps| gaps.median)
-}
-
 /// Whether W_max lies clearly below the window before the reduction where that one was below the former.
 fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
     let mut signs = Vec::new();
@@ -136,9 +131,15 @@ fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
     (!signs.is_empty()).then_some(yes * 2 > signs.len())
 }
 
+fn is_by_rate(ranked: &Ranked) -> bool {
+    ranked.name.starts_with("bbr")
+}
+
 fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
     let mut words = Vec::new();
-    if let Some(kept) = constants.kept {
+    // Its window follows the rate, and neither growth by round nor what a loss takes are constants of it.
+    let by_rate = best.is_some_and(|(ranked, _)| is_by_rate(ranked));
+    if let Some(kept) = constants.kept.filter(|_| !by_rate) {
         let losses = if kept.count == 1 { "loss" } else { "losses" };
         words.push(format!(
             "kept {:.2} of the window after {} {losses} ({:.2} to {:.2})",
@@ -164,7 +165,7 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
             "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), lately around {w_max:.0} segments",
             c.count, c.median, c.low, c.high
         ));
-    } else if let Some(a) = constants.increase {
+    } else if let Some(a) = constants.increase.filter(|_| !by_rate) {
         words.push(format!(
             "grows by {:.2} segments per round ({:.2} to {:.2}) over {} epochs",
             a.median, a.low, a.high, a.count
@@ -173,6 +174,24 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
     if let Some((window, by_itself)) = constants.slow_start_end {
         let how = if by_itself { "without a loss" } else { "by loss" };
         words.push(format!("slow start ended {how} at {window:.0} segments"));
+    }
+    if let Some(gain) = constants.probe_gain {
+        let every =
+            constants.probe_interval_s.map(|s| format!(" every {:.2} s", s.median)).unwrap_or_default();
+        words.push(format!(
+            "probes for more{every} with {:.2} of its flight ({:.2} to {:.2}, {} times)",
+            gain.median, gain.low, gain.high, gain.count
+        ));
+    }
+    if let Some(part) = constants.paced_part {
+        words.push(if part >= PACED {
+            format!(
+                "{:.0} % of the segments left by a clock, not drawn by acknowledgements: paced",
+                part * 100.0
+            )
+        } else {
+            format!("acknowledgements drew {:.0} % of the segments: not paced", (1.0 - part) * 100.0)
+        });
     }
     if let Some(interval) = constants.probe_rtt_interval_s {
         words.push(format!("fell to a few segments without loss every {interval:.1} s"));

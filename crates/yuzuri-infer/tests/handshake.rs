@@ -1,41 +1,24 @@
 //! What a handshake alone tells of its opener.
 #![allow(missing_docs)]
 
-use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, Segment, TcpOptions};
+mod made_up;
+
+use made_up::{ACK, SYN, segment};
+use yuzuri_capture::{Ecn, End, FlowSlot, Segment};
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
 
-fn segment(from: End, flags: u16, seq: u32, ack: u32, payload_bytes: u32, ecn: Ecn) -> Segment {
-    Segment {
-        time_ns: 1_000_000 * i64::from(seq.wrapping_add(ack) % 1000),
-        flow: FlowSlot(0),
-        seq,
-        ack,
-        payload_bytes,
-        wire_bytes: payload_bytes + 52,
-        window: 65_535,
-        flags: Flags(flags),
-        options: TcpOptions::default(),
-        from,
-        ecn,
-        checksum: Checksum::Unknown,
-        first: false,
-        fragment: false,
-    }
-}
-
 /// A flow whose SYN, and whose SYN sent again, had these codepoints; each end sends a segment of data.
 fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
-    const SYN: u16 = 2;
-    const ACK: u16 = 16;
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();
     for syn in syns {
-        tracker.segment(&segment(near, SYN, 100, 0, 0, *syn));
+        tracker.segment(&Segment { ecn: *syn, ..segment(0, near, SYN, 100, 0, 0) });
     }
-    tracker.segment(&segment(far, SYN | ACK, 500, 101, 0, Ecn::Ect0));
-    tracker.segment(&segment(near, ACK, 101, 501, 1000, Ecn::NotEct));
-    tracker.segment(&segment(far, ACK, 501, 1101, 1000, Ecn::NotEct));
+    let answer = segment(1_000_000, far, SYN | ACK, 500, 101, 0);
+    tracker.segment(&Segment { ecn: Ecn::Ect0, ..answer });
+    tracker.segment(&segment(2_000_000, near, ACK, 101, 501, 1000));
+    tracker.segment(&segment(3_000_000, far, ACK, 501, 1101, 1000));
     let ended = tracker.end(FlowSlot(0)).expect("the flow");
     ended.courses.map(|course| course.and_then(|course| course.syn_ecn_capable))
 }

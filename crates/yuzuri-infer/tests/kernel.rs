@@ -61,3 +61,18 @@ fn a_flow_that_has_hardly_begun_is_unknown() {
     let nothing = identify(Course::default(), None, None, None);
     assert!(matches!(nothing.answer, Answer::Unknown { .. }));
 }
+
+#[test]
+fn the_gain_of_bbr_and_its_probes_are_those_of_the_kernel() {
+    let constants = verdict("bbr-07-sender").constants;
+    let gain = constants.probe_gain.expect("a gain");
+    // `bbr_pacing_gain`: 5/4 in one of eight phases, each a round-trip time long; a phase begins at random after a PROBE_RTT.
+    assert!((gain.median - 1.25).abs() < 0.05, "{gain:?}");
+    let seen = verdict("bbr-07-sender");
+    let rtt_s = f64::from(seen.course.min_rtt_us) / 1e6;
+    let interval = constants.probe_interval_s.expect("an interval");
+    assert!((interval.median / rtt_s - 8.0).abs() < 1.5, "{interval:?} at {rtt_s} s");
+    for name in all().iter().filter(|name| !name.starts_with("bbr")) {
+        assert_eq!(verdict(name).constants.probe_gain, None, "{name}");
+    }
+}

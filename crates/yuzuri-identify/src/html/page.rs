@@ -237,6 +237,11 @@ fn constants(text: &mut String, flow: &FlowReport) {
     measured("C as the paper reads it, segments/s³", constants.cubic_c_paper, 3);
     measured("b as the paper reads it, s³/segment", constants.cubic_b, 2);
     measured("increase, segments a round", constants.increase, 2);
+    measured("flight while probing over flight while cruising", constants.probe_gain, 2);
+    measured("probes for more every, s", constants.probe_interval_s, 2);
+    if let Some(part) = constants.paced_part {
+        rows.push(("segments that left by a clock", format!("{:.0} %", part * 100.0)));
+    }
     if let Some(window) = constants.initial_window {
         rows.push(("initial window, segments", format!("{window:.0}")));
     }

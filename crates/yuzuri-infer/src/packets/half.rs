@@ -16,6 +16,8 @@ const MOST_WAITING: usize = 1 << 16;
 const LEAST_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
 const REORDER_NS: i64 = 3_000_000;
+/// What is sent within this time of an acknowledgement, or of the segment before, was drawn by it.
+const AT_ONCE_NS: i64 = 200_000;
 /// No sender uses smaller segments (`TCP_MIN_MSS` of Linux).
 const LEAST_MSS: u32 = 88;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
@@ -80,6 +82,8 @@ pub(super) struct Half {
     duplicates: u32,
     last_sent_ns: i64,
     last_acted_ns: i64,
+    /// The segment sent last was drawn by no acknowledgement.
+    by_clock: bool,
     srtt_us: f64,
     open: Open,
     /// Flight when data was sent last, undisturbed; 0 since a reduction.
@@ -184,10 +188,19 @@ impl Half {
         let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
         let count = bytes.div_ceil(mss);
         self.course.segments += u64::from(count);
+        // What follows a segment at once was drawn by what drew that one.
+        if now - self.last_acted_ns < AT_ONCE_NS {
+            self.by_clock = false;
+        } else if now - self.last_sent_ns >= AT_ONCE_NS {
+            self.by_clock = true;
+        }
         self.last_sent_ns = now;
         match kind {
             Kind::New => {
                 self.open.round.sent += count;
+                if self.by_clock {
+                    self.open.round.by_clock += count;
+                }
                 if bytes % mss != 0 {
                     self.open.small += 1;
                 }
@@ -458,6 +471,7 @@ impl Half {
             round.window = open.flight_bytes as f32 / mss;
             round.acked = open.acked_bytes as f32 / mss;
             round.rtt_mean_us = open.rtts.mean_us();
+            round.spaced = round.end_ns - round.start_ns > 4 * AT_ONCE_NS * i64::from(round.sent.max(1));
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;

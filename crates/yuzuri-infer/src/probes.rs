@@ -1,0 +1,135 @@
+//! What a flow shows of its sender beside the window's law: whether it goes by a clock of its own, how often and how hard it probes.
+//!
+//! How growth follows the round-trip time is not among it: on one path that time changes with the queue, that is with the window itself
+//! (the exponent that captures gave for Hybla was 0, and its law has 2).
+
+use crate::course::{Course, Round, Vantage};
+use crate::verdict::Measured;
+
+/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4).
+const FALLEN: f32 = 5.0;
+/// A flight above the cruising one by less is no probe.
+const LEAST_PROBE: f32 = 1.1;
+/// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
+const CRUISE: usize = 8;
+/// Rounds after a fall that say nothing: the window is being filled again.
+const REFILL: usize = 4;
+/// Segments that the share of paced ones is taken of, at least.
+const LEAST_PACED_OF: u32 = 100;
+
+/// How a sender by rate probes for more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Probing {
+    /// Flight while probing over flight while cruising: `pacing_gain` at its highest.
+    pub(crate) gain: Measured,
+    /// From probe to probe, seconds.
+    pub(crate) interval_s: Option<Measured>,
+}
+
+/// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a rate of gain times what is delivered, so
+/// that the flight grows by that gain, whatever the rounds' phase is; the rate of a round is smeared over two.
+pub(crate) fn probing(course: &Course) -> Option<Probing> {
+    let begin = course.rounds.windows(2).position(|pair| pair[1].window < pair[0].window)? + CRUISE;
+    let steady = |round: &Round| round.window > FALLEN && !round.limits.recovery && !round.limits.application;
+    let (mut gains, mut intervals_s) = (Vec::new(), Vec::new());
+    let (mut last_ns, mut rests) = (None, 0_usize);
+    let rounds = &course.rounds;
+    for place in begin..rounds.len().saturating_sub(1) {
+        let round = &rounds[place];
+        if !steady(round) {
+            (last_ns, rests) = (None, 0);
+            continue;
+        }
+        rests += 1;
+        if rests <= REFILL {
+            continue;
+        }
+        let behind = &rounds[place - rests.min(CRUISE)..place];
+        let cruising = behind.iter().filter(|r| steady(r)).map(|r| r.window).fold(f32::INFINITY, f32::min);
+        let peak = round.window > rounds[place - 1].window && round.window >= rounds[place + 1].window;
+        // The round after the peak still holds most of it: it is no second one.
+        let apart = last_ns.is_none_or(|last| round.start_ns - last > 2 * (round.end_ns - round.start_ns));
+        if !peak || !apart || round.window < LEAST_PROBE * cruising {
+            continue;
+        }
+        gains.push(f64::from(round.window / cruising));
+        if let Some(last) = last_ns {
+            intervals_s.push((round.start_ns - last) as f64 / 1e9);
+        }
+        last_ns = Some(round.start_ns);
+    }
+    (gains.len() >= 3)
+        .then(|| Some(Probing { gain: Measured::of(gains)?, interval_s: Measured::of(intervals_s) }))?
+}
+
+/// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.
+pub(crate) fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
+    let mut falls: Vec<i64> = Vec::new();
+    let mut typical = 0.0_f32;
+    for round in &course.rounds {
+        let still = round.window <= FALLEN && typical > 10.0 && !round.limits.recovery;
+        if still && falls.last().is_none_or(|last| round.start_ns - last > 1_000_000_000) {
+            falls.push(round.start_ns);
+        }
+        if round.window > FALLEN {
+            typical = if typical == 0.0 { round.window } else { typical * 0.9 + round.window * 0.1 };
+        }
+    }
+    let gaps = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
+    Measured::of(gaps).map(|gaps| gaps.median)
+}
+
+/// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
+/// enough apart to tell.
+pub(crate) fn paced_part(course: &Course) -> Option<f64> {
+    if course.vantage != Vantage::Sender {
+        return None;
+    }
+    let told = course.rounds.iter().filter(|round| round.is_cwnd_limited() && round.spaced);
+    let (mut all, mut by_clock) = (0, 0);
+    for round in told {
+        all += round.sent;
+        by_clock += round.by_clock;
+    }
+    (all >= LEAST_PACED_OF).then(|| f64::from(by_clock) / f64::from(all))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn round(at_ms: i64, rtt_ms: i64, window: f32) -> Round {
+        let rtt_us = rtt_ms as u32 * 1000;
+        Round {
+            start_ns: at_ms * 1_000_000,
+            end_ns: (at_ms + rtt_ms) * 1_000_000,
+            window,
+            acks: 1,
+            rtt_mean_us: rtt_us,
+            ..Round::default()
+        }
+    }
+
+    #[test]
+    fn probes_of_a_made_up_sender() {
+        // 80 segments, every tenth round 100; after the 35th it falls to 4 and is filled again.
+        let windows = (0..80_usize).map(|n| match n {
+            0..=4 => 10.0 * 2_f32.powi(n as i32),
+            35..=36 => 4.0,
+            n if n % 10 == 0 => 100.0,
+            _ => 80.0,
+        });
+        let rounds = windows.enumerate().map(|(n, window)| round(n as i64 * 50, 50, window)).collect();
+        let probing = probing(&Course { rounds, ..Course::default() }).unwrap();
+        assert!((probing.gain.median - 1.25).abs() < 1e-6, "{probing:?}");
+        let interval = probing.interval_s.unwrap();
+        assert!((interval.median - 0.5).abs() < 1e-6 && interval.count == 3, "{interval:?}");
+    }
+
+    #[test]
+    fn a_window_that_only_grows_and_falls_does_not_probe() {
+        let rounds = (0..90).map(|n| round(n * 50, 50, 40.0 + (n % 30) as f32)).collect();
+        assert_eq!(probing(&Course { rounds, ..Course::default() }), None);
+    }
+}

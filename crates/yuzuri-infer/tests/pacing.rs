@@ -1,0 +1,56 @@
+//! Whether a sender goes by a clock of its own.
+#![allow(missing_docs)]
+
+mod made_up;
+
+use made_up::{ACK, SYN, segment};
+use yuzuri_capture::{End, FlowSlot};
+use yuzuri_infer::identify;
+use yuzuri_infer::packets::Tracker;
+
+const MS: i64 = 1_000_000;
+
+/// What is said of a sender of 20 segments each 100 ms, seen beside it: in pairs right after each acknowledgement, or one
+/// every 5 ms whenever acknowledgements come.
+fn paced_part(by_clock: bool) -> Option<f64> {
+    let (near, far) = (End::Lower, End::Higher);
+    let mut tracker = Tracker::new();
+    tracker.segment(&segment(0, near, SYN, 99, 0, 0));
+    tracker.segment(&segment(100 * MS, far, SYN | ACK, 499, 100, 0));
+    tracker.segment(&segment(100 * MS + 20_000, near, ACK, 100, 500, 0));
+    // Time, sender, place of its first or of the next byte.
+    let mut passing: Vec<(i64, End, u32)> = Vec::new();
+    for pair in 0..200_i64 {
+        let place = 100 + 2000 * pair as u32;
+        let first = 101 * MS + 10 * MS * pair;
+        let second = first + if by_clock { 5 * MS } else { 10_000 };
+        passing.extend([(first, near, place), (second, near, place + 1000)]);
+        // Behind a clock's segments acknowledgements come 2 ms before the next: they draw nothing.
+        let back = if by_clock { 98 * MS } else { 100 * MS - 30_000 };
+        passing.push((first + back, far, place + 2000));
+    }
+    passing.sort_by_key(|(at, _, _)| *at);
+    for (at, from, place) in passing {
+        let seen = if from == near {
+            segment(at, near, ACK, place, 500, 1000)
+        } else {
+            segment(at, far, ACK, 500, place, 0)
+        };
+        tracker.segment(&seen);
+    }
+    let [course, _] = tracker.end(FlowSlot(0)).expect("the flow").courses;
+    identify(course.expect("a course"), None, None, None).constants.paced_part
+}
+
+#[test]
+fn a_sender_by_acknowledgements_does_not_pace() {
+    let part = paced_part(false).expect("seen beside the sender");
+    // The first ten pairs had no acknowledgement yet.
+    assert!(part < 0.06, "{part}");
+}
+
+#[test]
+fn a_sender_by_a_clock_does() {
+    let part = paced_part(true).expect("seen beside the sender");
+    assert!(part > 0.95, "{part}");
+}
