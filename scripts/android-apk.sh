@@ -56,7 +56,7 @@ expect "versionName='$version'"
 expect "native-code: 'arm64-v8a'"
 expect "launchable-activity: name='org.yuzuri.MainActivity'"
 permissions=$(sed -n "s/^uses-permission: name='\(.*\)'.*/\1/p" <<<"$badging" | sort | paste -sd' ')
-wanted="android.permission.FOREGROUND_SERVICE android.permission.FOREGROUND_SERVICE_DATA_SYNC android.permission.INTERNET"
+wanted="android.permission.CHANGE_WIFI_MULTICAST_STATE android.permission.FOREGROUND_SERVICE android.permission.FOREGROUND_SERVICE_DATA_SYNC android.permission.INTERNET"
 [ "$permissions" = "$wanted" ] || fail "the package asks for: $permissions"
 bytes=$(stat -c %s "$apk")
 say "$apk: $bytes bytes, of them the engine $(unzip -lv "$apk" | awk '/libyuzuri/ {print $3 " packed, " $1 " unpacked"}')"

@@ -16,15 +16,16 @@ if [ -z "$engine" ]; then
     engine=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/yuzuri
 fi
 starter=$PWD/$(starter "$(uname -m)")
+forbid=$PWD/$(forbid "$(uname -m)")
 
 say "what Android forbids to apps, and the starter"
 # The shell says of the engine alone that a bad system call ended it: that is what is wanted.
-android/src/test/forbidden-calls.sh "$(forbid "$(uname -m)")" "$engine" "$starter" "$out/forbidden"
+android/src/test/forbidden-calls.sh "$forbid" "$engine" "$starter" "$out/forbidden"
 
 say "scripts/adb.sh against a folder in the place of a device"
 android/src/test/adb-shim.sh
 
 android_resources
 say "the app (Robolectric)"
-mvn -B -q -ntp -f android/pom.xml test "-Dyuzuri.engine=$engine" "-Dyuzuri.starter=$starter" "$@"
+mvn -B -q -ntp -f android/pom.xml test "-Dyuzuri.engine=$engine" "-Dyuzuri.starter=$starter" "-Dyuzuri.forbid=$forbid" "$@"
 say "passed; pictures: android/build/pictures"

@@ -15,10 +15,14 @@ esac
 CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromium is installed (scripts/chromium.sh)"; exit 0; }
 export CHROMIUM
 [ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
-cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
+if [ $script = run.mjs ]; then
+    # Of the workspace, as the tests have built it.
+    cargo build --workspace --locked --quiet --example feed --bin yuzuri
+else
+    cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
+fi
 # With real daemons where they can run.
 if [ $script = run.mjs ] && [ "$(id -u)" = 0 ]; then
-    cargo build --locked --quiet "${flags[@]}" -p yuzuri
     export YUZURI=${CARGO_TARGET_DIR:-$PWD/target}/$profile/yuzuri
 fi
 # Without a locale some Chromiums call their language "en-US@posix", which no page can make numbers with.

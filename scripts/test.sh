@@ -20,7 +20,8 @@ cargo test --workspace --locked --quiet
 
 step "recordings in pandas, Polars and DuckDB"
 scripts/python.sh
-cargo build --locked --quiet -p yuzuri-trace --example recording_writer
+# Of the workspace, as the tests: for the package alone its dependencies would be built anew, with fewer features.
+cargo build --workspace --locked --quiet --example recording_writer
 target/python/bin/python tests/recordings/open_with_tools.py target/debug/examples/recording_writer
 
 step "Python package"

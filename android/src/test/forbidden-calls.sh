@@ -1,7 +1,7 @@
 #!/bin/sh
 # Whether the engine runs under Android's filter of system calls for apps, as far as a filter of the same calls on this kernel can
 # tell: forbidden-calls.sh FORBID ENGINE STARTER FOLDER, where FORBID is c/forbid.c, built. Alone the engine must not run (else the
-# filter here forbids too little to tell anything); with the starter it must send, be stopped by the end of its input, and tell
+# filter here forbids too little to tell anything); with the starter it must send and record, be stopped by the end of its input, and tell
 # its end. For any shell, as guests have a small one.
 set -eu
 forbid=$1 engine=$2 starter=$3 out=$4
@@ -31,11 +31,22 @@ status=0
 "$forbid" "$engine" send "$address" --json --time 1s <"$out/input" >"$out/alone.txt" 2>&1 3>&- || status=$?
 [ $status = 159 ] || fail "alone the engine should get SIGSYS (128 + 31) here, and ended with $status: $(tail -n 1 "$out/alone.txt")"
 
-"$forbid" "$starter" "$engine" send "$address" --json --connections 2 --time 1s <"$out/input" >"$out/with.txt" 3>&- ||
+"$forbid" "$starter" "$engine" send "$address" --json --connections 2 --time 1s --record "$out/own.arrows" --overwrite <"$out/input" >"$out/with.txt" 3>&- ||
     fail "with the starter the engine ended with $?: $(tail -n 1 "$out/with.txt")"
 grep -q '"type":"summary".*"stopped":false' "$out/with.txt" || fail "it told no summary: $(tail -n 1 "$out/with.txt")"
 buffers=$(grep -c '"type":"buffer"' "$out/with.txt")
 [ "$buffers" -gt 4 ] || fail "with the starter only $buffers buffers were sent"
+"$engine" replay "$out/own.arrows" --json --speed 1000 >"$out/replayed.txt" || fail "its recording cannot be read"
+samples=$(grep -c '"kind":"sample"' "$out/replayed.txt")
+[ "$samples" -gt 4 ] || fail "with the starter only $samples samples were recorded"
+
+# Sharing asks for what the filter forbids: it says so, and the transfer is made.
+status=0
+"$forbid" "$starter" "$engine" send "$address" --json --time 1s --share --share-keyless <"$out/input" >"$out/shared.txt" 3>&- 2>&1 ||
+    status=$?
+[ $status = 3 ] || fail "where it may not share it should end with 3, and ended with $status: $(tail -n 1 "$out/shared.txt")"
+grep -q '"type":"warning","kind":"sharing"' "$out/shared.txt" || fail "it did not say that it cannot share"
+grep -q '"type":"summary".*"stopped":false' "$out/shared.txt" || fail "where it may not share it did not send"
 
 "$forbid" "$starter" "$engine" send "$address" --json --time 0s <"$out/input" >"$out/stopped.txt" 3>&- &
 sender=$!
@@ -43,4 +54,4 @@ seen '"type":"buffer"' "$out/stopped.txt"
 exec 3>&-
 wait $sender || fail "stopped by the end of its input it ended with $?"
 grep -q '"type":"summary".*"stopped":true' "$out/stopped.txt" || fail "stopped by the end of its input it told no summary"
-echo "forbidden-calls: $(uname -m), Linux $(uname -r): alone SIGSYS; with the starter $buffers buffers over 2 connections; stopped by the end of its input"
+echo "forbidden-calls: $(uname -m), Linux $(uname -r): alone SIGSYS; with the starter $buffers buffers over 2 connections, $samples samples recorded; stopped by the end of its input"

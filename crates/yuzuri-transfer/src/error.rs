@@ -1,6 +1,7 @@
 //! What can go wrong, in one line each: what was being done, to what, why it failed, and what to do.
 
 use crate::{SendSummary, Target};
+use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -98,6 +99,89 @@ pub enum SendError {
     /// The stop flag was set before the transfer began.
     #[error("stopped before the transfer began")]
     Stopped,
+}
+
+/// Which sort of failure it is, for programs: the sentences beside it are for people, and may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// An option is out of range or contradicts another.
+    Option,
+    /// The name has no address, or none of the family asked for.
+    UnknownHost,
+    /// The other host answers, but nothing listens at the port.
+    Refused,
+    /// There is no way to the other host, or to any.
+    Unreachable,
+    /// The other host did not answer while the connection was being made.
+    TimedOut,
+    /// A connection could not be made for another reason of the network, or it failed under one that stood.
+    Network,
+    /// This kernel does not have the congestion control.
+    ControlUnknown,
+    /// The kernel has the congestion control and does not let this user choose it.
+    ControlRefused,
+    /// This host does not have the address to send from.
+    UnknownAddress,
+    /// This host does not have the interface to send through.
+    UnknownInterface,
+    /// A privilege or a rule of the firewall is in the way.
+    Permission,
+    /// The kernel refused something else: no more files, a family that it does not speak.
+    System,
+    /// The other end closed or reset the connection.
+    ClosedByPeer,
+    /// Nothing is acknowledged any more: the path or the other host went silent.
+    Silent,
+    /// Nothing is acknowledged any more, as the program at the other end does not read.
+    NotReading,
+    /// The report could not be written.
+    Report,
+    /// It was stopped before the transfer began.
+    Stopped,
+    /// Sharing was asked for in a way that cannot be: without a key and without leave to do without, for one.
+    Sharing,
+}
+
+impl SendError {
+    /// Which sort of failure it is.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            SendError::Option(_) => FailureKind::Option,
+            SendError::Resolve { .. } => FailureKind::UnknownHost,
+            // That of the address that was tried last, which the advice in the sentence is about, too.
+            SendError::Connect { attempts, .. } => attempts
+                .last()
+                .map_or(FailureKind::Network, |(_, source)| kind_of(source, FailureKind::Network)),
+            SendError::CongestionControl { source, .. } => match source.raw_os_error() {
+                Some(libc::ENOENT) => FailureKind::ControlUnknown,
+                _ => FailureKind::ControlRefused,
+            },
+            SendError::Socket { source, .. } => kind_of(source, FailureKind::System),
+            SendError::Closed { .. } => FailureKind::ClosedByPeer,
+            SendError::Stalled { window_closed: true, .. } => FailureKind::NotReading,
+            SendError::Stalled { .. } => FailureKind::Silent,
+            SendError::Network { source, .. } => kind_of(source, FailureKind::Network),
+            SendError::Report(_) => FailureKind::Report,
+            SendError::Stopped => FailureKind::Stopped,
+        }
+    }
+}
+
+/// What the kernel's answer means; `otherwise` where it could mean many things.
+fn kind_of(error: &io::Error, otherwise: FailureKind) -> FailureKind {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => FailureKind::Refused,
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN) => {
+            FailureKind::Unreachable
+        }
+        Some(libc::EADDRNOTAVAIL) => FailureKind::UnknownAddress,
+        Some(libc::ENODEV) => FailureKind::UnknownInterface,
+        Some(libc::EACCES | libc::EPERM) => FailureKind::Permission,
+        Some(libc::EADDRINUSE | libc::EAFNOSUPPORT | libc::EMFILE | libc::ENFILE) => FailureKind::System,
+        _ if error.kind() == io::ErrorKind::TimedOut => FailureKind::TimedOut,
+        _ => otherwise,
+    }
 }
 
 /// Why the receiver could not start or had to end.

@@ -1,5 +1,7 @@
-//! What a transfer tells while it runs. Each event is one JSON line of `--json`, its kind under `type`.
+//! What a transfer tells while it runs. Each event is one JSON line of `--json`, its kind under `type`. Fields and types are added, not
+//! changed: who reads the lines passes over what he does not know.
 
+use crate::FailureKind;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -17,11 +19,50 @@ pub enum SendEvent {
     Note(Note),
     /// The transfer is over, also after an error once connections were open.
     Summary(SendSummary),
+    /// Something beside the transfer does not work; the transfer goes on. [`send`](crate::send) itself tells none: whoever records
+    /// or shares beside it does.
+    Warning {
+        /// What does not work.
+        kind: WarningKind,
+        /// Why, in one line.
+        message: String,
+    },
+    /// How the transfer gave way to others on one interface, told at the end by whoever shares beside it.
+    Shared(Shared),
     /// The transfer did not take place or ended early. The same error is returned by [`send`](crate::send).
     Failed {
+        /// Which sort of failure.
+        kind: FailureKind,
         /// The error in one line.
         message: String,
     },
+}
+
+/// What does not work beside a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarningKind {
+    /// The recording could not be begun, or lacks something. Told once.
+    Recording,
+    /// The transfer does not give way, or not any more.
+    Sharing,
+}
+
+/// How a transfer gave way to others on one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shared {
+    /// Its name.
+    pub interface: String,
+    /// The most other devices that there were at a time.
+    pub others: u64,
+    /// For how long it was shared, nanoseconds.
+    pub duration_ns: u64,
+    /// For how much of that a connection was bounded, nanoseconds.
+    pub bounded_ns: u64,
+    /// Messages that came.
+    pub messages: u64,
+    /// Those of them that were believed.
+    pub messages_believed: u64,
 }
 
 /// A connection that was opened.

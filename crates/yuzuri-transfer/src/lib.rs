@@ -61,10 +61,10 @@ mod sys;
 mod target;
 mod tcp_info;
 
-pub use error::{ReceiveError, SendError};
+pub use error::{FailureKind, ReceiveError, SendError};
 pub use events::{
-    Buffer, BufferSource, Connected, ConnectionSummary, Note, Progress, SendEvent, SendSummary,
-    ThroughputSpread,
+    Buffer, BufferSource, Connected, ConnectionSummary, Note, Progress, SendEvent, SendSummary, Shared,
+    ThroughputSpread, WarningKind,
 };
 pub use gate::Gate;
 pub use options::{Limits, SendOptions, Shown, ShownConnection};

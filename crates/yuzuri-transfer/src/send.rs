@@ -31,7 +31,8 @@ pub fn send(
     if let Err(error) = &result
         && !matches!(error, SendError::Report(_))
     {
-        report.report(&SendEvent::Failed { message: error.to_string() }).map_err(SendError::Report)?;
+        let failed = SendEvent::Failed { kind: error.kind(), message: error.to_string() };
+        report.report(&failed).map_err(SendError::Report)?;
     }
     result
 }

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_transfer::{
-    Both, Buffer, BufferSource, Connected, ConnectionSummary, End, JsonLines, Note, Progress, ReceiveEvent,
-    ReceiveSummary, ReceiveText, Received, Report, SendEvent, SendSummary, SendText, ThroughputSpread,
+    Both, Buffer, BufferSource, Connected, ConnectionSummary, End, FailureKind, JsonLines, Note, Progress,
+    ReceiveEvent, ReceiveSummary, ReceiveText, Received, Report, SendEvent, SendSummary, SendText, Shared,
+    ThroughputSpread, WarningKind,
 };
 
 fn buffer() -> Buffer {
@@ -101,7 +102,16 @@ fn send_events() -> Vec<SendEvent> {
         }),
         SendEvent::Note(Note { connection: 0, text: "something".to_owned() }),
         SendEvent::Summary(summary()),
-        SendEvent::Failed { message: "it broke".to_owned() },
+        SendEvent::Warning { kind: WarningKind::Recording, message: "the disk is full".to_owned() },
+        SendEvent::Shared(Shared {
+            interface: "wlan0".to_owned(),
+            others: 2,
+            duration_ns: 10_000_000_000,
+            bounded_ns: 1_500_000_000,
+            messages: 41,
+            messages_believed: 40,
+        }),
+        SendEvent::Failed { kind: FailureKind::ClosedByPeer, message: "it broke".to_owned() },
     ]
 }
 

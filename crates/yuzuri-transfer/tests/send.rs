@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_transfer::{
-    Buffer, BufferSource, Family, ReceiveEvent, ReceiveOptions, SendError, SendEvent, SendOptions, payload,
-    send,
+    Buffer, BufferSource, FailureKind, Family, ReceiveEvent, ReceiveOptions, SendError, SendEvent,
+    SendOptions, payload, send,
 };
 
 #[test]
@@ -182,11 +182,12 @@ fn an_unknown_congestion_control_is_refused_with_a_list() {
     let (result, events) = run(&options);
     let error = result.unwrap_err();
     assert!(matches!(error, SendError::CongestionControl { .. }));
+    assert_eq!(error.kind(), FailureKind::ControlUnknown);
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let text = error.to_string();
     assert!(text.contains("`nosuch`") && text.contains(available.trim()), "{text}");
     assert!(!text.contains('\n'));
-    assert_eq!(events, [SendEvent::Failed { message: text }]);
+    assert_eq!(events, [SendEvent::Failed { kind: FailureKind::ControlUnknown, message: text }]);
 }
 
 #[test]
@@ -209,6 +210,7 @@ fn a_congestion_control_for_root_only_is_said_to_be_so() {
     let error = result.join().unwrap().unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, SendError::CongestionControl { .. }), "{text}");
+    assert_eq!(error.kind(), FailureKind::ControlRefused);
     assert!(text.contains("only root") && text.contains(allowed[0]), "{text}");
 }
 
@@ -218,6 +220,7 @@ fn a_refused_connection_says_what_to_do() {
     let error = run(&options(port)).0.unwrap_err();
     let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
     assert_eq!(attempts[0].1.kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(error.kind(), FailureKind::Refused);
     assert!(error.to_string().contains("yuzuri receive"), "{error}");
 }
 
@@ -225,6 +228,7 @@ fn a_refused_connection_says_what_to_do() {
 fn a_name_without_address_says_so() {
     let error = run(&SendOptions::new("nosuch.invalid".parse().unwrap())).0.unwrap_err();
     assert!(matches!(error, SendError::Resolve { .. }), "{error}");
+    assert_eq!(error.kind(), FailureKind::UnknownHost);
     assert!(error.to_string().contains("nosuch.invalid"), "{error}");
 }
 
@@ -234,10 +238,12 @@ fn an_address_or_interface_that_is_not_there_says_so() {
     options.bind = Some("192.0.2.77".parse().unwrap());
     let error = run(&options).0.unwrap_err();
     assert!(matches!(error, SendError::Socket { .. }) && error.to_string().contains("ip addr"), "{error}");
+    assert_eq!(error.kind(), FailureKind::UnknownAddress);
     options.bind = None;
     options.interface = Some("nosuch0".to_owned());
     let error = run(&options).0.unwrap_err();
     assert!(matches!(error, SendError::Socket { .. }) && error.to_string().contains("nosuch0"), "{error}");
+    assert_eq!(error.kind(), FailureKind::UnknownInterface);
 }
 
 #[test]
@@ -255,13 +261,14 @@ fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
     let (result, events) = run(&options);
     let error = result.unwrap_err();
     let took = started.elapsed();
+    assert_eq!(error.kind(), FailureKind::NotReading);
     let SendError::Stalled { window_closed, acked_bytes, summary, .. } = &error else { panic!("{error}") };
     assert!(*window_closed, "{error}");
     assert!(took >= Duration::from_millis(700) && took < Duration::from_secs(8), "{took:?}");
     assert_eq!(summary.bytes_acked, *acked_bytes);
     assert!(summary.bytes_unacknowledged > 0);
     // The summary was told before the failure.
-    let [.., SendEvent::Summary(told), SendEvent::Failed { message }] = &events[..] else {
+    let [.., SendEvent::Summary(told), SendEvent::Failed { message, .. }] = &events[..] else {
         panic!("{events:?}")
     };
     assert_eq!((told, message), (&**summary, &error.to_string()));
@@ -280,6 +287,7 @@ fn a_reset_is_told_with_what_the_other_end_said() {
     let mut options = options(sink.address);
     options.limits.bytes = Some(1 << 40);
     let error = run(&options).0.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::ClosedByPeer);
     let SendError::Closed { said, summary, .. } = &error else { panic!("{error}") };
     assert_eq!(said.as_deref(), Some("no more, thank you"));
     assert!(summary.bytes_acked >= 300_000);

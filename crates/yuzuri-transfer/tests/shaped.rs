@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side, eventually};
-use yuzuri_transfer::{BufferSource, ReceiveEvent, ReceiveOptions, SendError, SendOptions, SendSummary};
+use yuzuri_transfer::{
+    BufferSource, FailureKind, ReceiveEvent, ReceiveOptions, SendError, SendOptions, SendSummary,
+};
 
 /// A token bucket counts the Ethernet header: 1448 of 1514 bytes are payload (with time stamps, over IPv4).
 const RATE_MBIT: u32 = 20;
@@ -181,6 +183,7 @@ fn a_path_that_goes_silent_is_a_stall() {
     let started = Instant::now();
     let error = send_until_cut(&net, options, &receiving).unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(error.kind(), FailureKind::Silent);
     let SendError::Stalled { window_closed, silent_for, summary, .. } = &error else { panic!("{error}") };
     assert!(!*window_closed && *silent_for >= Duration::from_secs(2), "{error}");
     assert!(summary.bytes_acked > 0 && summary.bytes_unacknowledged > 0);
@@ -215,6 +218,7 @@ fn no_way_and_no_answer_are_told_apart() {
     let error = send_through(&net, to("192.0.2.1".parse().unwrap(), 9)).0.unwrap_err();
     let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
     assert_eq!(attempts[0].1.raw_os_error(), Some(libc::ENETUNREACH));
+    assert_eq!(error.kind(), FailureKind::Unreachable);
     assert!(error.to_string().contains("ip route get"), "{error}");
     let mut options = to("10.77.0.77".parse().unwrap(), 9);
     options.connect_timeout = Duration::from_millis(300);
@@ -222,6 +226,7 @@ fn no_way_and_no_answer_are_told_apart() {
     let error = send_through(&net, options).0.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(3));
     assert!(error.to_string().contains("no answer within 0.3 s"), "{error}");
+    assert_eq!(error.kind(), FailureKind::TimedOut);
 }
 
 #[test]

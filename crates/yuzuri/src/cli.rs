@@ -27,6 +27,7 @@ pub enum Command {
     /// Make CSV, JSON lines or Parquet of a recording
     Convert(ConvertArgs),
     /// Send buffers to a receiver and tell of each how it went
+    #[command(after_long_help = SEND_ENDS)]
     Send(SendArgs),
     /// Receive what senders send, and throw it away
     Receive(ReceiveArgs),
@@ -41,6 +42,10 @@ pub enum Command {
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
 }
+
+const SEND_ENDS: &str = "\
+Exit codes: 0 all went well; 1 the transfer failed; 2 wrong words; 3 the transfer was made, but the recording or \
+the sharing that was asked for beside it was not, or not wholly.";
 
 const FILTER_HELP: &str = "\
 Which flows: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
@@ -212,12 +217,16 @@ pub struct SendArgs {
     pub v6: bool,
 
     /// Print a line of JSON for each buffer and the summary
+    ///
+    /// Each has its `type`: connected, buffer, progress, note, warning, summary, shared, failed. A failure and a warning have
+    /// a `kind` that programs may rely on, beside a sentence for people.
     #[arg(long)]
     pub json: bool,
 
     /// Record these connections into this file (Arrow stream, usually *.arrows), which `yuzuri replay` shows
     ///
-    /// Asked for every 10 ms; `yuzuri watch --record` records every ACK, with privilege.
+    /// Asked for every 10 ms; `yuzuri watch --record` records every ACK, with privilege. A file that cannot be written does not
+    /// hold the transfer up: that is said once, and told by exit code 3.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 

@@ -1,6 +1,7 @@
 //! `yuzuri send --share`: the connections of this program alone give way, by what a program may set of its own sockets.
 
 use crate::share::{RunArgs, settings};
+use crate::transfer::Voice;
 use clap::Args;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use yuzuri_policy::PolicyName;
 use yuzuri_share::{Answer, Event, MemberStatus, OwnSockets, Places, Question, Share, ShareError, Status};
-use yuzuri_transfer::Shown;
+use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
 /// How the connections share.
 #[derive(Debug, Args)]
@@ -51,11 +53,28 @@ pub struct OwnShareArgs {
 pub struct OwnShare {
     sockets: OwnSockets,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(Arc<Status>, Ticks), ShareError>>,
+    thread: JoinHandle<(Arc<Status>, Ticks, Result<(), ShareError>)>,
+}
+
+/// What became of the wish to share.
+pub enum Sharing {
+    /// It was not asked for, or the device's daemon does it.
+    None,
+    /// This system does not let it be; that has been said, and the transfer goes on without.
+    Impossible,
+    /// It is at work.
+    AtWork(OwnShare),
+}
+
+impl Sharing {
+    /// The one at work.
+    pub fn at_work(self) -> Option<OwnShare> {
+        if let Sharing::AtWork(share) = self { Some(share) } else { None }
+    }
 }
 
 /// From one of a sharing's looks to the next.
-const TICK_S: f64 = 0.5;
+const TICK: Duration = Duration::from_millis(500);
 
 /// Half seconds, and those in which a connection was bounded; by interface the most other devices that there were at a time: at the end some
 /// may have left before us.
@@ -84,19 +103,22 @@ impl Ticks {
 
 impl OwnShare {
     /// Joins the group, where that was asked for and the device's daemon does not share already. `interface`: the one that is sent through.
-    pub fn start(args: &OwnShareArgs, interface: Option<&str>) -> anyhow::Result<Option<OwnShare>> {
+    ///
+    /// # Errors
+    /// What was asked for cannot be: there is no key, an interface is not there. What the system does not allow is none.
+    pub fn start(args: &OwnShareArgs, interface: Option<&str>, voice: Voice) -> anyhow::Result<Sharing> {
         if !args.share {
-            return Ok(None);
+            return Ok(Sharing::None);
         }
         let daemon = Places::new(None).socket();
         if let Ok(Answer::Status(status)) = yuzuri_share::ask(&daemon, Question::Status)
             && status.steers
         {
-            eprintln!(
-                "yuzuri: the daemon of this device shares already (process {}); its bounds hold",
+            voice.say(&format!(
+                "the daemon of this device shares already (process {}); its bounds hold",
                 status.pid
-            );
-            return Ok(None);
+            ));
+            return Ok(Sharing::None);
         }
         let words = RunArgs {
             interface: interface.map(str::to_owned).into_iter().collect(),
@@ -111,26 +133,39 @@ impl OwnShare {
         let mut config = settings(&words)?.share;
         let sockets = OwnSockets::default();
         config.own = Some(sockets.clone());
-        let say = |event: &Event| {
-            // How many flows were moved back is the daemon's matter: these end with their connections.
-            if !matches!(event, Event::Left { .. }) {
-                eprintln!("yuzuri: sharing: {event}");
+        let say = move |event: &Event| match event {
+            Event::StoodDown { why } => {
+                voice.warn(WarningKind::Sharing, &format!("not shared any more: {why}"));
             }
+            // How many flows were moved back is the daemon's matter: these end with their connections.
+            Event::Left { .. } => {}
+            _ => voice.say(&format!("sharing: {event}")),
         };
-        let mut share = Share::start_with(config, say)?;
+        let mut share = match Share::start_with(config, say) {
+            Ok(share) => share,
+            Err(error @ (ShareError::System { .. } | ShareError::Control(_))) => {
+                voice.warn(WarningKind::Sharing, &format!("not shared: {error}"));
+                return Ok(Sharing::Impossible);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut ticks = Ticks::default();
-            while !stopped.load(Ordering::Relaxed) {
-                share.step()?;
+            let mut result = Ok(());
+            while result.is_ok() && !stopped.load(Ordering::Relaxed) {
+                result = share.step();
                 ticks.note(&share.status());
+            }
+            if let Err(error) = &result {
+                voice.warn(WarningKind::Sharing, &format!("not shared any more: {error}"));
             }
             let status = share.status();
             share.leave();
-            Ok((status, ticks))
+            (status, ticks, result)
         });
-        Ok(Some(OwnShare { sockets, stop, thread }))
+        Ok(Sharing::AtWork(OwnShare { sockets, stop, thread }))
     }
 
     /// Takes each connection in.
@@ -138,26 +173,48 @@ impl OwnShare {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and says with whom it was shared.
-    pub fn finish(self) -> anyhow::Result<()> {
+    /// Leaves the group, and says with whom it was shared; whether it was, to the end.
+    pub fn finish(self, voice: Voice) -> bool {
         self.stop.store(true, Ordering::Relaxed);
-        let (status, ticks) = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let Ok((status, ticks, result)) = self.thread.join() else {
+            // A fault in there is no reason to take the transfer's result away with it.
+            voice.warn(WarningKind::Sharing, "not shared to the end: the sharing broke down");
+            return false;
+        };
         for interface in &status.interfaces {
-            let members = ticks.others.get(&interface.name).copied().unwrap_or_default();
             let messages = &interface.messages;
-            eprintln!(
-                "yuzuri: shared on {} with {members} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages believed",
-                interface.name,
-                if members == 1 { "" } else { "s" },
-                ticks.bounded as f64 * TICK_S,
-                ticks.all as f64 * TICK_S,
-                messages.accepted.values().sum::<u64>(),
-                messages.received
-            );
+            let shared = Shared {
+                interface: interface.name.clone(),
+                others: ticks.others.get(&interface.name).copied().unwrap_or_default() as u64,
+                duration_ns: ticks.all * TICK.as_nanos() as u64,
+                bounded_ns: ticks.bounded * TICK.as_nanos() as u64,
+                messages: messages.received,
+                messages_believed: messages.accepted.values().sum(),
+            };
+            voice.say(&format!(
+                "shared on {} with {} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages believed",
+                shared.interface,
+                shared.others,
+                if shared.others == 1 { "" } else { "s" },
+                shared.bounded_ns as f64 / 1e9,
+                shared.duration_ns as f64 / 1e9,
+                shared.messages_believed,
+                shared.messages
+            ));
+            voice.tell(&SendEvent::Shared(shared));
         }
         for problem in &status.problems {
-            eprintln!("yuzuri: sharing: {problem}");
+            voice.say(&format!("sharing: {problem}"));
         }
-        Ok(())
+        if result.is_ok() && status.interfaces.is_empty() {
+            let why = if status.problems.is_empty() {
+                "no interface here has others behind the same access point".to_owned()
+            } else {
+                status.problems.join("; ")
+            };
+            voice.warn(WarningKind::Sharing, &format!("not shared: {why}"));
+            return false;
+        }
+        result.is_ok() && status.steers
     }
 }

@@ -2,17 +2,49 @@
 
 use crate::cli::{ReceiveArgs, SendArgs};
 use crate::own_record::OwnRecord;
-use crate::own_share::OwnShare;
+use crate::own_share::{OwnShare, Sharing};
 use std::process::ExitCode;
 use yuzuri_signals::stop_flag;
 use yuzuri_transfer::{
-    Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent, SendOptions,
-    SendText,
+    FailureKind, Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent,
+    SendOptions, SendText, WarningKind,
 };
+
+/// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
+const BESIDE_FAILED: u8 = 3;
+
+/// Says what happens beside a transfer: on standard error, and with `--json` in lines of their own, too. The lines are whole whichever
+/// thread says them, since each is one write to standard output, which is locked for it.
+#[derive(Clone, Copy)]
+pub struct Voice {
+    json: bool,
+}
+
+impl Voice {
+    /// For people alone.
+    pub fn say(self, what: &str) {
+        eprintln!("yuzuri: {what}");
+    }
+
+    /// Something does not work, and the transfer goes on.
+    pub fn warn(self, kind: WarningKind, message: &str) {
+        self.say(message);
+        self.tell(&SendEvent::Warning { kind, message: message.to_owned() });
+    }
+
+    /// For programs alone.
+    pub fn tell(self, event: &SendEvent) {
+        if self.json {
+            // Where nobody reads any more the transfer finds that out itself.
+            let _ = JsonLines(std::io::stdout()).report(event);
+        }
+    }
+}
 
 /// Sends.
 pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
+    let voice = Voice { json: args.json };
     let mut options = SendOptions::new(args.target);
     options.family = match (args.v4, args.v6) {
         (true, _) => Family::V4,
@@ -26,8 +58,12 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     options.limits = Limits { buffers: args.buffers, bytes: args.bytes, time: args.time };
     options.wait_ack = args.wait_ack;
     options.congestion_control = args.control;
-    let share = OwnShare::start(&args.share, options.interface.as_deref())?;
-    let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite)).transpose()?;
+    let share = OwnShare::start(&args.share, options.interface.as_deref(), voice).inspect_err(|error| {
+        voice.tell(&SendEvent::Failed { kind: FailureKind::Sharing, message: format!("{error:#}") });
+    })?;
+    let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite, voice));
+    let mut complete = !matches!(share, Sharing::Impossible) && !matches!(record, Some(None));
+    let (share, record) = (share.at_work(), record.flatten());
     options.shown = match (&share, &record) {
         (Some(share), Some(record)) => Some(share.shown().and(record.shown())),
         (Some(share), None) => Some(share.shown()),
@@ -38,12 +74,10 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
     let sent = yuzuri_transfer::send(&options, report, &stop);
     // Each is ended, whatever became of the others.
-    let recorded = record.map_or(Ok(()), OwnRecord::finish);
-    let shared = share.map_or(Ok(()), OwnShare::finish);
+    complete &= record.is_none_or(|record| record.finish(voice));
+    complete &= share.is_none_or(|share| share.finish(voice));
     sent?;
-    recorded?;
-    shared?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(BESIDE_FAILED) })
 }
 
 /// Receives.

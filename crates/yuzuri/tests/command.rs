@@ -398,6 +398,104 @@ fn a_sender_records_its_own_connections_without_privilege() {
     drop(receiver);
 }
 
+/// A transfer's JSON lines, where the recording asked for beside it failed: it was made to its end, and the failure was told once.
+fn told_of_recording(sent: &Output) -> Vec<Value> {
+    let lines = json_lines(&sent.stdout);
+    assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
+    let of_type = |name: &str| lines.iter().filter(|line| line["type"] == name).collect::<Vec<_>>();
+    let [summary] = of_type("summary")[..] else { panic!("{lines:?}") };
+    assert!(summary["bytes_acked"].as_u64() > Some(0) && summary["bytes_unacknowledged"] == 0, "{summary}");
+    assert!(of_type("failed").is_empty());
+    let [warning] = of_type("warning")[..] else { panic!("it is told once: {lines:?}") };
+    assert_eq!(warning["kind"], "recording");
+    let said = text(&sent.stderr);
+    assert_eq!(said.matches(warning["message"].as_str().unwrap()).count(), 1, "{said}");
+    lines
+}
+
+#[test]
+fn a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up() {
+    const TEST: &str = "a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up";
+    let Some(net) = Net::or_skip(TEST) else { return };
+    let _receiver = receiver(&net);
+    let to = net.v4(Side::B).to_string();
+    // Of root, who alone may write there.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let there = folder.path().join("there.arrows");
+    std::fs::write(&there, "something else").unwrap();
+    for file in [folder.path().join("a.arrows"), there.clone(), "/nonexistent/a.arrows".into()] {
+        let mut command = net.command(Side::A, "setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", YUZURI, "send", "--json"]);
+        let sent = command.args(["--bytes", "2MB", "--record"]).arg(&file).arg(&to).output().unwrap();
+        if text(&sent.stderr).contains("setpriv") {
+            return println!("{TEST}: skipped: {}", text(&sent.stderr));
+        }
+        let lines = told_of_recording(&sent);
+        assert_eq!(lines[0]["type"], "warning", "it is told before the first byte");
+        let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
+        assert_eq!(summary["bytes_acked"], 2_000_000);
+    }
+    assert_eq!(std::fs::read_to_string(there).unwrap(), "something else");
+}
+
+#[test]
+fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
+    const TEST: &str = "a_full_disk_does_not_disturb_the_transfer_that_is_recorded";
+    let Some(net) = Net::or_skip(TEST) else { return };
+    net.shape(Side::A, 50, 200_000).unwrap();
+    let _receiver = receiver(&net);
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept.arrows");
+    std::fs::create_dir(folder.path().join("small")).unwrap();
+    // A small disk that nobody else sees: it goes with the process that mounted it, so that what it holds is copied before.
+    let script = "mount -t tmpfs -o size=20k none \"$1/small\" || exit 77\n\
+        \"$2\" send --json --time 5s --buffer 100kB --record \"$1/small/a.arrows\" \"$3\"\n\
+        code=$?; cp \"$1/small/a.arrows\" \"$1/kept.arrows\"; exit $code";
+    let mut command = net.command(Side::A, "unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path());
+    let sent = command.args([YUZURI, &net.v4(Side::B).to_string()]).output().unwrap();
+    if sent.status.code() == Some(77) || text(&sent.stderr).contains("unshare:") {
+        return println!("{TEST}: skipped: {}", text(&sent.stderr));
+    }
+    let lines = told_of_recording(&sent);
+    let at = lines.iter().position(|line| line["type"] == "warning").unwrap();
+    assert!(lines[at]["message"].as_str().unwrap().contains("No space left"), "{}", lines[at]);
+    let buffers = |lines: &[Value]| lines.iter().filter(|line| line["type"] == "buffer").count();
+    assert!(buffers(&lines[..at]) > 0 && buffers(&lines[at..]) > 20, "it was told in the middle: {at}");
+    // The path carries 47 Mbit/s of payload; a busy machine may take some of it, but a recorder that the transfer waits for would leave little.
+    let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
+    assert!(summary["throughput_bps"].as_u64() > Some(25_000_000), "{summary}");
+    assert!(text(&sent.stderr).contains("readable but lacks"), "{}", text(&sent.stderr));
+    // What had found room is readable.
+    let replayed = yuzuri(&["replay", kept.to_str().unwrap(), "--json", "--speed", "1000"]);
+    assert!(replayed.status.success(), "{}", text(&replayed.stderr));
+    assert!(!of_kind(&json_lines(&replayed.stdout), "sample").is_empty());
+}
+
+#[test]
+fn failures_of_a_transfer_have_a_kind() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let to = format!("127.0.0.1:{port}");
+    for (words, kind) in [
+        (&[to.as_str()][..], "refused"),
+        (&["nosuch.invalid"], "unknown-host"),
+        (&["--control", "nosuch", &to], "control-unknown"),
+        (&["--bind", "192.0.2.77", &to], "unknown-address"),
+        (&["--interface", "nosuch0", &to], "unknown-interface"),
+        (&["--buffers", "0", &to], "option"),
+        (&["--share", &to], "sharing"),
+        (&["--share", "--share-key-file", "/nonexistent/key", &to], "sharing"),
+    ] {
+        let failed = yuzuri(&[&["send", "--json"], words].concat());
+        assert_eq!(failed.status.code(), Some(1), "{words:?}");
+        let lines = json_lines(&failed.stdout);
+        let [line] = &lines[..] else { panic!("{words:?}: {lines:?}") };
+        assert_eq!((&line["type"], &line["kind"]), (&"failed".into(), &kind.into()), "{words:?}");
+        assert!(error(&failed).contains(line["message"].as_str().unwrap()), "{words:?}");
+    }
+}
+
 /// The command in a folder of its own, without the programs beside it. A link: a copy could not be called while a process that another test
 /// starts still holds it open for writing.
 fn alone() -> (tempfile::TempDir, std::path::PathBuf) {

@@ -1,7 +1,7 @@
 /*
  * Runs a program under a filter of system calls such as Android puts over apps: forbid PROGRAM WORD...
  *
- * What is allowed is what `yuzuri send`, its C library and the starter call and every Android since 8 allows to apps on arm64
+ * What is allowed is what `yuzuri send --record`, its C library and the starter call and every Android since 8 allows to apps on arm64
  * (bionic's lists of system calls for apps); everything else gets SIGSYS. On x86_64 the calls of old that arm64 does not have
  * any more (poll for ppoll, access for faccessat and so on) are allowed, too, as what is tested is what arm64 would do.
  */
@@ -17,10 +17,10 @@
 
 static const int allowed[] = {
     SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone, SYS_close, SYS_connect, SYS_dup, SYS_execve, SYS_exit,
-    SYS_exit_group, SYS_faccessat, SYS_fcntl, SYS_fstat, SYS_futex, SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getpid,
-    SYS_getrandom, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_getuid, SYS_ioctl, SYS_kill, SYS_lseek, SYS_madvise, SYS_mmap,
-    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_ppoll, SYS_pread64, SYS_prlimit64,
-    SYS_ptrace, SYS_read, SYS_readlinkat, SYS_recvfrom, SYS_recvmsg, SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask,
+    SYS_exit_group, SYS_faccessat, SYS_fcntl, SYS_fdatasync, SYS_flock, SYS_fstat, SYS_ftruncate, SYS_futex, SYS_getdents64,
+    SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_getuid, SYS_ioctl, SYS_kill, SYS_lseek, SYS_madvise, SYS_mmap,
+    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_ppoll, SYS_prctl, SYS_pread64, SYS_prlimit64,
+    SYS_ptrace, SYS_pwrite64, SYS_read, SYS_readlinkat, SYS_recvfrom, SYS_recvmsg, SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask,
     SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_yield, SYS_sendmsg, SYS_sendto, SYS_set_tid_address, SYS_setsockopt,
     SYS_shutdown, SYS_sigaltstack, SYS_signalfd4, SYS_socket, SYS_tgkill, SYS_uname, SYS_wait4, SYS_write, SYS_writev,
 #ifdef __x86_64__

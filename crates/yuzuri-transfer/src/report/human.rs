@@ -232,8 +232,8 @@ impl<W: Write, S: Write> Report<SendEvent> for SendText<W, S> {
             }
             SendEvent::Note(note) => writeln!(self.output, "connection {}: {}", note.connection, note.text),
             SendEvent::Summary(summary) => self.summary(summary),
-            // The caller of `send` has the error itself and prints it where errors go.
-            SendEvent::Failed { .. } => Ok(()),
+            // The caller of `send` has the error itself and prints it where errors go; and so has whoever records or shares beside it.
+            SendEvent::Failed { .. } | SendEvent::Warning { .. } | SendEvent::Shared(_) => Ok(()),
         }
     }
 }

@@ -43,18 +43,28 @@ final class Engine {
         errorReader.start();
     }
 
-    /** Sends to an address that needs no look-up. */
-    static Engine send(Place place, Settings settings, String address) throws IOException {
+    /**
+     * Sends to an address that needs no look-up, recording into a file. Where it gives way to those who have a key, the key is in
+     * a file of its own, since every program of the device may read the words of a command.
+     */
+    static Engine send(Place place, Settings settings, String address, File recording, File groupKey) throws IOException {
         List<String> words = new ArrayList<>(Arrays.asList(
                 place.starter.getPath(), place.engine.getPath(), "send", Settings.target(address, settings.port), "--json",
                 "--buffer", Long.toString(settings.bufferBytes),
                 "--connections", Integer.toString(settings.connections),
-                "--time", settings.durationS + "s"));
+                "--time", settings.durationS + "s",
+                // What an address that did not answer left behind is replaced.
+                "--record", recording.getPath(), "--overwrite"));
         if (!settings.control.isEmpty()) {
             Collections.addAll(words, "--control", settings.control);
         }
         if (settings.waitAck) {
             words.add("--wait-ack");
+        }
+        if (groupKey != null) {
+            Collections.addAll(words, "--share", "--share-key-file", groupKey.getPath());
+        } else if (settings.giving == Settings.Giving.WITHOUT_KEY) {
+            Collections.addAll(words, "--share", "--share-keyless");
         }
         return new Engine(words);
     }

@@ -11,7 +11,11 @@ final class Event {
         BUFFER,
         PROGRESS,
         NOTE,
+        /** Something beside the transfer does not work: its recording, its giving way. */
+        WARNING,
         SUMMARY,
+        /** How it gave way on one interface. */
+        SHARED,
         FAILED,
         /** Last line of a recording of the app: the row of the table. */
         RESULT,
@@ -62,13 +66,18 @@ final class Event {
     long connections = NONE;
     long durationS = NONE;
     long port = NONE;
+    long others = NONE;
+    long boundedNs = NONE;
     double cwndMedian = Double.NaN;
     String caState = "";
     String source = "";
+    /** Of a failure or a warning: the engine's word for its sort. */
+    String kind = "";
     String text = "";
     String local = "";
     String peer = "";
     String control = "";
     String process = "";
     String target = "";
+    String network = "";
 }

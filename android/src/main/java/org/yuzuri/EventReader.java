@@ -20,6 +20,7 @@ final class EventReader {
     /** The event of a line, null where it is none. */
     static Event parse(String line) {
         Event event = new Event();
+        event.type = null;
         try (JsonReader json = new JsonReader(new StringReader(line))) {
             json.beginObject();
             while (json.hasNext()) {
@@ -31,6 +32,10 @@ final class EventReader {
             }
         } catch (IOException | IllegalStateException | NumberFormatException e) {
             return null;
+        }
+        // The lines of a watch have a kind and no type.
+        if (event.type == null) {
+            event.type = event.kind.isEmpty() ? Event.Type.OTHER : kind(event.kind);
         }
         return sound(event) ? event : null;
     }
@@ -45,6 +50,8 @@ final class EventReader {
                 return event.elapsedNs >= 0 && event.rateBps >= 0;
             case SUMMARY:
                 return event.throughputBps >= 0 && event.bytesAcked >= 0;
+            case SHARED:
+                return event.others >= 0 && event.durationNs >= 0 && event.boundedNs >= 0;
             case RUN:
                 return event.version >= 1 && event.bufferBytes >= 1 && event.connections >= 1;
             case FLOW:
@@ -64,7 +71,7 @@ final class EventReader {
     private static void field(JsonReader json, Event event, String name) throws IOException {
         switch (name) {
             case "type": event.type = type(text(json)); break;
-            case "kind": event.type = kind(text(json)); break;
+            case "kind": event.kind = text(json); break;
             case "connection": event.id = number(json); break;
             case "flow": flow(json, event); break;
             case "session": case "account": case "setting": json.skipValue(); break;
@@ -99,6 +106,9 @@ final class EventReader {
             case "peer": event.peer = text(json); break;
             case "congestion_control": event.control = text(json); break;
             case "target": event.target = text(json); break;
+            case "interface": event.network = text(json); break;
+            case "others": event.others = number(json); break;
+            case "bounded_ns": event.boundedNs = number(json); break;
             case "port": event.port = number(json); break;
             case "version": event.version = number(json); break;
             case "buffer_bytes": event.bufferBytes = number(json); break;
@@ -116,7 +126,9 @@ final class EventReader {
             case "buffer": return Event.Type.BUFFER;
             case "progress": return Event.Type.PROGRESS;
             case "note": return Event.Type.NOTE;
+            case "warning": return Event.Type.WARNING;
             case "summary": return Event.Type.SUMMARY;
+            case "shared": return Event.Type.SHARED;
             case "failed": return Event.Type.FAILED;
             case "result": return Event.Type.RESULT;
             default: return Event.Type.OTHER;

@@ -2,6 +2,7 @@ package org.yuzuri;
 
 import android.app.Activity;
 import android.content.SharedPreferences;
+import android.view.View;
 import android.widget.ArrayAdapter;
 import android.widget.CheckBox;
 import android.widget.EditText;
@@ -20,6 +21,9 @@ final class Form {
     private final EditText duration;
     private final Spinner control;
     private final CheckBox waitAck;
+    private final CheckBox giveWay;
+    private final EditText groupKey;
+    private final CheckBox withoutKey;
     private final List<String> controls = new ArrayList<>();
 
     Form(Activity activity, SharedPreferences kept) {
@@ -32,6 +36,14 @@ final class Form {
         duration = field(R.id.duration, "duration", "30");
         waitAck = activity.findViewById(R.id.wait_ack);
         waitAck.setChecked(kept.getBoolean("wait_ack", false));
+        giveWay = activity.findViewById(R.id.give_way);
+        giveWay.setChecked(kept.getBoolean("give_way", false));
+        groupKey = field(R.id.group_key, "group_key", "");
+        withoutKey = activity.findViewById(R.id.without_key);
+        withoutKey.setChecked(kept.getBoolean("without_key", false));
+        giveWay.setOnCheckedChangeListener((view, on) -> showGroup());
+        withoutKey.setOnCheckedChangeListener((view, on) -> showGroup());
+        showGroup();
         control = activity.findViewById(R.id.control);
         Controls offered = Controls.ofDevice();
         List<String> shown = new ArrayList<>();
@@ -53,6 +65,15 @@ final class Form {
         return field;
     }
 
+    /** Whose group it is matters only where it gives way. */
+    private void showGroup() {
+        activity.findViewById(R.id.group).setVisibility(giveWay.isChecked() ? View.VISIBLE : View.GONE);
+        groupKey.setEnabled(!withoutKey.isChecked());
+        if (withoutKey.isChecked()) {
+            groupKey.setError(null);
+        }
+    }
+
     private static String text(EditText field) {
         return field.getText().toString().trim();
     }
@@ -63,6 +84,8 @@ final class Form {
                 .putString("connections", text(connections)).putString("duration", text(duration))
                 .putString("control", controls.get(Math.max(control.getSelectedItemPosition(), 0)))
                 .putBoolean("wait_ack", waitAck.isChecked())
+                .putBoolean("give_way", giveWay.isChecked()).putBoolean("without_key", withoutKey.isChecked())
+                .putString("group_key", text(groupKey))
                 .apply();
     }
 
@@ -82,11 +105,19 @@ final class Form {
                 | !check(portNumber >= 0, port, R.string.wrong_port)
                 | !check(bytes >= 1 && bytes <= Settings.MOST_BUFFER_BYTES, buffer, R.string.wrong_buffer)
                 | !check(count >= 0, connections, R.string.wrong_connections)
-                | !check(seconds >= 0, duration, R.string.wrong_duration)) {
+                | !check(seconds >= 0, duration, R.string.wrong_duration)
+                | !check(giving() != Settings.Giving.WITH_KEY || text(groupKey).matches("[0-9a-fA-F]{64}"), groupKey,
+                        R.string.wrong_key)) {
             return null;
         }
         String name = controls.get(Math.max(control.getSelectedItemPosition(), 0));
-        return new Settings(host, (int) portNumber, bytes, (int) count, seconds, name, waitAck.isChecked());
+        return new Settings(host, (int) portNumber, bytes, (int) count, seconds, name, waitAck.isChecked(), giving(),
+                text(groupKey));
+    }
+
+    private Settings.Giving giving() {
+        return !giveWay.isChecked() ? Settings.Giving.NO
+                : withoutKey.isChecked() ? Settings.Giving.WITHOUT_KEY : Settings.Giving.WITH_KEY;
     }
 
     private boolean check(boolean right, EditText field, int sentence) {

@@ -20,6 +20,8 @@ import android.widget.TextView;
 import java.io.File;
 import java.io.IOException;
 import java.util.Date;
+import java.util.HashSet;
+import java.util.Set;
 
 /** The only screen: chart, read-outs, form, summary, results. All that lasts is in {@link Session}. */
 public final class MainActivity extends Activity implements Session.Listener, ChartView.Listener {
@@ -235,9 +237,11 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
         Run run = session.run;
         boolean something = run != null && run.connected();
         boolean recorded = session.recording != null && !session.running();
+        boolean twice = recorded && !session.recording.equals(session.shareable());
         menu.add(0, R.string.menu_share_png, 0, R.string.menu_share_png).setEnabled(something);
         menu.add(0, R.string.menu_share_csv, 0, R.string.menu_share_csv).setEnabled(recorded && something && !run.watch());
         menu.add(0, R.string.menu_share_recording, 0, R.string.menu_share_recording).setEnabled(recorded);
+        menu.add(0, R.string.menu_share_own, 0, R.string.menu_share_own).setEnabled(twice);
         menu.add(0, R.string.menu_open, 0, R.string.menu_open).setEnabled(!session.running());
         menu.add(0, R.string.menu_whole, 0, R.string.menu_whole).setEnabled(!session.viewport.whole());
         menu.add(0, R.string.menu_watch, 0, R.string.menu_watch).setEnabled(!session.running());
@@ -256,7 +260,9 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
         } else if (item == R.string.menu_share_csv) {
             share(() -> Share.csv(this, session));
         } else if (item == R.string.menu_share_recording) {
-            share(() -> Share.recording(this, session));
+            share(() -> Share.recording(this, session.shareable()));
+        } else if (item == R.string.menu_share_own) {
+            share(() -> Share.recording(this, session.recording));
         } else if (item == R.string.menu_open) {
             open();
         } else if (item == R.string.menu_whole) {
@@ -309,13 +315,13 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
 
     private void askDelete() {
         long bytes = 0;
-        int count = 0;
+        Set<String> names = new HashSet<>();
         for (File file : session.recordings()) {
             bytes += file.length();
-            count++;
+            names.add(Recording.name(file));
         }
         new AlertDialog.Builder(this)
-                .setMessage(getString(R.string.delete_question, count, Quantity.ofBytes(bytes)))
+                .setMessage(getString(R.string.delete_question, names.size(), Quantity.ofBytes(bytes)))
                 .setPositiveButton(R.string.delete, (dialog, which) -> session.deleteAll())
                 .setNegativeButton(R.string.cancel, null)
                 .show();

@@ -1,7 +1,6 @@
 package org.yuzuri;
 
 import android.content.Context;
-import java.util.Locale;
 
 /** Something that went wrong: a sentence of ours in the user's language, and beside it what the engine itself said. */
 final class Problem {
@@ -30,38 +29,38 @@ final class Problem {
         return context.getString(sentence, arguments);
     }
 
-    /**
-     * What the engine's sentence means. It has no code beside it, so that words of it are looked for; a sentence without
-     * them is shown as it is, under a general one.
-     */
-    static Problem ofTransfer(String said, boolean connected, Settings settings) {
-        String words = said.toLowerCase(Locale.ROOT);
+    /** What the engine's word for a failure means here; its sentence is shown beside. Words that are not known get a general sentence. */
+    static Problem ofTransfer(String kind, String said, boolean connected, Settings settings) {
         String host = settings.host;
-        if (words.contains("cannot use congestion control")) {
-            return error(R.string.error_control, said, settings.control);
+        switch (kind) {
+            case "control-unknown":
+            case "control-refused":
+                return error(R.string.error_control, said, settings.control);
+            case "closed-by-peer":
+                return error(R.string.error_closed, said);
+            case "not-reading":
+                return error(R.string.error_stalled_window, said);
+            case "silent":
+                return error(R.string.error_stalled_path, said);
+            case "unknown-host":
+                return error(R.string.error_name, said, host);
+            default:
         }
         if (connected) {
-            if (words.contains("was closed by the other end")) {
-                return error(R.string.error_closed, said);
-            }
-            if (words.contains("stands still")) {
-                boolean window = words.contains("its window is closed");
-                return error(window ? R.string.error_stalled_window : R.string.error_stalled_path, said);
-            }
             return error(R.string.error_network, said);
         }
-        if (words.contains("connection refused")) {
-            return error(R.string.error_refused, said, host, settings.port);
+        switch (kind) {
+            case "refused":
+                return error(R.string.error_refused, said, host, settings.port);
+            case "timed-out":
+                return error(R.string.error_no_answer, said, host);
+            case "unreachable":
+                return error(R.string.error_no_route, said, host);
+            case "network":
+            case "permission":
+                return error(R.string.error_connect, said, host);
+            default:
+                return error(R.string.error_other, said);
         }
-        if (words.contains("no answer") || words.contains("timed out")) {
-            return error(R.string.error_no_answer, said, host);
-        }
-        if (words.contains("unreachable") || words.contains("no route")) {
-            return error(R.string.error_no_route, said, host);
-        }
-        if (words.contains("cannot connect")) {
-            return error(R.string.error_connect, said, host);
-        }
-        return error(R.string.error_other, said);
     }
 }

@@ -19,12 +19,12 @@ import java.util.Locale;
 
 /**
  * A recording of a run: the engine's lines as they came, before them one that says what was asked for, after them one with
- * the row of the table. A run whose end is missing, because the app was ended, is read from what is there.
+ * the row of the table. Beside it lies what the engine itself records, for computers. A run whose end is missing, because the app was ended, is read from what is there.
  */
 final class Recording {
     static final int VERSION = 1;
     static final String ENDING = ".jsonl";
-    /** `yuzuri watch --record` writes these. */
+    /** The engine writes these: of a watch, and beside each recording of a transfer. */
     static final String ARROW_ENDING = ".arrows";
     private static final int MOST_TAIL = 1 << 12;
 
@@ -42,11 +42,21 @@ final class Recording {
 
     static File fresh(File folder, long unixMs, String ending) {
         String name = new SimpleDateFormat("yyyyMMdd-HHmmss", Locale.ROOT).format(new Date(unixMs));
-        File file = new File(folder, name + ending);
-        for (int i = 2; file.exists(); i++) {
-            file = new File(folder, name + "-" + i + ending);
+        String free = name;
+        for (int i = 2; new File(folder, free + ENDING).exists() || new File(folder, free + ARROW_ENDING).exists(); i++) {
+            free = name + "-" + i;
         }
-        return file;
+        return new File(folder, free + ending);
+    }
+
+    /** The name of a recording without its ending: that of a transfer has two files. */
+    static String name(File file) {
+        return file.getName().replaceFirst("\\.[a-z]+$", "");
+    }
+
+    /** The engine's own recording, which `yuzuri replay` opens, beside the app's. */
+    static File arrows(File file) {
+        return new File(file.getParentFile(), name(file) + ARROW_ENDING);
     }
 
     static String head(Settings settings, long startedUnixMs) {

@@ -13,6 +13,8 @@ final class Run {
     private static final int NOT_STARTED = 127;
     private static final int SIGSYS = 31;
     private static final int SIGTERM = 15;
+    /** More interfaces than any device sends through at once. */
+    private static final int MOST_SHARED = 8;
     /** No run is longer: a time beyond it is a broken one. */
     private static final long MOST_TIME_US = 10L * 86_400 * 1_000_000;
 
@@ -37,6 +39,11 @@ final class Run {
     long silentSinceUs = -1;
     int garbled;
     String failure;
+    private String failureKind = "";
+    /** How it gave way, by interface. */
+    final List<Event> shared = new ArrayList<>();
+    /** Whether the engine said that it did not give way, or not to the end. */
+    boolean notShared;
 
     private long zeroNs = -1;
 
@@ -89,11 +96,34 @@ final class Run {
                     control = event.control;
                 }
                 break;
-            case FAILED: failure = event.text; break;
+            case WARNING: warned(event); break;
+            case SHARED:
+                if (shared.size() < MOST_SHARED) {
+                    shared.add(event);
+                }
+                break;
+            case FAILED:
+                failure = event.text;
+                failureKind = event.kind;
+                break;
             case SESSION: state = state == State.CONNECTING ? State.WATCHING : state; break;
             case FLOW: identity(event); break;
             case SAMPLE: case CLOSE: sample(event); break;
             default:
+        }
+    }
+
+    /** What is beside the transfer does not work; the transfer goes on. */
+    private void warned(Event event) {
+        notShared |= event.kind.equals("sharing");
+        // Of a run that is long over it would not be news.
+        if (problem != null || replayed) {
+            return;
+        }
+        if (event.kind.equals("recording")) {
+            problem = Problem.warning(R.string.error_storage, event.text);
+        } else if (event.kind.equals("sharing")) {
+            problem = Problem.warning(R.string.error_sharing, event.text);
         }
     }
 
@@ -212,7 +242,7 @@ final class Run {
             state = State.DONE;
         } else if (failure != null && !(stopped && summary == null)) {
             state = State.FAILED;
-            problem = Problem.ofTransfer(failure, connected(), settings);
+            problem = Problem.ofTransfer(failureKind, failure, connected(), settings);
         } else if (summary != null) {
             state = stopped ? State.STOPPED : State.DONE;
         } else if (stopped && (failure != null || exitCode == 128 + SIGTERM)) {

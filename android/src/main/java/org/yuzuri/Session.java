@@ -2,6 +2,7 @@ package org.yuzuri;
 
 import android.content.Context;
 import android.content.Intent;
+import android.net.wifi.WifiManager;
 import android.os.Handler;
 import android.os.Looper;
 import java.io.File;
@@ -42,6 +43,10 @@ final class Session {
     private final List<Listener> listeners = new ArrayList<>();
     private final File folder;
     private Work work;
+    /** Where what runs, or ran last, was to be recorded. */
+    private File begunFile;
+    /** Held while a transfer gives way: without it Wi-Fi keeps from apps what others say to all. */
+    private WifiManager.MulticastLock hearing;
     private long loading;
 
     Session(Context context) {
@@ -93,14 +98,26 @@ final class Session {
         viewport.flow = -1;
         recording = Recording.fresh(folder, now, settings == null ? Recording.ARROW_ENDING : Recording.ENDING);
         Inbox inbox = new Inbox(batch -> take(begun, batch));
-        work = new Work(place, settings, recording, now, inbox);
+        begunFile = recording;
+        work = new Work(place, settings, recording, new File(context.getFilesDir(), "group.key"), now, inbox);
         work.start();
+        if (settings != null && settings.giving != Settings.Giving.NO) {
+            hear();
+        }
         try {
             context.startForegroundService(new Intent(context, RunService.class));
         } catch (IllegalStateException e) {
             // Android lets no service be started now: the run goes on as long as the app is in front.
         }
         changed();
+    }
+
+    private void hear() {
+        WifiManager wifi = context.getSystemService(WifiManager.class);
+        if (wifi != null) {
+            hearing = wifi.createMulticastLock("yuzuri");
+            hearing.acquire();
+        }
     }
 
     /** Ends what runs; what is under way is awaited for some seconds. */
@@ -128,6 +145,7 @@ final class Session {
                 if (of.problem == null || of.problem.warning) {
                     of.problem = said;
                 }
+                of.notShared |= said.sentence == R.string.error_sharing;
                 if (said.sentence == R.string.error_storage && of == run && !of.watch()) {
                     recording = null;
                 }
@@ -142,6 +160,10 @@ final class Session {
 
     private void ended(Run of, Work.Ended ended) {
         work = null;
+        if (hearing != null) {
+            hearing.release();
+            hearing = null;
+        }
         of.finish(ended.code, ended.errors);
         if (of.watch()) {
             if (!ended.errors.isEmpty()) {
@@ -156,11 +178,14 @@ final class Session {
         if (of.result != null) {
             results.add(0, of.result);
         }
+        if (recording == null || of.result == null) {
+            // Nothing was sent: nothing to keep. And where the app has no recording, none would lead to the engine's.
+            Recording.arrows(begunFile).delete();
+        }
         if (recording == null) {
             return;
         }
         if (of.result == null) {
-            // Nothing was sent: nothing to keep.
             recording.delete();
             recording = null;
             return;
@@ -213,9 +238,15 @@ final class Session {
         return list;
     }
 
+    /** What of the run shown others can open: the engine's recording, or the app's where there is no other; null where there is none. */
+    File shareable() {
+        File arrows = recording == null ? null : Recording.arrows(recording);
+        return arrows != null && arrows.length() > 0 ? arrows : recording;
+    }
+
     void deleteAll() {
         for (File file : recordings()) {
-            if (!(running() && file.equals(recording))) {
+            if (!(running() && Recording.name(file).equals(Recording.name(begunFile)))) {
                 file.delete();
             }
         }

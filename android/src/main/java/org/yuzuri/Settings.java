@@ -15,8 +15,19 @@ final class Settings {
     /** Empty: the device's own. */
     final String control;
     final boolean waitAck;
+    final Giving giving;
+    /** The group's key where it gives way to those who have the same, else empty. */
+    final String groupKey;
+
+    /** Whether a transfer gives way to those of other devices behind the same access point. */
+    enum Giving { NO, WITH_KEY, WITHOUT_KEY }
 
     Settings(String host, int port, long bufferBytes, int connections, long durationS, String control, boolean waitAck) {
+        this(host, port, bufferBytes, connections, durationS, control, waitAck, Giving.NO, "");
+    }
+
+    Settings(String host, int port, long bufferBytes, int connections, long durationS, String control, boolean waitAck,
+            Giving giving, String groupKey) {
         this.host = host;
         this.port = port;
         this.bufferBytes = bufferBytes;
@@ -24,6 +35,8 @@ final class Settings {
         this.durationS = durationS;
         this.control = control;
         this.waitAck = waitAck;
+        this.giving = giving;
+        this.groupKey = groupKey;
     }
 
     /** `server:4950`, `[fe80::1]:4950`. */

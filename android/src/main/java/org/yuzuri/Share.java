@@ -46,7 +46,7 @@ final class Share {
     }
 
     private static String name(Session session, String ending) {
-        String base = session.recording == null ? "yuzuri" : session.recording.getName().replaceFirst("\\.[a-z]+$", "");
+        String base = session.recording == null ? "yuzuri" : Recording.name(session.recording);
         return "yuzuri-" + base + ending;
     }
 
@@ -126,10 +126,9 @@ final class Share {
         return text.matches("[a-z0-9-]*") ? text : "";
     }
 
-    static File recording(Context context, Session session) throws IOException {
-        String name = session.recording.getName();
-        File file = new File(folder(context), "yuzuri-" + name);
-        try (InputStream in = new FileInputStream(session.recording); OutputStream out = new FileOutputStream(file)) {
+    static File recording(Context context, File recording) throws IOException {
+        File file = new File(folder(context), "yuzuri-" + recording.getName());
+        try (InputStream in = new FileInputStream(recording); OutputStream out = new FileOutputStream(file)) {
             byte[] chunk = new byte[1 << 16];
             for (int count = in.read(chunk); count > 0; count = in.read(chunk)) {
                 out.write(chunk, 0, count);

@@ -36,6 +36,17 @@ final class Summary {
                 lines.add(context.getString(R.string.summary_polled));
             }
         }
+        for (Event shared : run.shared) {
+            if (shared.others == 0) {
+                lines.add(context.getString(R.string.summary_shared_alone, shared.network));
+            } else {
+                lines.add(context.getString(R.string.summary_shared, shared.network, shared.others,
+                        Quantity.time(shared.boundedNs / 1000), Quantity.time(shared.durationNs / 1000)));
+            }
+        }
+        if (run.notShared) {
+            lines.add(context.getString(R.string.summary_not_shared));
+        }
         lines.addAll(run.notes);
         return String.join("\n", lines);
     }

@@ -49,9 +49,9 @@ final class Tiles {
         rate.setOn(viewport.showRate);
         rtt.setOn(viewport.showRtt);
         ssthresh.setOn(viewport.showSsthresh);
-        Trace main = ChartView.main(run, viewport);
+        Trace main = ChartPainter.main(run, viewport);
         cwnd.setValue(value(main == null ? null : main.cwnd));
-        rate.setValue(value(main == null ? null : ChartView.rate(run, main)));
+        rate.setValue(value(main == null ? null : ChartPainter.rate(run, main)));
         rtt.setValue(value(main == null ? null : main.rttMs));
         ssthresh.setValue(value(main == null ? null : main.ssthresh));
     }

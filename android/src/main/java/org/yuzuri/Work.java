@@ -1,9 +1,12 @@
 package org.yuzuri;
 
 import java.io.File;
+import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.nio.charset.StandardCharsets;
 
 /** One run in a thread of its own: finds the address, starts the engine, reads it, records it. */
 final class Work extends Thread {
@@ -24,6 +27,7 @@ final class Work extends Thread {
     private final Engine.Place place;
     private final Settings settings;
     private final File file;
+    private final File keyFile;
     private final long startedUnixMs;
     private final Inbox inbox;
     private Engine engine;
@@ -32,12 +36,13 @@ final class Work extends Thread {
     private boolean connected;
     private boolean failed;
 
-    /** Without settings all flows are watched, as root. */
-    Work(Engine.Place place, Settings settings, File file, long startedUnixMs, Inbox inbox) {
+    /** Without settings all flows are watched, as root. The key of a group is put into the key file, where one is needed. */
+    Work(Engine.Place place, Settings settings, File file, File keyFile, long startedUnixMs, Inbox inbox) {
         super("run");
         this.place = place;
         this.settings = settings;
         this.file = file;
+        this.keyFile = keyFile;
         this.startedUnixMs = startedUnixMs;
         this.inbox = inbox;
     }
@@ -87,6 +92,7 @@ final class Work extends Thread {
         } catch (IOException e) {
             storage(e);
         }
+        File groupKey = groupKey();
         Ended ended = new Ended(1, "");
         for (int i = 0; i < addresses.length; i++) {
             boolean last = i == addresses.length - 1;
@@ -95,7 +101,7 @@ final class Work extends Thread {
                     return ended;
                 }
                 try {
-                    engine = Engine.send(place, settings, addresses[i].getHostAddress());
+                    engine = Engine.send(place, settings, addresses[i].getHostAddress(), Recording.arrows(file), groupKey);
                 } catch (IOException e) {
                     inbox.put(Problem.error(R.string.error_engine_start, e.getMessage()));
                     return ended;
@@ -112,6 +118,20 @@ final class Work extends Thread {
             failed = false;
         }
         return ended;
+    }
+
+    /** The group's key in a file; null where none is needed, or it could not be written: then the transfer goes on without. */
+    private File groupKey() throws InterruptedException {
+        if (settings.giving != Settings.Giving.WITH_KEY) {
+            return null;
+        }
+        try (OutputStream out = new FileOutputStream(keyFile)) {
+            out.write(settings.groupKey.getBytes(StandardCharsets.US_ASCII));
+            return keyFile;
+        } catch (IOException e) {
+            inbox.put(Problem.warning(R.string.error_sharing, e.getMessage()));
+            return null;
+        }
     }
 
     private Ended watch() throws InterruptedException {

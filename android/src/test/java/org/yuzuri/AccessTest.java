@@ -8,6 +8,7 @@ import android.graphics.Rect;
 import android.text.Layout;
 import android.view.View;
 import android.view.ViewGroup;
+import android.widget.CheckBox;
 import android.widget.EditText;
 import android.widget.TextView;
 import java.io.File;
@@ -60,6 +61,8 @@ public class AccessTest {
             session.run.problem = Problem.error(R.string.error_stalled_window, "connection 0 stands still");
             session.results.add(Result.of(session.run, null));
             session.changed();
+            // With all that the form can show.
+            ((CheckBox) controller.get().findViewById(R.id.give_way)).setChecked(true);
             View root = controller.get().findViewById(R.id.root);
             Harness.save(Harness.screen(controller.get()), which);
             float dp = root.getResources().getDisplayMetrics().density;
@@ -97,7 +100,7 @@ public class AccessTest {
         assertTrue("too low: " + name + " \"" + view.getText() + "\"", layout.getLineBottom(Math.min(layout.getLineCount(), Math.max(view.getMaxLines(), 1)) - 1) <= inner + 1 || scrolls);
         assertTrue("lines are missing: " + name + " \"" + view.getText() + "\"", view.getMaxLines() < 0 || layout.getLineCount() <= view.getMaxLines());
         assertTrue("too narrow: " + name + " \"" + view.getText() + "\"",
-                scrolls || layout.getLineWidth(0) <= view.getWidth() - view.getCompoundPaddingLeft() - view.getCompoundPaddingRight() + 1);
+                scrolls || layout.getLineMax(0) <= view.getWidth() - view.getCompoundPaddingLeft() - view.getCompoundPaddingRight() + 1);
     }
 
     @Test

@@ -6,7 +6,6 @@ import static org.junit.Assert.assertNull;
 import static org.junit.Assert.assertTrue;
 import static org.junit.Assume.assumeTrue;
 
-import android.widget.Button;
 import android.widget.EditText;
 import android.widget.TextView;
 import java.io.ByteArrayInputStream;
@@ -19,50 +18,20 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import org.junit.After;
-import org.junit.Before;
 import org.junit.Test;
 import org.junit.runner.RunWith;
-import org.robolectric.Robolectric;
 import org.robolectric.RobolectricTestRunner;
-import org.robolectric.android.controller.ActivityController;
 
 /** Everything that can go wrong is said in plain words, and what was measured until then is kept. */
 @RunWith(RobolectricTestRunner.class)
-public class FaultTest {
-    private ActivityController<MainActivity> controller;
-    private Session session;
-    private Engine.Place place;
-
-    @Before
-    public void begin() throws Exception {
-        place = Harness.install();
-        session = Harness.session();
-        controller = Robolectric.buildActivity(MainActivity.class).setup();
-    }
-
-    @After
-    public void end() {
-        session.stop();
-        Harness.await("the engine has ended", 15, () -> !session.running());
-        controller.close();
-    }
-
-    private static String words(int sentence, Object... arguments) {
-        return Harness.context().getString(sentence, arguments);
-    }
-
+public class FaultTest extends LiveApp {
     private void send(String host, int port, int seconds) {
         session.send(new Settings(host, port, 1_000_000, 1, seconds, "", false));
     }
 
     private void sendAndAwaitBuffers(String host, int port) {
         send(host, port, 0);
-        Harness.await("buffers come", 10, () -> session.run.connected() && session.run.traces.get(0).cwnd.size() > 3);
-    }
-
-    private void awaitEnd(int seconds) {
-        Harness.await("it ended", seconds, () -> !session.running());
+        awaitBuffers();
     }
 
     private void assertSaid(int sentence, Object... arguments) {
@@ -171,7 +140,7 @@ public class FaultTest {
     public void theFormIsWrong() {
         MainActivity activity = controller.get();
         Harness.enter(activity, "", 0, "much", 99_999_999);
-        ((Button) activity.findViewById(R.id.start)).performClick();
+        press();
         assertTrue("nothing was started", !session.running());
         int[][] fields = {{R.id.server, R.string.wrong_server}, {R.id.port, R.string.wrong_port},
             {R.id.buffer, R.string.wrong_buffer}, {R.id.duration, R.string.wrong_duration}};
@@ -180,7 +149,7 @@ public class FaultTest {
         }
         // A word that begins with a dash would be an option of the engine.
         Harness.enter(activity, "--help", 4950, "1 MB", 1);
-        ((Button) activity.findViewById(R.id.start)).performClick();
+        press();
         assertTrue(!session.running());
     }
 
@@ -223,8 +192,29 @@ public class FaultTest {
             assertEquals(Run.State.STOPPED, session.run.state);
             assertEquals("the row is there", 1, session.results.size());
             assertNull("but no recording", session.results.get(0).recording);
+            File[] left = folder.listFiles();
+            assertTrue("nor one of the engine's", java.util.Arrays.stream(left).noneMatch(file -> file.getName().endsWith(".arrows")));
         } finally {
             new ProcessBuilder("umount", folder.getPath()).start().waitFor();
+        }
+    }
+
+    @Test
+    public void whatTheEngineDoesNotLikeIsKnownByItsKind() {
+        Settings settings = new Settings("h", 7, 1, 1, 1, "bbr", false);
+        Object[][] kinds = {
+            {"refused", false, R.string.error_refused}, {"timed-out", false, R.string.error_no_answer},
+            {"unreachable", false, R.string.error_no_route}, {"permission", false, R.string.error_connect},
+            {"unknown-host", false, R.string.error_name}, {"control-refused", false, R.string.error_control},
+            {"closed-by-peer", true, R.string.error_closed}, {"silent", true, R.string.error_stalled_path},
+            {"not-reading", true, R.string.error_stalled_window}, {"unreachable", true, R.string.error_network},
+            {"of tomorrow", true, R.string.error_network}, {"of tomorrow", false, R.string.error_other}, {"", false, R.string.error_other},
+        };
+        for (Object[] kind : kinds) {
+            // Whatever the sentence is: only the kind counts.
+            Problem problem = Problem.ofTransfer((String) kind[0], "connection refused, no answer", (boolean) kind[1], settings);
+            assertEquals((String) kind[0], (int) kind[2], problem.sentence);
+            assertEquals("connection refused, no answer", problem.detail);
         }
     }
 
@@ -267,10 +257,7 @@ public class FaultTest {
     @Test
     public void linesThatAreNotUnderstoodAreCounted() throws IOException {
         // A program in the engine's place that says what it should not.
-        Files.delete(place.engine.toPath());
-        Path babbler = Files.createFile(place.engine.toPath());
-        Files.writeString(babbler, "#!/bin/sh\nprintf 'x\\n{}]\\n'\nexit 3\n");
-        assertTrue(babbler.toFile().setExecutable(true));
+        Harness.script(place, "printf 'x\\n{}]\\n'; exit 3");
         send("127.0.0.1", 4950, 1);
         awaitEnd(10);
         assertEquals(2, session.run.garbled);

@@ -60,6 +60,26 @@ final class Harness {
         return needed("yuzuri.starter");
     }
 
+    /** Puts Android's filter of system calls over a program. */
+    static File forbid() {
+        return needed("yuzuri.forbid");
+    }
+
+    /** Puts a script into the engine's place. */
+    static void script(Engine.Place place, String script) throws IOException {
+        Files.deleteIfExists(place.engine.toPath());
+        Files.writeString(place.engine.toPath(), "#!/bin/sh\n" + script + "\n");
+        assertTrue(place.engine.setExecutable(true));
+    }
+
+    /** The whole of what a program says, which must end well. */
+    static String output(String... words) throws IOException, InterruptedException {
+        Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
+        assertTrue(String.join(" ", words) + ": " + said, process.waitFor() == 0);
+        return said;
+    }
+
     /** Puts engine and starter where a package's libraries lie. */
     static Engine.Place install() throws IOException {
         Path libraries = Files.createTempDirectory("libraries");

@@ -106,11 +106,13 @@ public class HostileTest {
         Random random = new Random(13);
         String[] names = {"connection", "flow", "cwnd", "ssthresh", "srtt_us", "acked_mono_ns", "first_write_mono_ns", "sent_mono_ns",
             "mono_ns", "throughput_bps", "carried_bps", "total_retrans", "elapsed_ns", "rate_bps", "bytes_acked", "bytes", "connections",
-            "per_buffer", "congestion_control", "source", "complete", "message"};
+            "per_buffer", "congestion_control", "source", "complete", "message", "kind", "interface", "others", "duration_ns", "bounded_ns"};
         String[] values = {"0", "1", "-1", "63", "999", "4294967295", "9223372036854775807", "18446744073709551615", "1e308", "1e-3", "0.5",
             "null", "true", "\"\"", "\"x\"", "[]", "{}", "[{\"srtt_us\":5}]", "{\"id\":7,\"owner\":{\"name\":\"n\"}}", "[1,[2,[3]]]"};
         String[] types = {"\"type\":\"buffer\"", "\"type\":\"connected\"", "\"type\":\"progress\"", "\"type\":\"summary\"",
-            "\"kind\":\"sample\"", "\"kind\":\"flow\"", "\"kind\":\"close\"", "\"kind\":\"session\"", "\"type\":\"failed\"", "\"type\":5"};
+            "\"kind\":\"sample\"", "\"kind\":\"flow\"", "\"kind\":\"close\"", "\"kind\":\"session\"", "\"type\":\"failed\"", "\"type\":5",
+            "\"type\":\"warning\",\"kind\":\"sharing\"", "\"type\":\"warning\",\"kind\":\"recording\"",
+            "\"type\":\"shared\",\"others\":1,\"duration_ns\":1,\"bounded_ns\":1"};
         Run run = send();
         Run watch = watch();
         for (int i = 0; i < ROUNDS; i++) {

@@ -9,11 +9,12 @@ import static org.junit.Assert.assertTrue;
 import static org.robolectric.Shadows.shadowOf;
 
 import android.content.Intent;
+import android.net.Uri;
 import android.view.View;
-import android.widget.Button;
 import android.widget.TableLayout;
-import android.widget.TextView;
+import java.io.InputStream;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import org.junit.After;
 import org.junit.Before;
@@ -22,39 +23,24 @@ import org.junit.runner.RunWith;
 import org.robolectric.Robolectric;
 import org.robolectric.RobolectricTestRunner;
 import org.robolectric.RuntimeEnvironment;
-import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 
 /** The app with the real engine, sending to a real `yuzuri receive` over loopback. */
 @RunWith(RobolectricTestRunner.class)
 @Config(qualifiers = "w412dp-h892dp-port-notnight-420dpi")
-public class LiveTest {
-    private ActivityController<MainActivity> controller;
-    private Session session;
+public class LiveTest extends LiveApp {
     private Harness.Receiver receiver;
 
     @Before
-    public void begin() throws Exception {
-        Harness.install();
-        session = Harness.session();
+    public void receive() throws Exception {
         receiver = new Harness.Receiver();
-        controller = Robolectric.buildActivity(MainActivity.class).setup();
     }
 
+    @Override
     @After
-    public void end() {
-        session.stop();
-        Harness.await("the engine has ended", 15, () -> !session.running());
-        controller.close();
+    public void end() throws Exception {
+        super.end();
         receiver.close();
-    }
-
-    private void press() {
-        ((Button) controller.get().findViewById(R.id.start)).performClick();
-    }
-
-    private String text(int id) {
-        return ((TextView) controller.get().findViewById(id)).getText().toString();
     }
 
     @Test
@@ -69,7 +55,7 @@ public class LiveTest {
         assertEquals("the form makes room", View.GONE, controller.get().findViewById(R.id.form).getVisibility());
         assertTrue(text(R.id.run_line), text(R.id.run_line).contains("4 MB × 1"));
         Harness.save(Harness.screen(controller.get()), "live");
-        Harness.await("it ends by itself", 15, () -> !session.running());
+        awaitEnd(15);
         assertEquals(Run.State.DONE, session.run.state);
         assertEquals("", Harness.banner(controller.get()));
         assertTrue("more than one buffer", session.run.summary.buffers > 1);
@@ -99,13 +85,52 @@ public class LiveTest {
     }
 
     @Test
+    public void whatIsSharedOpensOnAComputer() throws Exception {
+        Harness.enter(controller.get(), "127.0.0.1", receiver.port, "1 MB", 1);
+        press();
+        awaitEnd(15);
+        assertEquals(Run.State.DONE, session.run.state);
+        assertEquals("", Harness.banner(controller.get()));
+        controller.get().choose(R.string.menu_share_recording);
+        Intent send = shadowOf(controller.get()).getNextStartedActivity().getParcelableExtra(Intent.EXTRA_INTENT, Intent.class);
+        Uri uri = send.getParcelableExtra(Intent.EXTRA_STREAM, Uri.class);
+        assertTrue(uri.toString(), uri.toString().endsWith(".arrows"));
+        Path shared = Files.createTempDirectory("shared").resolve("a.arrows");
+        try (InputStream in = controller.get().getContentResolver().openInputStream(uri)) {
+            Files.copy(in, shared);
+        }
+        Path rows = shared.resolveSibling("a.jsonl");
+        Harness.output(Harness.engine().getPath(), "convert", shared.toString(), rows.toString());
+        List<String> lines = Files.readAllLines(rows);
+        String local = session.run.traces.get(0).local;
+        String port = local.substring(local.lastIndexOf(':') + 1);
+        assertTrue("its connection is in it", lines.stream().anyMatch(line ->
+                line.contains("\"kind\":\"flow\"") && line.contains("\"local_port\":" + port)));
+        assertTrue("asked for its window all the time",
+                lines.stream().filter(line -> line.contains("\"kind\":\"sample\"") && line.contains("\"cwnd\":")).count() > 20);
+        assertEquals("to its end", 1, lines.stream().filter(line -> line.contains("\"kind\":\"close\"")).count());
+        Harness.output(Harness.engine().getPath(), "replay", shared.toString(), "--json", "--speed", "1000");
+        // The app's own form goes to another phone.
+        controller.get().choose(R.string.menu_share_own);
+        send = shadowOf(controller.get()).getNextStartedActivity().getParcelableExtra(Intent.EXTRA_INTENT, Intent.class);
+        uri = send.getParcelableExtra(Intent.EXTRA_STREAM, Uri.class);
+        try (InputStream in = controller.get().getContentResolver().openInputStream(uri)) {
+            assertEquals(session.run.summary.buffers, Recording.run(in).traces.get(0).cwnd.size());
+        }
+        // One recording in two files.
+        assertEquals(2, session.recordings().size());
+        session.deleteAll();
+        assertEquals(0, session.recordings().size());
+    }
+
+    @Test
     public void stopAwaitsTheSummary() throws Exception {
         Harness.enter(controller.get(), "127.0.0.1", receiver.port, "1 MB", 0);
         press();
-        Harness.await("buffers come", 10, () -> session.run.connected() && session.run.traces.get(0).cwnd.size() > 3);
+        awaitBuffers();
         press();
         assertEquals("Stopping …", text(R.id.start));
-        Harness.await("it ended", 15, () -> !session.running());
+        awaitEnd(15);
         assertEquals(Run.State.STOPPED, session.run.state);
         assertNotNull(session.run.summary);
         assertTrue(session.run.summary.stopped);
@@ -116,7 +141,7 @@ public class LiveTest {
     public void turningTheScreenInTheMiddleLosesNothing() throws Exception {
         Harness.enter(controller.get(), "127.0.0.1", receiver.port, "2 MB", 0);
         press();
-        Harness.await("buffers come", 10, () -> session.run.connected() && session.run.traces.get(0).cwnd.size() > 3);
+        awaitBuffers();
         Run run = session.run;
         MainActivity before = controller.get();
         session.viewport.showRtt = true;
@@ -134,7 +159,7 @@ public class LiveTest {
         assertTrue("what was switched on stays on", rtt.getContentDescription().toString().contains("is drawn"));
         Harness.save(Harness.screen(controller.get()), "live-landscape");
         press();
-        Harness.await("it ended", 15, () -> !session.running());
+        awaitEnd(15);
         assertEquals("no buffer is missing", run.summary.buffers, run.traces.get(0).cwnd.size());
     }
 
@@ -142,21 +167,21 @@ public class LiveTest {
     public void behindAnotherAppTheRunGoesOn() throws Exception {
         Harness.enter(controller.get(), "127.0.0.1", receiver.port, "2 MB", 0);
         press();
-        Harness.await("buffers come", 10, () -> session.run.connected() && session.run.traces.get(0).cwnd.size() > 3);
+        awaitBuffers();
         controller.pause().stop();
         int seen = session.run.traces.get(0).cwnd.size();
         Harness.await("it goes on", 10, () -> session.run.traces.get(0).cwnd.size() > seen + 3);
         controller.start().resume();
         assertEquals("Stop", text(R.id.start));
         press();
-        Harness.await("it ended", 15, () -> !session.running());
+        awaitEnd(15);
         assertEquals("no buffer is missing", session.run.summary.buffers, session.run.traces.get(0).cwnd.size());
     }
 
     @Test
     public void severalConnectionsAndWaitingAreHandedOn() throws Exception {
         session.send(new Settings("127.0.0.1", receiver.port, 500_000, 3, 1, "", true));
-        Harness.await("it ended", 20, () -> !session.running());
+        awaitEnd(20);
         assertEquals(Run.State.DONE, session.run.state);
         assertEquals(3, session.run.traces.size());
         assertTrue("the throughput is that of all together", session.run.totalMbps.size() > 1);
@@ -167,7 +192,7 @@ public class LiveTest {
     public void addressesOfTheOtherFamilyAreTried() throws Exception {
         // localhost is ::1 and 127.0.0.1 on most hosts; the receiver listens at the second only.
         session.send(new Settings("localhost", receiver.port, 500_000, 1, 1, "", false));
-        Harness.await("it ended", 20, () -> !session.running());
+        awaitEnd(20);
         assertEquals(Run.State.DONE, session.run.state);
         assertFalse(session.run.traces.get(0).peer.isEmpty());
     }
@@ -180,7 +205,7 @@ public class LiveTest {
         assertNotNull(shadowOf(service.get()).getLastForegroundNotification());
         assertFalse(shadowOf(service.get()).isStoppedBySelf());
         session.stop();
-        Harness.await("it ended", 15, () -> !session.running());
+        awaitEnd(15);
         assertTrue("the service went with the run", shadowOf(service.get()).isStoppedBySelf());
         service.destroy();
     }

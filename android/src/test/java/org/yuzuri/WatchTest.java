@@ -11,37 +11,15 @@ import java.io.File;
 import java.io.FileInputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import org.junit.After;
-import org.junit.Before;
 import org.junit.Test;
 import org.junit.runner.RunWith;
-import org.robolectric.Robolectric;
 import org.robolectric.RobolectricTestRunner;
-import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 
 /** All flows of the machine, as root: the real engine's `watch`; `su` is a script that runs what it is told, as this is root. */
 @RunWith(RobolectricTestRunner.class)
 @Config(qualifiers = "w412dp-h892dp-port-night-420dpi")
-public class WatchTest {
-    private ActivityController<MainActivity> controller;
-    private Session session;
-    private Engine.Place place;
-
-    @Before
-    public void begin() throws Exception {
-        place = Harness.install();
-        session = Harness.session();
-        controller = Robolectric.buildActivity(MainActivity.class).setup();
-    }
-
-    @After
-    public void end() {
-        session.stop();
-        Harness.await("the engine has ended", 15, () -> !session.running());
-        controller.close();
-    }
-
+public class WatchTest extends LiveApp {
     private void su(String script) throws Exception {
         Path su = Files.createTempFile("su", "");
         Files.writeString(su, "#!/bin/sh\n" + script + "\n");
@@ -80,7 +58,7 @@ public class WatchTest {
             other.waitFor();
         }
         session.stop();
-        Harness.await("it ended", 15, () -> !session.running());
+        awaitEnd(15);
         assertEquals(Run.State.DONE, session.run.state);
         assertTrue("what was lost is said", session.run.notes.stream().anyMatch(note -> note.contains("seen") && note.contains("lost")));
         assertNotNull("it is recorded", session.recording);
@@ -99,7 +77,7 @@ public class WatchTest {
     public void withoutSuThatIsSaid() {
         place.su = "/nonexistent/su";
         controller.get().choose(R.string.menu_watch);
-        Harness.await("it ended", 10, () -> !session.running());
+        awaitEnd(10);
         assertEquals(Harness.context().getString(R.string.error_no_root), Harness.banner(controller.get()));
     }
 
@@ -107,7 +85,7 @@ public class WatchTest {
     public void aRefusalIsSaidWithItsReason() throws Exception {
         su("echo 'Permission denied' >&2; exit 1");
         controller.get().choose(R.string.menu_watch);
-        Harness.await("it ended", 10, () -> !session.running());
+        awaitEnd(10);
         assertEquals(Harness.context().getString(R.string.error_root_refused), Harness.banner(controller.get()));
         assertEquals("Permission denied", session.run.problem.detail);
     }
