@@ -16,7 +16,7 @@ help:
 	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part)"
 	@echo "make share-figures-kernel   the same with the kernel's own TCP in virtual time (hours)"
 	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
-	@echo "make paper-figures   run the papers' experiments in virtual time (half a day; SCENARIOS=visualizer-two for one)"
+	@echo "make paper-figures   run the papers' experiments in virtual time (days; what results/ has is not repeated; SCENARIOS=visualizer-two for one)"
 	@echo "make check-results   one kept run of each experiment again: it must come out the same, byte for byte"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
