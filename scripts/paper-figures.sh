@@ -34,7 +34,7 @@ while IFS= read -r line; do
     '<!-- table '*)
         printf '%s\n' "$line"
         read -r _ _ name words <<<"${line% -->}"
-        if [ -d "lab-results/$name" ]; then
+        if compgen -G "lab-results/$name/*/seed-*/run.json" >/dev/null; then
             # shellcheck disable=SC2086
             "$lab" table "lab-results/$name" $words
             while IFS= read -r line && [ "$line" != '<!-- end -->' ]; do :; done

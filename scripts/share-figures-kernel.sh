@@ -17,7 +17,7 @@ for file in scenarios/share/*.toml; do
 done
 for file in scenarios/share/*.toml; do
     name=share-$(basename "$file" .toml)
-    [ -d "lab-results/$name" ] || continue
+    compgen -G "lab-results/$name/*/seed-*/run.json" >/dev/null || continue
     printf '\n### %s\n' "$(sed -n 's/^title = "\(.*\)"/\1/p' "$file")"
     for figure in throughput_mbps jain rtt_mean_ms retransmissions; do
         printf '\n%s\n\n' "$figure"
