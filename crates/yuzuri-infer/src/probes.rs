@@ -14,6 +14,8 @@ const LEAST_PROBE: f32 = 1.1;
 const CRUISE: usize = 8;
 /// Rounds after a fall that say nothing: the window is being filled again.
 const REFILL: usize = 4;
+/// Probes that a gain is taken of, at least.
+const LEAST_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
 const LEAST_PACED_OF: u32 = 100;
 
@@ -58,8 +60,10 @@ pub(crate) fn probing(course: &Course) -> Option<Probing> {
         }
         last_ns = Some(round.start_ns);
     }
-    (gains.len() >= 3)
-        .then(|| Some(Probing { gain: Measured::of(gains)?, interval_s: Measured::of(intervals_s) }))?
+    if gains.len() < LEAST_PROBES {
+        return None;
+    }
+    Some(Probing { gain: Measured::of(gains)?, interval_s: Measured::of(intervals_s) })
 }
 
 /// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.

@@ -77,14 +77,11 @@ pub struct Constants {
     /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's PROBE_RTT).
     pub probe_rtt_interval_s: Option<f64>,
     /// Flight while probing for more over flight while cruising (BBR's highest `pacing_gain`).
-    #[serde(default)]
     pub probe_gain: Option<Measured>,
     /// Time from probe to probe, s.
-    #[serde(default)]
     pub probe_interval_s: Option<Measured>,
     /// Part of the segments that left by a clock of the sender, drawn by no acknowledgement; known near the sender alone. A sender whose own device is
     /// the bottleneck looks the same.
-    #[serde(default)]
     pub paced_part: Option<f64>,
 }
 

@@ -93,12 +93,10 @@ impl Control {
     /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
     pub fn register(law: &Law) -> Result<Control, ControlError> {
         law.check()?;
-        let mut open = open()?;
-        // A registration that ends with its link exists since 6.4; before, it ends when libbpf takes it out of its map.
-        let with_link = kernel_version() >= (6, 4);
-        if available().contains(&law.name) && (with_link || !leftover::remove(&law.name)) {
+        if available().contains(&law.name) && (ends_with_link() || !leftover::remove(&law.name)) {
             return Err(ControlError::Taken(law.name.clone()));
         }
+        let mut open = open()?;
         let hz = jiffies::per_second()?;
         // Nobody registers twice in a nanosecond.
         let instance = clock::mono_ns();
@@ -119,9 +117,6 @@ impl Control {
         registered.fill(0);
         for (to, from) in registered.iter_mut().zip(law.name.bytes()) {
             *to = from as _;
-        }
-        if !with_link {
-            with_log("choosing the kind of registration", || open.maps.yuzuri.set_map_flags(0))?;
         }
         let mut skel = with_log("loading the congestion control", || open.load())?;
         let link = with_log(&law.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
@@ -261,21 +256,28 @@ fn bytes(told: &types::bound) -> [u8; size_of::<types::bound>()] {
 /// # Errors
 /// As [`Control::register`].
 pub fn examine() -> Result<(), ControlError> {
-    let mut open = open()?;
-    if kernel_version() < (6, 4) {
-        with_log("choosing the kind of registration", || open.maps.yuzuri.set_map_flags(0))?;
-    }
+    let open = open()?;
     with_log("loading the congestion control", || open.load())?;
     Ok(())
 }
 
+/// A registration that ends with its link exists since 6.4; before, it ends when libbpf takes it out of its map.
+fn ends_with_link() -> bool {
+    kernel_version() >= (6, 4)
+}
+
+/// The object, not yet loaded, with the kind of registration that this kernel has.
 fn open() -> Result<OpenControlSkel<'static>, ControlError> {
-    if !calls_programs(kernel_version(), checks_calls()) {
+    if !calls_programs(kernel_version(), checks_calls) {
         return Err(ControlError::ChecksCalls);
     }
     // As in Monitor::start.
     let object = Box::leak(Box::new(MaybeUninit::uninit()));
-    Ok(with_log("opening the BPF object", || ControlSkelBuilder::default().open(object))?)
+    let mut open = with_log("opening the BPF object", || ControlSkelBuilder::default().open(object))?;
+    if !ends_with_link() {
+        with_log("choosing the kind of registration", || open.maps.yuzuri.set_map_flags(0))?;
+    }
+    Ok(open)
 }
 
 /// The congestion controls that the kernel has, loaded ones.
