@@ -18,8 +18,12 @@ function heights(): { main: number; rtt: number } {
   return state.mode === "over" ? { main: Math.round(room * 0.76), rtt: Math.round(room * 0.3) } : { main: Math.round(room * 0.66), rtt: Math.round(room * 0.32) };
 }
 
+/** Measured when it changes: to ask at each drawing would lay out the lists that have just changed. */
+let chartWidth = 0;
+
 /** Brings the panels to the window's size. */
 function fit(): void {
+  chartWidth = chart.clientWidth;
   const { main, rtt } = heights();
   for (const panel of panels) panel.setHeights(main, rtt);
   state.dirty = true;
@@ -63,7 +67,7 @@ export function draw(): void {
   }
   const axis = timeAxis();
   const all = drawn();
-  const width = Math.floor((state.mode === "small" ? panels[0]?.root.clientWidth : chart.clientWidth) ?? 0);
+  const width = Math.floor((state.mode === "small" ? panels[0]?.root.clientWidth : chartWidth) ?? 0);
   chart.hidden = all.length === 0;
   showEmpty(all.length === 0);
   if (all.length === 0 || width < 50) return;

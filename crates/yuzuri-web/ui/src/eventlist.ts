@@ -1,8 +1,7 @@
 // The list of events, newest first.
 import { put } from "./dom";
 import { count } from "./format";
-import { drawGlyph, glyphOf, STATE_LETTERS } from "./marks";
-import { color } from "./theme";
+import { glyphOf, letterShift, outline, STATE_COLORS, STATE_LETTERS } from "./marks";
 import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
 
 const MOST_KEPT = 2000;
@@ -25,24 +24,29 @@ export class EventList {
   private readonly body = document.createElement("tbody");
   private readonly note = document.createElement("div");
   private readonly table = document.createElement("table");
-  /** Rows are kept and filled anew: making them new at each turn would keep the garbage collector busy. */
-  private readonly rows: HTMLTableRowElement[] = [];
+  /** Rows by what stands in them. A row stays with its event, and serves a newer one once that has left: what is new costs, not what is listed. */
+  private rows = new Map<string, HTMLTableRowElement>();
 
   /** What choosing an event does. */
   onChoice: (event: EventData) => void = () => undefined;
 
   constructor(root: HTMLElement, private readonly skippedNote: HTMLElement) {
+    // The roles are said because the rows are laid out as grids, which some browsers do not take for a table.
+    this.table.setAttribute("role", "table");
     this.table.setAttribute("aria-label", "Events");
     const head = document.createElement("tr");
+    head.setAttribute("role", "row");
     for (const [name, kind] of [["Time", ""], ["Flow", "wide"], ["What", ""], ["Reason", ""], ["Place in the kernel", "wide"], ["cwnd", "right"]] as const) {
       const th = document.createElement("th");
       th.textContent = name;
       th.scope = "col";
+      th.setAttribute("role", "columnheader");
       th.className = kind;
       head.append(th);
     }
     const thead = document.createElement("thead");
     thead.append(head);
+    for (const group of [thead, this.body]) group.setAttribute("role", "rowgroup");
     this.table.append(thead, this.body);
     this.note.className = "note";
     root.append(this.table, this.note);
@@ -82,38 +86,41 @@ export class EventList {
     this.changed = false;
     const newest = only === undefined ? this.events.slice(-MOST_SHOWN) : only.flatMap((events) => events.slice(-MOST_SHOWN));
     this.shown = newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]).slice(0, MOST_SHOWN);
-    let shown = 0;
-    for (const event of this.shown) {
-      const row = this.rows[shown] ?? this.row(shown);
-      shown += 1;
-      if (row.dataset["key"] === `${event[E.NUMBER]}${time(event[E.TIME])}`) continue;
-      row.dataset["key"] = `${event[E.NUMBER]}${time(event[E.TIME])}`;
-      this.fill(row, event, session, time, name);
+    const keys = this.shown.map((event) => `${event[E.NUMBER]} ${time(event[E.TIME])}`);
+    const kept = new Set(keys);
+    const free = [...this.rows].filter(([key]) => !kept.has(key)).map(([, row]) => row);
+    const rows = new Map<string, HTMLTableRowElement>();
+    let place: Element | null = this.body.firstElementChild;
+    for (const [n, event] of this.shown.entries()) {
+      let row = this.rows.get(keys[n]);
+      if (row === undefined) {
+        row = free.pop() ?? this.row();
+        this.fill(row, event, session, time, name);
+      }
+      rows.set(keys[n], row);
+      if (row === place) place = place.nextElementSibling;
+      else this.body.insertBefore(row, place);
     }
-    this.rows.forEach((row, n) => (row.hidden = n >= shown));
-    this.table.hidden = shown === 0;
-    this.note.hidden = shown > 0;
+    for (const row of free) row.remove();
+    this.rows = rows;
+    this.table.hidden = rows.size === 0;
+    this.note.hidden = rows.size > 0;
     put(this.note, only === undefined ? "Nothing has happened yet." : "Nothing has happened to these flows yet.");
     put(this.skippedNote, only === undefined && this.skipped > 0 ? `${count(this.skipped)} of other flows not listed` : "");
   }
 
-  private row(n: number): HTMLTableRowElement {
+  private row(): HTMLTableRowElement {
     const row = document.createElement("tr");
     row.className = "event";
+    row.setAttribute("role", "row");
     for (const kind of ["num", "wide", "", "", "wide", "right num"]) {
       const cell = document.createElement("td");
       cell.className = kind;
+      cell.setAttribute("role", "cell");
       row.append(cell);
     }
-    const canvas = document.createElement("canvas");
-    canvas.setAttribute("aria-hidden", "true");
-    const ratio = window.devicePixelRatio || 1;
-    canvas.width = canvas.height = 17 * ratio;
-    canvas.style.width = canvas.style.height = "17px";
-    row.cells[2].append(canvas, document.createElement("span"));
+    row.cells[2].append(icon(), document.createElement("span"));
     row.cells[4].append(document.createElement("code"));
-    this.rows[n] = row;
-    this.body.append(row);
     return row;
   }
 
@@ -124,25 +131,40 @@ export class EventList {
     put(row.cells[1], name(event[E.FLOW]));
     put(row.cells[3], why);
     put(row.cells[5], String(event[E.CWND]));
-    const canvas = row.cells[2].firstElementChild as HTMLCanvasElement;
     put(row.cells[2].lastElementChild, what);
     put(row.cells[4].firstElementChild, event[E.PLACE]);
-    const c = canvas.getContext("2d");
-    if (c === null) return;
-    const ratio = window.devicePixelRatio || 1;
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.clearRect(0, 0, 17, 17);
-    const glyph = glyphOf(event);
-    if (glyph !== undefined) {
-      drawGlyph(c, glyph, 8.5, 8.5, 6.3, color(glyph.color), color("--ink"));
-    } else if (event[E.KIND] === Kind.STATE && event[E.STATE] > 0) {
-      c.fillStyle = color(["", "--disorder", "--cwr", "--recovery", "--loss"][event[E.STATE]]);
-      c.fillRect(1, 2, 15, 13);
-      c.fillStyle = color("--ink");
-      c.font = "700 10px system-ui, sans-serif";
-      c.textAlign = "center";
-      c.textBaseline = "middle";
-      c.fillText(STATE_LETTERS[event[E.STATE] as 1], 8.5, 9);
-    }
+    fillIcon(row.cells[2].firstElementChild as SVGSVGElement, event);
   }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+const ICON_SIZE = 17;
+/** The ground of a state's letter. */
+const STATE_GROUND = "M1 2h15v13h-15z";
+
+/** The place of an event's mark: SVG, because each canvas would be a layer of its own to the browser. */
+function icon(): SVGSVGElement {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);
+  svg.setAttribute("aria-hidden", "true");
+  const letter = document.createElementNS(SVG, "text");
+  letter.setAttribute("x", String(ICON_SIZE / 2));
+  svg.append(document.createElementNS(SVG, "path"), letter);
+  return svg;
+}
+
+function fillIcon(svg: SVGSVGElement, event: EventData): void {
+  const [shape, letter] = svg.children;
+  const middle = ICON_SIZE / 2;
+  const show = (path: string, ground: string, text: string, y: number): void => {
+    shape.setAttribute("d", path);
+    shape.setAttribute("fill", ground === "" ? "none" : `var(${ground})`);
+    letter.setAttribute("y", String(y));
+    put(letter, text);
+  };
+  const glyph = glyphOf(event);
+  const state = event[E.STATE];
+  if (glyph !== undefined) show(outline(glyph.shape, middle, middle, 6.3), glyph.color, glyph.letter, middle + letterShift(glyph.shape, 6.3));
+  else if (event[E.KIND] === Kind.STATE && state > 0) show(STATE_GROUND, STATE_COLORS[state as 1], STATE_LETTERS[state as 1], 9);
+  else show("", "", "", middle);
 }

@@ -1,20 +1,16 @@
 // Keys and meanings, and the change between dark and light that redraws them.
 import { rebuild } from "./chart";
 import { el } from "./dom";
-import { list } from "./lists";
 import { LOWER_DASH, UPPER_DASH } from "./plots";
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState } from "./marks";
-import { state } from "./state";
 import { color, startTheme } from "./theme";
 import { STATES } from "./wire";
 
 export const help = el<HTMLDialogElement>("help");
 export const openHelp = (): void => help.showModal();
 export const toggleTheme = startTheme(() => {
-  list.redraw();
   rebuild();
   legends();
-  state.listDirty = true;
 });
 
 function legends(): void {

@@ -25,6 +25,8 @@ function frame(at: number): void {
     state.listDirty = false;
     lastLists = at;
     updateLists();
+    // The chart has the next frame: both in one would take longer than a frame has.
+    return;
   }
   // A view that follows is drawn anew once it has moved by a pixel: less cannot be seen and costs as much.
   const moves = state.follow && state.link.state === "open" && speed() > 0 && flows.all.size > 0 && now() - BEHIND_US - state.view.to >= pixelUs();

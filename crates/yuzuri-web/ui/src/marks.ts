@@ -71,27 +71,34 @@ export function glyphsOfKinds(kinds: number): Glyph[] {
   return found;
 }
 
-export function drawGlyph(c: CanvasRenderingContext2D, g: Glyph, x: number, y: number, r: number, color: string, ink: string): void {
-  c.beginPath();
-  switch (g.shape) {
-    case "up": c.moveTo(x, y - r * 1.25); c.lineTo(x + r * 1.2, y + r * 0.95); c.lineTo(x - r * 1.2, y + r * 0.95); break;
-    case "down": c.moveTo(x, y + r * 1.25); c.lineTo(x + r * 1.2, y - r * 0.95); c.lineTo(x - r * 1.2, y - r * 0.95); break;
-    case "diamond": c.moveTo(x, y - r * 1.3); c.lineTo(x + r * 1.3, y); c.lineTo(x, y + r * 1.3); c.lineTo(x - r * 1.3, y); break;
-    case "circle": c.arc(x, y, r * 1.05, 0, Math.PI * 2); break;
-    case "square": c.rect(x - r, y - r, 2 * r, 2 * r); break;
-    case "hexagon":
-      for (let n = 0; n < 6; n += 1) c.lineTo(x + r * 1.15 * Math.cos((n * Math.PI) / 3), y + r * 1.15 * Math.sin((n * Math.PI) / 3));
-      break;
+/** A shape's outline around a point, as data of a path, for canvas and SVG; `r` is the size of its middle. */
+export function outline(shape: Shape, x: number, y: number, r: number): string {
+  const round = (n: number): string => String(Math.round(n * 100) / 100);
+  const closed = (...points: [number, number][]): string => `M${points.map(([dx, dy]) => `${round(x + dx * r)} ${round(y + dy * r)}`).join("L")}Z`;
+  switch (shape) {
+    case "up": return closed([0, -1.25], [1.2, 0.95], [-1.2, 0.95]);
+    case "down": return closed([0, 1.25], [1.2, -0.95], [-1.2, -0.95]);
+    case "diamond": return closed([0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]);
+    case "square": return closed([-1, -1], [1, -1], [1, 1], [-1, 1]);
+    case "hexagon": return closed(...[0, 1, 2, 3, 4, 5].map((n): [number, number] => [1.15 * Math.cos((n * Math.PI) / 3), 1.15 * Math.sin((n * Math.PI) / 3)]));
+    case "circle": {
+      const radius = round(r * 1.05);
+      return `M${round(x - r * 1.05)} ${round(y)}a${radius} ${radius} 0 1 1 ${round(r * 2.1)} 0a${radius} ${radius} 0 1 1 ${round(-r * 2.1)} 0Z`;
+    }
   }
-  c.closePath();
+}
+
+/** How far below a shape's point its letter stands. */
+export const letterShift = (shape: Shape, r: number): number => 0.5 + (shape === "up" ? r * 0.25 : shape === "down" ? -r * 0.2 : 0);
+
+export function drawGlyph(c: CanvasRenderingContext2D, g: Glyph, x: number, y: number, r: number, color: string, ink: string): void {
   c.fillStyle = color;
-  c.fill();
+  c.fill(new Path2D(outline(g.shape, x, y, r)));
   c.fillStyle = ink;
   c.font = `700 ${Math.round(r * 1.45)}px system-ui, sans-serif`;
   c.textAlign = "center";
   c.textBaseline = "middle";
-  const shift = g.shape === "up" ? r * 0.25 : g.shape === "down" ? -r * 0.2 : 0;
-  c.fillText(g.letter, x, y + shift + 0.5);
+  c.fillText(g.letter, x, y + letterShift(g.shape, r));
 }
 
 /** Colour properties of the states, in the kernel's order; nothing for Open. */

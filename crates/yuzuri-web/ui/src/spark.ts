@@ -1,43 +1,43 @@
-// A flow's last half minute as a small picture: throughput with its ground, and the window.
+// A flow's last half minute as a small picture: throughput with its ground, and the window. It is made of SVG and not of a
+// canvas: each canvas is a layer of its own to the browser, and a list of them costs the chart its frames.
 import { SPARK_POINTS, type Flow } from "./flows";
-import { color } from "./theme";
 
-export function spark(canvas: HTMLCanvasElement, flow: Flow): void {
-  const ratio = window.devicePixelRatio || 1;
-  const [w, h] = [canvas.clientWidth, canvas.clientHeight];
-  if (w === 0) return;
-  if (canvas.width !== Math.round(w * ratio)) {
-    canvas.width = Math.round(w * ratio);
-    canvas.height = Math.round(h * ratio);
+const SVG = "http://www.w3.org/2000/svg";
+/** Units of the picture, which is stretched over its place; above and below the lines stays half of their width free. */
+const [WIDTH, HEIGHT, FREE] = [SPARK_POINTS - 1, 26, 2];
+
+/** The points of a line that ends at the right edge, the largest value on top; empty without a line. */
+export function linePath(values: readonly number[]): string {
+  if (values.length < 2) return "";
+  const most = Math.max(...values, 1);
+  const left = WIDTH - (values.length - 1);
+  return values.map((value, n) => `${n === 0 ? "M" : "L"}${left + n} ${(HEIGHT - FREE - (value / most) * (HEIGHT - 2 * FREE)).toFixed(1)}`).join("");
+}
+
+export class Spark {
+  readonly root = document.createElementNS(SVG, "svg");
+  private readonly ground = this.path("ground");
+  private readonly rate = this.path("rate");
+  private readonly cwnd = this.path("cwnd");
+
+  constructor() {
+    this.root.setAttribute("class", "spark-picture");
+    this.root.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+    this.root.setAttribute("preserveAspectRatio", "none");
+    this.root.setAttribute("aria-hidden", "true");
   }
-  const c = canvas.getContext("2d");
-  if (c === null) return;
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, w, h);
-  const line = (values: number[], stroke: string, fill: boolean): void => {
-    if (values.length < 2) return;
-    const most = Math.max(...values, 1);
-    c.beginPath();
-    const left = w - ((values.length - 1) / (SPARK_POINTS - 1)) * w;
-    values.forEach((value, n) => {
-      const x = left + (n / (SPARK_POINTS - 1)) * w;
-      const y = h - 2 - (value / most) * (h - 4);
-      if (n === 0) c.moveTo(x, y);
-      else c.lineTo(x, y);
-    });
-    c.strokeStyle = stroke;
-    c.lineWidth = 1.25;
-    c.lineJoin = "round";
-    c.stroke();
-    if (!fill) return;
-    c.lineTo(w, h);
-    c.lineTo(left, h);
-    c.closePath();
-    c.globalAlpha = 0.16;
-    c.fillStyle = stroke;
-    c.fill();
-    c.globalAlpha = 1;
-  };
-  line(flow.rates, color("--rate"), true);
-  line(flow.windows, color("--cwnd"), false);
+
+  private path(kind: string): SVGPathElement {
+    const path = document.createElementNS(SVG, "path");
+    path.setAttribute("class", kind);
+    this.root.append(path);
+    return path;
+  }
+
+  draw(flow: Flow): void {
+    const rate = linePath(flow.rates);
+    this.ground.setAttribute("d", rate === "" ? "" : `${rate}V${HEIGHT}H${WIDTH - (flow.rates.length - 1)}Z`);
+    this.rate.setAttribute("d", rate);
+    this.cwnd.setAttribute("d", linePath(flow.windows));
+  }
 }

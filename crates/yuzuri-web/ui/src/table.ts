@@ -1,26 +1,31 @@
-// The list of flows. Rows are kept and changed in place; a row's picture is drawn only while it can be seen.
+// The list of flows. Rows are kept and changed in place. Only those that can be seen are told and drawn at each turn, and
+// the style sheet leaves the others out of layout: a list of hundreds must not cost the chart its frames.
 import { put } from "./dom";
 import { closedAt, flowMore, flowName, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
 import { STATE_LETTERS } from "./marks";
-import { spark } from "./spark";
+import { Spark } from "./spark";
 import { R, STATES } from "./wire";
 
 export type SortKey = "name" | "rate" | "cwnd" | "srtt" | "resent" | "state";
 const KEYS: readonly SortKey[] = ["rate", "cwnd", "srtt", "resent", "state", "name"];
 /** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
 const MOST_ROWS = 400;
+/** A line out of sight is told every so many turns, one part of them at each. */
+const UNSEEN_TURNS = 10;
 
 interface Line {
   tr: HTMLTableRowElement;
   box: HTMLInputElement;
   name: HTMLElement;
   more: HTMLElement;
-  canvas: HTMLCanvasElement;
+  picture: Spark;
   cells: Record<"rate" | "cwnd" | "srtt" | "resent", HTMLTableCellElement>;
   state: HTMLElement;
   seen: boolean;
   told: string;
+  /** Whether it was marked as in the focus, and as chosen; not at all yet. */
+  marked: string | undefined;
   drawn: number;
 }
 
@@ -34,6 +39,7 @@ export class List {
   private words: string[] = [];
   private order: string[] = [];
   private sortedAt = 0;
+  private turn = 0;
   private pointer = false;
 
   /** What the reader does with a line: looks at its flow, or chooses it. */
@@ -44,16 +50,13 @@ export class List {
     const table = document.createElement("table");
     table.setAttribute("role", "grid");
     table.setAttribute("aria-label", "Flows");
-    const columns = document.createElement("colgroup");
-    for (const name of ["pick", "flow", "spark", "rate", "cwnd", "srtt", "resent", "state"]) {
-      const col = document.createElement("col");
-      col.className = name;
-      columns.append(col);
-    }
+    // The roles are said because the lines are laid out as grids, which some browsers do not take for a table.
     const head = document.createElement("tr");
+    head.setAttribute("role", "row");
     const th = (label: string, key: SortKey | undefined, hint: string, kind: string): void => {
       const cell = document.createElement("th");
       cell.scope = "col";
+      cell.setAttribute("role", "columnheader");
       cell.className = kind;
       if (key === undefined) {
         const span = document.createElement("span");
@@ -82,7 +85,8 @@ export class List {
     this.heads.get("state")?.querySelector("button")?.setAttribute("aria-label", "State");
     const thead = document.createElement("thead");
     thead.append(head);
-    table.append(columns, thead, this.body);
+    for (const group of [thead, this.body]) group.setAttribute("role", "rowgroup");
+    table.append(thead, this.body);
     this.note.className = "note";
     this.note.hidden = true;
     root.append(table, this.note);
@@ -95,8 +99,12 @@ export class List {
         if (line === undefined) continue;
         line.seen = entry.isIntersecting;
         line.drawn = 0;
-        const flow = this.flows.all.get(line.tr.dataset["id"] ?? "");
-        if (line.seen && flow !== undefined) spark(line.canvas, flow);
+      }
+      for (const [id, line] of this.lines) {
+        const flow = this.flows.all.get(id);
+        if (!line.seen || line.drawn !== 0 || flow === undefined) continue;
+        this.tell(line, flow);
+        this.draw(line, flow);
       }
     });
     this.headings();
@@ -125,11 +133,6 @@ export class List {
     this.sortedAt = 0;
     this.headings();
     return key;
-  }
-
-  /** Forgets what was drawn (the theme changed). */
-  redraw(): void {
-    for (const line of this.lines.values()) line.drawn = 0;
   }
 
   /** One listener of a kind for all rows. */
@@ -192,6 +195,7 @@ export class List {
       this.sortedAt = now;
     }
     this.order = this.order.filter((id) => this.flows.all.has(id));
+    this.turn = (this.turn + 1) % UNSEEN_TURNS;
     const wanted = new Set(this.order);
     for (const [id, line] of this.lines) {
       if (wanted.has(id)) continue;
@@ -201,7 +205,7 @@ export class List {
     }
     const active = document.activeElement;
     let place: Element | null = this.body.firstElementChild;
-    for (const id of this.order) {
+    for (const [n, id] of this.order.entries()) {
       const flow = this.flows.all.get(id);
       if (flow === undefined) continue;
       let line = this.lines.get(id);
@@ -211,7 +215,9 @@ export class List {
       }
       if (line.tr === place) place = place.nextElementSibling;
       else this.body.insertBefore(line.tr, place);
-      this.tell(line, flow, focus === id, chosen.has(id), now);
+      this.mark(line, focus === id, chosen.has(id));
+      if (line.seen || line.told === "" || n % UNSEEN_TURNS === this.turn) this.tell(line, flow);
+      if (line.seen && now - line.drawn > 500) this.draw(line, flow);
     }
     // A line that is put elsewhere loses the keyboard's focus.
     if (active instanceof HTMLElement && active !== document.activeElement && this.body.contains(active)) active.focus({ preventScroll: true });
@@ -221,10 +227,12 @@ export class List {
   private line(id: string): Line {
     const tr = document.createElement("tr");
     tr.className = "flow";
+    tr.setAttribute("role", "row");
     tr.dataset["id"] = id;
     const cell = (kind: string): HTMLTableCellElement => {
       const td = document.createElement("td");
       td.className = kind;
+      td.setAttribute("role", "gridcell");
       tr.append(td);
       return td;
     };
@@ -236,49 +244,54 @@ export class List {
     name.className = "name";
     more.className = "more";
     cell("text").append(name, more);
-    const canvas = document.createElement("canvas");
-    canvas.setAttribute("aria-hidden", "true");
-    cell("spark").append(canvas);
+    const picture = new Spark();
+    cell("spark").append(picture.root);
     const cells = { rate: cell("rate-cell"), cwnd: cell("cwnd-cell"), srtt: cell("srtt-cell"), resent: cell("resent-cell") };
     const state = document.createElement("span");
     cell("").append(state);
-    const line: Line = { tr, box, name, more, canvas, cells, state, seen: false, told: "", drawn: 0 };
+    const line: Line = { tr, box, name, more, picture, cells, state, seen: false, told: "", marked: undefined, drawn: 0 };
     this.watcher.observe(tr);
     return line;
   }
 
-  private tell(line: Line, flow: Flow, focus: boolean, chosen: boolean, now: number): void {
+  private draw(line: Line, flow: Flow): void {
+    line.drawn = performance.now();
+    line.picture.draw(flow);
+  }
+
+  private mark(line: Line, focus: boolean, chosen: boolean): void {
+    const marked = `${focus} ${chosen}`;
+    if (marked === line.marked) return;
+    line.marked = marked;
+    line.tr.setAttribute("aria-selected", String(focus));
+    line.tr.tabIndex = focus ? 0 : -1;
+    line.box.checked = chosen;
+  }
+
+  private tell(line: Line, flow: Flow): void {
     const closed = closedAt(flow) !== null;
     const state = number(flow, R.STATE);
     const texts = [
       flowName(flow), flowMore(flow), closed ? "closed" : rate(flowRate(flow)), count(number(flow, R.CWND)),
-      number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state), String(focus), String(chosen),
+      number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state),
     ];
     const told = texts.join("\n");
-    if (told !== line.told) {
-      line.told = told;
-      const { cells } = line;
-      put(line.name, texts[0]);
-      put(line.more, texts[1]);
-      line.name.title = `${flow.who.local} > ${flow.who.remote}`;
-      put(cells.rate, texts[2]);
-      put(cells.cwnd, texts[3]);
-      put(cells.srtt, texts[4]);
-      put(cells.resent, texts[5]);
-      line.state.className = `state-chip s${closed ? 0 : state}`;
-      put(line.state, closed ? "×" : state === 0 ? "·" : STATE_LETTERS[state as 1]);
-      line.state.title = closed ? "closed" : STATES[state as 0];
-      line.state.setAttribute("aria-label", line.state.title);
-      line.tr.classList.toggle("closed", closed);
-      line.tr.setAttribute("aria-selected", String(focus));
-      line.tr.tabIndex = focus ? 0 : -1;
-      line.box.checked = chosen;
-      line.box.setAttribute("aria-label", `Choose ${texts[0]} for overlay and multiples`);
-    }
-    if (line.seen && now - line.drawn > 500) {
-      line.drawn = now;
-      spark(line.canvas, flow);
-    }
+    if (told === line.told) return;
+    line.told = told;
+    const { cells } = line;
+    put(line.name, texts[0]);
+    put(line.more, texts[1]);
+    line.name.title = `${flow.who.local} > ${flow.who.remote}`;
+    put(cells.rate, texts[2]);
+    put(cells.cwnd, texts[3]);
+    put(cells.srtt, texts[4]);
+    put(cells.resent, texts[5]);
+    line.state.className = `state-chip s${closed ? 0 : state}`;
+    put(line.state, closed ? "×" : state === 0 ? "·" : STATE_LETTERS[state as 1]);
+    line.state.title = closed ? "closed" : STATES[state as 0];
+    line.state.setAttribute("aria-label", line.state.title);
+    line.tr.classList.toggle("closed", closed);
+    line.box.setAttribute("aria-label", `Choose ${texts[0]} for overlay and multiples`);
   }
 
   /** Brings a flow's line into sight; the keyboard's focus goes along where it is on a line. */

@@ -5,6 +5,8 @@ import { B, STRIDE } from "../src/wire";
 import { Columns, grid, smoothing } from "../src/thin";
 import { clock, elapsed, rate, roundUp, timeUs } from "../src/format";
 import { csvOf } from "../src/export";
+import { GLYPHS, outline } from "../src/marks";
+import { linePath } from "../src/spark";
 
 function bucket(start: number, last: number, cwnd: [number, number, number], acked = 0, more: Partial<Record<keyof typeof B, number>> = {}): number[] {
   const b = new Array<number>(STRIDE).fill(0);
@@ -155,4 +157,28 @@ test("quantities read as in the other faces", () => {
   assert.match(clock(1_700_000_000_123_456, 3), /^\d\d:\d\d:20\.123$/);
   assert.deepEqual([roundUp(0), roundUp(97), roundUp(101), roundUp(1)], [1, 100, 120, 1]);
   assert.equal(smoothing(10, 20_000), 100_000);
+});
+
+test("a small picture ends at the right edge, its largest value on top", () => {
+  assert.equal(linePath([5]), "");
+  // 60 points are 59 units wide and 26 high, of which 2 stay free above and below.
+  assert.equal(linePath([0, 10, 5]), "M57 24.0L58 2.0L59 13.0");
+  assert.equal(linePath([0, 0]), "M58 24.0L59 24.0");
+  assert.match(linePath(new Array<number>(60).fill(1)), /^M0 2\.0L1 2\.0.*L59 2\.0$/);
+});
+
+test("the outline of each mark is closed and lies around its point", () => {
+  for (const { shape } of Object.values(GLYPHS)) {
+    const path = outline(shape, 100, 50, 10);
+    assert.match(path, /^M[\d.]+ [\d.]+[La].*Z$/, shape);
+    if (shape === "circle") {
+      assert.equal(path, "M89.5 50a10.5 10.5 0 1 1 21 0a10.5 10.5 0 1 1 -21 0Z");
+      continue;
+    }
+    const points = path.slice(1, -1).split("L").map((point) => point.split(" ").map(Number));
+    assert.ok(points.length >= 3, shape);
+    for (const [x, y] of points) assert.ok(Math.hypot(x - 100, y - 50) < 16, `${shape}: ${x} ${y}`);
+    // Around: it has points on every side.
+    assert.ok(points.some(([x]) => x < 100) && points.some(([x]) => x > 100) && points.some(([, y]) => y < 50) && points.some(([, y]) => y > 50), shape);
+  }
 });
