@@ -64,11 +64,15 @@ fn by_kernels_clock(
     let settle = Duration::from_millis(30);
     // More than can be moved meanwhile: it ends with the process.
     load.begin_bytes(1 << 40)?;
-    let (mut default, mut every_ack, mut empty, mut shares) = (vec![], vec![], vec![], vec![]);
+    let (mut default, mut every_ack, mut empty) = (vec![], vec![], vec![]);
+    let (mut default_shares, mut every_shares) = (vec![], vec![]);
     for round in 0..rounds {
         eprintln!("kernel-cost: by the kernel's clock, round {} of {rounds}", round + 1);
         let reading = Reading::start(filter, Density::default(), Some(READER_CPU))?;
-        for (density, costs) in [(Density::default(), &mut default), (Density::EveryAck, &mut every_ack)] {
+        for (density, costs, shares) in [
+            (Density::default(), &mut default, &mut default_shares),
+            (Density::EveryAck, &mut every_ack, &mut every_shares),
+        ] {
             reading.set(density)?;
             stop.sleep(settle)?;
             let (before, account) = (sum(&reading.programs()?), reading.account()?);
@@ -76,9 +80,7 @@ fn by_kernels_clock(
             let (after, later) = (sum(&reading.programs()?), reading.account()?);
             let (runs, ns) = (after.0 - before.0, after.1 - before.1);
             costs.push(ns as f64 / runs as f64);
-            if density != Density::EveryAck {
-                shares.push((later.seen() - account.seen()) as f64 / runs as f64 * 100.0);
-            }
+            shares.push((later.seen() - account.seen()) as f64 / runs as f64 * 100.0);
         }
         drop(reading);
         let nothing = Empty::attach()?;
@@ -96,9 +98,11 @@ fn by_kernels_clock(
     };
     section.add(figure("default density, raw", &default, DEFAULT_NS).map(|f| f.note(raw)), "default density");
     section.add(figure("default density, calibrated", &calibrated(&default), DEFAULT_NS), "default density");
-    section.add(Figure::of("  hook runs that gave a record", "%", &shares), "records");
+    let records = |shares: &[f64]| Figure::of("  hook runs that gave a record", "%", shares);
+    section.add(records(&default_shares), "records");
     section.add(figure("every ACK, raw", &every_ack, EVERY_ACK_NS).map(|f| f.note(raw)), "every ACK");
     section.add(figure("every ACK, calibrated", &calibrated(&every_ack), EVERY_ACK_NS), "every ACK");
+    section.add(records(&every_shares), "records");
     section.add(Figure::of("a program that does nothing, raw", "ns/run", &empty), "empty program");
     Ok(())
 }

@@ -100,14 +100,15 @@ struct config config = {.generation = 1, .interval_ns = 1000000};
  * reads `merged`. See lend(). */
 struct lease {
 	const struct sock *sk; /* who holds it; NULL: nobody */
-	u64 due_ns;            /* from then on a sample is due; 0: at each ACK */
+	u64 due_ns;            /* from then on a sample is due, whatever the segment brings; see waits() */
 	u32 generation;
 	u32 tick;  /* jiffies when it was lent */
 	u32 usual; /* what the bits UNUSUAL of the TCP header are */
 	u32 ssthresh;
 	u32 merged; /* segments that neither a record nor the account has told yet */
 	u16 acks;   /* segments that the account has told, and no record yet */
-	u16 header; /* bytes of the TCP header */
+	u8 header;  /* bytes of the TCP header */
+	u8 data;    /* at every ACK: segments told that only brought data, at most MANY_ACKS */
 	u64 cookie;
 	u64 last_ns;
 	const void *ca_ops;
@@ -792,15 +793,45 @@ static __always_inline u32 header_word(const struct sk_buff *skb, u32 at)
 	return word;
 }
 
+static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_buff *skb)
+{
+	return bpf_ntohl(header_word(skb, 2)) != tp->snd_una;
+}
+
 /* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK. */
 static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb, const struct lease *lease)
 {
 	return (header_word(skb, 3) & UNUSUAL) == lease->usual &&
-	       (skb->len != lease->header || bpf_ntohl(header_word(skb, 2)) != tp->snd_una);
+	       (skb->len != lease->header || acknowledges(tp, skb));
 }
 
 /* With so few ACKs an interval a lease is not worth its making, and reading the clock at each is. */
 #define MANY_ACKS 4
+
+/* At every ACK, segments that only bring data are thinned all the same where they come in numbers: they change
+ * nothing that congestion control knows, and at a receiver nearly all are such. */
+#define DATA_INTERVAL_NS 1000000
+
+static __always_inline u64 lease_interval_ns(void)
+{
+	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_NS;
+}
+
+/* Whether a usual segment waits for the flow's next sample. The time that TCP itself took for the flow's last
+ * segment is a little older than now, and in this tick: a sample is told at most one segment too late, and the
+ * clock is not read. */
+static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease)
+{
+	if (!config.interval_ns) {
+		if (acknowledges(tp, skb))
+			return false;
+		if (lease->data < MANY_ACKS) {
+			lease->data++;
+			return false;
+		}
+	}
+	return tp->tcp_clock_cache < lease->due_ns;
+}
 
 /* Lends to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
  * own hooks tell of a change of state, and of undo and reordering a segment with a SACK option comes first,
@@ -817,10 +848,11 @@ static __always_inline void lend(struct sock *sk, struct tcp_sock *tp, struct fl
 	lease = lease_of(sk);
 	if (lease->sk || __sync_val_compare_and_swap((u64 *)&lease->sk, 0, (u64)sk))
 		return;
-	lease->due_ns = interval_ns ? flow->last_ns + interval_ns : 0;
+	lease->due_ns = flow->last_ns + lease_interval_ns();
 	lease->generation = flow->generation;
 	lease->tick = bpf_jiffies64();
 	lease->header = tp->tcp_header_len;
+	lease->data = 0;
 	lease->usual = bpf_htonl((u32)lease->header << 26);
 	lease->ssthresh = flow->ssthresh;
 	lease->acks = flow->acks;
@@ -839,7 +871,8 @@ static __noinline bool tell(struct sock *sk, struct lease *lease)
 	struct event_record *record;
 	u64 now;
 
-	if (!tp || !ring || (lease->due_ns && acks <= MANY_ACKS) || tp->inet_conn.icsk_ca_ops != lease->ca_ops)
+	if (!tp || !ring || (config.interval_ns && acks <= MANY_ACKS) ||
+	    tp->inet_conn.icsk_ca_ops != lease->ca_ops)
 		return false;
 	ring->hooks[HOOK_ACK].chosen += lease->merged + 1;
 	ring->hooks[HOOK_ACK].thinned += lease->merged;
@@ -864,8 +897,7 @@ static __noinline bool tell(struct sock *sk, struct lease *lease)
 
 	lease->acks = 0;
 	lease->last_ns = now;
-	if (lease->due_ns)
-		lease->due_ns = now + config.interval_ns;
+	lease->due_ns = now + lease_interval_ns();
 	return true;
 }
 
@@ -926,10 +958,7 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 		struct tcp_sock *tp = tcp_of(sk);
 
 		if (tp && is_usual(tp, skb, lease) && tp->snd_ssthresh == lease->ssthresh) {
-			/* The time that TCP itself took for the flow's last segment is a little older than now,
-			 * and in this tick: a sample is told at most one segment too late, and the clock is not
-			 * read. */
-			if (tp->tcp_clock_cache < lease->due_ns) {
+			if (waits(tp, skb, lease)) {
 				lease->merged++;
 				return 0;
 			}

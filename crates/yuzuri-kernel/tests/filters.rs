@@ -115,7 +115,7 @@ fn a_density_changes_while_flows_run() {
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     let count = |items: &[Item]| events(items).len();
     for _ in 0..50 {
-        pair.ping();
+        pair.exchange();
     }
     watched.until("the opening", |items| count(items) > 0);
     let before = count(&watched.items);
@@ -123,9 +123,9 @@ fn a_density_changes_while_flows_run() {
     let filter = watched.monitor.filter().clone();
     watched.monitor.set(&filter, Density::EveryAck).unwrap();
     for _ in 0..50 {
-        pair.ping();
+        pair.exchange();
     }
-    // Each byte came in a segment of its own; the kernel may leave out a run on a busy machine.
+    // Each byte came back in a segment of its own; the kernel may leave out a run on a busy machine.
     watched.until("a record at every ACK", |items| count(items) >= before + 45);
     let seen = watched.finish_whole();
     assert!(seen.account.thinned() >= 40, "{}", seen.account);

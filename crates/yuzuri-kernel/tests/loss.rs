@@ -21,7 +21,7 @@ fn a_stalled_reader_of_a_tiny_ring_loses_records_and_counts_them() {
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     // Nobody reads meanwhile.
     for _ in 0..300 {
-        pair.ping();
+        pair.exchange();
     }
     let account = watched.monitor.account();
     assert!(account.lost() > 0, "{account}");
@@ -45,7 +45,7 @@ fn a_ring_that_is_read_loses_nothing() {
     let watched = Watched::of(&net, Side::A, Density::EveryAck);
     let pair = Pair::new(&net, Side::A, net.v6(Side::B), "cubic");
     for _ in 0..1000 {
-        pair.ping();
+        pair.exchange();
     }
     pair.send(1_000_000);
     let seen = watched.finish_whole();

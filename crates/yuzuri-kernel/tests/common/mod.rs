@@ -214,6 +214,13 @@ impl Pair {
         read_exactly(&self.near, 1);
     }
 
+    /// One byte to the far end and one back, which acknowledges it.
+    pub fn exchange(&self) {
+        (&self.near).write_all(&[1]).unwrap();
+        read_exactly(&self.far, 1);
+        self.ping();
+    }
+
     pub fn near_addr(&self) -> SocketAddr {
         let address = self.near.local_addr().unwrap();
         SocketAddr::new(address.ip().to_canonical(), address.port())
