@@ -102,7 +102,7 @@ struct lease {
 	const struct sock *sk; /* who holds it; NULL: nobody */
 	u64 due_ns;            /* from then on a sample is due, whatever the segment brings; see waits() */
 	u32 generation;
-	u32 tick;  /* jiffies when it was lent */
+	u32 tick;  /* jiffies when it was lent, or the clock was last read for it */
 	u32 usual; /* what the bits UNUSUAL of the TCP header are */
 	u32 ssthresh;
 	u32 merged; /* segments that neither a record nor the account has told yet */
@@ -798,11 +798,12 @@ static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_bu
 	return bpf_ntohl(header_word(skb, 2)) != tp->snd_una;
 }
 
-/* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK. */
+/* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
+ * after HyStart has set ssthresh; where there is payload, tell() looks for the latter. */
 static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb, const struct lease *lease)
 {
 	return (header_word(skb, 3) & UNUSUAL) == lease->usual &&
-	       (skb->len != lease->header || acknowledges(tp, skb));
+	       (skb->len != lease->header || (acknowledges(tp, skb) && tp->snd_ssthresh == lease->ssthresh));
 }
 
 /* With so few ACKs an interval a lease is not worth its making, and reading the clock at each is. */
@@ -835,8 +836,7 @@ static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb
 
 /* Lends to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
  * own hooks tell of a change of state, and of undo and reordering a segment with a SACK option comes first,
- * which is not usual. Another congestion control shows at the next record, or when jiffies tick. ssthresh is
- * looked at always: HyStart sets it at any ACK. */
+ * which is not usual. Another congestion control shows at the next record, or when jiffies tick. */
 static __always_inline void lend(struct sock *sk, struct tcp_sock *tp, struct flow *flow, u16 acks)
 {
 	u64 interval_ns = config.interval_ns;
@@ -862,8 +862,9 @@ static __always_inline void lend(struct sock *sk, struct tcp_sock *tp, struct fl
 	flow->lent = true;
 }
 
-/* The record of a usual segment. False if the flow has to be looked at after all. */
-static __noinline bool tell(struct sock *sk, struct lease *lease)
+/* The record of a usual segment, or what is left to be done when jiffies have ticked. False if the flow has to
+ * be looked at after all. */
+static __noinline bool tell(struct sock *sk, struct lease *lease, u32 tick)
 {
 	u32 cpu = bpf_get_smp_processor_id(), acks = lease->acks + lease->merged + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
@@ -871,9 +872,21 @@ static __noinline bool tell(struct sock *sk, struct lease *lease)
 	struct event_record *record;
 	u64 now;
 
-	if (!tp || !ring || (config.interval_ns && acks <= MANY_ACKS) ||
-	    tp->inet_conn.icsk_ca_ops != lease->ca_ops)
+	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != lease->ca_ops || tp->snd_ssthresh != lease->ssthresh)
 		return false;
+	now = bpf_ktime_get_ns();
+	if (lease->tick != tick) {
+		lease->tick = tick;
+		lease->data = 0;
+	}
+	if (config.interval_ns) {
+		if (now < lease->due_ns) {
+			lease->merged++;
+			return true;
+		}
+		if (acks <= MANY_ACKS)
+			return false;
+	}
 	ring->hooks[HOOK_ACK].chosen += lease->merged + 1;
 	ring->hooks[HOOK_ACK].thinned += lease->merged;
 	lease->merged = 0;
@@ -881,7 +894,6 @@ static __noinline bool tell(struct sock *sk, struct lease *lease)
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (!record)
 		return true;
-	now = bpf_ktime_get_ns();
 	write_variables(record, sk, tp);
 	record->mono_ns = now;
 	record->cookie = lease->cookie;
@@ -953,16 +965,16 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 {
 	struct lease *lease = lease_of(sk);
 
-	if (likely(lease->sk == sk && lease->tick == (u32)bpf_jiffies64() &&
-		   lease->generation == *(volatile u32 *)&config.generation)) {
+	if (likely(lease->sk == sk && lease->generation == *(volatile u32 *)&config.generation)) {
 		struct tcp_sock *tp = tcp_of(sk);
+		u32 tick = bpf_jiffies64();
 
-		if (tp && is_usual(tp, skb, lease) && tp->snd_ssthresh == lease->ssthresh) {
-			if (waits(tp, skb, lease)) {
+		if (tp && is_usual(tp, skb, lease)) {
+			if (lease->tick == tick && waits(tp, skb, lease)) {
 				lease->merged++;
 				return 0;
 			}
-			if (tell(sk, lease))
+			if (tell(sk, lease, tick))
 				return 0;
 		}
 	}
