@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer): packets per second beside tcptrace and `tshark -T fields`, in turns, on a file
-# that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
+# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer; by one thread, and with the flows spread over as many as there are
+# cores): packets per second beside tcptrace and `tshark -T fields`, in turns, on a file that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
 # included. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1); YUZURI_CAPTURE_EXAMPLES is the folder with the built examples.
 set -euo pipefail
@@ -19,6 +19,7 @@ file=$folder/synthetic.pcap
 "$examples/synthesise" "$packets" "$seed" "$flows" "$snaplen" "$file"
 
 windows() { "$examples/rebuild" "$file"; }
+windows_spread() { "$examples/rebuild" "$file" 1 "$(nproc)"; }
 yuzuri() { "$examples/count" "$file"; }
 tcptrace_all() { tcptrace -n "$file"; }
 tshark_fields() {
@@ -27,7 +28,7 @@ tshark_fields() {
         -e tcp.options.timestamp.tsval -e tcp.options.timestamp.tsecr
 }
 # Name of the row, its program, how many packets it reads.
-rows=("windows windows $packets" "yuzuri-capture yuzuri $packets")
+rows=("windows windows $packets" "windows-spread windows_spread $packets" "yuzuri-capture yuzuri $packets")
 if command -v tcptrace >/dev/null; then rows+=("tcptrace tcptrace_all $packets"); else echo "tcptrace: skipped: not installed"; fi
 if command -v tshark >/dev/null; then rows+=("tshark tshark_fields $tshark_packets"); else echo "tshark: skipped: not installed"; fi
 
@@ -57,10 +58,11 @@ done
 for row in "${rows[@]}"; do
     read -r name _ count <<<"$row"
     us=$(awk -v name="$name" '$1 == name { print $3 }' "$folder/times" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
-    ours=${ours:-$(awk -v n="$count" -v us="$us" 'BEGIN { print n / us }')}
-    awk -v name="$name" -v n="$count" -v us="$us" -v ours="$ours" \
+    speed=$(awk -v n="$count" -v us="$us" 'BEGIN { print n / us }')
+    case $name in windows) ours=$speed ;; windows-spread) spread=$speed ;; esac
+    awk -v name="$name" -v n="$count" -v us="$us" -v ours="$ours" -v spread="${spread:-0}" \
         'BEGIN {
             printf "%-15s %12.0f packets/s %8.3f s for %d packets", name, n / us * 1e6, us / 1e6, n
-            if (name == "windows") print ""; else printf "; windows are rebuilt %.2f times as fast\n", ours / (n / us)
+            if (name ~ /^windows/) print ""; else printf "; windows are rebuilt %.2f times as fast by one thread, %.2f spread\n", ours / (n / us), spread / (n / us)
         }'
 done

@@ -8,10 +8,10 @@ use crate::report::{Counted, FileReport, FlowReport};
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Item};
+use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment};
 use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
-use yuzuri_infer::packets::{Ended, Tracker};
+use yuzuri_infer::packets::{Ended, Part, Tracker, spread};
 use yuzuri_signals::stopped;
 use yuzuri_trace::{Filter, Flow};
 
@@ -24,13 +24,21 @@ pub struct Options {
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
     pub rounds: bool,
-    /// Who is told of verdicts while the file is read.
+    /// Threads that share the flows of a capture, beside the one that reads it; 1: none but that one.
+    pub threads: usize,
+    /// Who is told of verdicts while the file is read; a capture is then read by one thread.
     pub live: Option<Live>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { least_segments: 100, filter: Filter::default(), rounds: true, live: None }
+        Options {
+            least_segments: 100,
+            filter: Filter::default(),
+            rounds: true,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            live: None,
+        }
     }
 }
 
@@ -100,95 +108,93 @@ fn segments<R: Read>(
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<(), IdentifyError> {
-    let mut tracker = Tracker::new();
-    let mut sorter = Sorter { options, counted: Counted::default(), flows: Vec::new(), states: Vec::new() };
-    let mut count = 0u64;
-    let mut result = Ok(());
-    loop {
-        match capture.next_item() {
-            Ok(Some(Item::Segment(&segment))) => {
-                count += 1;
-                if count.is_multiple_of(1 << 12) && stopped(stop) {
-                    report.stopped = true;
-                    break;
-                }
-                if segment.first {
-                    let key = capture.key(segment.flow);
-                    sorter.begin(segment.flow.index(), key);
-                }
-                if sorter.states[segment.flow.index()].chosen {
-                    tracker.segment(&segment);
-                    if let Some(live) = &options.live {
-                        sorter.look(live, &tracker, segment.flow, capture.key(segment.flow));
-                    }
-                }
-            }
-            Ok(Some(Item::Ended(slot))) => {
-                if let Some(ended) = tracker.end(slot) {
-                    sorter.end(ended, capture.key(slot));
-                }
-            }
-            Ok(None) => break,
-            Err(error) => {
-                result = Err(error.into());
-                break;
-            }
-        }
-    }
-    for slot in tracker.live() {
-        if let Some(ended) = tracker.end(slot) {
-            sorter.end(ended, capture.key(slot));
-        }
-    }
+    // Whoever waits for verdicts gets them as the packets come: on the thread that reads them.
+    let threads = if options.live.is_some() { 1 } else { options.threads.max(1) };
+    let mut parts: Vec<Sorter<'_>> = (0..threads).map(|_| Sorter::new(options)).collect();
+    let read = spread(&mut capture, &mut parts, || !stopped(stop));
+    report.stopped = matches!(read, Ok(false));
     report.capture = Some(capture.facts().clone());
-    report.counted = sorter.counted;
-    report.flows = sorter.flows;
-    result
+    for part in parts {
+        report.counted += part.counted;
+        report.flows.extend(part.flows);
+    }
+    Ok(read.map(drop)?)
 }
 
-/// Decides which flows of a capture get a verdict.
+/// Follows flows of a capture, and decides which of them get a verdict.
 struct Sorter<'a> {
     options: &'a Options,
+    tracker: Tracker,
     counted: Counted,
     flows: Vec<FlowReport>,
     /// By slot.
-    states: Vec<State>,
+    states: Vec<Option<State>>,
 }
 
-/// What is known of a flow beside its segments.
-#[derive(Default)]
+/// What is known of a flow that the filter lets in, beside its segments.
 struct State {
-    /// Whether the filter lets it in.
-    chosen: bool,
+    key: FlowKey,
     /// By end.
     paces: [Pace; 2],
 }
 
-impl Sorter<'_> {
-    fn begin(&mut self, slot: usize, key: Option<FlowKey>) {
+impl Part for Sorter<'_> {
+    fn begin(&mut self, slot: FlowSlot, key: FlowKey) {
         self.counted.flows += 1;
-        let chosen = key.is_some_and(|key| {
-            [End::Lower, End::Higher].into_iter().any(|end| self.chooses(&direction(&key, end)))
-        });
+        let chosen = [End::Lower, End::Higher].into_iter().any(|end| self.chooses(&direction(&key, end)));
         self.counted.filtered += u64::from(!chosen);
-        if slot >= self.states.len() {
-            self.states.resize_with(slot + 1, State::default);
+        if slot.index() >= self.states.len() {
+            self.states.resize_with(slot.index() + 1, || None);
         }
-        self.states[slot] = State { chosen, ..State::default() };
+        self.states[slot.index()] = chosen.then(|| State { key, paces: Default::default() });
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        if self.states[segment.flow.index()].is_none() {
+            return;
+        }
+        self.tracker.segment(segment);
+        if let Some(live) = &self.options.live {
+            self.look(live, segment.flow);
+        }
+    }
+
+    fn end(&mut self, slot: FlowSlot) {
+        let state = self.states.get_mut(slot.index()).and_then(Option::take);
+        if let (Some(ended), Some(State { key, .. })) = (self.tracker.end(slot), state) {
+            self.judge_both(ended, &key);
+        }
+    }
+
+    fn finish(&mut self) {
+        for slot in self.tracker.live() {
+            self.end(slot);
+        }
+    }
+}
+
+impl<'a> Sorter<'a> {
+    fn new(options: &'a Options) -> Sorter<'a> {
+        Sorter {
+            options,
+            tracker: Tracker::new(),
+            counted: Counted::default(),
+            flows: Vec::new(),
+            states: Vec::new(),
+        }
     }
 
     /// Judges the flow as it stands, where that is due.
-    fn look(&mut self, live: &Live, tracker: &Tracker, slot: FlowSlot, key: Option<FlowKey>) {
-        let paces = &mut self.states[slot.index()].paces;
-        let rounds = tracker.rounds(slot);
-        let [lower, higher] = rounds;
+    fn look(&mut self, live: &Live, slot: FlowSlot) {
+        let Some(State { key, paces }) = &mut self.states[slot.index()] else { return };
+        let [lower, higher] = self.tracker.rounds(slot);
         // Both are asked: who is asked and due has had its turn.
         if !(paces[0].is_due(lower) | paces[1].is_due(higher)) {
             return;
         }
-        let (Some(now), Some(key)) = (tracker.now(slot), key) else { return };
+        let Some(now) = self.tracker.now(slot) else { return };
         for ((end, course), pace) in [End::Lower, End::Higher].into_iter().zip(now.courses).zip(paces) {
-            let flow = direction(&key, end);
+            let flow = direction(key, end);
             let enough = course.filter(|course| course.segments >= self.options.least_segments.max(1));
             if let Some(course) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
                 pace.tell(live, judge(course, &flow, Some(now.seen)));
@@ -200,8 +206,7 @@ impl Sorter<'_> {
         self.options.filter.chooses(flow, |_, _| false)
     }
 
-    fn end(&mut self, ended: Ended, key: Option<FlowKey>) {
-        let Some(key) = key else { return };
+    fn judge_both(&mut self, ended: Ended, key: &FlowKey) {
         let mut enough = false;
         for (end, course) in [End::Lower, End::Higher].into_iter().zip(ended.courses) {
             let Some(course) = course.filter(|course| course.segments >= self.options.least_segments.max(1))
@@ -209,7 +214,7 @@ impl Sorter<'_> {
                 continue;
             };
             enough = true;
-            let flow = direction(&key, end);
+            let flow = direction(key, end);
             if self.chooses(&flow) {
                 let mut report = judge(course, &flow, Some(ended.seen));
                 if !self.options.rounds {

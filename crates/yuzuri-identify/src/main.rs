@@ -69,7 +69,7 @@ struct Identify {
     #[arg(long)]
     live: bool,
 
-    /// Files side by side [default: as many as there are cores]
+    /// Threads: for files side by side and, where there are fewer files, for the flows of a capture [default: as many as there are cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
@@ -124,15 +124,16 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         }
     };
     let stop = stop_flag()?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = args.jobs.map_or(cores, usize::from);
+    let plan = Plan::of(&args.files);
     let options = Options {
         least_segments: if args.all { 1 } else { args.least_segments },
         filter,
         rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
+        threads: jobs / plan.entries.len().clamp(1, jobs),
         live: args.live.then(|| listener(args.json, args.quiet)),
     };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let jobs = args.jobs.map_or(cores, usize::from);
-    let plan = Plan::of(&args.files);
     // A bar and lines would tear each other apart.
     let screen = Screen::new(&plan, args.quiet || args.live);
     let mut table = Table::default();

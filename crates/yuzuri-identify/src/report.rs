@@ -30,6 +30,15 @@ pub struct Counted {
     pub filtered: u64,
 }
 
+impl std::ops::AddAssign for Counted {
+    fn add_assign(&mut self, more: Counted) {
+        let Counted { flows, little_data, filtered } = more;
+        self.flows += flows;
+        self.little_data += little_data;
+        self.filtered += filtered;
+    }
+}
+
 /// A direction of a flow, in few numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {

@@ -205,6 +205,26 @@ fn folders_are_read_recursively_and_in_order() {
 }
 
 #[test]
+fn the_flows_of_a_capture_on_many_threads_are_what_they_are_on_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = Line { seconds: 20, ..LINE };
+    let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();
+    let runs = [Algorithm::Reno, Algorithm::Cubic].map(|control| run(control, line));
+    for number in 0..5 {
+        runs[usize::from(number) % 2].write_pcap(&mut writer, number);
+    }
+    std::fs::write(folder.path().join("five.pcap"), writer.into_inner()).unwrap();
+    let one = identify(folder.path(), &["--json", "--all-rounds", "--jobs", "1", "five.pcap"]);
+    assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
+    let document: Value = serde_json::from_slice(&one.stdout).unwrap();
+    assert_eq!(document["files"][0]["flows"].as_array().unwrap().len(), 5);
+    for jobs in ["2", "3", "8"] {
+        let many = identify(folder.path(), &["--json", "--all-rounds", "--jobs", jobs, "five.pcap"]);
+        assert_eq!(text(&one.stdout), text(&many.stdout), "{jobs} threads");
+    }
+}
+
+#[test]
 fn files_that_are_none_are_told_and_the_others_read() {
     let folder = with_capture();
     let here = folder.path();

@@ -3,8 +3,10 @@
 mod flow;
 mod half;
 mod scoreboard;
+mod spread;
 
 pub use flow::{Ended, Oddities, Seen};
+pub use spread::{Part, spread};
 
 use flow::Flow;
 use yuzuri_capture::{FlowSlot, Segment};
