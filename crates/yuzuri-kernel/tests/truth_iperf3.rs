@@ -7,7 +7,7 @@ use common::{Running, Watched, events, has};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use yuzuri_testnet::{Net, Side, eventually};
-use yuzuri_trace::{Density, Event, Role};
+use yuzuri_trace::{Density, Event, Kind, Role};
 
 /// The number behind a name in JSON, from a place on.
 fn number(json: &str, from: usize, name: &str) -> f64 {
@@ -40,7 +40,10 @@ fn bytes_and_rate_agree_with_iperf3() {
         .unwrap();
     let report = String::from_utf8(client.stdout).unwrap();
     assert!(client.status.success(), "{report}");
-    watched.read();
+    // What it wrote last may still be on its way when it has ended.
+    watched.until("the close of both connections", |items| {
+        events(items).iter().filter(|e| e.kind == Kind::Close).count() == 2
+    });
     let seen = watched.finish_whole();
     // The flow of the data: iperf3's other connection only controls.
     let flow = (seen.flows().into_iter())
