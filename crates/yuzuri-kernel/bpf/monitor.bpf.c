@@ -729,8 +729,14 @@ static __always_inline bool read_segment(struct sk_buff *skb, struct segment *se
 	return true;
 }
 
-/* Notes what this segment says. Returns whether it is one that a lease may be lent at. */
-static __always_inline bool look_at_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
+/* What a segment is beside what it says. */
+enum looks {
+	USUAL = 1,     /* a lease may be lent at it */
+	DATA_ONLY = 2, /* usual, and it brings payload and acknowledges nothing new */
+};
+
+/* Notes what this segment says. Returns what it is, of enum looks. */
+static __always_inline u32 look_at_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
 {
 	struct segment segment;
 	u32 payload, header;
@@ -739,7 +745,7 @@ static __always_inline bool look_at_segment(struct tcp_sock *tp, struct sk_buff 
 	if (flow->acks != 0xffff)
 		flow->acks++;
 	if (!read_segment(skb, &segment))
-		return false;
+		return 0;
 	usual = !(segment.flags & (TCPHDR_ECE | TCPHDR_RST | TCPHDR_SYN | TCPHDR_FIN));
 	if (unlikely(segment.flags & TCPHDR_ECE) && tp->ecn_flags & TCP_ECN_OK)
 		flow->marks |= MARK_ECE;
@@ -775,7 +781,9 @@ static __always_inline bool look_at_segment(struct tcp_sock *tp, struct sk_buff 
 				flow->dup_acks++;
 		}
 	}
-	return usual;
+	if (!usual)
+		return 0;
+	return payload && segment.ack_seq == tp->snd_una ? USUAL | DATA_ONLY : USUAL;
 }
 
 /* What is the same in every usual segment: the header's length, and no flag that means anything to us. */
@@ -809,13 +817,36 @@ static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *
 /* With so few ACKs an interval a lease is not worth its making, and reading the clock at each is. */
 #define MANY_ACKS 4
 
-/* At every ACK, segments that only bring data are thinned all the same where they come in numbers: they change
+/* Segments that only bring data are thinned further, where they come in numbers also at every ACK: they change
  * nothing that congestion control knows, and at a receiver nearly all are such. */
 #define DATA_INTERVAL_NS 1000000
+#define DATA_INTERVALS 10
 
+/* From one sample on, the soonest that another is due for its time. */
 static __always_inline u64 lease_interval_ns(void)
 {
 	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_NS;
+}
+
+/* From one sample on, until another is due for segments that only bring data. */
+static __always_inline u64 data_interval_ns(void)
+{
+	u64 interval_ns = config.interval_ns;
+
+	/* Whoever asks for few samples gets so many. */
+	return interval_ns > DATA_INTERVALS * DATA_INTERVAL_NS ? interval_ns
+							       : DATA_INTERVALS * DATA_INTERVAL_NS;
+}
+
+/* Whether a sample that is due waits on, because this segment only brings data. Asked once an interval, and not
+ * at each segment. */
+static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease,
+				      u64 now)
+{
+	if (!config.interval_ns || now >= lease->last_ns + data_interval_ns() || acknowledges(tp, skb))
+		return false;
+	lease->due_ns = now + config.interval_ns;
+	return true;
 }
 
 /* Whether a usual segment waits for the flow's next sample. The time that TCP itself took for the flow's last
@@ -831,7 +862,7 @@ static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb
 			return false;
 		}
 	}
-	return tp->tcp_clock_cache < lease->due_ns;
+	return tp->tcp_clock_cache < lease->due_ns || postponed(tp, skb, lease, tp->tcp_clock_cache);
 }
 
 /* Lends to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
@@ -864,7 +895,7 @@ static __always_inline void lend(struct sock *sk, struct tcp_sock *tp, struct fl
 
 /* The record of a usual segment, or what is left to be done when jiffies have ticked. False if the flow has to
  * be looked at after all. */
-static __noinline bool tell(struct sock *sk, struct lease *lease, u32 tick)
+static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct lease *lease, u32 tick)
 {
 	u32 cpu = bpf_get_smp_processor_id(), acks = lease->acks + lease->merged + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
@@ -880,7 +911,7 @@ static __noinline bool tell(struct sock *sk, struct lease *lease, u32 tick)
 		lease->data = 0;
 	}
 	if (config.interval_ns) {
-		if (now < lease->due_ns) {
+		if (now < lease->due_ns || postponed(tp, skb, lease, now)) {
 			lease->merged++;
 			return true;
 		}
@@ -923,8 +954,8 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 	struct ring_control *ring;
 	u8 kind = RECORD_ACK, ca_state, ca_before;
 	u16 marks, pending, acks;
-	bool usual;
-	u64 now;
+	u64 now, interval_ns;
+	u32 looks;
 
 	if (!flow)
 		return;
@@ -932,7 +963,10 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 	if (!ring || !tp)
 		return;
 	ring->hooks[HOOK_ACK].chosen++;
-	usual = look_at_segment(tp, skb, flow);
+	looks = look_at_segment(tp, skb, flow);
+	interval_ns = config.interval_ns;
+	if (interval_ns && looks & DATA_ONLY)
+		interval_ns = data_interval_ns();
 	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	ca_before = flow->last_ns ? flow->ca_state : ca_state;
 	if (!state_hook && ca_state != ca_before)
@@ -940,7 +974,7 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 	marks = changes(tp, flow, ca_state) | (u16)flow->pending << 8;
 	acks = flow->acks;
 	now = bpf_ktime_get_ns();
-	if (likely(!marks && kind == RECORD_ACK) && now - flow->last_ns < config.interval_ns) {
+	if (likely(!marks && kind == RECORD_ACK) && now - flow->last_ns < interval_ns) {
 		ring->hooks[HOOK_ACK].thinned++;
 	} else {
 		/* One of MARKS_ALONE is told by this record, as its kind; others by the next. */
@@ -956,7 +990,7 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 			write_record(record, sk, tp, flow, now, kind, ca_state,
 				     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
 	}
-	if (usual)
+	if (looks & USUAL)
 		lend(sk, tp, flow, acks);
 }
 
@@ -974,7 +1008,7 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 				lease->merged++;
 				return 0;
 			}
-			if (tell(sk, lease, tick))
+			if (tell(sk, skb, lease, tick))
 				return 0;
 		}
 	}

@@ -126,6 +126,33 @@ fn the_default_density_thins_samples_and_nothing_else() {
 }
 
 #[test]
+fn what_only_brings_data_has_a_sample_each_ten_milliseconds() {
+    const TEST: &str = "what_only_brings_data_has_a_sample_each_ten_milliseconds";
+    let Some(net) = Net::or_skip(TEST) else { return };
+    net.shape(Side::A, 50, 30_000).unwrap();
+    let mut watched = Watched::of(&net, Side::B, Density::default());
+    let pair = Pair::new(&net, Side::A, net.v6(Side::B), "cubic");
+    pair.send(3_000_000);
+    let far = pair.far.local_addr().unwrap();
+    pair.close();
+    watched.until("the close", |items| closed(items) == 1);
+    let seen = watched.finish_whole();
+    let own = seen.of(far);
+    // All but the last, which may tell of the FIN.
+    let samples: Vec<_> = own.iter().filter(|e| e.kind == Kind::Sample).collect();
+    // 3 MB at 50 Mbit/s take half a second at least.
+    assert!(samples.len() >= 10, "{} samples", samples.len());
+    for pair in samples[..samples.len() - 1].windows(2) {
+        let distance_ns = pair[1].mono_ns - pair[0].mono_ns;
+        assert!(distance_ns >= 10_000_000, "{distance_ns} ns: {pair:?}");
+    }
+    let probed = own.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64;
+    let segments: u64 = own.iter().map(|e| u64::from(e.counts.acks)).sum();
+    assert_eq!(seen.account.thinned(), segments - probed, "{}", seen.account);
+    assert!(own.last().unwrap().snapshot.bytes_received >= 3_000_000);
+}
+
+#[test]
 fn another_congestion_control_is_an_event() {
     let Some(net) = Net::or_skip("another_congestion_control_is_an_event") else { return };
     // No sample is due: the change alone brings the record.
