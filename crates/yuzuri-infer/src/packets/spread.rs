@@ -24,8 +24,8 @@ enum Message {
     End(FlowSlot),
 }
 
-/// Messages are handed over so many at a time, and so many times a part may lag behind: what waits of a part is below a megabyte.
-const BATCH: usize = 1024;
+/// Messages are handed over so many at a time, and so many times a part may lag behind: what waits of a part is below half a megabyte.
+const BATCH: usize = 512;
 const BATCHES: usize = 4;
 
 /// Packets between two looks at `go_on`.
