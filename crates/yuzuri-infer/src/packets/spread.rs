@@ -1,7 +1,7 @@
 //! The flows of a capture on several threads, each flow on one of them.
 
 use std::io::Read;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Item, ReadError, Segment};
 
 /// What follows a part of a capture's flows, on a thread of its own. Slots are its own, too: dense from 0, and used again once
@@ -59,8 +59,9 @@ pub fn spread<R: Read, P: Part>(
         let mut lines: Vec<Line> = (parts.iter_mut())
             .map(|part| {
                 let (sender, receiver) = sync_channel(BATCHES);
-                scope.spawn(move || work(part, &receiver));
-                Line { sender, batch: Vec::with_capacity(BATCH) }
+                let (giver, emptied) = channel();
+                scope.spawn(move || work(part, &receiver, &giver));
+                Line { sender, emptied, batch: Vec::with_capacity(BATCH) }
             })
             .collect();
         let read = feed(capture, go_on, |told| match told {
@@ -79,6 +80,8 @@ pub fn spread<R: Read, P: Part>(
 /// The way to a part.
 struct Line {
     sender: SyncSender<Vec<Message>>,
+    /// Batches that were read, to be filled again: new ones would be new pages each time.
+    emptied: Receiver<Vec<Message>>,
     batch: Vec<Message>,
 }
 
@@ -91,14 +94,15 @@ impl Line {
     }
 
     fn hand_over(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        let next = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let batch = std::mem::replace(&mut self.batch, next);
         // Nobody listens where a part has panicked, which the end of its scope tells.
         let _ = self.sender.send(batch);
     }
 }
 
-fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>) {
-    for batch in messages {
+fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sender<Vec<Message>>) {
+    for mut batch in messages {
         for message in &batch {
             match message {
                 Message::Begin(slot, key) => part.begin(*slot, *key),
@@ -106,6 +110,9 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>) {
                 Message::End(slot) => part.end(*slot),
             }
         }
+        batch.clear();
+        // At the end nobody takes it any more.
+        let _ = emptied.send(batch);
     }
     part.finish();
 }
