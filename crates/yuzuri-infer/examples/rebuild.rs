@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use std::time::Instant;
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Segment};
-use yuzuri_infer::packets::{Ended, Part, Tracker, spread};
+use yuzuri_infer::packets::{Part, Tracker, spread};
 
 /// Counts what comes of its flows.
 #[derive(Default)]
@@ -12,14 +12,6 @@ struct Count {
     tracker: Tracker,
     flows: u64,
     rounds: usize,
-}
-
-impl Count {
-    fn over(&mut self, ended: Option<Ended>) {
-        self.flows += 1;
-        let courses = ended.iter().flat_map(|ended| ended.courses.iter().flatten());
-        self.rounds += courses.map(|course| course.rounds.len()).sum::<usize>();
-    }
 }
 
 impl Part for Count {
@@ -30,8 +22,10 @@ impl Part for Count {
     }
 
     fn end(&mut self, flow: FlowSlot) {
+        self.flows += 1;
         let ended = self.tracker.end(flow);
-        self.over(ended);
+        let courses = ended.iter().flat_map(|ended| ended.courses.iter().flatten());
+        self.rounds += courses.map(|course| course.rounds.len()).sum::<usize>();
     }
 
     fn finish(&mut self) {

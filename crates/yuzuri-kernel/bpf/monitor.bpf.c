@@ -100,7 +100,7 @@ struct config config = {.generation = 1, .interval_ns = 1000000};
  * reads `merged`. See lend(). */
 struct lease {
 	const struct sock *sk; /* who holds it; NULL: nobody */
-	u64 due_ns;            /* from then on a sample is due, whatever the segment brings; see waits() */
+	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
 	u32 generation;
 	u32 tick;  /* jiffies when it was lent, or the clock was last read for it */
 	u32 usual; /* what the bits UNUSUAL of the TCP header are */
@@ -819,13 +819,13 @@ static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *
 
 /* Segments that only bring data are thinned further, where they come in numbers also at every ACK: they change
  * nothing that congestion control knows, and at a receiver nearly all are such. */
-#define DATA_INTERVAL_NS 1000000
-#define DATA_INTERVALS 10
+#define DATA_INTERVAL_NS 10000000
+#define DATA_INTERVAL_EVERY_ACK_NS 1000000
 
 /* From one sample on, the soonest that another is due for its time. */
 static __always_inline u64 lease_interval_ns(void)
 {
-	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_NS;
+	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_EVERY_ACK_NS;
 }
 
 /* From one sample on, until another is due for segments that only bring data. */
@@ -834,8 +834,7 @@ static __always_inline u64 data_interval_ns(void)
 	u64 interval_ns = config.interval_ns;
 
 	/* Whoever asks for few samples gets so many. */
-	return interval_ns > DATA_INTERVALS * DATA_INTERVAL_NS ? interval_ns
-							       : DATA_INTERVALS * DATA_INTERVAL_NS;
+	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
 }
 
 /* Whether a sample that is due waits on, because this segment only brings data. Asked once an interval, and not

@@ -58,11 +58,20 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
         }
         // What only brings data is merged, and counted where it was.
         let received = seen.of(far);
-        let probed = received.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64;
-        let segments: u64 = received.iter().map(|e| u64::from(e.counts.acks)).sum();
+        let segments = segments(&received);
         assert!(segments >= 3_000_000 / 65536, "{segments} segments");
-        assert_eq!(seen.account.thinned(), segments - probed, "{}", seen.account);
+        assert_eq!(seen.account.thinned(), merged(&received), "{}", seen.account);
     }
+}
+
+/// Segments that arrived, by the records' counts.
+fn segments(events: &[&Event]) -> u64 {
+    events.iter().map(|e| u64::from(e.counts.acks)).sum()
+}
+
+/// Of these, those that the records tell of beside the ones that they were made for.
+fn merged(events: &[&Event]) -> u64 {
+    segments(events) - events.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64
 }
 
 /// What must not be missing in either density.
@@ -93,8 +102,6 @@ fn the_default_density_thins_samples_and_nothing_else() {
         let (all, few) = (every.of(near), thin.of(near));
         assert_eq!(every.account.thinned(), 0);
         assert!(thin.account.thinned() > 0, "{}", thin.account);
-        // Identity records, closes and the rest apart, each segment is in exactly one count.
-        let acks = |events: &[&Event]| events.iter().map(|e| u64::from(e.counts.acks)).sum::<u64>();
         // A sample that shows no change comes a millisecond after the record before it.
         for pair in few.windows(2) {
             if pair[1].kind == Kind::Sample && !pair[1].marks.contains(Marks::SSTHRESH) {
@@ -112,10 +119,10 @@ fn the_default_density_thins_samples_and_nothing_else() {
             return Some(Outcome::Differs { how: format!("{}; {}", every.account, thin.account), skipped });
         }
         // What the account says was merged is what the records say of others than themselves.
-        let probed = few.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64;
-        assert_eq!(thin.account.thinned(), acks(&few) - probed);
-        Some(if acks(&all) != acks(&few) {
-            let how = format!("{} ACKs, {} in the thinned counts", acks(&all), acks(&few));
+        assert_eq!(thin.account.thinned(), merged(&few));
+        // Identity records, closes and the rest apart, each segment is in exactly one count.
+        Some(if segments(&all) != segments(&few) {
+            let how = format!("{} ACKs, {} in the thinned counts", segments(&all), segments(&few));
             Outcome::Differs { how, skipped }
         } else if changes(&all) != changes(&few) || ssthreshs(&all) != ssthreshs(&few) {
             Outcome::Differs { how: format!("{:?}\n{:?}", changes(&all), changes(&few)), skipped }
@@ -146,9 +153,7 @@ fn what_only_brings_data_has_a_sample_each_ten_milliseconds() {
         let distance_ns = pair[1].mono_ns - pair[0].mono_ns;
         assert!(distance_ns >= 10_000_000, "{distance_ns} ns: {pair:?}");
     }
-    let probed = own.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64;
-    let segments: u64 = own.iter().map(|e| u64::from(e.counts.acks)).sum();
-    assert_eq!(seen.account.thinned(), segments - probed, "{}", seen.account);
+    assert_eq!(seen.account.thinned(), merged(&own), "{}", seen.account);
     assert!(own.last().unwrap().snapshot.bytes_received >= 3_000_000);
 }
 

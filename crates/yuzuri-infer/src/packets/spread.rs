@@ -42,39 +42,91 @@ pub fn spread<R: Read, P: Part>(
     parts: &mut [P],
     go_on: impl Fn() -> bool,
 ) -> Result<bool, ReadError> {
+    assert!(!parts.is_empty(), "flows without a part to go to");
     if let [part] = parts {
-        let read = feed(capture, go_on, |told| match told {
-            Told::Begin(slot, key) => part.begin(slot, key),
-            Told::Segment(segment) => part.segment(segment),
-            Told::End(slot) => part.end(slot),
-        });
-        part.finish();
-        return read;
+        return feed(capture, part, go_on);
     }
-    let number = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-    assert!(number > 0, "flows without a part to go to");
-    let part = |slot: FlowSlot| (slot.0 % number) as usize;
-    let own = |slot: FlowSlot| FlowSlot(slot.0 / number);
     std::thread::scope(|scope| {
-        let mut lines: Vec<Line> = (parts.iter_mut())
-            .map(|part| {
-                let (sender, receiver) = sync_channel(BATCHES);
-                let (giver, emptied) = channel();
-                scope.spawn(move || work(part, &receiver, &giver));
-                Line { sender, emptied, batch: Vec::with_capacity(BATCH) }
-            })
-            .collect();
-        let read = feed(capture, go_on, |told| match told {
-            Told::Begin(slot, key) => lines[part(slot)].push(Message::Begin(own(slot), key)),
-            Told::Segment(segment) => {
-                let flow = own(segment.flow);
-                lines[part(segment.flow)].push(Message::Segment(Segment { flow, ..*segment }));
-            }
-            Told::End(slot) => lines[part(slot)].push(Message::End(own(slot))),
+        let lines = parts.iter_mut().map(|part| {
+            let (sender, receiver) = sync_channel(BATCHES);
+            let (giver, emptied) = channel();
+            scope.spawn(move || work(part, &receiver, &giver));
+            Line { sender, emptied, batch: Vec::with_capacity(BATCH) }
         });
-        lines.iter_mut().for_each(Line::hand_over);
-        read
+        feed(capture, &mut Lines(lines.collect()), go_on)
     })
+}
+
+/// Reads; all flows go to one part.
+#[inline(always)]
+fn feed<R: Read>(
+    capture: &mut Capture<R>,
+    part: &mut impl Part,
+    go_on: impl Fn() -> bool,
+) -> Result<bool, ReadError> {
+    let read = read(capture, part, go_on);
+    part.finish();
+    read
+}
+
+#[inline(always)]
+fn read<R: Read>(
+    capture: &mut Capture<R>,
+    part: &mut impl Part,
+    go_on: impl Fn() -> bool,
+) -> Result<bool, ReadError> {
+    let mut count = 0u64;
+    while let Some(item) = capture.next_item()? {
+        match item {
+            Item::Segment(segment) => {
+                count += 1;
+                if count.is_multiple_of(LOOK) && !go_on() {
+                    return Ok(false);
+                }
+                if !segment.first {
+                    part.segment(segment);
+                    continue;
+                }
+                let segment = *segment;
+                if let Some(key) = capture.key(segment.flow) {
+                    part.begin(segment.flow, key);
+                }
+                part.segment(&segment);
+            }
+            Item::Ended(slot) => part.end(slot),
+        }
+    }
+    Ok(true)
+}
+
+/// The part that hands each flow on to the one it belongs to, on whose thread slots are that one's own.
+struct Lines(Vec<Line>);
+
+impl Lines {
+    fn push(&mut self, flow: FlowSlot, message: impl FnOnce(FlowSlot) -> Message) {
+        let number = self.0.len();
+        let own = FlowSlot((flow.index() / number) as u32);
+        self.0[flow.index() % number].push(message(own));
+    }
+}
+
+impl Part for Lines {
+    fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
+        self.push(flow, |own| Message::Begin(own, key));
+    }
+
+    #[inline]
+    fn segment(&mut self, segment: &Segment) {
+        self.push(segment.flow, |own| Message::Segment(Segment { flow: own, ..*segment }));
+    }
+
+    fn end(&mut self, flow: FlowSlot) {
+        self.push(flow, Message::End);
+    }
+
+    fn finish(&mut self) {
+        self.0.iter_mut().for_each(Line::hand_over);
+    }
 }
 
 /// The way to a part.
@@ -115,41 +167,4 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
         let _ = emptied.send(batch);
     }
     part.finish();
-}
-
-/// What is read, with slots of the capture.
-enum Told<'a> {
-    Begin(FlowSlot, FlowKey),
-    Segment(&'a Segment),
-    End(FlowSlot),
-}
-
-#[inline(always)]
-fn feed<R: Read>(
-    capture: &mut Capture<R>,
-    go_on: impl Fn() -> bool,
-    mut tell: impl FnMut(Told<'_>),
-) -> Result<bool, ReadError> {
-    let mut count = 0u64;
-    while let Some(item) = capture.next_item()? {
-        match item {
-            Item::Segment(segment) => {
-                count += 1;
-                if count.is_multiple_of(LOOK) && !go_on() {
-                    return Ok(false);
-                }
-                if !segment.first {
-                    tell(Told::Segment(segment));
-                    continue;
-                }
-                let segment = *segment;
-                if let Some(key) = capture.key(segment.flow) {
-                    tell(Told::Begin(segment.flow, key));
-                }
-                tell(Told::Segment(&segment));
-            }
-            Item::Ended(slot) => tell(Told::End(slot)),
-        }
-    }
-    Ok(true)
 }

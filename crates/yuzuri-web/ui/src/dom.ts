@@ -21,6 +21,8 @@ export function put(element: Element | null | undefined, text: string): void {
   }
 }
 
+export const svg = <K extends keyof SVGElementTagNameMap>(name: K): SVGElementTagNameMap[K] => document.createElementNS("http://www.w3.org/2000/svg", name);
+
 /** Tells people who do not see the page what they have just done; the same words again are read again. */
 export const say = (text: string): void => {
   el("say").textContent = text;

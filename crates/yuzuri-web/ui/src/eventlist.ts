@@ -1,5 +1,5 @@
 // The list of events, newest first.
-import { put } from "./dom";
+import { put, svg } from "./dom";
 import { count } from "./format";
 import { glyphOf, letterShift, outline, STATE_COLORS, STATE_LETTERS } from "./marks";
 import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
@@ -137,24 +137,23 @@ export class EventList {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
 const ICON_SIZE = 17;
 /** The ground of a state's letter. */
 const STATE_GROUND = "M1 2h15v13h-15z";
 
 /** The place of an event's mark: SVG, because each canvas would be a layer of its own to the browser. */
 function icon(): SVGSVGElement {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);
-  svg.setAttribute("aria-hidden", "true");
-  const letter = document.createElementNS(SVG, "text");
+  const root = svg("svg");
+  root.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);
+  root.setAttribute("aria-hidden", "true");
+  const letter = svg("text");
   letter.setAttribute("x", String(ICON_SIZE / 2));
-  svg.append(document.createElementNS(SVG, "path"), letter);
-  return svg;
+  root.append(svg("path"), letter);
+  return root;
 }
 
-function fillIcon(svg: SVGSVGElement, event: EventData): void {
-  const [shape, letter] = svg.children;
+function fillIcon(root: SVGSVGElement, event: EventData): void {
+  const [shape, letter] = root.children;
   const middle = ICON_SIZE / 2;
   const show = (path: string, ground: string, text: string, y: number): void => {
     shape.setAttribute("d", path);

@@ -1,8 +1,8 @@
 // A flow's last half minute as a small picture: throughput with its ground, and the window. It is made of SVG and not of a
 // canvas: each canvas is a layer of its own to the browser, and a list of them costs the chart its frames.
+import { svg } from "./dom";
 import { SPARK_POINTS, type Flow } from "./flows";
 
-const SVG = "http://www.w3.org/2000/svg";
 /** Units of the picture, which is stretched over its place; above and below the lines stays half of their width free. */
 const [WIDTH, HEIGHT, FREE] = [SPARK_POINTS - 1, 26, 2];
 
@@ -15,7 +15,7 @@ export function linePath(values: readonly number[]): string {
 }
 
 export class Spark {
-  readonly root = document.createElementNS(SVG, "svg");
+  readonly root = svg("svg");
   private readonly ground = this.path("ground");
   private readonly rate = this.path("rate");
   private readonly cwnd = this.path("cwnd");
@@ -28,7 +28,7 @@ export class Spark {
   }
 
   private path(kind: string): SVGPathElement {
-    const path = document.createElementNS(SVG, "path");
+    const path = svg("path");
     path.setAttribute("class", kind);
     this.root.append(path);
     return path;
