@@ -93,8 +93,7 @@ check-results: lab
 bench: ui
 	@scripts/setup.sh bench
 	cargo build --release --locked -p yuzuri -p yuzuri-bench
-	target/release/yuzuri-bench all
-	scripts/page-test.sh --load
+	@target/release/yuzuri-bench all; missed=$$?; scripts/page-test.sh --load && exit $$missed
 
 # In the guest an instruction is a nanosecond: no noise, but no caches either.
 bench-virtual: yuzuri

@@ -96,13 +96,12 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     Ok(section)
 }
 
-/// Waits until a process uses less than 3 % of a CPU for 200 ms, at most 3 s.
+/// Waits until a process uses less than 3 % of a CPU while it rests, at most 3 s.
 fn settled(pid: u32) -> anyhow::Result<()> {
-    let step = Duration::from_millis(200);
     for _ in 0..15 {
         let before = cpu::process_ns(pid)?;
-        std::thread::sleep(step);
-        if u128::from(cpu::process_ns(pid)? - before) < step.as_nanos() * 3 / 100 {
+        std::thread::sleep(REST);
+        if u128::from(cpu::process_ns(pid)? - before) < REST.as_nanos() * 3 / 100 {
             return Ok(());
         }
     }
@@ -217,15 +216,27 @@ struct Run<'a> {
     paths: &'a Paths,
 }
 
+/// How long nothing moves before a run. A watcher takes as long to come to rest.
+const REST: Duration = Duration::from_millis(200);
+
 impl Run<'_> {
+    /// Brings clocks and caches to where a run has them: what moves first after a rest costs more, with or without a watcher.
+    fn warm_up(&self, load: &mut Load) -> anyhow::Result<()> {
+        load.move_bytes(self.bytes / 4).map(drop)
+    }
+
+    /// The traffic as it is without a watcher.
     fn alone(&mut self, load: &mut Load) -> anyhow::Result<f64> {
+        std::thread::sleep(REST);
+        self.warm_up(load)?;
         let before = self.softirqs.ns();
         let ran = load.move_bytes(self.bytes)?;
         Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() - before))
     }
 
-    /// The traffic with the CPU time of process `pid` added.
+    /// The traffic with the CPU time of process `pid` added, which is at rest.
     fn beside(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<Watched> {
+        self.warm_up(load)?;
         let (softirqs, own) = (self.softirqs.ns(), cpu::process_ns(pid)?);
         let ran = load.move_bytes(self.bytes)?;
         let own = cpu::process_ns(pid)? - own;
@@ -291,6 +302,8 @@ impl Run<'_> {
 
     fn ss(&mut self, load: &mut Load, hz: u32) -> anyhow::Result<f64> {
         let (stop, cpu_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::sleep(REST);
+        self.warm_up(load)?;
         std::thread::scope(|scope| {
             let polling = scope.spawn(|| self.net.inside(self.setting.from, || poll_ss(hz, &stop, &cpu_ns)));
             let before = self.softirqs.ns() + cpu_ns.load(Ordering::Relaxed);

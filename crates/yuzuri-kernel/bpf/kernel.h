@@ -193,6 +193,7 @@ struct tcp_sock {
 	u32 reordering;
 	u32 reord_seen;
 	u32 undo_marker;
+	u32 prior_cwnd;
 	u32 rate_delivered;
 	u32 rate_interval_us;
 	u8 rate_app_limited : 1;

@@ -77,6 +77,7 @@ struct flow {
 	u8 pending;   /* of MARKS_ALONE, found and not told yet, >> 8 */
 	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
 	u8 lent;      /* last_ns and acks are in its lease */
+	u32 restored; /* the window that an undo by the last segment gives back; 0: none larger */
 	/* 64 */
 	u32 pid;
 	char name[16];
@@ -621,6 +622,12 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
 		flow->undoable = false;
 	marks = changes(tp, flow, ca_before);
+	/* A DSACK may undo one reduction in the very segment that begins the next, which sets the marker
+	 * again. But the next begins from the window that was given back.
+	 */
+	if (kind == RECORD_STATE && detail == TCP_CA_Recovery && ca_before <= TCP_CA_Disorder &&
+	    flow->undoable && flow->restored && tp->prior_cwnd >= flow->restored)
+		marks |= MARK_UNDO;
 	alone = MARKS_ALONE;
 	/* A return to Open or Disorder tells by its reason that it is an undo. */
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
@@ -971,6 +978,8 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 	if (!state_hook && ca_state != ca_before)
 		kind = RECORD_STATE;
 	marks = changes(tp, flow, ca_state) | (u16)flow->pending << 8;
+	if (unlikely(flow->undoable && !(looks & USUAL)))
+		flow->restored = tp->prior_cwnd > tp->snd_cwnd ? tp->prior_cwnd : 0;
 	acks = flow->acks;
 	now = bpf_ktime_get_ns();
 	if (likely(!marks && kind == RECORD_ACK) && now - flow->last_ns < interval_ns) {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Outcome, Pair, Watched, of_reason, retransmitted, side_by_side};
 use std::collections::BTreeMap;
-use yuzuri_testnet::{Net, Packet, Relay, Side, Verdict};
+use yuzuri_testnet::{Net, Packet, Relay, Segment, Side, Verdict};
 use yuzuri_trace::{CaState, Density, Event, Kind, Marks, Reason};
 
 /// The sender's counters that the monitor's events must add up to.
@@ -297,6 +297,46 @@ fn a_needless_fast_retransmission_is_undone() {
             assert!(events.iter().any(|e| e.marks.contains(Marks::DSACK)));
         },
     );
+}
+
+/// The duplicate is reported late, by the very acknowledgement that shows the next loss: it ends in Recovery, whose marker
+/// is set again before any hook could see that it was taken back.
+#[test]
+fn a_reduction_is_undone_where_the_next_begins() {
+    side_by_side([("cubic", false), ("reno", true)], |(control, v6)| {
+        let prepare = |net: &Net| {
+            // Timestamps would show at once that the retransmission was needless; a probe would be one more.
+            net.set(Side::A, "net.ipv4.tcp_timestamps", "0").unwrap();
+            net.set(Side::A, "net.ipv4.tcp_early_retrans", "0").unwrap();
+        };
+        let outcome =
+            trouble("a_reduction_is_undone_where_the_next_begins", control, v6, prepare, |trouble| {
+                let mss = common::tcp_info::read(&trouble.pair.near).tcpi_snd_mss as usize;
+                let mut number = numbered();
+                trouble.relay.decide(move |packet| match number(packet) {
+                    Some((2, 0)) => Verdict::Hold,
+                    _ => Verdict::Pass,
+                });
+                trouble.pair.send(10 * mss);
+                let mut number = numbered();
+                trouble.relay.decide(move |packet| {
+                    let gap = |tcp: &Segment| tcp.sacks.len() == 1 && !tcp.is_dsack();
+                    match number(packet) {
+                        Some((0, 0)) => Verdict::Drop,
+                        Some((4, 0)) => Verdict::PassAndRelease,
+                        None if packet.tcp.as_ref().is_some_and(gap) => Verdict::Drop,
+                        _ => Verdict::Pass,
+                    }
+                });
+                trouble.pair.send(5 * mss);
+            });
+        let Some((events, counters)) = outcome else { return };
+        assert_eq!(counters.sum(&["TCPDSACKUndo"]), 1, "{control}: {counters}");
+        assert_eq!(counters.sum(&["TCPSackRecovery"]), 2, "{control}: {counters}");
+        let undone = events.iter().position(|e| e.reason == Reason::Undo).unwrap();
+        let (undone, next) = (&events[undone], &events[undone + 1]);
+        assert_eq!((next.kind, next.ca_state), (Kind::State, CaState::Recovery), "{undone:?} {next:?}");
+    });
 }
 
 /// The acknowledgements wait until the timer has fired.
