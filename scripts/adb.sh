@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Watches the TCP flows of a rooted Android device over USB: adb.sh [FILTER...], with the filter's terms as `yuzuri watch` has them.
-# Puts the arm64 engine into /data/local/tmp, starts `watch` there as root with the page and a recording, and brings the
-# page to http://127.0.0.1:4949 here. Ctrl-C ends it, fetches the recording into the present folder, and removes everything
-# from the device. ENGINE_AARCH64=path takes an engine that is there already, ADB_SERIAL names one device of several, WEB_PORT
-# another port here, WATCH_SECONDS ends it by itself.
+# Yuzuri on a rooted Android device over USB:
+#   adb.sh [FILTER...]        watches its TCP flows, with the page and a recording; a filter's terms are those of `yuzuri watch`
+#   adb.sh yuzuri WORD...     runs any word of the engine there: doctor, send SERVER, share --keyless --runtime . --state . ...
+# Puts the arm64 engine into a folder below /data/local/tmp and runs it there as root; watching brings the page to
+# http://127.0.0.1:4949 here. Ctrl-C ends it; at the end recordings (*.arrows) are fetched into the present folder, and everything
+# is removed from the device. ENGINE_AARCH64=path takes an engine that is there already, ADB_SERIAL names one device of several,
+# WEB_PORT another port here, WATCH_SECONDS ends watching by itself.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -15,10 +17,20 @@ folder=/data/local/tmp/yuzuri-$$
 
 case "$port" in '' | *[!0-9]*) fail "WEB_PORT is '$port': give the number of a port" ;; esac
 case "${WATCH_SECONDS:-1}" in *[!0-9]*) fail "WATCH_SECONDS is '$WATCH_SECONDS': give a number" ;; esac
-# They go through two shells on the way: what a filter never has is refused.
-for word in "$@"; do
-    [[ $word =~ ^[A-Za-z0-9_.:/@%+-]+$ && $word != -* ]] || fail "'$word' is no term of a filter: see yuzuri watch --help"
-done
+# Words go through two shells on the way: what they never have is refused.
+if [ "${1:-}" = yuzuri ]; then
+    shift
+    [ $# != 0 ] || fail "which word of yuzuri? See yuzuri --help"
+    for word in "$@"; do
+        [[ $word =~ ^[][A-Za-z0-9_.:/@%+=,-]+$ ]] || fail "'$word' cannot be passed on to the device"
+    done
+    words=$*
+else
+    for word in "$@"; do
+        [[ $word =~ ^[A-Za-z0-9_.:/@%+-]+$ && $word != -* ]] || fail "'$word' is no term of a filter: see yuzuri watch --help"
+    done
+    words=
+fi
 
 command -v adb >/dev/null || fail "there is no adb here: install it (Debian: apt install adb), and switch on USB debugging on the device"
 devices=$(adb devices | sed -n 's/^\([^[:space:]]\{1,\}\)[[:space:]]\{1,\}\([a-z]\{1,\}\).*/\1 \2/p' | grep -v '^List ') || true
@@ -45,7 +57,7 @@ if [ "$(shell id -u | tr -d '\r')" = 0 ]; then
 elif [ "$(shell "su -c 'id -u'" 2>/dev/null | tr -d '\r')" = 0 ]; then
     root() { shell "su -c '$*'"; }
 else
-    fail "the device is not rooted, or its root manager refuses adb's shell: watching needs root. Without it, use the app (docs/android.md)"
+    fail "the device is not rooted, or its root manager refuses adb's shell: the engine needs root. Without it, use the app (docs/android.md)"
 fi
 
 engine=${ENGINE_AARCH64:-}
@@ -53,28 +65,34 @@ engine=${ENGINE_AARCH64:-}
 case $engine in /*) ;; *) engine=$here/$engine ;; esac
 [ -f "$engine" ] || fail "there is no engine at $engine"
 
-watching=
+running=
 made=
+forwarded=
+# Fetches a recording of the device's; false where that failed.
+fetch() {
+    local there=$1 name
+    name=$here/android-$(date +%Y%m%d-%H%M%S)-$(basename "$there")
+    # It is root's: adb may not be.
+    root "chmod 644 $there" >/dev/null 2>&1 || true
+    if "${adb[@]}" pull "$there" "$name" >/dev/null 2>&1; then
+        say "recorded: $name (yuzuri replay $name)"
+    else
+        say "the recording could not be fetched: it stays on the device as $there"
+        return 1
+    fi
+}
 clean() {
     trap '' INT TERM
     [ -n "$made" ] || return 0
-    # The engine ends its recording when it gets SIGTERM.
+    # The engine ends in order when it gets SIGTERM.
     root "[ ! -e $folder/pid ] || kill \$(cat $folder/pid)" >/dev/null 2>&1 || true
-    [ -z "$watching" ] || wait "$watching" 2>/dev/null || true
-    "${adb[@]}" forward --remove "tcp:$port" >/dev/null 2>&1 || true
-    if shell "ls $folder/watch.arrows" >/dev/null 2>&1; then
-        local name
-        name=$here/android-$(date +%Y%m%d-%H%M%S).arrows
-        # It is root's: adb may not be.
-        root "chmod 644 $folder/watch.arrows" >/dev/null 2>&1 || true
-        if "${adb[@]}" pull "$folder/watch.arrows" "$name" >/dev/null 2>&1; then
-            say "recorded: $name (yuzuri replay $name)"
-        else
-            say "the recording could not be fetched: it stays on the device as $folder/watch.arrows"
-            return 0
-        fi
-    fi
-    root "rm -rf $folder" >/dev/null 2>&1 || say "$folder could not be removed from the device"
+    [ -z "$running" ] || wait "$running" 2>/dev/null || true
+    [ -z "$forwarded" ] || "${adb[@]}" forward --remove "tcp:$port" >/dev/null 2>&1 || true
+    local there kept=
+    for there in $(shell "ls $folder" 2>/dev/null | tr -d '\r' | grep '\.arrows$'); do
+        fetch "$folder/$there" || kept=yes
+    done
+    [ -n "$kept" ] || root "rm -rf $folder" >/dev/null 2>&1 || say "$folder could not be removed from the device"
 }
 trap clean EXIT
 trap 'exit 130' INT
@@ -85,14 +103,16 @@ shell "mkdir -p $folder" >/dev/null || fail "cannot make $folder on the device: 
 say "copying the engine to $serial ($(stat -c %s "$engine") bytes)"
 "${adb[@]}" push "$engine" "$folder/yuzuri" >/dev/null || fail "cannot copy the engine to the device: is its storage full?"
 shell "chmod 755 $folder/yuzuri" >/dev/null
-"${adb[@]}" forward "tcp:$port" "tcp:$REMOTE_PORT" >/dev/null ||
-    fail "port $port here cannot be used for the page: choose another by WEB_PORT=..."
-for_time=
-[ -z "${WATCH_SECONDS:-}" ] || for_time="--for ${WATCH_SECONDS}s"
-say "watching; the page: http://127.0.0.1:$port; Ctrl-C ends it and fetches the recording"
-root "echo \$\$ >$folder/pid; exec $folder/yuzuri watch --quiet --web 127.0.0.1:$REMOTE_PORT --record $folder/watch.arrows $for_time $*" </dev/null &
-watching=$!
+if [ -z "$words" ]; then
+    "${adb[@]}" forward "tcp:$port" "tcp:$REMOTE_PORT" >/dev/null ||
+        fail "port $port here cannot be used for the page: choose another by WEB_PORT=..."
+    forwarded=yes
+    words="watch --quiet --web 127.0.0.1:$REMOTE_PORT --record watch.arrows${WATCH_SECONDS:+ --for ${WATCH_SECONDS}s} $*"
+    say "watching; the page: http://127.0.0.1:$port; Ctrl-C ends it and fetches the recording"
+fi
+root "cd $folder && echo \$\$ >pid && exec ./yuzuri $words" </dev/null &
+running=$!
 status=0
-wait "$watching" || status=$?
-watching=
-[ $status = 0 ] || fail "watching ended with code $status: see what it said above"
+wait "$running" || status=$?
+running=
+[ $status = 0 ] || fail "the engine ended with code $status: see what it said above"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Tests scripts/adb.sh as far as that goes without a device: an `adb` of ours runs its commands on this host, in a folder that
-# stands for the device. What is tested is the script (its arguments, its errors, its cleaning up), with the real `yuzuri watch`
+# stands for the device. What is tested is the script (its arguments, its errors, its cleaning up), with the real `yuzuri`
 # of this host in the device's place; nothing here says anything about a phone. ENGINE=path names the engine.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 engine=${ENGINE:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/yuzuri}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+receiver=
+pid=
+trap 'kill $receiver $pid 2>/dev/null || true; rm -rf "$work"' EXIT
 fail() { echo "adb-shim: $*" >&2; exit 1; }
 
 mkdir -p "$work/bin" "$work/device/data/local/tmp" "$work/out"
@@ -68,8 +70,28 @@ ABI=x86_64 refused "the engine is built for arm64-v8a" run
 refused "not rooted" run
 SU=yes refused "is no term of a filter" run 'port:1;reboot'
 SU=yes refused "is no term of a filter" run --share-socket
+SU=yes refused "which word" run yuzuri
+SU=yes refused "cannot be passed on" run yuzuri send 'a;reboot'
 SU=yes WEB_PORT=abc refused "WEB_PORT" run
 SU=yes ENGINE_AARCH64=/nonexistent refused "there is no engine" run
+
+nothing_left() { [ -z "$(ls "$work/device/data/local/tmp")" ] || fail "something is left on the device"; }
+
+# Another word of the engine: a transfer between a real sender and a real receiver, whose recording is fetched.
+"$engine" receive --bind 127.0.0.1 --port 0 --json >"$work/received" 2>&1 &
+receiver=$!
+deadline=$((SECONDS + 30))
+until port=$(sed -n 's/.*"address":"127.0.0.1:\([0-9]*\)".*/\1/p' "$work/received" | head -n 1) && [ -n "$port" ]; do
+    [ $SECONDS -lt $deadline ] || fail "the receiver does not come: $(cat "$work/received")"
+    sleep 0.1
+done
+said=$(SU=yes run yuzuri send "127.0.0.1:$port" --buffers 2 --record sent.arrows) || fail "sending failed: $said"
+kill $receiver
+wait $receiver || true
+receiver=
+grep -q 'recorded: .*sent.arrows' <<<"$said" || fail "nothing was recorded: $said"
+SU=yes refused "the engine ended with code 1" run yuzuri send "127.0.0.1:$port" --buffers 1
+nothing_left
 
 if [ "$(id -u)" != 0 ]; then
     echo "adb-shim: watching: skipped: it needs root on this host"
@@ -93,12 +115,36 @@ done
 kill -TERM $pid
 status=0
 wait $pid || status=$?
+pid=
 [ $status = 143 ] || fail "ended by a signal it should say so, and ended with $status: $(cat "$work/said")"
-[ -z "$(ls "$work/device/data/local/tmp")" ] || fail "something is left on the device"
+nothing_left
 ! (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null || fail "the engine still runs"
 [ "$(grep -c -- '--remove tcp:4949' "$work/device/forwards")" = 2 ] || fail "a forwarded port is left"
 recordings=("$work"/out/*.arrows)
 for recording in "${recordings[@]}"; do
     "$engine" replay "$recording" --json --speed 1000 >/dev/null || fail "$recording cannot be opened"
 done
-echo "adb-shim: errors in words, watching, recording, cleaning up: as they should be"
+
+# Sharing, in a network namespace of its own: the congestion control is registered while it runs, and not after.
+controls() { cat /proc/sys/net/ipv4/tcp_available_congestion_control; }
+before=$(controls)
+if "$engine" doctor 2>/dev/null | grep -q '^window control .* missing '; then
+    echo "adb-shim: sharing: skipped: this kernel cannot"
+else
+    (cd "$work/out" && PATH="$work/bin:$PATH" SU=yes exec setsid unshare --net sh -c "ip link set lo up && ip link add d0 type veth peer name d1 &&
+        ip addr add 10.9.9.1/24 dev d0 && ip link set d0 up && ip link set d1 up && exec '$script' yuzuri share --keyless -i d0 --runtime . --state . --control adb_shim_$$") \
+        >"$work/said" 2>&1 &
+    pid=$!
+    deadline=$((SECONDS + 30))
+    until controls | grep -q "adb_shim_$$"; do
+        [ $SECONDS -lt $deadline ] || fail "sharing does not begin: $(cat "$work/said")"
+        kill -0 $pid 2>/dev/null || fail "it ended early: $(cat "$work/said")"
+        sleep 0.1
+    done
+    kill -TERM $pid
+    wait $pid || true
+    pid=
+    nothing_left
+    [ "$(controls)" = "$before" ] || fail "sharing left a congestion control: $(controls)"
+fi
+echo "adb-shim: errors in words, watching, sending, sharing, recording, cleaning up: as they should be"
