@@ -124,10 +124,7 @@ fn code(result: anyhow::Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
-        Err(error) => {
-            eprintln!("yuzuri-bench: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => yuzuri_exit::failed("yuzuri-bench", error.as_ref()),
     }
 }
 

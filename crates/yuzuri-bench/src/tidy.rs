@@ -14,12 +14,12 @@ pub struct Stop(Arc<AtomicBool>);
 impl Stop {
     /// Takes over the signals.
     pub fn on_signals() -> anyhow::Result<Stop> {
-        Ok(Stop(yuzuri_signals::stop_flag().context("taking over Ctrl-C")?))
+        Ok(Stop(yuzuri_exit::stop_flag().context("taking over Ctrl-C")?))
     }
 
     /// An error once a signal came, so that `?` unwinds to where everything is cleaned up.
     pub fn check(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(!yuzuri_signals::stopped(&self.0), "interrupted");
+        anyhow::ensure!(!yuzuri_exit::stopped(&self.0), "interrupted");
         Ok(())
     }
 

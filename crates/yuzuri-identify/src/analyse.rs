@@ -9,10 +9,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment};
+use yuzuri_exit::stopped;
 use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::{Ended, Part, Tracker, spread};
-use yuzuri_signals::stopped;
 use yuzuri_trace::{Filter, Flow};
 
 /// How files are analysed.

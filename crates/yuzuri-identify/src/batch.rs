@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, mpsc};
-use yuzuri_signals::stopped;
+use yuzuri_exit::stopped;
 
 /// A file that is to be analysed.
 #[derive(Debug, Clone, PartialEq, Eq)]

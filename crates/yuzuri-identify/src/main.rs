@@ -7,6 +7,7 @@ use screen::Screen;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_identify::analyse::Options;
 use yuzuri_identify::batch::{self, Plan};
 use yuzuri_identify::columns::Tables;
@@ -15,7 +16,6 @@ use yuzuri_identify::html::Page;
 use yuzuri_identify::json::{self, Document};
 use yuzuri_identify::live::Live;
 use yuzuri_identify::table::{self, Table};
-use yuzuri_signals::{stop_flag, stopped};
 use yuzuri_trace::Filter;
 
 const EXIT_CODES: &str = "\
@@ -80,14 +80,7 @@ struct Identify {
 
 fn main() -> ExitCode {
     let args = Identify::parse();
-    match run(&args) {
-        Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("yuzuri-identify: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(&args).unwrap_or_else(|error| yuzuri_exit::failed("yuzuri-identify", error.as_ref()))
 }
 
 /// Tells of verdicts as they change: lines on standard error, or of JSON on standard output.
@@ -106,13 +99,6 @@ fn listener(as_json: bool, quiet: bool) -> Live {
 fn print(line: &str) -> Result<(), IdentifyError> {
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(IdentifyError::Closed)
-}
-
-/// Whoever read our output has had enough (`yuzuri identify ... | head`): no error.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }
 
 fn run(args: &Identify) -> anyhow::Result<ExitCode> {

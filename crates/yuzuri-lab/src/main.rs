@@ -7,12 +7,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use yuzuri_exit::stop_flag;
 use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::Clock;
 use yuzuri_lab::scenario::Document;
 use yuzuri_lab::{demo, net, report};
-use yuzuri_signals::stop_flag;
 
 /// Experiments with the kernel's TCP over an emulated wireless cell
 #[derive(Debug, Parser)]
@@ -148,13 +148,7 @@ struct DemoArgs {
 }
 
 fn main() -> ExitCode {
-    match run(Lab::parse().command) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("yuzuri-lab: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(Lab::parse().command).unwrap_or_else(|error| yuzuri_exit::failed("yuzuri-lab", error.as_ref()))
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {

@@ -85,7 +85,7 @@ pub fn contest(
     std::thread::scope(|scope| {
         let work = || -> anyhow::Result<()> {
             while let Some((s, c, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if yuzuri_signals::stopped(stop) {
+                if yuzuri_exit::stopped(stop) {
                     break;
                 }
                 let results = contenders[*c].run(&settings[*s], *seed)?;
@@ -98,7 +98,7 @@ pub fn contest(
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
     })?;
-    if yuzuri_signals::stopped(stop) {
+    if yuzuri_exit::stopped(stop) {
         return Ok(None);
     }
     let found = found.into_inner().unwrap_or_else(|e| e.into_inner());

@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
         contenders[0].trace(&settings[0], 1)?;
         return Ok(());
     }
-    let stop = yuzuri_signals::stop_flag().context("handling Ctrl-C")?;
+    let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
     let begun = std::time::Instant::now();
     let shown = std::io::stderr().is_terminal();

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let report = arguments.iter().find_map(|a| a.strip_prefix("report="));
     let source = if has("sampled") { Source::Sampled } else { Source::Events };
 
-    let stop = match yuzuri_signals::stop_flag() {
+    let stop = match yuzuri_exit::stop_flag() {
         Ok(stop) => stop,
         Err(error) => {
             eprintln!("cannot listen for signals: {error}");

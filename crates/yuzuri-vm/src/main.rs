@@ -143,7 +143,7 @@ fn test(test: Test) -> anyhow::Result<ExitCode> {
         words: test.words,
         logs: test.logs,
     };
-    let passed = suite.run(&*yuzuri_signals::stop_flag()?, &say)?;
+    let passed = suite.run(&*yuzuri_exit::stop_flag()?, &say)?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -183,7 +183,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
     if let Some(results) = run.results {
         guest = guest.results(results);
     }
-    let stop = yuzuri_signals::stop_flag()?;
+    let stop = yuzuri_exit::stop_flag()?;
     let quiet = run.quiet;
     let (mut clock_s, mut told_s) = (0.0, 0.0);
     let outcome = guest.program(program).run(
@@ -240,8 +240,5 @@ fn act(action: Action) -> anyhow::Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    act(Command::parse().action).unwrap_or_else(|error| {
-        say(&format!("{error:#}"));
-        ExitCode::FAILURE
-    })
+    act(Command::parse().action).unwrap_or_else(|error| yuzuri_exit::failed("yuzuri-vm", error.as_ref()))
 }

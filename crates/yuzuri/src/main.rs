@@ -40,19 +40,5 @@ fn main() -> ExitCode {
         Command::Share(args) => share::run(*args),
         Command::Doctor(args) => doctor::run(&args),
     };
-    match result {
-        Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("yuzuri: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Whoever read our output has had enough (`yuzuri watch --json | head`): no error.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
+    result.unwrap_or_else(|error| yuzuri_exit::failed("yuzuri", error.as_ref()))
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use yuzuri_signals::{stop_flag, stopped};
+use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_trace::Item;
 use yuzuri_trace::recording::{ReadError, Reader, Tail};
 use yuzuri_view::{Control, Refused, Replay};

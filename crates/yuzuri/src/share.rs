@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_exit::in_one_line;
 use yuzuri_policy::{NodeId, Objective, PolicyName};
 use yuzuri_share::{
     Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Order, Places, Question, Share,
@@ -325,7 +326,9 @@ fn work(args: &RunArgs, share: &mut Share, signals: &Signals) -> anyhow::Result<
                     let _ = share.orders().send(Order::Reload(Box::new(settings.share)));
                     say("the configuration was read again");
                 }
-                Err(error) => say(&format!("the configuration stays as it was: {error:#}")),
+                Err(error) => {
+                    say(&format!("the configuration stays as it was: {}", in_one_line(error.as_ref())))
+                }
             }
             notify(&[NotifyState::Ready]);
         }
@@ -352,7 +355,7 @@ fn say(what: &str) {
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let socket = Places::new(args.runtime.clone()).socket();
-    let stop = yuzuri_signals::stop_flag()?;
+    let stop = yuzuri_exit::stop_flag()?;
     loop {
         let status = match yuzuri_share::ask(&socket, Question::Status)? {
             Answer::Status(status) => status,
@@ -360,10 +363,10 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         };
         show(&status, args)?;
         let next = Instant::now() + Duration::from_secs(1);
-        while args.watch && !yuzuri_signals::stopped(&stop) && Instant::now() < next {
+        while args.watch && !yuzuri_exit::stopped(&stop) && Instant::now() < next {
             std::thread::sleep(Duration::from_millis(50));
         }
-        if !args.watch || yuzuri_signals::stopped(&stop) {
+        if !args.watch || yuzuri_exit::stopped(&stop) {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -412,7 +415,7 @@ fn check(file: &Path) -> anyhow::Result<ExitCode> {
 }
 
 fn rendezvous(listen: SocketAddr) -> anyhow::Result<ExitCode> {
-    let stop = yuzuri_signals::stop_flag()?;
+    let stop = yuzuri_exit::stop_flag()?;
     let mut told = None;
     let counts = yuzuri_share::serve_rendezvous(listen, &stop, |bound, _, (groups, members)| {
         if told.is_none() {

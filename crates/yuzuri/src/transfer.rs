@@ -4,7 +4,7 @@ use crate::cli::{ReceiveArgs, SendArgs};
 use crate::own_record::OwnRecord;
 use crate::own_share::{OwnShare, Sharing};
 use std::process::ExitCode;
-use yuzuri_signals::stop_flag;
+use yuzuri_exit::{in_one_line, stop_flag};
 use yuzuri_transfer::{
     FailureKind, Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent,
     SendOptions, SendText, WarningKind,
@@ -59,7 +59,7 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     options.wait_ack = args.wait_ack;
     options.congestion_control = args.control;
     let share = OwnShare::start(&args.share, options.interface.as_deref(), voice).inspect_err(|error| {
-        voice.tell(&SendEvent::Failed { kind: FailureKind::Sharing, message: format!("{error:#}") });
+        voice.tell(&SendEvent::Failed { kind: FailureKind::Sharing, message: in_one_line(error.as_ref()) });
     })?;
     let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite, voice));
     let mut complete = !matches!(share, Sharing::Impossible) && !matches!(record, Some(None));

@@ -18,10 +18,7 @@ pub fn write_if_asked() -> Option<ExitCode> {
     let [word, folder] = &words[..] else { return None };
     (word == "words").then(|| match write(folder.as_ref()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("yuzuri: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => yuzuri_exit::failed("yuzuri", error.as_ref()),
     })
 }
 

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::AtomicBool;
-use yuzuri_signals::stopped;
+use yuzuri_exit::stopped;
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use yuzuri_signals::stopped;
+use yuzuri_exit::stopped;
 use yuzuri_trace::recording::{Reader, Tail};
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 

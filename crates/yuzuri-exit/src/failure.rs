@@ -1,0 +1,63 @@
+//! An error as the last word of a program.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+/// An error and its causes in one line, but for causes that what is told before names already: our errors do, where advice follows.
+pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
+    let mut line = error.to_string();
+    for cause in chain(error).skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line.push_str(": ");
+            line.push_str(&cause);
+        }
+    }
+    line
+}
+
+/// Tells of an error on standard error; what `main` returns. Whoever read our output may have had enough
+/// (`yuzuri watch --json | head`): that is no error.
+pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
+    let broken_pipe = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if chain(error).any(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{program}: {}", in_one_line(error));
+    ExitCode::FAILURE
+}
+
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| error.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt;
+
+    #[derive(Debug)]
+    struct Told(&'static str, Option<io::Error>);
+
+    impl fmt::Display for Told {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Told {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_ref().map(|e| e as _)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || Some(io::Error::other("full"));
+        assert_eq!(in_one_line(&Told("writing", cause())), "writing: full");
+        assert_eq!(in_one_line(&Told("writing: full; make room", cause())), "writing: full; make room");
+        assert_eq!(in_one_line(&Told("writing", None)), "writing");
+    }
+}

@@ -1,0 +1,7 @@
+//! How every program of ours ends: by a signal, or by an error told in one line.
+
+mod failure;
+mod signals;
+
+pub use failure::{failed, in_one_line};
+pub use signals::{stop_flag, stopped};
