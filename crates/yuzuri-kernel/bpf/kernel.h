@@ -26,6 +26,8 @@ typedef __s64 s64;
 typedef _Bool bool;
 enum { false, true };
 
+#define NULL ((void *)0)
+
 /* Values from uapi/linux/bpf.h that the helpers' header does not bring. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,

@@ -12,7 +12,8 @@
 //! # Ok::<(), yuzuri_kernel::MonitorError>(())
 //! ```
 //!
-//! See also: `docs/monitor.md` (what each hook can and cannot see), `bpf/event.h` (what crosses).
+//! See also: `docs/monitor.md` (what each hook can and cannot see), `bpf/event.h` (what crosses),
+//! `bpf/monitor/` (what the monitor's programs are made of).
 
 mod abi;
 mod census;

@@ -33,7 +33,7 @@ until ip netns exec S ping -c 1 -q 10.0.2.2 > /dev/null; do :; done
 ip netns exec D iperf3 -s -1 > /dev/null &
 until ip netns exec D ss -Hltn 'sport = :5201' | grep -q .; do sleep 0.01; done
 cd /sys/kernel/tracing
-echo 16384 > buffer_size_kb
+echo 65536 > buffer_size_kb
 echo mono > trace_clock
 echo 'dport == 5201' > events/tcp/tcp_probe/filter
 echo 1 > events/tcp/tcp_probe/enable

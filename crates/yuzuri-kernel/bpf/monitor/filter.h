@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Which flows are chosen: the filter as user space set it, asked once a flow and setting.
+ */
+#ifndef YUZURI_MONITOR_FILTER_H
+#define YUZURI_MONITOR_FILTER_H
+
+#include "state.h"
+#include <bpf/bpf_endian.h>
+
+static __always_inline void addresses(struct sock *sk, u32 local[4], u32 remote[4])
+{
+	if (sk->__sk_common.skc_family == AF_INET6) {
+		__builtin_memcpy(local, &sk->__sk_common.skc_v6_rcv_saddr, 16);
+		__builtin_memcpy(remote, &sk->__sk_common.skc_v6_daddr, 16);
+	} else {
+		local[0] = remote[0] = local[1] = remote[1] = 0;
+		local[2] = remote[2] = bpf_htonl(0xffff);
+		local[3] = sk->__sk_common.skc_rcv_saddr;
+		remote[3] = sk->__sk_common.skc_daddr;
+	}
+}
+
+/* What the filter looks at. */
+struct subject {
+	u32 local[4], remote[4];
+	u16 local_port, remote_port;
+	u32 netns;
+	u64 cgroup; /* address of the socket's struct cgroup */
+	char name[16];
+	u32 pid;
+};
+
+enum verdict {
+	LEFT_OUT,
+	CHOSEN,
+	UNDECIDED, /* but for the owner it would be chosen, and nobody knows the owner */
+};
+
+static __always_inline bool in_prefix(const u32 addr[4], const struct prefix_term *term)
+{
+	return !(((addr[0] & term->mask[0]) ^ term->addr[0]) | ((addr[1] & term->mask[1]) ^ term->addr[1]) |
+		 ((addr[2] & term->mask[2]) ^ term->addr[2]) | ((addr[3] & term->mask[3]) ^ term->addr[3]));
+}
+
+/* These four are not `static`, so that the verifier looks at each once and not at each call. */
+
+__noinline bool address_chosen(const struct subject *subject)
+{
+	bool holds = !config.ports;
+
+	if (!subject)
+		return false;
+	for (u32 i = 0; i < MOST_TERMS && i < config.ports; i++) {
+		const struct port_term *term = &config.port[i];
+		if ((term->end != 2 && term->port == subject->local_port) ||
+		    (term->end != 1 && term->port == subject->remote_port)) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !config.prefixes)
+		return holds;
+	for (u32 i = 0; i < MOST_TERMS && i < config.prefixes; i++) {
+		const struct prefix_term *term = &config.prefix[i];
+		if ((term->end != 2 && in_prefix(subject->local, term)) ||
+		    (term->end != 1 && in_prefix(subject->remote, term)))
+			return true;
+	}
+	return false;
+}
+
+__noinline bool group_wanted(u64 id)
+{
+	for (u32 i = 0; i < MOST_TERMS && i < config.cgroups; i++)
+		if (config.cgroup[i] == id)
+			return true;
+	return false;
+}
+
+__noinline bool group_chosen(const struct subject *subject)
+{
+	struct cgroup *cgroup, *ancestor;
+
+	if (!subject)
+		return false;
+	cgroup = (struct cgroup *)subject->cgroup;
+	if (!cgroup)
+		return false;
+	if (group_wanted(BPF_CORE_READ(cgroup, kn, id)))
+		return true;
+	if (!bpf_core_field_exists(cgroup->ancestors))
+		return false; /* before 6.1: the group itself only */
+	for (int level = 0; level < 16 && level < BPF_CORE_READ(cgroup, level); level++) {
+		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]))
+			return false;
+		if (group_wanted(BPF_CORE_READ(ancestor, kn, id)))
+			return true;
+	}
+	return false;
+}
+
+__noinline bool owner_chosen(const struct subject *subject)
+{
+	bool holds = !config.pids;
+
+	if (!subject)
+		return false;
+	for (u32 i = 0; i < MOST_TERMS && i < config.pids; i++) {
+		if (config.pid[i] == subject->pid) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !config.names)
+		return holds;
+	for (u32 i = 0; i < MOST_TERMS && i < config.names; i++) {
+		const u64 *name = (const u64 *)subject->name, *wanted = (const u64 *)config.name[i];
+		if (name[0] == wanted[0] && name[1] == wanted[1])
+			return true;
+	}
+	return false;
+}
+
+static __always_inline enum verdict judge(const struct subject *subject)
+{
+	bool holds = !config.netns;
+
+	for (u32 i = 0; i < MOST_TERMS && i < config.netns; i++) {
+		if (config.ns[i] == subject->netns) {
+			holds = true;
+			break;
+		}
+	}
+	if (!holds || !address_chosen(subject) || (config.cgroups && !group_chosen(subject)))
+		return LEFT_OUT;
+	if (!config.pids && !config.names)
+		return CHOSEN;
+	if (!subject->pid)
+		return UNDECIDED;
+	return owner_chosen(subject) ? CHOSEN : LEFT_OUT;
+}
+
+/* Decides whether the flow is chosen by the config as it stands. */
+static __noinline void decide(struct sock *sk, struct flow *flow)
+{
+	u32 generation = *(volatile u32 *)&config.generation;
+	struct subject subject = {};
+	struct sock *from = untrusted(sk);
+	enum verdict verdict;
+
+	if ((config.pids || config.names) && !flow->pid) {
+		struct owner *owner = bpf_map_lookup_elem(&owners, &flow->cookie);
+		if (owner) {
+			flow->pid = owner->pid;
+			__builtin_memcpy(flow->name, owner->name, sizeof(flow->name));
+		}
+	}
+	addresses(sk, subject.local, subject.remote);
+	subject.local_port = sk->__sk_common.skc_num;
+	subject.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	subject.netns = from ? from->__sk_common.skc_net.net->ns.inum : 0;
+	bpf_probe_read_kernel(&subject.cgroup, sizeof(subject.cgroup), &sk->sk_cgrp_data.cgroup);
+	subject.pid = flow->pid;
+	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
+
+	verdict = judge(&subject);
+	/* User space keeps to itself what is undecided: once decided, it is told again. */
+	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
+		flow->announced = false;
+	flow->chosen = verdict == CHOSEN;
+	flow->undecided = verdict == UNDECIDED;
+	flow->generation = generation;
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * A flow's state at a hook: made, brought home, decided, announced.
+ */
+#ifndef YUZURI_MONITOR_FLOW_H
+#define YUZURI_MONITOR_FLOW_H
+
+#include "filter.h"
+#include "lease.h"
+#include "ring.h"
+
+/* Writes the flow's identity. */
+static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
+{
+	struct ring_control *ring = ring_control(cpu);
+	struct sock *from = untrusted(sk);
+	struct flow_record *record;
+	struct socket *socket;
+	u64 inode = 0;
+	u32 seq;
+
+	/* Tried again at the next event where the ring has no room. */
+	if (!ring || !from)
+		return;
+	socket = from->sk_socket;
+	/* Unlike the other hooks' counters, which one program writes each, this one may be interrupted by its
+	 * like. */
+	__sync_fetch_and_add(&ring->hooks[HOOK_FLOW].chosen, 1);
+	record = reserve(ring, cpu, HOOK_FLOW, &seq);
+	if (!record)
+		return;
+	if (socket) {
+		unsigned long ino = 0;
+		bpf_probe_read_kernel(&ino, sizeof(ino),
+				      (void *)socket + bpf_core_field_offset(struct socket_alloc, vfs_inode) +
+					  bpf_core_field_offset(struct inode, i_ino));
+		inode = ino;
+	}
+	record->mono_ns = bpf_ktime_get_ns();
+	record->cookie = flow->cookie;
+	addresses(sk, (u32 *)record->local, (u32 *)record->remote);
+	record->local_port = sk->__sk_common.skc_num;
+	record->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	record->cgroup = from->sk_cgrp_data.cgroup ? from->sk_cgrp_data.cgroup->kn->id : 0;
+	record->inode = inode;
+	record->netns = from->__sk_common.skc_net.net->ns.inum;
+	record->pid = flow->pid;
+	__builtin_memcpy(record->name, flow->name, sizeof(record->name));
+	__builtin_memset(record->control, 0, sizeof(record->control));
+	bpf_probe_read_kernel_str(record->control, sizeof(record->control),
+				  ((struct inet_connection_sock *)from)->icsk_ca_ops->name);
+	record->undecided = flow->undecided;
+	record->role = flow->role;
+	record->kind = RECORD_FLOW;
+	publish(&record->seq, seq);
+	flow->announced = true;
+	flow->detached = !socket;
+}
+
+/* Makes the state for a flow that has none yet. */
+static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!flow) {
+		struct ring_control *ring = ring_control(cpu);
+		if (ring) {
+			ring->hooks[hook].chosen++;
+			ring->hooks[hook].lost_memory++;
+		}
+		return NULL;
+	}
+	flow->cookie = bpf_get_socket_cookie(sk);
+	/* The kernel may skip a program, and so we may have missed the end of a former socket at this address.
+	 */
+	struct lease *lease = lease_of(sk);
+	if (unlikely(lease->sk == sk))
+		give_up(lease);
+	return flow;
+}
+
+static __always_inline bool has_file(struct sock *sk)
+{
+	struct sock *from = untrusted(sk);
+
+	return from && from->sk_socket;
+}
+
+/* The flow's state if it is chosen. */
+static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 hook)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (unlikely(!flow)) {
+		flow = new_flow(sk, cpu, hook);
+		if (!flow)
+			return NULL;
+	}
+	if (flow->lent)
+		take_back(sk, flow, cpu, hook);
+	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided))
+		decide(sk, flow);
+	if (unlikely(!flow->announced || (flow->detached && has_file(sk))) && (flow->chosen || flow->undecided))
+		announce(sk, flow, cpu);
+	return flow->chosen ? flow : NULL;
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Leases: what the next segments of a flow need, in one line of the cache.
+ */
+#ifndef YUZURI_MONITOR_LEASE_H
+#define YUZURI_MONITOR_LEASE_H
+
+#include "ring.h"
+#include "state.h"
+#include <bpf/bpf_endian.h>
+
+/* Nearly every segment tells nothing that struct flow must know of. What such a one needs is lent to a table of
+ * its own, found by the socket's address: a merged ACK takes 90 instructions instead of 210, of which the call
+ * for struct flow was 45 and the looks at what seldom changes the most (x86 puts seven more around each load
+ * from a tcp_sock). Only the socket that holds a lease reads and writes it, under the socket's lock; user space
+ * reads `merged`. See lend(). */
+struct lease {
+	const struct sock *sk; /* who holds it; NULL: nobody */
+	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
+	u32 generation;
+	u32 tick;  /* jiffies when it was lent, or the clock was last read for it */
+	u32 usual; /* what the bits UNUSUAL of the TCP header are */
+	u32 ssthresh;
+	u32 merged; /* segments that neither a record nor the account has told yet */
+	u16 acks;   /* segments that the account has told, and no record yet */
+	u8 header;  /* bytes of the TCP header */
+	u8 data;    /* at every ACK: segments told that only brought data, at most MANY_ACKS */
+	u64 cookie;
+	u64 last_ns;
+	const void *ca_ops;
+};
+
+_Static_assert(sizeof(struct lease) == 64, "a cache line");
+
+#define LEASES_SHIFT 12
+struct lease leases[1 << LEASES_SHIFT] __attribute__((aligned(64)));
+
+/* The lease that this socket may hold. Others may have the same place: they go without. */
+static __always_inline struct lease *lease_of(const struct sock *sk)
+{
+	struct lease *lease;
+	u32 low;
+
+	/* The verifier lets half of a pointer be a number. */
+	asm volatile("%[low] = %[sk]" : [low] "=w"(low) : [sk] "w"((u32)(u64)sk));
+	lease = &leases[low * 0x9e3779b1 >> (32 - LEASES_SHIFT)];
+	/* Or else the compiler works the address out again at each use. */
+	asm volatile("" : "+r"(lease));
+	return lease;
+}
+
+static __always_inline void give_up(struct lease *lease)
+{
+	lease->merged = 0;
+	/* An exchange: nothing that was read of the lease may be read after another took it. */
+	__sync_lock_test_and_set((u64 *)&lease->sk, 0);
+}
+
+/* Brings home what was lent. Whoever looks at the flow or changes it begins with this. */
+static __noinline void take_back(struct sock *sk, struct flow *flow, u32 cpu, u32 hook)
+{
+	struct ring_control *ring = ring_control(cpu);
+	struct lease *lease = lease_of(sk);
+	u32 acks;
+
+	flow->lent = false;
+	if (lease->sk != sk || !ring)
+		return;
+	ring->hooks[hook].chosen += lease->merged;
+	ring->hooks[hook].thinned += lease->merged;
+	acks = lease->acks + lease->merged;
+	flow->acks = acks < 0xffff ? acks : 0xffff;
+	flow->last_ns = lease->last_ns;
+	give_up(lease);
+}
+
+/* What is the same in every usual segment: the header's length, and no flag that means anything to us. */
+#define UNUSUAL bpf_htonl(0xf0000000 | (TCPHDR_ECE | TCPHDR_RST | TCPHDR_SYN | TCPHDR_FIN) << 16)
+
+/* A word of the TCP header. */
+static __always_inline u32 header_word(const struct sk_buff *skb, u32 at)
+{
+	if (&bpf_rdonly_cast != NULL) {
+		const u32 *words = bpf_rdonly_cast(skb->data, bpf_core_type_id_kernel(union tcp_word_hdr));
+		return words[at];
+	}
+	u32 word;
+	bpf_probe_read_kernel(&word, sizeof(word), skb->data + at * sizeof(word));
+	return word;
+}
+
+static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_buff *skb)
+{
+	return bpf_ntohl(header_word(skb, 2)) != tp->snd_una;
+}
+
+/* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
+ * after HyStart has set ssthresh; where there is payload, tell() looks for the latter. */
+static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb, const struct lease *lease)
+{
+	return (header_word(skb, 3) & UNUSUAL) == lease->usual &&
+	       (skb->len != lease->header || (acknowledges(tp, skb) && tp->snd_ssthresh == lease->ssthresh));
+}
+
+/* With so few ACKs an interval a lease is not worth its making, and reading the clock at each is. */
+#define MANY_ACKS 4
+
+/* Segments that only bring data are thinned further, where they come in numbers also at every ACK: they change
+ * nothing that congestion control knows, and at a receiver nearly all are such. */
+#define DATA_INTERVAL_NS 10000000
+#define DATA_INTERVAL_EVERY_ACK_NS 1000000
+
+/* From one sample on, the soonest that another is due for its time. */
+static __always_inline u64 lease_interval_ns(void)
+{
+	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_EVERY_ACK_NS;
+}
+
+/* From one sample on, until another is due for segments that only bring data. */
+static __always_inline u64 data_interval_ns(void)
+{
+	u64 interval_ns = config.interval_ns;
+
+	/* Whoever asks for few samples gets so many. */
+	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
+}
+
+/* Whether a sample that is due waits on, because this segment only brings data. Asked once an interval, and not
+ * at each segment. */
+static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease,
+				      u64 now)
+{
+	if (!config.interval_ns || now >= lease->last_ns + data_interval_ns() || acknowledges(tp, skb))
+		return false;
+	lease->due_ns = now + config.interval_ns;
+	return true;
+}
+
+/* Whether a usual segment waits for the flow's next sample. The time that TCP itself took for the flow's last
+ * segment is a little older than now, and in this tick: a sample is told at most one segment too late, and the
+ * clock is not read. */
+static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease)
+{
+	if (!config.interval_ns) {
+		if (acknowledges(tp, skb))
+			return false;
+		if (lease->data < MANY_ACKS) {
+			lease->data++;
+			return false;
+		}
+	}
+	return tp->tcp_clock_cache < lease->due_ns || postponed(tp, skb, lease, tp->tcp_clock_cache);
+}
+
+/* Lends to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
+ * own hooks tell of a change of state, and of undo and reordering a segment with a SACK option comes first,
+ * which is not usual. Another congestion control shows at the next record, or when jiffies tick. */
+static __always_inline void lend(struct sock *sk, struct tcp_sock *tp, struct flow *flow, u16 acks)
+{
+	u64 interval_ns = config.interval_ns;
+	struct lease *lease;
+
+	if (!state_hook || (interval_ns && acks <= MANY_ACKS) || flow->ca_state != TCP_CA_Open ||
+	    flow->pending || flow->marks || !flow->announced || flow->detached)
+		return;
+	lease = lease_of(sk);
+	if (lease->sk || __sync_val_compare_and_swap((u64 *)&lease->sk, 0, (u64)sk))
+		return;
+	lease->due_ns = flow->last_ns + lease_interval_ns();
+	lease->generation = flow->generation;
+	lease->tick = bpf_jiffies64();
+	lease->header = tp->tcp_header_len;
+	lease->data = 0;
+	lease->usual = bpf_htonl((u32)lease->header << 26);
+	lease->ssthresh = flow->ssthresh;
+	lease->acks = flow->acks;
+	lease->cookie = flow->cookie;
+	lease->last_ns = flow->last_ns;
+	lease->ca_ops = flow->ca_ops;
+	flow->lent = true;
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Records: a connection's variables, what changed, and what a hook has to say.
+ */
+#ifndef YUZURI_MONITOR_RECORD_H
+#define YUZURI_MONITOR_RECORD_H
+
+#include "flow.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 2048);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, 12 * sizeof(u64));
+} stacks SEC(".maps");
+
+/* The connection's variables. */
+static __always_inline void write_variables(struct event_record *record, struct sock *sk, struct tcp_sock *tp)
+{
+	record->bytes_acked = tp->bytes_acked;
+	record->bytes_received = tp->bytes_received;
+	record->pacing_rate = sk->sk_pacing_rate;
+	record->snd_cwnd = tp->snd_cwnd;
+	record->snd_ssthresh = tp->snd_ssthresh;
+	record->srtt_us = tp->srtt_us;
+	record->mdev_us = tp->mdev_us;
+	record->min_rtt_us = tp->rtt_min.s[0].v;
+	record->packets_out = tp->packets_out;
+	record->sacked_out = tp->sacked_out;
+	record->lost_out = tp->lost_out;
+	record->retrans_out = tp->retrans_out;
+	record->snd_wnd = tp->snd_wnd;
+	record->rcv_wnd = tp->rcv_wnd;
+	record->wmem_queued = sk->sk_wmem_queued;
+	record->notsent = tp->write_seq - tp->snd_nxt;
+	record->rate_delivered = tp->rate_delivered;
+	record->rate_interval_us = tp->rate_interval_us;
+	record->total_retrans = tp->total_retrans;
+	record->mss = tp->mss_cache;
+	record->reordering = tp->reordering;
+}
+
+static __always_inline u16 app_limited(struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, rate_app_limited) ? MARK_APP_LIMITED : 0;
+}
+
+static __always_inline void write_record(struct event_record *record, struct sock *sk, struct tcp_sock *tp,
+					 struct flow *flow, u64 now, u8 kind, u8 ca_state, u8 ca_before,
+					 u32 stack, u32 seq)
+{
+	write_variables(record, sk, tp);
+	record->mono_ns = now;
+	record->cookie = flow->cookie;
+	record->stack = stack;
+	record->kind = kind;
+	record->ca_state = ca_state;
+	record->ca_before = ca_before;
+	record->marks = flow->marks | app_limited(tp);
+	record->acks = flow->acks;
+	record->dup_acks = flow->dup_acks;
+	record->sacks = flow->sacks;
+	record->dsacks = flow->dsacks;
+	publish(&record->seq, seq);
+
+	flow->last_ns = now;
+	flow->marks = 0;
+	flow->acks = 0;
+	flow->dup_acks = 0;
+	flow->sacks = 0;
+	flow->dsacks = 0;
+}
+
+/* What differs from the last record and is worth one of its own, also between two samples. */
+static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca_before)
+{
+	const void *ca_ops = tp->inet_conn.icsk_ca_ops;
+	u32 ssthresh = tp->snd_ssthresh, reord_seen = tp->reord_seen;
+	u16 marks = 0;
+
+	if (unlikely(ssthresh != flow->ssthresh)) {
+		/* The first look at a flow is no change. */
+		if (flow->ssthresh)
+			marks |= MARK_SSTHRESH;
+		flow->ssthresh = ssthresh;
+	}
+	/* Set where Recovery or Loss begins, taken back by tcp_undo_cwnd_reduction: in the state that it
+	 * undoes, or by a DSACK long after. Unlike ssthresh it also tells of controls that keep none, as BBR.
+	 */
+	if (unlikely(flow->undoable)) {
+		if (!tp->undo_marker) {
+			flow->undoable = false;
+			marks |= MARK_UNDO;
+		}
+	} else if (unlikely(ca_before >= TCP_CA_Recovery)) {
+		flow->undoable = tp->undo_marker != 0;
+	}
+	if (unlikely(reord_seen != flow->reord_seen)) {
+		if (flow->last_ns)
+			marks |= MARK_REORDERING;
+		flow->reord_seen = reord_seen;
+	}
+	if (unlikely(ca_ops != flow->ca_ops)) {
+		if (flow->ca_ops) {
+			marks |= MARK_CONTROL;
+			flow->announced = false;
+		}
+		flow->ca_ops = ca_ops;
+	}
+	flow->ca_state = ca_before;
+	return marks;
+}
+
+/* A record of its own for one of the pending marks, where the hook's own record cannot tell it. No loop over
+ * all of them: the verifier would follow each way through it, and loading would take three times as long. */
+static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 stack)
+{
+	u32 cpu = bpf_get_smp_processor_id(), seq;
+	struct tcp_sock *tp = tcp_of(sk);
+	struct ring_control *ring = ring_control(cpu);
+	struct event_record *record;
+	u8 pending = flow->pending, ca_state;
+
+	if (!tp || !ring)
+		return;
+	ring->hooks[hook].chosen++;
+	record = reserve(ring, cpu, hook, &seq);
+	flow->pending = pending & (pending - 1);
+	if (!record)
+		return;
+	flow->marks |= (u16)(pending ^ flow->pending) << 8;
+	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack, seq);
+}
+
+/* A record of anything but an ACK. `detail` is the new state of RECORD_STATE, the error of RECORD_CLOSE. */
+static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
+{
+	u32 hook = HOOK_SOCKET;
+	u32 cpu = bpf_get_smp_processor_id(), stack = detail, seq;
+	struct tcp_sock *tp = tcp_of(sk);
+	struct event_record *record;
+	struct ring_control *ring;
+	struct flow *flow;
+	u8 ca_before, ca_state;
+	u16 marks, alone;
+
+	if (!tp)
+		return;
+	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT)
+		hook = kind == RECORD_STATE ? HOOK_STATE : HOOK_RETRANSMIT;
+	flow = chosen_flow(sk, cpu, hook);
+	ring = ring_control(cpu);
+	if (!flow || !ring)
+		return;
+	ring->hooks[hook].chosen++;
+	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	/* tcp_enter_cwr and tcp_simple_retransmit forget the marker: nothing is undone by them. */
+	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
+		flow->undoable = false;
+	marks = changes(tp, flow, ca_before);
+	/* A DSACK may undo one reduction in the very segment that begins the next, which sets the marker
+	 * again. But the next begins from the window that was given back.
+	 */
+	if (kind == RECORD_STATE && detail == TCP_CA_Recovery && ca_before <= TCP_CA_Disorder &&
+	    flow->undoable && flow->restored && tp->prior_cwnd >= flow->restored)
+		marks |= MARK_UNDO;
+	alone = MARKS_ALONE;
+	/* A return to Open or Disorder tells by its reason that it is an undo. */
+	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
+		alone &= ~MARK_UNDO;
+	flow->pending |= (marks & alone) >> 8;
+	flow->marks |= marks & ~alone;
+	if (unlikely(!flow->announced))
+		announce(sk, flow, cpu);
+	ca_state = ca_before;
+	if (kind == RECORD_STATE) {
+		ca_state = flow->ca_state = detail;
+		flow->undoable = tp->undo_marker != 0;
+		flow->after_rto = ca_state == TCP_CA_Loss;
+		if (ca_state == TCP_CA_Loss && BPF_CORE_READ_BITFIELD(tp, is_sack_reneg))
+			flow->marks |= MARK_RENEGING;
+	} else if (kind == RECORD_RETRANSMIT) {
+		if (flow->after_rto)
+			flow->marks |= MARK_AFTER_RTO;
+		flow->after_rto = false;
+	} else if (kind == RECORD_OPEN) {
+		ca_state = flow->role;
+	}
+	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT) {
+		/* Who called tells the place in the kernel, and the reason. */
+		long id = bpf_get_stackid(ctx, &stacks, 0);
+		stack = id < 0 ? NO_STACK : (u32)id;
+	}
+	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)
+		note(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
+	record = reserve(ring, cpu, hook, &seq);
+	if (record)
+		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
+	/* The kernel counts a retransmission before it tells of it: total_retrans in a note must not be ahead
+	 * of the retransmissions told. */
+	if (unlikely(flow->pending) && kind == RECORD_RETRANSMIT)
+		note(sk, flow, hook, stack);
+}
+
+#endif

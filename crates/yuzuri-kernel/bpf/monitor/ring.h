@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The rings through which records reach user space.
+ */
+#ifndef YUZURI_MONITOR_RING_H
+#define YUZURI_MONITOR_RING_H
+
+#include "../kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "../event.h"
+
+/* The rings: for each CPU `slots_per_cpu` slots in one array that user space maps. The kernel's own BPF ring
+ * buffer costs 50 ns more per record: it is shared by all CPUs behind a lock, and each record takes two helper
+ * calls. Here the place of a record is one atomic add on a line that only this CPU writes. */
+const volatile u32 slots_per_cpu = 4096; /* a power of two */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, union record);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ring_control);
+} controls SEC(".maps");
+
+/* Records that may be on their way on one CPU at once: one program can be interrupted by another. */
+#define NESTING 8
+
+static __always_inline struct ring_control *ring_control(u32 cpu)
+{
+	return bpf_map_lookup_elem(&controls, &cpu);
+}
+
+/* A slot for a record, or NULL (counted). The record becomes visible by publish(). */
+static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hook, u32 *seq)
+{
+	u64 head = *(volatile u64 *)&ring->head;
+
+	if (unlikely(head - *(volatile u64 *)&ring->tail >= slots_per_cpu - NESTING)) {
+		__sync_fetch_and_add(&ring->hooks[hook].lost_ring, 1);
+		return NULL;
+	}
+	head = __sync_fetch_and_add(&ring->head, 1);
+	*seq = (u32)head + 1;
+	u32 slot = cpu * slots_per_cpu + ((u32)head & (slots_per_cpu - 1));
+	return bpf_map_lookup_elem(&slots, &slot);
+}
+
+static __always_inline void publish(u32 *where, u32 seq)
+{
+#ifdef __TARGET_ARCH_arm64
+	/* An exchange is the only full barrier that every BPF instruction set has. */
+	__sync_lock_test_and_set(where, seq);
+#else
+	/* x86 keeps stores in order; the compiler must, too. */
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)where = seq;
+#endif
+}
+
+#endif

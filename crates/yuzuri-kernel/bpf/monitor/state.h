@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * What is remembered of each flow, and the settings.
+ */
+#ifndef YUZURI_MONITOR_STATE_H
+#define YUZURI_MONITOR_STATE_H
+
+#include "../kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "../event.h"
+
+/* False where the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the change. */
+const volatile bool state_hook = true;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+/* What we remember of a flow; it goes with the socket. What each ACK touches is in the first 64 bytes. */
+struct flow {
+	u64 cookie;
+	u64 last_ns; /* of the last record */
+	const void *ca_ops;
+	u32 generation; /* of the config that it was decided under; 0: none */
+	u32 ssthresh;
+	u32 reord_seen;
+	u16 marks; /* since the last record, as the counts */
+	u16 acks;
+	u16 dup_acks;
+	u16 sacks;
+	u8 dsacks;
+	u8 chosen;
+	u8 undecided;
+	u8 announced; /* its identity reached the ring */
+	u8 detached;  /* when announced, no file stood behind the socket yet: nobody had accepted it */
+	u8 ca_state;  /* at the last record */
+	u8 pending;   /* of MARKS_ALONE, found and not told yet, >> 8 */
+	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
+	u8 lent;      /* last_ns and acks are in its lease */
+	u32 restored; /* the window that an undo by the last segment gives back; 0: none larger */
+	/* 64 */
+	u32 pid;
+	char name[16];
+	u8 role;
+	u8 after_rto;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct config config = {.generation = 1, .interval_ns = 1000000};
+
+/* From 6.2 a pointer can be declared to be of a type; before, what it points to is copied. */
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+/* For sockets that are known to be TCP's. */
+static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
+{
+	if (&bpf_rdonly_cast != NULL)
+		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
+	return bpf_skc_to_tcp_sock(sk);
+}
+
+/* The same socket for following the pointers in it. Where the verifier trusts a pointer, as the tracepoint's,
+ * it searches all the kernel's types by name at each such step, to find out whether to trust where it leads:
+ * loading took half a second longer on a machine of 10^9 instructions a second. */
+static __always_inline struct sock *untrusted(struct sock *sk)
+{
+	return (struct sock *)tcp_of(sk);
+}
+
+#endif
