@@ -40,6 +40,14 @@ stage="it answers"
 yuzuri share status --json >/dev/null
 
 first=$(process)
+stage="reloading reads the configuration again and keeps the process"
+systemctl reload yuzuri-share
+deadline=$((SECONDS + 20))
+until journalctl --no-pager --output cat --unit yuzuri-share | grep -q 'the configuration was read again'; do
+    [ $SECONDS -lt $deadline ] || false
+    sleep 0.2
+done
+[ "$(process)" = "$first" ]
 stage="upgrading starts it anew"
 dpkg --force-confold -i /package.deb
 is active active
