@@ -85,8 +85,8 @@ END
         debian=$(dpkg-deb -f "$package" Architecture)
         case " $* " in *"-$debian "*) ;; *) continue ;; esac
         folder=$DIST_TEST_FOLDER/guest-$debian
+        mkdir -p "$folder/programs"
         dpkg-deb -x "$package" "$folder/unpacked"
-        mkdir "$folder/programs"
         mv "$folder/unpacked/usr/bin" "$folder/programs/bin"
         cp scripts/kernels/package "$folder/programs/"
         words+=(--programs "$debian=$folder/programs")
@@ -116,10 +116,10 @@ mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 
 inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"; }
-# Every file and folder, what it is and what is in it; but for what dpkg, apt and man note of themselves.
+# Every file and folder, what it is and what is in it; but for what dpkg, apt, man and systemctl note of themselves.
 state() {
     (cd "$root" && find . ./run -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
-        -o -path ./var/log -o -path ./var/cache -o -path ./package \) -prune -o -printf '%p %y %m %u %l\n' | sort -u
+        -o -path ./var/log -o -path ./var/cache -o -path ./run/systemd -o -path ./package \) -prune -o -printf '%p %y %m %u %l\n' | sort -u
     find etc -type f ! -name 'ld.so.cache' -exec md5sum {} + | sort)
 }
 check() { say "$debian: $*"; }
