@@ -17,7 +17,7 @@ forbid=$(forbid aarch64)
 vm() { cargo run --quiet --locked -p yuzuri-vm -- "$@"; }
 vm build "${kernels[@]}"
 for kernel in "${kernels[@]}"; do
-    vm run --quiet --real --kernel "$kernel" --timeout 600 \
+    vm run --quiet --kernel "$kernel" --timeout 600 \
         --file "$engine:/opt/engine" --file "$starter:/opt/starter" --file "$forbid:/opt/forbid" \
         --file android/src/test/forbidden-calls.sh:/opt/forbidden-calls.sh \
         sh /opt/forbidden-calls.sh /opt/forbid /opt/engine /opt/starter /tmp/forbidden

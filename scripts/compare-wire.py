@@ -22,6 +22,7 @@ def by_netem(vm, folder, path, duration_s, warm_up_s):
         made = folder.with_name(folder.name + ".part")
         made.mkdir(parents=True, exist_ok=True)
         # netem's limit counts the packet in transmission, the wire's queue does not.
+        print(f"netem: {folder.name}", file=sys.stderr)
         words = [path["rate_mbps"], path["rtt_ms"], path["queue_packets"] + 1, duration_s]
         subprocess.run(
             [vm, "run", "--quiet", "--timeout", "3600", "--results", made, "--file", "crates/yuzuri-vm/guest/transfer.sh:/root/transfer.sh",
