@@ -50,7 +50,8 @@ def main():
     beyond = False
     for variant in scenario["variant"]:
         path = {name.removeprefix("path."): value for name, value in variant["set"].items()}
-        netem = by_netem(vm, results / "netem" / variant["name"], path, scenario["duration_s"], scenario["warm_up_s"])
+        duration_s, warm_up_s = ({**scenario, **path}[name] for name in ["duration_s", "warm_up_s"])
+        netem = by_netem(vm, results / "netem" / variant["name"], path, duration_s, warm_up_s)
         run = json.loads((results / "wire" / variant["name"] / "seed-1/run.json").read_text())
         wire = run["totals"]["throughput_mbps"], run["totals"]["rtt_mean_ms"]
         for name, of_wire, of_netem in zip(["Mbit/s", "RTT, ms"], wire, netem):

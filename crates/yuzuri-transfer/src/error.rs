@@ -48,7 +48,7 @@ pub enum SendError {
         source: io::Error,
     },
     /// The other end closed or reset a connection while buffers were being sent.
-    #[error("connection {connection} to {peer} was closed by the other end after {acked_bytes} bytes: {source}{}; look there for the reason", said_text(.said))]
+    #[error("connection {connection} to {peer} was closed by the other end after {acked_bytes} bytes: {source}{}; {}", said_text(.said), closed_advice(.said))]
     Closed {
         /// Number of the connection.
         connection: u32,
@@ -131,6 +131,9 @@ pub enum FailureKind {
     System,
     /// The other end closed or reset the connection.
     ClosedByPeer,
+    /// The other end closed or reset the connection and answered as a web server does: the wrong port, or a network that wants its users to
+    /// sign in first (a captive portal).
+    WebServer,
     /// Nothing is acknowledged any more: the path or the other host went silent.
     Silent,
     /// Nothing is acknowledged any more, as the program at the other end does not read.
@@ -158,6 +161,7 @@ impl SendError {
                 _ => FailureKind::ControlRefused,
             },
             SendError::Socket { source, .. } => kind_of(source, FailureKind::System),
+            SendError::Closed { said, .. } if is_of_the_web(said) => FailureKind::WebServer,
             SendError::Closed { .. } => FailureKind::ClosedByPeer,
             SendError::Stalled { window_closed: true, .. } => FailureKind::NotReading,
             SendError::Stalled { .. } => FailureKind::Silent,
@@ -252,6 +256,19 @@ fn allowed_congestion_control() -> Option<String> {
 
 fn said_text(said: &Option<String>) -> String {
     said.as_ref().map(|text| format!(" (it said: {text})")).unwrap_or_default()
+}
+
+/// Whether what was said is the beginning of an answer in HTTP (RFC 9112, section 4).
+fn is_of_the_web(said: &Option<String>) -> bool {
+    said.as_ref().is_some_and(|text| text.starts_with("HTTP/"))
+}
+
+fn closed_advice(said: &Option<String>) -> &'static str {
+    if is_of_the_web(said) {
+        "that is a web server: check host and port, and sign in with a browser first where the network asks for it"
+    } else {
+        "look there for the reason"
+    }
 }
 
 fn stall_text(window_closed: bool) -> &'static str {

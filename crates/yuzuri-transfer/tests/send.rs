@@ -295,6 +295,21 @@ fn a_reset_is_told_with_what_the_other_end_said() {
     sink.join();
 }
 
+/// As the portal of a network that wants its users to sign in first.
+#[test]
+fn a_web_server_in_the_receivers_place_is_told_from_a_receiver_that_closes() {
+    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let mut options = options(sink.address);
+    options.limits.bytes = Some(1 << 40);
+    let error = run(&options).0.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::WebServer, "{error}");
+    assert!(error.to_string().contains("sign in with a browser"), "{error}");
+    sink.join();
+}
+
 #[test]
 fn one_lost_connection_ends_the_others() {
     let first = AtomicBool::new(true);

@@ -38,6 +38,8 @@ final class Problem {
                 return error(R.string.error_control, said, settings.control);
             case "closed-by-peer":
                 return error(R.string.error_closed, said);
+            case "web-server":
+                return error(R.string.error_web_server, said);
             case "not-reading":
                 return error(R.string.error_stalled_window, said);
             case "silent":

@@ -89,6 +89,21 @@ public class FaultTest extends LiveApp {
         }
     }
 
+    /** As a network that wants its users to sign in first answers in the server's place. */
+    @Test
+    public void aWebServerAnswers() throws Exception {
+        try (ServerSocket server = new ServerSocket(0, 5, InetAddress.getByName("127.0.0.1"))) {
+            send("127.0.0.1", server.getLocalPort(), 0);
+            try (Socket taken = server.accept()) {
+                taken.getInputStream().readNBytes(1000);
+                taken.getOutputStream().write("HTTP/1.1 400 Bad Request\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+            }
+            awaitEnd(15);
+            assertEquals(Run.State.FAILED, session.run.state);
+            assertSaid(R.string.error_web_server);
+        }
+    }
+
     @Test
     public void theServerAcceptsAndStaysSilent() throws Exception {
         try (ServerSocket server = new ServerSocket(0, 5, InetAddress.getByName("127.0.0.1"))) {
@@ -207,6 +222,7 @@ public class FaultTest extends LiveApp {
             {"unreachable", false, R.string.error_no_route}, {"permission", false, R.string.error_connect},
             {"unknown-host", false, R.string.error_name}, {"control-refused", false, R.string.error_control},
             {"closed-by-peer", true, R.string.error_closed}, {"silent", true, R.string.error_stalled_path},
+            {"web-server", true, R.string.error_web_server},
             {"not-reading", true, R.string.error_stalled_window}, {"unreachable", true, R.string.error_network},
             {"of tomorrow", true, R.string.error_network}, {"of tomorrow", false, R.string.error_other}, {"", false, R.string.error_other},
         };
