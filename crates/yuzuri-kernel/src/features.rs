@@ -17,7 +17,7 @@ pub(crate) struct Tracepoints {
 impl Tracepoints {
     /// `None` where the kernel has no BTF.
     pub(crate) fn read() -> Option<Tracepoints> {
-        let btf = Btf::from_vmlinux().ok()?;
+        let btf = with_log("reading the kernel's BTF", Btf::from_vmlinux).ok()?;
         // A typed tracepoint appears in BTF as a typedef of its program's signature.
         let has = |name: &str| btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
         Some(Tracepoints { tcp_probe: has("tcp_probe"), tcp_cong_state_set: has("tcp_cong_state_set") })

@@ -303,6 +303,31 @@ fn the_page_is_served_and_a_second_one_on_its_port_is_refused() {
 }
 
 #[test]
+fn without_btf_it_steps_down_and_the_doctor_knows() {
+    const TEST: &str = "without_btf_it_steps_down";
+    if !is_root(TEST) {
+        return;
+    }
+    if !Path::new("/sys/kernel/btf").exists() {
+        return println!("{TEST}: skipped: this kernel has none anyway");
+    }
+    // The kernel's BTF lies under an empty folder, for this command alone.
+    let hidden = |words: &str| {
+        let script = format!("mount -t tmpfs none /sys/kernel/btf && exec {YUZURI} {words}");
+        Command::new("unshare").args(["--mount", "sh", "-c", &script]).stdin(Stdio::null()).output().unwrap()
+    };
+    let doctor = hidden("doctor");
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+    let found = text(&doctor.stdout);
+    assert!(found.contains("has no BTF") && found.contains("CONFIG_DEBUG_INFO_BTF=y"), "{found}");
+    assert_eq!(text(&doctor.stderr), "");
+    let watch = hidden("watch --json --for 300ms");
+    let said = text(&watch.stderr);
+    assert!(watch.status.success() && said.contains("SAMPLED") && said.contains("has no BTF"), "{said}");
+    assert!(!said.contains("libbpf"), "{said}");
+}
+
+#[test]
 fn without_privilege_it_steps_down_and_says_so() {
     if !is_root("without_privilege_it_steps_down") {
         return;
