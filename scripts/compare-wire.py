@@ -21,8 +21,8 @@ def by_netem(vm, folder, path, duration_s, warm_up_s):
     if not probe.exists():
         made = folder.with_name(folder.name + ".part")
         made.mkdir(parents=True, exist_ok=True)
-        # netem's limit counts the packet in transmission, the wire's queue does not.
         print(f"netem: {folder.name}", file=sys.stderr)
+        # netem's limit counts the packet in transmission, the wire's queue does not.
         words = [path["rate_mbps"], path["rtt_ms"], path["queue_packets"] + 1, duration_s]
         subprocess.run(
             [vm, "run", "--quiet", "--timeout", "3600", "--results", made, "--file", "crates/yuzuri-vm/guest/transfer.sh:/root/transfer.sh",
@@ -30,7 +30,7 @@ def by_netem(vm, folder, path, duration_s, warm_up_s):
             check=True, stdout=subprocess.DEVNULL)
         made.rename(folder)
     rows = [line.split() for line in probe.read_text().splitlines()]
-    # The second connection carries the data: a number that goes back belongs to another one.
+    # iperf3's other connection, which controls, says nothing in the time that is kept.
     begin_s = float(rows[0][0])
     rows = [(float(row[0]) - begin_s, int(row[2], 16), int(row[5])) for row in rows]
     kept = [row for row in rows if warm_up_s <= row[0] <= duration_s]

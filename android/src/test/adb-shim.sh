@@ -75,16 +75,23 @@ SU=yes refused "cannot be passed on" run yuzuri send 'a;reboot'
 SU=yes WEB_PORT=abc refused "WEB_PORT" run
 SU=yes ENGINE_AARCH64=/nonexistent refused "there is no engine" run
 
+# awaited WORDS LOG PID COMMAND...: until the command succeeds; fails with the words and the log after a time, or where the process ends.
+awaited() {
+    local words=$1 log=$2 process=$3 deadline=$((SECONDS + 30))
+    shift 3
+    until "$@"; do
+        [ $SECONDS -lt $deadline ] || fail "$words: $(cat "$log")"
+        kill -0 "$process" 2>/dev/null || fail "it ended early: $(cat "$log")"
+        sleep 0.1
+    done
+}
 nothing_left() { [ -z "$(ls "$work/device/data/local/tmp")" ] || fail "something is left on the device"; }
 
 # Another word of the engine: a transfer between a real sender and a real receiver, whose recording is fetched.
 "$engine" receive --bind 127.0.0.1 --port 0 --json >"$work/received" 2>&1 &
 receiver=$!
-deadline=$((SECONDS + 30))
-until port=$(sed -n 's/.*"address":"127.0.0.1:\([0-9]*\)".*/\1/p' "$work/received" | head -n 1) && [ -n "$port" ]; do
-    [ $SECONDS -lt $deadline ] || fail "the receiver does not come: $(cat "$work/received")"
-    sleep 0.1
-done
+listening() { port=$(sed -n 's/.*"address":"127.0.0.1:\([0-9]*\)".*/\1/p' "$work/received" | head -n 1) && [ -n "$port" ]; }
+awaited "the receiver does not come" "$work/received" $receiver listening
 said=$(SU=yes run yuzuri send "127.0.0.1:$port" --buffers 2 --record sent.arrows) || fail "sending failed: $said"
 kill $receiver
 wait $receiver || true
@@ -97,7 +104,8 @@ if [ "$(id -u)" != 0 ]; then
     echo "adb-shim: watching: skipped: it needs root on this host"
     exit
 fi
-if (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null; then
+page() { (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null; }
+if page; then
     echo "adb-shim: watching: skipped: something here uses port 4949"
     exit
 fi
@@ -106,19 +114,14 @@ said=$(SU=yes WATCH_SECONDS=1 WEB_PORT=4949 run port:9) || fail "watching failed
 grep -q 'recorded: .*arrows' <<<"$said" || fail "nothing was recorded: $said"
 (cd "$work/out" && PATH="$work/bin:$PATH" SU=yes exec setsid "$script" port:9) >"$work/said" 2>&1 &
 pid=$!
-deadline=$((SECONDS + 30))
-until (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null; do
-    [ $SECONDS -lt $deadline ] || fail "the page does not come: $(cat "$work/said")"
-    kill -0 $pid 2>/dev/null || fail "it ended early: $(cat "$work/said")"
-    sleep 0.1
-done
+awaited "the page does not come" "$work/said" $pid page
 kill -TERM $pid
 status=0
 wait $pid || status=$?
 pid=
 [ $status = 143 ] || fail "ended by a signal it should say so, and ended with $status: $(cat "$work/said")"
 nothing_left
-! (exec 3<>/dev/tcp/127.0.0.1/4949) 2>/dev/null || fail "the engine still runs"
+! page || fail "the engine still runs"
 [ "$(grep -c -- '--remove tcp:4949' "$work/device/forwards")" = 2 ] || fail "a forwarded port is left"
 recordings=("$work"/out/*.arrows)
 for recording in "${recordings[@]}"; do
@@ -126,6 +129,7 @@ for recording in "${recordings[@]}"; do
 done
 
 # Sharing, in a network namespace of its own: the congestion control is registered while it runs, and not after.
+registered() { controls | grep -q "adb_shim_$$"; }
 controls() { cat /proc/sys/net/ipv4/tcp_available_congestion_control; }
 before=$(controls)
 if "$engine" doctor 2>/dev/null | grep -q '^window control .* missing '; then
@@ -135,12 +139,7 @@ else
         ip addr add 10.9.9.1/24 dev d0 && ip link set d0 up && ip link set d1 up && exec '$script' yuzuri share --keyless -i d0 --runtime . --state . --control adb_shim_$$") \
         >"$work/said" 2>&1 &
     pid=$!
-    deadline=$((SECONDS + 30))
-    until controls | grep -q "adb_shim_$$"; do
-        [ $SECONDS -lt $deadline ] || fail "sharing does not begin: $(cat "$work/said")"
-        kill -0 $pid 2>/dev/null || fail "it ended early: $(cat "$work/said")"
-        sleep 0.1
-    done
+    awaited "sharing does not begin" "$work/said" $pid registered
     kill -TERM $pid
     wait $pid || true
     pid=

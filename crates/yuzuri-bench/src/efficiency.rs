@@ -216,25 +216,25 @@ struct Run<'a> {
     paths: &'a Paths,
 }
 
-/// How long nothing moves before a run. A watcher takes as long to come to rest.
+/// How long nothing moves before a run, and how long a watcher must have been at rest.
 const REST: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
-    /// Brings clocks and caches to where a run has them: what moves first after a rest costs more, with or without a watcher.
+    /// How every run begins, after a rest: what moves first then costs more, with or without a watcher.
     fn warm_up(&self, load: &mut Load) -> anyhow::Result<()> {
+        std::thread::sleep(REST);
         load.move_bytes(self.bytes / 4).map(drop)
     }
 
     /// The traffic as it is without a watcher.
     fn alone(&mut self, load: &mut Load) -> anyhow::Result<f64> {
-        std::thread::sleep(REST);
         self.warm_up(load)?;
         let before = self.softirqs.ns();
         let ran = load.move_bytes(self.bytes)?;
         Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() - before))
     }
 
-    /// The traffic with the CPU time of process `pid` added, which is at rest.
+    /// The traffic with the CPU time of process `pid` added.
     fn beside(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<Watched> {
         self.warm_up(load)?;
         let (softirqs, own) = (self.softirqs.ns(), cpu::process_ns(pid)?);
@@ -302,7 +302,6 @@ impl Run<'_> {
 
     fn ss(&mut self, load: &mut Load, hz: u32) -> anyhow::Result<f64> {
         let (stop, cpu_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-        std::thread::sleep(REST);
         self.warm_up(load)?;
         std::thread::scope(|scope| {
             let polling = scope.spawn(|| self.net.inside(self.setting.from, || poll_ss(hz, &stop, &cpu_ns)));

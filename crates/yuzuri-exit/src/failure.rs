@@ -16,17 +16,19 @@ pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// Tells of an error on standard error; what `main` returns. Whoever read our output may have had enough
-/// (`yuzuri watch --json | head`): that is no error.
+/// Tells of an error on standard error; what `main` returns.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
+    eprintln!("{program}: {}", in_one_line(error));
+    ExitCode::FAILURE
+}
+
+/// The same where whoever reads our output may have had enough (`yuzuri watch --json | head`): that is no error. Not for programs
+/// whose other pipes may break.
+pub fn failed_unless_unread(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let broken_pipe = |cause: &(dyn Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     };
-    if chain(error).any(broken_pipe) {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("{program}: {}", in_one_line(error));
-    ExitCode::FAILURE
+    if chain(error).any(broken_pipe) { ExitCode::SUCCESS } else { failed(program, error) }
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

@@ -80,7 +80,7 @@ struct Identify {
 
 fn main() -> ExitCode {
     let args = Identify::parse();
-    run(&args).unwrap_or_else(|error| yuzuri_exit::failed("yuzuri-identify", error.as_ref()))
+    run(&args).unwrap_or_else(|error| yuzuri_exit::failed_unless_unread("yuzuri-identify", error.as_ref()))
 }
 
 /// Tells of verdicts as they change: lines on standard error, or of JSON on standard output.

@@ -40,5 +40,5 @@ fn main() -> ExitCode {
         Command::Share(args) => share::run(*args),
         Command::Doctor(args) => doctor::run(&args),
     };
-    result.unwrap_or_else(|error| yuzuri_exit::failed("yuzuri", error.as_ref()))
+    result.unwrap_or_else(|error| yuzuri_exit::failed_unless_unread("yuzuri", error.as_ref()))
 }
