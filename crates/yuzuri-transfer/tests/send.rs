@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_transfer::{
@@ -292,6 +292,22 @@ fn a_reset_is_told_with_what_the_other_end_said() {
     assert_eq!(said.as_deref(), Some("no more, thank you"));
     assert!(summary.bytes_acked >= 300_000);
     assert!(!error.to_string().contains('\n'));
+    sink.join();
+}
+
+/// The kernel calls that a broken pipe, which programs take for the end of whoever read their output.
+#[test]
+fn a_reset_after_the_other_end_had_closed_its_half_is_a_reset() {
+    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        // Dropping it with unread data is a reset.
+    });
+    let mut options = options(sink.address);
+    options.limits.bytes = Some(1 << 40);
+    let error = run(&options).0.unwrap_err();
+    let SendError::Closed { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
     sink.join();
 }
 

@@ -43,8 +43,13 @@ impl Connection<'_> {
     }
 
     pub(super) fn failure(&mut self, source: io::Error) -> Failure {
+        let source = match source.raw_os_error() {
+            // The reset was told to an earlier call. A broken pipe would be taken for that of our own output.
+            Some(libc::EPIPE) => io::Error::from_raw_os_error(libc::ECONNRESET),
+            _ => source,
+        };
         match source.raw_os_error() {
-            Some(libc::EPIPE | libc::ECONNRESET) => {}
+            Some(libc::ECONNRESET) => {}
             _ if source.kind() == io::ErrorKind::ConnectionReset => {}
             Some(libc::ETIMEDOUT) => {
                 let silent_for = self.last_progress.elapsed();
