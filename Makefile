@@ -105,7 +105,7 @@ bench: ui
 bench-virtual: yuzuri
 	@scripts/setup.sh vm
 	cargo build --release --locked -p yuzuri-bench -p yuzuri-vm
-	target/release/yuzuri-vm run --kernel 6.12 --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
+	target/release/yuzuri-vm run --kernel 6.12 --as-shipped --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
 		target/release/yuzuri-bench efficiency --quick --yuzuri /opt/yuzuri --memory /tmp --disk /tmp
 
 fuzz:

@@ -36,6 +36,7 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
     let config = DriverConfig {
         cell: scenario.cell_config().unwrap(),
         wire: scenario.wire_config(),
+        forwarding: topology.forwarding(),
         seed: 1,
         absent: absent.to_vec(),
         queue_interval: Duration::from_millis(20),
@@ -129,6 +130,34 @@ fn an_echo_takes_at_least_the_paths_round_trip_time() {
         theirs.send_to(b"pong", SocketAddr::new(terminal.v4.into(), 7000)).unwrap();
         assert_eq!(said(&ours), "pong");
         assert!(begun.elapsed() >= Duration::from_millis(64), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn the_access_point_is_one_hop_of_the_way() {
+    use nix::sys::socket::{setsockopt, sockopt};
+    let Some(lab) = lab("the_access_point_is_one_hop_of_the_way", "rtt_ms = 1", &[]) else { return };
+    let (terminal, server) = (&lab.topology.terminals[0], &lab.topology.server);
+    for v6 in [false, true] {
+        let to: IpAddr = if v6 { server.v6.into() } else { server.v4.into() };
+        let (ours, theirs) = (socket(terminal, any(v6)), socket(server, any(v6)));
+        ours.connect((to, 7000)).unwrap();
+        let hops = |hops: i32| {
+            if v6 {
+                setsockopt(&ours, sockopt::Ipv6Ttl, &hops).unwrap();
+                setsockopt(&ours, sockopt::Ipv6RecvErr, &true).unwrap();
+            } else {
+                setsockopt(&ours, sockopt::Ipv4Ttl, &hops).unwrap();
+                setsockopt(&ours, sockopt::Ipv4RecvErr, &true).unwrap();
+            }
+        };
+        hops(1);
+        ours.send(b"too far").unwrap();
+        let refused = ours.recv(&mut [0; 16]).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::HostUnreachable, "{refused}");
+        hops(2);
+        ours.send(b"near").unwrap();
+        assert_eq!(said(&theirs), "near");
     }
 }
 

@@ -26,7 +26,11 @@ impl Cache {
                 "neither HOME nor XDG_CACHE_HOME is set: no place for the cache of packages".into(),
             )
         })?;
-        let cache = Cache { root: base.join("yuzuri/vm") };
+        Cache::at(&base.join("yuzuri/vm"))
+    }
+
+    pub(crate) fn at(root: &Path) -> Result<Cache, VmError> {
+        let cache = Cache { root: root.to_owned() };
         for folder in ["packages", "images", "runs"] {
             let path = cache.path(folder);
             std::fs::create_dir_all(&path).at("making", &path)?;
@@ -40,16 +44,28 @@ impl Cache {
 
     /// One at a time: holds a lock until dropped. The kernel gives it back when its holder dies, however it dies.
     pub(crate) fn lock(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Flock<File>, VmError> {
-        let path = self.path(format!("{name}.lock"));
-        let file =
-            File::options().create(true).truncate(false).write(true).open(&path).at("opening", &path)?;
-        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(held) => return Ok(held),
-            Err((file, Errno::EWOULDBLOCK)) => file,
-            Err((_, errno)) => return Err(errno.into()).at("locking", &path),
-        };
+        if let Some(held) = self.try_lock(name)? {
+            return Ok(held);
+        }
+        let (path, file) = self.lock_file(name)?;
         tell(&format!("waiting for another yuzuri-vm, which holds {}", path.display()));
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e.into()).at("locking", &path)
+    }
+
+    /// As [`lock`](Cache::lock), but none where another holds it.
+    pub(crate) fn try_lock(&self, name: &str) -> Result<Option<Flock<File>>, VmError> {
+        let (path, file) = self.lock_file(name)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => Ok(Some(held)),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, errno)) => Err(errno.into()).at("locking", &path),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(PathBuf, File), VmError> {
+        let path = self.path(format!("{name}.lock"));
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        file.at("opening", &path).map(|file| (path, file))
     }
 
     /// A folder for one run, removed when dropped. Folders of runs that were killed are removed first: the lock of a
@@ -93,7 +109,7 @@ mod tests {
     #[test]
     fn a_killed_runs_folder_goes_and_a_living_ones_stays() {
         let root = tempfile::tempdir().unwrap();
-        let cache = Cache { root: root.path().to_owned() };
+        let cache = Cache::at(root.path()).unwrap();
         std::fs::create_dir_all(cache.path("runs/run-dead")).unwrap();
         std::fs::write(cache.path("runs/run-dead/lock"), "").unwrap();
         let living = cache.run_folder().unwrap();
@@ -108,7 +124,7 @@ mod tests {
     #[test]
     fn a_lock_is_given_back_when_dropped() {
         let root = tempfile::tempdir().unwrap();
-        let cache = Cache { root: root.path().to_owned() };
+        let cache = Cache::at(root.path()).unwrap();
         drop(cache.lock("x", &mut |_| {}).unwrap());
         let held = cache.lock("x", &mut |_| panic!("nobody holds it")).unwrap();
         let mut told = String::new();

@@ -34,7 +34,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Counted up when the builder changes what it builds.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Where packages come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -246,6 +246,7 @@ fn add_modules(archive: &mut Archive, root: &Path, release: &str) -> Result<(), 
         let from = all.join(path);
         let content = std::fs::read(&from).at("reading", &from)?;
         let content = if path.ends_with(".xz") { unxz(&content).at("unpacking", &from)? } else { content };
+        let content = modules::without_signature(content);
         let to = tree.join(plain(path));
         if let Some(folder) = to.parent() {
             std::fs::create_dir_all(folder).at("making", folder)?;

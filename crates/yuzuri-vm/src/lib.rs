@@ -29,6 +29,7 @@ mod kernel;
 mod libraries;
 mod lock;
 mod modules;
+mod processor;
 mod qemu;
 mod vmlinux;
 

@@ -60,6 +60,9 @@ struct Run {
     /// An instruction takes 2^SHIFT ns, in virtual time.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
     shift: u8,
+    /// Let the kernel make all the checks that Debian has it make: slower, but programs cost what they cost there.
+    #[arg(long)]
+    as_shipped: bool,
     /// Memory in MB; the guest's files lie in it, too.
     #[arg(long, default_value_t = 1024)]
     memory: u32,
@@ -161,6 +164,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
         .source(source(run.latest))
         .memory_mb(run.memory)
         .time(time)
+        .as_shipped(run.as_shipped)
         .timeout(Duration::from_secs(run.timeout));
     let mut program = run.program;
     let path = Path::new(&program[0]);

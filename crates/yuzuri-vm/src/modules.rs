@@ -117,6 +117,20 @@ pub(crate) fn wanted(modules_dep: &str) -> BTreeSet<String> {
     found.flat_map(|(path, needs)| needs.split_whitespace().chain([*path])).map(str::to_owned).collect()
 }
 
+/// A module without the signature that Debian appends to it (Linux, Documentation/admin-guide/module-signing.rst): a guest trusts
+/// its image, and checking each of them takes longer than loading it.
+pub(crate) fn without_signature(mut module: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = b"~Module signature appended~\n";
+    // `struct module_signature`, whose last four bytes are the length of the signature before it, big-endian.
+    const ABOUT: usize = 12;
+    let whole = module.strip_suffix(MARK).and_then(|rest| {
+        let (rest, length) = rest.split_last_chunk()?;
+        rest.len().checked_sub(ABOUT - 4)?.checked_sub(u32::from_be_bytes(*length) as usize)
+    });
+    module.truncate(whole.unwrap_or(module.len()));
+    module
+}
+
 /// `kernel/net/sched/sch-x.ko.xz` is the module sch_x, but lists are written with what the file is called.
 fn name(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or(path);
@@ -145,5 +159,21 @@ mod tests {
             "kernel/net/veth.ko",
         ];
         assert!(wanted.iter().map(String::as_str).eq(expected), "{wanted:?}");
+    }
+
+    #[test]
+    fn only_a_whole_signature_is_taken_off() {
+        let signed = |length: u32| {
+            let mut module = b"\x7fELF...".to_vec();
+            module.extend([7; 5]);
+            module.extend([0; 8]);
+            module.extend(length.to_be_bytes());
+            module.extend(b"~Module signature appended~\n");
+            module
+        };
+        assert_eq!(without_signature(signed(5)), b"\x7fELF...");
+        assert_eq!(without_signature(signed(5000)), signed(5000));
+        assert_eq!(without_signature(b"\x7fELF".to_vec()), b"\x7fELF");
+        assert_eq!(without_signature(b"~Module signature appended~\n".to_vec()).len(), 28);
     }
 }

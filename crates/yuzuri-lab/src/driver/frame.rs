@@ -1,6 +1,7 @@
 //! An Ethernet frame on its way through the models: bytes from a pool, and what the models ask of it.
 
 use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use yuzuri_medium::Packet;
 
 /// Most bytes of a frame: MTU 1500 and the Ethernet header, and room for one VLAN tag.
@@ -54,6 +55,32 @@ impl Frame {
     /// The destination's hardware address; `None` where the frame is too short to have one.
     pub fn destination(&self) -> Option<[u8; 6]> {
         self.bytes().first_chunk().copied()
+    }
+
+    /// The destination of an IP packet.
+    pub fn ip_destination(&self) -> Option<IpAddr> {
+        let packet = self.bytes().get(HEADER..)?;
+        match ethertype(self.bytes())? {
+            IPV4 => Some(Ipv4Addr::from(*packet.get(16..20)?.first_chunk()?).into()),
+            IPV6 => Some(Ipv6Addr::from(*packet.get(24..40)?.first_chunk()?).into()),
+            _ => None,
+        }
+    }
+
+    /// Sends an IP packet on as a router does (RFC 1812 section 5.2): new hardware addresses, one hop less. False, and nothing
+    /// changed, where that takes more: a last hop, IPv4 options, a damaged header.
+    pub fn forward(&mut self, to: [u8; 6], from: [u8; 6]) -> bool {
+        let frame = self.bytes_mut();
+        match ethertype(frame) {
+            Some(IPV4) if frame.len() >= HEADER + 20 && frame[HEADER] == 0x45 && frame[HEADER + 8] > 1 => {
+                change_v4_header(frame, 8, |header| header[8] -= 1);
+            }
+            Some(IPV6) if frame.len() >= HEADER + 40 && frame[HEADER + 7] > 1 => frame[HEADER + 7] -= 1,
+            _ => return false,
+        }
+        frame[..6].copy_from_slice(&to);
+        frame[6..12].copy_from_slice(&from);
+        true
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -130,18 +157,23 @@ fn ecn(frame: &[u8]) -> Option<u8> {
 fn mark_ce(frame: &mut [u8]) {
     match ethertype(frame) {
         Some(IPV4) if frame.len() >= HEADER + 20 => {
-            let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-            let before = word(frame, HEADER);
-            frame[HEADER + 1] |= CE;
-            let after = word(frame, HEADER);
-            let sum = u32::from(!word(frame, HEADER + 10)) + u32::from(!before) + u32::from(after);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            frame[HEADER + 10..HEADER + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+            change_v4_header(frame, 0, |header| header[1] |= CE);
         }
         Some(IPV6) if frame.len() > HEADER + 1 => frame[HEADER + 1] |= CE << 4,
         _ => {}
     }
+}
+
+/// Changes the word at `at` of an IPv4 header and repairs the header's checksum (RFC 1624).
+fn change_v4_header(frame: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
+    let header = &mut frame[HEADER..];
+    let word = |header: &[u8], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let before = word(header, at);
+    change(header);
+    let sum = u32::from(!word(header, 10)) + u32::from(!before) + u32::from(word(header, at));
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
 /// A hash of addresses, protocol and, where TCP or UDP shows them in the first fragment, ports; of the hardware
@@ -236,6 +268,34 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_sent_on_has_one_hop_less_and_a_right_checksum() {
+        let mut sent_on = frame(&ipv4_tcp());
+        assert_eq!(sent_on.ip_destination(), Some(Ipv4Addr::new(10, 78, 0, 2).into()));
+        assert!(sent_on.forward([1; 6], [3; 6]));
+        let bytes = sent_on.bytes();
+        assert_eq!((&bytes[..6], &bytes[6..12], bytes[22]), (&[1; 6][..], &[3; 6][..], 63));
+        assert_eq!(checksum(&bytes[14..34]), 0);
+        assert_eq!((&bytes[34..], sent_on.flow()), (&ipv4_tcp()[34..], frame(&ipv4_tcp()).flow()));
+    }
+
+    #[test]
+    fn what_a_router_must_look_at_is_not_sent_on() {
+        let with = |at: usize, value: u8| {
+            let mut bytes = ipv4_tcp();
+            bytes[at] = value;
+            bytes
+        };
+        let mut arp = with(13, 6);
+        arp[12] = 8;
+        // The last hop, options, not IP, cut short.
+        for bytes in [with(22, 1), with(22, 0), with(14, 0x46), arp, ipv4_tcp()[..30].to_vec()] {
+            let mut same = frame(&bytes);
+            assert!(!same.forward([1; 6], [3; 6]));
+            assert_eq!(same.bytes(), bytes);
+        }
+    }
+
+    #[test]
     fn a_flow_is_addresses_and_ports() {
         let bytes = ipv4_tcp();
         let mut other_payload = bytes.clone();
@@ -271,6 +331,7 @@ mod tests {
             }
             let mut any = frame(&bytes);
             any.mark_ce();
+            let _ = (any.ip_destination(), any.forward([1; 6], [3; 6]));
             let ip = matches!(ethertype(&bytes), Some(IPV4 | IPV6));
             prop_assert!(any.flow() == frame(any.bytes()).flow());
             prop_assert!(!any.ecn_capable() || ip);

@@ -6,6 +6,7 @@
 //! in the guest.
 
 mod captures;
+mod forward;
 mod frame;
 mod lateness;
 mod places;
@@ -13,6 +14,7 @@ mod poller;
 mod queues;
 
 pub use captures::CaptureConfig;
+pub use forward::Forwarding;
 pub use frame::{FRAME_BYTES, Frame};
 pub use lateness::Lateness;
 pub use queues::QueueTrace;
@@ -28,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node};
+use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node, To};
 use yuzuri_medium::wire::{Direction, Wire, WireAccount, WireConfig};
 use yuzuri_medium::{Arrival, ConfigError, Time};
 
@@ -39,6 +41,8 @@ pub struct DriverConfig {
     pub cell: CellConfig,
     /// The path between access point and server.
     pub wire: WireConfig,
+    /// What the access point sends on.
+    pub forwarding: Forwarding,
     /// Seed of all that is random.
     pub seed: u64,
     /// Terminals that are not associated at the start.
@@ -172,6 +176,10 @@ impl Drop for Driver {
 /// Frames taken from one device before the models and the other devices have their turn.
 const TURN: usize = 16;
 
+/// How long an arrival may wait for others, so that the hosts are interrupted once for all of them, as by the adapters of
+/// real hosts. An interrupt costs more than a packet.
+const MODERATION: Duration = Duration::from_micros(250);
+
 /// A TAP device and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
@@ -188,6 +196,7 @@ struct Machine<'a> {
     cell: Cell<Frame>,
     wire: Wire<Frame>,
     places: Places,
+    forwarding: Forwarding,
     from_cell: Vec<Arrival<Frame, Node>>,
     from_wire: Vec<Arrival<Frame, Direction>>,
     started: Instant,
@@ -219,6 +228,7 @@ impl<'a> Machine<'a> {
             cell,
             wire,
             places,
+            forwarding: config.forwarding.clone(),
             from_cell: Vec::new(),
             from_wire: Vec::new(),
             started,
@@ -283,10 +293,8 @@ impl<'a> Machine<'a> {
     /// looks at the models, so they may be run later.
     fn next(&self) -> Option<Time> {
         let planned = self.planned.last().map(|(at, _)| *at);
-        [self.cell.next_arrival(), self.wire.next_arrival(), planned, Some(self.next_sample)]
-            .into_iter()
-            .flatten()
-            .min()
+        let arrival = self.next_arrival().map(|at| at + MODERATION);
+        [arrival, planned, Some(self.next_sample)].into_iter().flatten().min()
     }
 
     /// Runs what is due.
@@ -308,27 +316,55 @@ impl<'a> Machine<'a> {
         self.run_models(now);
     }
 
+    /// Runs the models up to and including `to`, from arrival to arrival, so that what one sends on to the other goes at its
+    /// nominal time.
     fn run_models(&mut self, to: Time) {
+        let mut before = Time::ZERO;
+        while let Some(at) = self.next_arrival().map(|at| at.max(before)).filter(|at| *at <= to) {
+            self.step(at);
+            before = at;
+        }
+        self.step(to);
+    }
+
+    fn next_arrival(&self) -> Option<Time> {
+        match (self.cell.next_arrival(), self.wire.next_arrival()) {
+            (Some(cell), Some(wire)) => Some(cell.min(wire)),
+            (cell, wire) => cell.or(wire),
+        }
+    }
+
+    fn step(&mut self, to: Time) {
         self.cell.advance(to, &mut self.from_cell);
-        self.wire.advance(to, &mut self.from_wire);
         let mut arrivals = std::mem::take(&mut self.from_cell);
-        for Arrival { at, at_node, from, packet } in arrivals.drain(..) {
-            let port = match at_node {
+        for Arrival { at, at_node, from, mut packet } in arrivals.drain(..) {
+            match at_node {
                 // A station does not take the access point's repetition of its own frame.
-                node if node == from => continue,
-                Node::Ap => Port::ApCell,
-                Node::Station(station) => Port::Terminal(self.places.terminal(station)),
-            };
-            self.deliver(port, at, &packet);
+                node if node == from => {}
+                Node::Ap if self.forwarding.to_server(&mut packet) => {
+                    self.wire.send(at, Direction::Up, packet)
+                }
+                Node::Ap => self.deliver(Port::ApCell, at, &packet),
+                Node::Station(station) => {
+                    self.deliver(Port::Terminal(self.places.terminal(station)), at, &packet);
+                }
+            }
         }
         self.from_cell = arrivals;
+        self.wire.advance(to, &mut self.from_wire);
         let mut arrivals = std::mem::take(&mut self.from_wire);
-        for Arrival { at, at_node, packet, .. } in arrivals.drain(..) {
-            let port = match at_node {
-                Direction::Up => Port::Server,
-                Direction::Down => Port::ApWire,
-            };
-            self.deliver(port, at, &packet);
+        for Arrival { at, at_node, mut packet, .. } in arrivals.drain(..) {
+            match at_node {
+                Direction::Up => self.deliver(Port::Server, at, &packet),
+                Direction::Down => match self.forwarding.to_terminal(&mut packet) {
+                    Some(terminal) => {
+                        // To nobody where it is not associated, as from the host.
+                        let node = self.places.node(terminal).unwrap_or(Node::Ap);
+                        self.cell.send(to, Node::Ap, To::One(node), packet);
+                    }
+                    None => self.deliver(Port::ApWire, at, &packet),
+                },
+            }
         }
         self.from_wire = arrivals;
     }

@@ -11,6 +11,7 @@
 
 use super::{Namespace, Run, Tap, default_control};
 use crate::LabError;
+use crate::driver::Forwarding;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -270,6 +271,16 @@ impl Topology {
         server.namespace.configure(&orders)?;
         let taps = Some(Taps { terminals: taps, ap_cell, ap_wire, server: server_tap });
         Ok(Topology { terminals: terminals_there, ap, server, taps })
+    }
+
+    /// What the access point sends on between cell and wire.
+    pub fn forwarding(&self) -> Forwarding {
+        let terminals = self.terminals.iter().enumerate();
+        Forwarding {
+            ap: (AP_MAC, AP_WIRE_MAC),
+            server: (SERVER_MAC, self.server.v4, self.server.v6),
+            terminals: terminals.map(|(n, host)| (terminal_mac(n as u16), host.v4, host.v6)).collect(),
+        }
     }
 
     /// Waits until the server answers a terminal through the driver's network, over IPv4.

@@ -162,6 +162,7 @@ pub(crate) fn perform(
     let config = DriverConfig {
         cell,
         wire: scenario.wire_config(),
+        forwarding: topology.forwarding(),
         seed: task.seed,
         absent: absent.clone(),
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
