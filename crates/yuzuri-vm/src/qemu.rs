@@ -47,7 +47,7 @@ const PARAMETERS: &str = "panic=-1 quiet nokaslr mitigations=off";
 
 /// What it is told besides, unless it is to be as shipped: to do without what takes time at every system call, switch, page
 /// or copy and has no part in what it does. The last saves a second of booting.
-const QUICK_PARAMETERS: &str = "init_on_alloc=0 hardened_usercopy=off psi=0 apparmor=0 audit=0 cgroup_disable=memory nowatchdog \
+const QUICK_PARAMETERS: &str = "init_on_alloc=0 hardened_usercopy=off psi=0 lsm=yama audit=0 cgroup_disable=memory nowatchdog \
                                 cryptomgr.notests";
 
 fn program(arch: Arch) -> &'static str {
