@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How fast the laboratory is: lab-speed.py. Three runs of scenarios/speed: in real time, everything on one processor (the driver, the hosts'
-TCP, the monitor), whether packets are late; in virtual time, what a second costs. Root, for the real ones."""
+"""How fast the laboratory is: lab-speed.py. Runs scenarios/speed: in real time, everything on one processor (the driver, the hosts' TCP, the
+monitor), whether packets are late; in virtual time, what a second costs. Root, for the real ones."""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ RESULTS = "lab-results/speed"
 def sweep(name, clock, *before):
     """Runs a scenario anew and gives its runs' folders."""
     out = f"{RESULTS}/{name}"
-    subprocess.run(["rm", "-rf", out], check=True)
+    shutil.rmtree(out, ignore_errors=True)
     words = ["sweep", f"scenarios/speed/{name}.toml", "--clock", clock, "--jobs", "1", "--no-report", "--out", out]
     done = subprocess.run([*before, LAB, *words], stdout=subprocess.DEVNULL)
     if done.returncode != 0:

@@ -229,14 +229,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frame(bytes: &[u8]) -> Frame {
-        let mut frame = Frame::spare();
-        let read = |room: &mut [u8]| {
-            room[..bytes.len()].copy_from_slice(bytes);
-            Ok::<_, ()>(Some(bytes.len()))
-        };
-        assert_eq!(frame.fill(read), Ok(true));
-        frame
+    impl Frame {
+        /// A frame of these bytes.
+        pub(in crate::driver) fn of(bytes: &[u8]) -> Frame {
+            let mut frame = Frame::spare();
+            let read = |room: &mut [u8]| {
+                room[..bytes.len()].copy_from_slice(bytes);
+                Ok::<_, ()>(Some(bytes.len()))
+            };
+            assert_eq!(frame.fill(read), Ok(true));
+            frame
+        }
     }
 
     /// Ethernet, IPv4 10.77.0.10 > 10.78.0.2, TCP 40000 > 4950, ECT(0), with a right checksum.
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn marking_keeps_the_checksum_right() {
-        let mut marked = frame(&ipv4_tcp());
+        let mut marked = Frame::of(&ipv4_tcp());
         assert!(marked.ecn_capable());
         marked.mark_ce();
         assert_eq!(ecn(marked.bytes()), Some(CE));
@@ -269,13 +272,13 @@ mod tests {
 
     #[test]
     fn a_packet_sent_on_has_one_hop_less_and_a_right_checksum() {
-        let mut sent_on = frame(&ipv4_tcp());
+        let mut sent_on = Frame::of(&ipv4_tcp());
         assert_eq!(sent_on.ip_destination(), Some(Ipv4Addr::new(10, 78, 0, 2).into()));
         assert!(sent_on.forward([1; 6], [3; 6]));
         let bytes = sent_on.bytes();
         assert_eq!((&bytes[..6], &bytes[6..12], bytes[22]), (&[1; 6][..], &[3; 6][..], 63));
         assert_eq!(checksum(&bytes[14..34]), 0);
-        assert_eq!((&bytes[34..], sent_on.flow()), (&ipv4_tcp()[34..], frame(&ipv4_tcp()).flow()));
+        assert_eq!((&bytes[34..], sent_on.flow()), (&ipv4_tcp()[34..], Frame::of(&ipv4_tcp()).flow()));
     }
 
     #[test]
@@ -289,7 +292,7 @@ mod tests {
         arp[12] = 8;
         // The last hop, options, not IP, cut short.
         for bytes in [with(22, 1), with(22, 0), with(14, 0x46), arp, ipv4_tcp()[..30].to_vec()] {
-            let mut same = frame(&bytes);
+            let mut same = Frame::of(&bytes);
             assert!(!same.forward([1; 6], [3; 6]));
             assert_eq!(same.bytes(), bytes);
         }
@@ -302,13 +305,13 @@ mod tests {
         *other_payload.last_mut().unwrap() = 1;
         let mut other_port = bytes.clone();
         other_port[35] = 1;
-        assert_eq!(frame(&bytes).flow(), frame(&other_payload).flow());
-        assert_ne!(frame(&bytes).flow(), frame(&other_port).flow());
+        assert_eq!(Frame::of(&bytes).flow(), Frame::of(&other_payload).flow());
+        assert_ne!(Frame::of(&bytes).flow(), Frame::of(&other_port).flow());
     }
 
     #[test]
     fn a_copy_is_a_frame_of_its_own() {
-        let mut original = frame(&ipv4_tcp());
+        let mut original = Frame::of(&ipv4_tcp());
         let copy = original.clone();
         original.mark_ce();
         assert_eq!((copy.bytes(), Packet::bytes(&copy)), (&ipv4_tcp()[..], 54));
@@ -317,9 +320,9 @@ mod tests {
     #[test]
     fn buffers_come_back() {
         let count = || SPARE.with_borrow(Vec::len);
-        drop((frame(&[1; 20]), frame(&[2; 20])));
+        drop((Frame::of(&[1; 20]), Frame::of(&[2; 20])));
         let before = count();
-        drop((frame(&[1; 20]), frame(&[2; 20]).clone()));
+        drop((Frame::of(&[1; 20]), Frame::of(&[2; 20]).clone()));
         assert!((before..=before + 1).contains(&count()));
     }
 
@@ -329,11 +332,11 @@ mod tests {
             if ip && bytes.len() > 14 {
                 bytes[12..14].copy_from_slice(&IPV4.to_be_bytes());
             }
-            let mut any = frame(&bytes);
+            let mut any = Frame::of(&bytes);
             any.mark_ce();
             let _ = (any.ip_destination(), any.forward([1; 6], [3; 6]));
             let ip = matches!(ethertype(&bytes), Some(IPV4 | IPV6));
-            prop_assert!(any.flow() == frame(any.bytes()).flow());
+            prop_assert!(any.flow() == Frame::of(any.bytes()).flow());
             prop_assert!(!any.ecn_capable() || ip);
         }
     }
