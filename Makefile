@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire lab-speed lint bench bench-virtual fuzz dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 lab-speed lint bench bench-virtual fuzz dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -19,6 +19,7 @@ help:
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; what results/ has is not repeated; SCENARIOS=visualizer-two for one)"
 	@echo "make check-results   one kept run of each experiment again: it must come out the same, byte for byte"
 	@echo "make compare-wire   the laboratory's wire beside the kernel's netem, on three paths (a quarter of an hour)"
+	@echo "make compare-ns3   ns-3 itself and the simulation with ns-3's ways (five minutes)"
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
@@ -96,6 +97,11 @@ compare-wire: lab
 	@scripts/setup.sh vm
 	cargo build --release --locked --quiet -p yuzuri-vm
 	@scripts/compare-wire.py
+
+# Why ns-3's CUBIC comes out otherwise than Linux's (docs/simulation.md).
+compare-ns3:
+	@scripts/setup.sh
+	@scripts/compare-ns3.sh
 
 # How fast it is, in real time, in virtual time and in simulation.
 lab-speed: lab

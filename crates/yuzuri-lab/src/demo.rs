@@ -1,6 +1,7 @@
 //! The demonstration: the same terminals in real time, first plain and then sharing, and both beside each other.
 
 use crate::LabError;
+use crate::driver::Lateness;
 use crate::net::Tap;
 use crate::run::{self, Clock, FlowFigures, Performed, Task, Weighted, jain};
 use crate::scenario::Scenario;
@@ -100,7 +101,7 @@ pub fn run(
     let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
     let sharing = half(half_s, done.end_s)?;
     let mut notes = done.shared.notes.clone();
-    if let Err(why) = done.report.lateness.verdict() {
+    if let Err(why) = done.report.lateness.verdict(Lateness::IN_REAL_TIME) {
         notes.push(format!("this machine did not keep up, so the figures are not to be believed: {why}"));
     }
     Ok(Comparison { names: scenario.terminals().map(|t| t.name()).collect(), plain, sharing, notes })

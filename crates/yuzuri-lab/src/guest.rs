@@ -47,7 +47,7 @@ impl Executor for InGuest {
             .file(&task, there(TASK_FILE))
             .program([PROGRAM, "inside", &there(SCENARIO_FILE), &there(TASK_FILE), "/results"])
             .memory_mb(self.memory_mb)
-            .time(Time::Virtual { shift: 0, seed: planned.task.seed })
+            .time(Time::Virtual { processor: planned.scenario.processor_mips, seed: planned.task.seed })
             .timeout(std::time::Duration::from_secs(24 * 3600))
             .results(folder);
         for tool in TOOLS.into_iter().filter(|tool| Path::new(tool).exists()) {

@@ -52,6 +52,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("no such MCS", with("mcs = 7", "mcs = 8")),
         ("no terminals", with("count = 2", "count = 0").replacen("window = 50", "count = 0", 1)),
         ("no [[terminal]] at all", GOOD.split("[[terminal]]").next().unwrap().to_owned()),
+        ("a processor that cannot be", "processor_mips = 3000\n".to_owned() + GOOD),
         ("negative delay", with("rtt_ms = 20", "rtt_ms = -20")),
         ("a delay that is no number", with("rtt_ms = 20", "rtt_ms = \"long\"")),
         ("an unknown field", with("rtt_ms = 20", "rtt = 20")),

@@ -34,6 +34,7 @@ mod workload;
 
 pub use network::{ScenarioError, run};
 pub use receiver::{Receiver, ReceiverConfig};
+pub use recovery::TimeoutRule;
 pub use results::{Results, RttSummary, TerminalResult, TracePoint};
 pub use scenario::{Flow, LocalDrop, Scenario, Terminal, Traffic, path};
 pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};

@@ -1,4 +1,4 @@
-//! Totals and fairness against ns-3.48 where both have the same loss recovery to do; all settings: `--example ns3`.
+//! Totals and fairness against ns-3.48, with Linux's recovery where it does not matter and with ns-3's where it does; all settings: `--example ns3`.
 
 #[path = "common/ns3.rs"]
 #[allow(dead_code)]
@@ -6,69 +6,66 @@ mod ns3;
 
 use yuzuri_sim::fairness::jain;
 
-/// Settings that are not compared, and why.
-fn differs(tag: &str) -> Option<&'static str> {
-    match tag {
-        "ac4_512_100" | "ac1_512_100" => Some("ns-3 recovers without RACK: at 512 ms its windows stay small"),
-        "n16_64" | "n6_64" | "ac16_64_1G" | "het_64_1G" => {
-            Some("ns-3 times out more often when the access point drops acknowledgements")
-        }
-        _ => None,
-    }
-}
+use ns3::{Like, Ns3Row};
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len() as f64;
     values.sum::<f64>() / count
 }
 
-#[test]
-fn totals_within_10_percent_and_jain_as_close_as_seeds_are() {
-    let mut settings: Vec<Vec<ns3::Ns3Row>> = Vec::new();
+/// The settings that ns-3 ran, each with all its seeds.
+fn settings() -> Vec<Vec<Ns3Row>> {
+    let mut settings: Vec<Vec<Ns3Row>> = Vec::new();
     for row in ns3::rows() {
-        match settings
-            .iter_mut()
-            .find(|group| (&group[0].tag, &group[0].algorithm) == (&row.tag, &row.algorithm))
-        {
+        match settings.iter_mut().find(|group| group[0].tag == row.tag) {
             Some(group) => group.push(row),
             None => settings.push(vec![row]),
         }
     }
-    let mut compared = 0;
-    for group in &settings {
-        let runs: Vec<_> = (1..=2).map(|seed| ns3::ours(&group[0], seed, true).goodputs_total()).collect();
-        let total = mean(runs.iter().map(|run| run.iter().sum()));
-        let fair = mean(runs.iter().map(|run| jain(run)));
-        let their_total = mean(group.iter().map(|row| row.total_mbps));
-        let their_fair = mean(group.iter().map(|row| row.jain));
-        let (off, unlike) = (total / their_total - 1.0, fair - their_fair);
-        let label = format!("{} {}: total {off:+.3}, Jain {unlike:+.3}", group[0].tag, group[0].algorithm);
-        if let Some(why) = differs(&group[0].tag) {
-            println!("{label} (not compared: {why})");
-            continue;
-        }
-        println!("{label}");
-        assert!(off.abs() <= 0.10, "{label}");
-        // Two seeds of ns-3 itself are up to 0.17 apart (g16_64: 0.68 and 0.85).
-        assert!(unlike.abs() <= 0.12, "{label}");
-        compared += 1;
-    }
-    assert!(compared >= 15, "only {compared} settings compared");
+    settings
 }
 
-/// That is the difference of CUBIC at 512 ms: without RACK and tail-loss probes at most half of it is left.
+/// How far what is here lies from ns-3: the total as a share of it, Jain's index.
+fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
+    let runs: Vec<_> = (1..=seeds).map(|seed| ns3::ours(&group[0], seed, like).goodputs_total()).collect();
+    let total = mean(runs.iter().map(|run| run.iter().sum()));
+    let fair = mean(runs.iter().map(|run| jain(run)));
+    let off = total / mean(group.iter().map(|row| row.total_mbps)) - 1.0;
+    let unlike = fair - mean(group.iter().map(|row| row.jain));
+    println!("{} {like:?}: total {off:+.3}, Jain {unlike:+.3}", group[0].tag);
+    (off, unlike)
+}
+
+/// Whose total or fairness hangs on how losses are found and timeouts come about, and by which of ns-3's ways.
+const DEPENDS_ON_RECOVERY: [&str; 6] =
+    ["ac4_512_100", "ac1_512_100", "n16_64", "n6_64", "ac16_64_1G", "het_64_1G"];
+
 #[test]
-fn at_512_ms_the_lack_of_rack_is_most_of_the_difference() {
-    let rows = ns3::rows();
-    for tag in ["ac4_512_100", "ac1_512_100"] {
-        let theirs: Vec<_> = rows.iter().filter(|row| row.tag == tag && row.algorithm == "cubic").collect();
-        let total = mean(theirs.iter().map(|row| row.total_mbps));
-        let off = [true, false].map(|rack| {
-            let runs: Vec<f64> =
-                (1..=10).map(|seed| ns3::ours(theirs[0], seed, rack).goodputs_total().iter().sum()).collect();
-            mean(runs.into_iter()) / total - 1.0
-        });
-        println!("{tag}: total {:+.3} with RACK, {:+.3} without", off[0], off[1]);
-        assert!(off[0] > 0.3 && off[1].abs() < off[0] / 2.0, "{tag}: {off:?}");
+fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
+    let mut compared = 0;
+    for group in settings().iter().filter(|group| !DEPENDS_ON_RECOVERY.contains(&group[0].tag.as_str())) {
+        let (off, unlike) = off(group, 2, Like::Linux);
+        assert!(off.abs() <= 0.10, "{}: total {off:+.3}", group[0].tag);
+        // Two seeds of ns-3 itself are up to 0.17 apart (g16_64: 0.68 and 0.85).
+        assert!(unlike.abs() <= 0.12, "{}: Jain {unlike:+.3}", group[0].tag);
+        compared += 1;
+    }
+    assert_eq!(compared, 16);
+}
+
+/// ns-3 takes no reduction back, has no RACK, and asks for BlockAcks that it missed: with these ways instead of Linux's the rest comes out, too.
+#[test]
+fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
+    for tag in DEPENDS_ON_RECOVERY {
+        let settings = settings();
+        let group = settings.iter().find(|group| group[0].tag == tag).expect("a setting of that name");
+        let seeds = if group[0].rtt_ms > 500 { 10 } else { 3 };
+        let (off, unlike) = off(group, seeds, Like::Ns3 { least_rto_ms: 1000 });
+        // Four stations at 512 ms are further apart: not explained.
+        let limit = if tag == "ac4_512_100" { 0.30 } else { 0.12 };
+        assert!(off.abs() <= limit, "{tag}: total {off:+.3}");
+        // The two seeds of ns-3 are 0.29 apart with six stations of 11n: 0.64 and 0.93.
+        let limit = if tag == "n6_64" { 0.29 } else { 0.12 };
+        assert!(unlike.abs() <= limit, "{tag}: Jain {unlike:+.3}");
     }
 }

@@ -6,8 +6,8 @@ use crate::console::{Console, Frame, PANIC};
 use crate::error::AtPath;
 use crate::image::{Image, Made, Source};
 use crate::processor::Processor;
-use crate::qemu::{self, Running, Settings, Time};
-use crate::{Kernel, VmError, libraries};
+use crate::qemu::{self, Running, Settings};
+use crate::{Arch, Kernel, Mips, Time, VmError, libraries};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -98,7 +98,7 @@ impl Guest {
             program: Vec::new(),
             environment: Vec::new(),
             memory_mb: 1024,
-            time: Time::Virtual { shift: 0, seed: 1 },
+            time: Time::Virtual { processor: Mips::default(), seed: 1 },
             as_shipped: false,
             results: None,
             timeout: Duration::from_secs(3600),
@@ -170,6 +170,13 @@ impl Guest {
     /// Where the image cannot be built, QEMU is missing, the guest's kernel panics, memory, disk or time run out, or
     /// the run is stopped. An exit code of the program other than 0 is no error here.
     pub fn run(&self, progress: &mut dyn FnMut(Progress<'_>), stop: &AtomicBool) -> Result<Outcome, VmError> {
+        if self.kernel.arch() == Arch::Arm64 && self.time.clock_parameters().is_some() {
+            let why = format!(
+                "kernel {}: a processor of more than 1000 MIPS is possible on amd64 alone",
+                self.kernel
+            );
+            return Err(VmError::Unfit(why));
+        }
         let qemu = qemu::version(self.kernel.arch())?;
         let cache = Cache::open()?;
         let image =

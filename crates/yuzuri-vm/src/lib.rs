@@ -6,11 +6,11 @@
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
-//! use yuzuri_vm::{Guest, Kernel, Time};
+//! use yuzuri_vm::{Guest, Kernel, Mips, Time};
 //!
 //! let guest = Guest::new(Kernel::Linux6_1Amd64)
 //!     .program(["sh", "-c", "uname -r > /results/release"])
-//!     .time(Time::Virtual { shift: 0, seed: 7 })
+//!     .time(Time::Virtual { processor: Mips::default(), seed: 7 })
 //!     .results("out");
 //! let outcome = guest.run(&mut |_| {}, &AtomicBool::new(false))?;
 //! assert_eq!(outcome.code, 0);
@@ -31,6 +31,7 @@ mod lock;
 mod modules;
 mod processor;
 mod qemu;
+mod time;
 mod vmlinux;
 
 pub use apt::latest;
@@ -41,4 +42,5 @@ pub use guest::{Guest, Outcome, Progress};
 pub use image::{Image, Made, Source};
 pub use kernel::{Arch, Kernel};
 pub use lock::{Lock, Package};
-pub use qemu::{Time, version as qemu_version};
+pub use qemu::version as qemu_version;
+pub use time::{Mips, Time};

@@ -3,30 +3,13 @@
 use crate::error::{AtPath, output};
 use crate::image::Image;
 use crate::processor::Processor;
-use crate::{Arch, VmError};
+use crate::{Arch, Time, VmError};
 use nix::sched::sched_setaffinity;
 use nix::unistd::Pid;
-use serde::Serialize;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-
-/// Which clock a guest runs by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Time {
-    /// The clock counts the guest's instructions, each 2^`shift` ns, and skips the time in which the guest waits. What
-    /// happens in the guest does not depend on how busy this machine is: with the same seed it is the same.
-    Virtual {
-        /// 0: a processor of 1,000 million instructions per second; 1: of 500.
-        shift: u8,
-        /// Of all the guest's random numbers.
-        seed: u64,
-    },
-    /// The clock on the wall.
-    Real,
-}
 
 /// What QEMU needs to know.
 pub(crate) struct Settings<'a> {
@@ -49,6 +32,9 @@ const PARAMETERS: &str = "panic=-1 quiet nokaslr mitigations=off";
 /// or copy and has no part in what it does. The last saves a second of booting.
 const QUICK_PARAMETERS: &str = "init_on_alloc=0 hardened_usercopy=off psi=0 lsm=yama audit=0 cgroup_disable=memory nowatchdog \
                                 cryptomgr.notests";
+
+/// The smallest machine that still powers off and keeps a clock.
+const MICROVM: &str = "microvm,acpi=on,rtc=on";
 
 fn program(arch: Arch) -> &'static str {
     match arch {
@@ -74,16 +60,20 @@ fn value(path: &Path) -> String {
 pub(crate) fn command(settings: &Settings<'_>) -> Command {
     let arch = settings.image.kernel.arch();
     let mut command = Command::new(program(arch));
-    let (machine, cpu, console) = match arch {
-        // The smallest machine that still powers off and keeps a clock.
-        Arch::Amd64 if settings.as_shipped => ("microvm,acpi=on,rtc=on", "max", "ttyS0"),
+    let (mut machine, cpu, console) = match arch {
+        Arch::Amd64 if settings.as_shipped => (MICROVM.to_owned(), "max", "ttyS0"),
         // Without what is quick in silicon and slow in emulation: strings copied byte by byte, page tables of five levels.
-        Arch::Amd64 => ("microvm,acpi=on,rtc=on", "max,-erms,-fsrm,-la57", "ttyS0"),
-        Arch::Arm64 => ("virt", "cortex-a72", "ttyAMA0"),
+        Arch::Amd64 => (MICROVM.to_owned(), "max,-erms,-fsrm,-la57", "ttyS0"),
+        Arch::Arm64 => ("virt".to_owned(), "cortex-a72", "ttyAMA0"),
     };
-    command.args(["-M", machine, "-cpu", cpu, "-smp", "1", "-m"]).arg(settings.memory_mb.to_string());
+    let clock = settings.time.clock_parameters();
+    if clock.is_some() {
+        machine += ",pit=off";
+    }
+    command.args(["-M", &machine, "-cpu", cpu, "-smp", "1", "-m"]).arg(settings.memory_mb.to_string());
     match settings.time {
-        Time::Virtual { shift, seed } => {
+        Time::Virtual { processor, seed } => {
+            let shift = processor.shift();
             // QEMU emulates in one thread and moves the clock over idle time in another. When the second one looks in
             // the moment in which the guest has halted but its last instructions are not counted yet, the guest's clock
             // gets some microseconds ahead: rare, but enough to change a random number. Recording (of what comes from
@@ -105,7 +95,8 @@ pub(crate) fn command(settings: &Settings<'_>) -> Command {
     }
     command.arg("-kernel").arg(settings.image.kernel_file()).arg("-initrd").arg(settings.ram_file_system);
     let quick = if settings.as_shipped { "" } else { QUICK_PARAMETERS };
-    command.arg("-append").arg(format!("console={console} {PARAMETERS} {quick}"));
+    let clock = clock.unwrap_or_default();
+    command.arg("-append").arg(format!("console={console} {PARAMETERS} {quick} {clock}"));
     command
 }
 

@@ -6,7 +6,7 @@ mod common;
 use common::{ready, run};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use yuzuri_vm::{Guest, Kernel, Time};
+use yuzuri_vm::{Guest, Kernel, Mips, Time};
 
 const KERNEL: Kernel = Kernel::Linux6_1Amd64;
 
@@ -17,7 +17,7 @@ fn windows(seed: u64) -> Vec<String> {
     let outcome = run(&Guest::new(KERNEL)
         .file(script, "/root/transfer.sh")
         .program("sh /root/transfer.sh 20 40 60 4 loss 0.5%".split(' '))
-        .time(Time::Virtual { shift: 0, seed })
+        .time(Time::Virtual { processor: Mips::default(), seed })
         .results(results.path()))
     .unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.output);
@@ -55,4 +55,33 @@ fn a_seed_repeats_a_lossy_transfer_also_on_a_busy_machine() {
     assert_eq!(quiet.len(), busy.len());
 
     assert_ne!(windows(8), quiet, "another seed loses other packets");
+}
+
+/// Seconds of the guest's clock that a loop of the shell takes, and that two seconds of sleep take.
+fn loop_and_sleep_s(processor: Mips) -> (f64, f64) {
+    let script = "up() { read -r s _ < /proc/uptime; echo $s; }
+        up; n=0; while [ $n -lt 50000 ]; do n=$((n+1)); done; up; sleep 2; up";
+    let outcome =
+        run(&Guest::new(KERNEL).program(["sh", "-c", script]).time(Time::Virtual { processor, seed: 1 }))
+            .unwrap();
+    assert_eq!(outcome.code, 0, "{}", outcome.output);
+    let at: Vec<f64> = outcome.output.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    assert_eq!(at.len(), 3, "{}", outcome.output);
+    (at[1] - at[0], at[2] - at[1])
+}
+
+#[test]
+#[ignore = "boots three guests: make test-kernels"]
+fn a_faster_processor_computes_faster_and_sleeps_as_long() {
+    if !ready("a_faster_processor", KERNEL) {
+        return;
+    }
+    let (plain, slept) = loop_and_sleep_s(Mips::default());
+    assert!(plain > 0.2 && (1.98..2.1).contains(&slept), "{plain} s, {slept} s");
+    for (mips, times) in [(4000, 4.0), (500, 0.5)] {
+        let (other, slept) = loop_and_sleep_s(mips.try_into().unwrap());
+        let ratio = plain / other;
+        assert!((ratio / times - 1.0).abs() < 0.1, "{mips}: {ratio:.2} times as fast");
+        assert!((1.98..2.1).contains(&slept), "{mips}: slept {slept} s");
+    }
 }

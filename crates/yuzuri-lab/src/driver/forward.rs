@@ -3,6 +3,7 @@
 //! a run's instructions; whatever is not ordinary goes to the host.
 
 use super::Frame;
+use crate::net::terminal_number;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Who is where, as the access point's host knows it.
@@ -31,8 +32,10 @@ impl Forwarding {
             return None;
         }
         let to = frame.ip_destination()?;
-        let at = self.terminals.iter().position(|(_, v4, v6)| to == *v4 || to == *v6)?;
-        frame.forward(self.terminals[at].0, self.ap.0).then_some(at as u16)
+        let at = terminal_number(to)?;
+        let (mac, v4, v6) = self.terminals.get(at)?;
+        // Its number could be that of a terminal of another run.
+        ((to == *v4 || to == *v6) && frame.forward(*mac, self.ap.0)).then_some(at as u16)
     }
 }
 

@@ -24,6 +24,11 @@ impl Lateness {
     pub const BOUND: Duration = Duration::from_millis(1);
     /// A run of which more than this part was late is not valid.
     pub const MOST_LATE: f64 = 0.01;
+    /// What to do about a run that was late, in real time.
+    pub const IN_REAL_TIME: &str = "the host is too slow or too busy for this experiment in real time: run fewer jobs, leave it a core of its own, or use \
+                                    virtual time";
+    /// The same in virtual time, where the load of this host changes nothing.
+    pub const IN_VIRTUAL_TIME: &str = "the guest's processor is too slow for this experiment: set processor_mips in the scenario to 2000 or 4000";
 
     /// Counts a packet.
     pub fn count(&mut self, late_ns: u64) {
@@ -39,21 +44,20 @@ impl Lateness {
         if self.delivered == 0 { 0.0 } else { self.late as f64 / self.delivered as f64 }
     }
 
-    /// Whether the run may be believed; else why not.
+    /// Whether the run may be believed; else why not, and `advice`.
     ///
     /// # Errors
-    /// The reason, in a sentence that says what to do.
-    pub fn verdict(&self) -> Result<(), String> {
-        let todo = "the host is too slow or too busy for this experiment in real time: run fewer jobs, leave it a core of its own, or use virtual time";
+    /// The reason.
+    pub fn verdict(&self, advice: &str) -> Result<(), String> {
         if self.refused > 0 {
             return Err(format!(
-                "{} frames were lost because the driver did not take them in time; {todo}",
+                "{} frames were lost because the driver did not take them in time; {advice}",
                 self.refused
             ));
         }
         if self.share() > Self::MOST_LATE {
             return Err(format!(
-                "{:.1} % of {} packets were more than {:?} late (worst {:.1} ms, allowed {:.0} %); {todo}",
+                "{:.1} % of {} packets were more than {:?} late (worst {:.1} ms, allowed {:.0} %); {advice}",
                 self.share() * 100.0,
                 self.delivered,
                 Self::BOUND,
@@ -78,9 +82,9 @@ mod tests {
         }
         lateness.count(1_500_000);
         assert_eq!((lateness.late, lateness.delivered, lateness.worst_ns), (1, 100, 1_500_000));
-        assert_eq!(lateness.verdict(), Ok(()));
+        assert_eq!(lateness.verdict(Lateness::IN_REAL_TIME), Ok(()));
         lateness.count(1_500_000);
-        assert!(lateness.verdict().unwrap_err().contains("2.0 % of 101 packets"));
+        assert!(lateness.verdict(Lateness::IN_REAL_TIME).unwrap_err().contains("2.0 % of 101 packets"));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use super::record;
 use super::work::Told;
 use super::{
-    BufferRow, FlowFigures, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
-    Watched, Weighted, jain,
+    BufferRow, Clock, FlowFigures, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord,
+    Totals, Watched, Weighted, jain,
 };
-use crate::driver::{DriverReport, Snapshot};
+use crate::driver::{DriverReport, Lateness, Snapshot};
 use crate::scenario::{Scenario, WorkloadSpec};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -77,7 +77,11 @@ pub(super) fn summarize(
 ) -> RunRecord {
     let mut invalid_because = Vec::new();
     let mut notes: Vec<String> = told.iter().flat_map(|t| t.notes.clone()).collect();
-    if let Err(why) = report.lateness.verdict() {
+    let advice = match task.clock {
+        Clock::Real => Lateness::IN_REAL_TIME,
+        Clock::Virtual => Lateness::IN_VIRTUAL_TIME,
+    };
+    if let Err(why) = report.lateness.verdict(advice) {
         invalid_because.push(why);
     }
     let watched = Watched { seen: account.seen(), kept: account.kept(), lost: account.lost() };

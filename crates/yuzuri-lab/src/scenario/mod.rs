@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use yuzuri_medium::radio::{Band, CellConfig, Phy, StationConfig};
 use yuzuri_medium::wire::WireConfig;
+use yuzuri_vm::Mips;
 
 /// One experiment: what a run needs, and in a file what is varied of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,10 @@ pub struct Scenario {
     /// Whether each kind of terminal also runs alone, without a bound, so that shares can be weighed; false.
     #[serde(default)]
     pub alone: bool,
+    /// How fast the processor is that all hosts share in virtual time, million instructions per second: 125 to 8000, 1000 halved or doubled; 1000. More for what
+    /// late packets make invalid.
+    #[serde(default, skip_serializing_if = "is_one_per_ns")]
+    pub processor_mips: Mips,
     /// Least distance of two samples of a flow, milliseconds; 0 for each ACK; 1.
     #[serde(default = "one_ms")]
     pub sample_ms: f64,
@@ -154,6 +159,10 @@ fn one() -> u64 {
 
 fn once() -> u32 {
     1
+}
+
+fn is_one_per_ns(mips: &Mips) -> bool {
+    *mips == Mips::ONE_PER_NS
 }
 
 fn one_ms() -> f64 {

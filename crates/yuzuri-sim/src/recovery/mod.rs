@@ -4,3 +4,5 @@ pub(crate) mod prr;
 pub(crate) mod rack;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
+
+pub use rtt::TimeoutRule;

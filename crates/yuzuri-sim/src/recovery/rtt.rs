@@ -1,15 +1,34 @@
-//! The round-trip estimate and the retransmission timeout (RFC 6298) with Linux's arithmetic (`tcp_rtt_estimator`).
+//! The round-trip estimate and the retransmission timeout (RFC 6298) with Linux's arithmetic (`tcp_rtt_estimator`) or the RFC's own.
+
+use serde::{Deserialize, Serialize};
+
+/// How the retransmission timeout follows from the round-trip times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeoutRule {
+    /// At least 200 ms above the smoothed round-trip time; a falling round-trip time hardly raises it (`tcp_rtt_estimator`).
+    #[default]
+    Linux,
+    /// The smoothed round-trip time and four times its variation (RFC 6298, 2.3).
+    Rfc6298 {
+        /// Not less than this in all, ms (2.4 there: 1000).
+        least_ms: u64,
+    },
+}
 
 /// Least variance term, µs (`TCP_RTO_MIN`): the timeout is at least this much above the smoothed round-trip time.
 const RTO_MIN_US: u64 = 200_000;
 /// Most the timeout grows to, µs (`TCP_RTO_MAX`).
 const RTO_MAX_US: u64 = 120_000_000;
+/// Grain of the clock in [`TimeoutRule::Rfc6298`], µs.
+const GRAIN_US: u64 = 1000;
 /// Before the first sample, µs (`TCP_TIMEOUT_INIT`).
 const RTO_INITIAL_US: u64 = 1_000_000;
 
 /// Estimates in µs. `srtt` is kept in eighths and `mdev` in quarters, as the kernel does.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
+    rule: TimeoutRule,
     srtt_eighths: u64,
     mdev_quarters: u64,
     mdev_max: u64,
@@ -20,8 +39,9 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    pub(crate) fn new() -> RttEstimator {
+    pub(crate) fn new(rule: TimeoutRule) -> RttEstimator {
         RttEstimator {
+            rule,
             srtt_eighths: 0,
             mdev_quarters: 0,
             mdev_max: 0,
@@ -51,6 +71,27 @@ impl RttEstimator {
     /// Takes a sample; ends backing off.
     pub(crate) fn sample(&mut self, rtt_us: u64, snd_una: u32, snd_nxt: u32) {
         let rtt = rtt_us.max(1);
+        match self.rule {
+            TimeoutRule::Linux => self.sample_linux(rtt, snd_una, snd_nxt),
+            TimeoutRule::Rfc6298 { least_ms } => self.sample_rfc6298(rtt, least_ms * 1000),
+        }
+    }
+
+    fn sample_rfc6298(&mut self, rtt: u64, least_us: u64) {
+        if self.srtt_eighths == 0 {
+            self.srtt_eighths = rtt << 3;
+            self.mdev_quarters = rtt << 1;
+        } else {
+            let error = rtt as i64 - (self.srtt_eighths >> 3) as i64;
+            let mdev = self.mdev_quarters as i64;
+            self.srtt_eighths = (self.srtt_eighths as i64 + error).max(1) as u64;
+            self.mdev_quarters = (mdev + error.abs() - (mdev >> 2)).max(0) as u64;
+        }
+        let above = self.mdev_quarters.max(GRAIN_US);
+        self.rto = ((self.srtt_eighths >> 3) + above).clamp(least_us, RTO_MAX_US);
+    }
+
+    fn sample_linux(&mut self, rtt: u64, snd_una: u32, snd_nxt: u32) {
         if self.srtt_eighths == 0 {
             self.srtt_eighths = rtt << 3;
             self.mdev_quarters = rtt << 1;
@@ -89,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_steady_path_has_200_ms_above_its_round_trip() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(TimeoutRule::Linux);
         assert_eq!(rtt.rto_us(), 1_000_000);
         for n in 0..400 {
             rtt.sample(50_000, n, n + 10);
@@ -99,5 +140,20 @@ mod tests {
         assert_eq!(rtt.rto_us(), 500_000);
         rtt.sample(50_000, 401, 411);
         assert_eq!(rtt.rto_us(), 250_000);
+    }
+
+    #[test]
+    fn by_the_rfc_a_steady_path_has_its_round_trip_or_the_least() {
+        let mut rtt = RttEstimator::new(TimeoutRule::Rfc6298 { least_ms: 100 });
+        rtt.sample(400_000, 0, 1);
+        assert_eq!(rtt.rto_us(), 400_000 + 4 * 200_000);
+        for n in 1..400 {
+            rtt.sample(400_000, n, n + 1);
+        }
+        assert_eq!(rtt.rto_us(), 401_000);
+        for n in 400..800 {
+            rtt.sample(20_000, n, n + 1);
+        }
+        assert_eq!(rtt.rto_us(), 100_000);
     }
 }

@@ -13,7 +13,7 @@ pub use transmit::LocalQueue;
 use crate::cc::{Algorithm, Bounds, CaState, CongestionControl, SlowStartExit, Window};
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
-use crate::recovery::rtt::RttEstimator;
+use crate::recovery::rtt::{RttEstimator, TimeoutRule};
 use crate::recovery::scoreboard::Scoreboard;
 use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 use crate::units::{MICROSECOND, MILLISECOND, micros_between};
@@ -43,6 +43,11 @@ pub struct SenderConfig {
     /// RACK and tail-loss probes (RFC 8985). Without, losses are found by SACK alone (RFC 6675) and a retransmission that is lost again by
     /// timeout alone (`net.ipv4.tcp_recovery` and `tcp_early_retrans` of 0; ns-3).
     pub rack: bool,
+    /// Takes back what proves needless: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 2883). Without, as in ns-3, each timeout that came too
+    /// early costs the window and sends again what had arrived.
+    pub undo: bool,
+    /// How the retransmission timeout follows from the round-trip times.
+    pub timeout: TimeoutRule,
     /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
 }
@@ -57,6 +62,8 @@ impl Default for SenderConfig {
             hz: 250,
             small_queue_shift: None,
             rack: true,
+            undo: true,
+            timeout: TimeoutRule::Linux,
             slow_start_after_idle: true,
         }
     }
@@ -221,7 +228,7 @@ impl Sender {
             law,
             board: Scoreboard::default(),
             rack: Rack::new(),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::new(config.timeout),
             prr: Prr::default(),
             now: Time::ZERO,
             delivered_at: Time::ZERO,

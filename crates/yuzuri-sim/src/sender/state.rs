@@ -119,9 +119,14 @@ impl Sender {
         self.first_retransmission.is_some_and(|first| Sender::answers_before(echo, first))
     }
 
+    /// Whether there is a reduction that may be taken back.
+    fn undoing(&self) -> bool {
+        self.config.undo && self.undo_marker.is_some()
+    }
+
     /// `tcp_may_undo`
     fn may_undo(&self, echo: Time) -> bool {
-        self.undo_marker.is_some() && (self.undo_retransmissions == 0 || self.original_arrived(echo))
+        self.undoing() && (self.undo_retransmissions == 0 || self.original_arrived(echo))
     }
 
     /// `tcp_undo_cwnd_reduction`
@@ -155,7 +160,7 @@ impl Sender {
 
     /// `tcp_try_undo_partial`: a hole was filled by a delayed original. True if there is nothing more to do.
     pub(super) fn try_undo_partial(&mut self, echo: Time) -> bool {
-        if self.undo_marker.is_none() || !self.original_arrived(echo) {
+        if !self.undoing() || !self.original_arrived(echo) {
             return false;
         }
         if self.board.retrans_out > 0 {
@@ -171,7 +176,7 @@ impl Sender {
 
     /// `tcp_try_undo_dsack`: all retransmissions were unnecessary.
     pub(super) fn try_undo_dsack(&mut self) -> bool {
-        if self.undo_marker.is_some() && self.undo_retransmissions == 0 {
+        if self.undoing() && self.undo_retransmissions == 0 {
             self.undo(false);
             return true;
         }

@@ -176,7 +176,7 @@ impl Sender {
         self.high = self.board.next();
         self.probe_end = None;
         self.probe_due = None;
-        self.frto = fresh || self.timeouts_in_row > 0;
+        self.frto = self.config.undo && (fresh || self.timeouts_in_row > 0);
         self.timeouts_in_row += 1;
         self.retransmit = Retransmit::Lost;
         self.rtt.back_off();

@@ -3,7 +3,7 @@
 use yuzuri_medium::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_medium::radio::Phy;
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, path, run};
+use yuzuri_sim::{LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, TimeoutRule, path, run};
 
 /// One run of ns-3.
 #[derive(Clone, Debug)]
@@ -57,8 +57,18 @@ fn parse(line: &str) -> Ns3Row {
     }
 }
 
-/// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues; with or without RACK.
-pub fn scenario(row: &Ns3Row, seed: u64, rack: bool) -> Scenario {
+/// Whose ways the senders and the stations have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Like {
+    /// The default everywhere: RACK, tail-loss probes, reductions taken back.
+    Linux,
+    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `least_rto_ms`; a station that
+    /// missed a BlockAck asks for it (UseExplicitBarAfterMissedBlockAck). What least timeout the recorded runs had is not recorded.
+    Ns3 { least_rto_ms: u64 },
+}
+
+/// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues.
+pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
     let ac = Phy::ac(80, 1, 9);
     let n = Phy::n(20, 1, 7);
     let phys: Vec<Phy> = (0..row.terminals)
@@ -75,13 +85,22 @@ pub fn scenario(row: &Ns3Row, seed: u64, rack: bool) -> Scenario {
         window_bytes: 32 << 20,
         small_queue_shift: None,
         hz: 1000,
-        rack,
         ..SenderConfig::default()
+    };
+    let sender = match like {
+        Like::Linux => sender,
+        Like::Ns3 { least_rto_ms } => SenderConfig {
+            rack: false,
+            undo: false,
+            timeout: TimeoutRule::Rfc6298 { least_ms: least_rto_ms },
+            ..sender
+        },
     };
     let terminals = vec![Terminal::uploading().with_sender(sender); row.terminals];
     let wire = path(row.wire_mbps * 1_000_000, row.wire_packets, row.rtt_ms * 1000);
     let mut scenario = Scenario::wireless(&phys, wire, terminals, row.duration_s * 1000).seeded(seed);
     if let Some(cell) = &mut scenario.cell {
+        cell.request_missed_block_ack = like != Like::Linux;
         cell.ap.queue = match row.ap_queue.as_str() {
             "fq" => QueueConfig::FqCodel(FqCodelConfig::default()),
             _ => QueueConfig::drop_tail(row.ap_packets),
@@ -91,6 +110,6 @@ pub fn scenario(row: &Ns3Row, seed: u64, rack: bool) -> Scenario {
     scenario
 }
 
-pub fn ours(row: &Ns3Row, seed: u64, rack: bool) -> Results {
-    run(&scenario(row, seed, rack), &mut NoSteer).expect("a consistent scenario")
+pub fn ours(row: &Ns3Row, seed: u64, like: Like) -> Results {
+    run(&scenario(row, seed, like), &mut NoSteer).expect("a consistent scenario")
 }
