@@ -17,7 +17,7 @@ help:
 	@echo "make share-figures-kernel   the same with the kernel's own TCP in virtual time (hours)"
 	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; what results/ has is not repeated; SCENARIOS=visualizer-two for one)"
-	@echo "make check-results   one kept run of each experiment again: it must come out the same, byte for byte"
+	@echo "make check-results   one kept run of each experiment again: by the same program it must be the same, byte for byte"
 	@echo "make compare-wire   the laboratory's wire beside the kernel's netem, on three paths (a quarter of an hour)"
 	@echo "make compare-ns3   ns-3 itself and the simulation with ns-3's ways (five minutes)"
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
