@@ -100,7 +100,7 @@ compare-wire: lab
 
 # Why ns-3's CUBIC comes out otherwise than Linux's (docs/simulation.md).
 compare-ns3:
-	@scripts/setup.sh
+	@scripts/setup.sh ns3
 	@scripts/compare-ns3.sh
 
 # How fast it is, in real time, in virtual time and in simulation.

@@ -6,7 +6,6 @@ cd "$(dirname "$0")/.."
 . scripts/path.sh
 release=3.44.post0
 home=target/ns3
-command -v g++ >/dev/null || { echo "compare-ns3: there is no g++: apt-get install g++" >&2; exit 1; }
 if [ "$(cat $home/installed 2>/dev/null)" != "$release" ]; then
     echo "compare-ns3: installing ns-3 $release into $home (500 MB on disk)" >&2
     python3 -m venv --clear $home

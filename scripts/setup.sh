@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test, measure, fuzz or package Yuzuri (setup.sh build|test|bench|fuzz|vm|static|dist|android) on
+# Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri (setup.sh build|test|bench|fuzz|ns3|vm|static|dist|android) on
 # Debian or Ubuntu. What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
 # started again.
 set -euo pipefail
@@ -256,6 +256,13 @@ fuzz() {
     install
 }
 
+ns3() {
+    # Its wheel has no programs: scripts/ns3/cell.cc is built against it.
+    want g++ g++
+    python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+    install
+}
+
 # What unpacks Debian's packages, what builds for arm64.
 cross() {
     want dpkg-deb dpkg
@@ -334,9 +341,10 @@ build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
 fuzz) build; fuzz ;;
+ns3) build; ns3 ;;
 vm) build; vm ;;
 static) build; static ;;
 dist) build; dist ;;
 android) build; android ;;
-*) fail "usage: setup.sh build|test|bench|fuzz|vm|static|dist|android" ;;
+*) fail "usage: setup.sh build|test|bench|fuzz|ns3|vm|static|dist|android" ;;
 esac
