@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 lab-speed lint bench bench-virtual fuzz dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -20,6 +20,7 @@ help:
 	@echo "make check-results   one kept run of each experiment again: by the same program it must be the same, byte for byte"
 	@echo "make compare-wire   the laboratory's wire beside the kernel's netem, on three paths (a quarter of an hour)"
 	@echo "make compare-ns3   ns-3 itself and the simulation with ns-3's ways (five minutes)"
+	@echo "make control-parity   the congestion control without bounds beside the kernel's CUBIC (a quarter of an hour)"
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
@@ -97,6 +98,11 @@ compare-wire: lab
 	@scripts/setup.sh vm
 	cargo build --release --locked --quiet -p yuzuri-vm
 	@scripts/compare-wire.py
+
+control-parity: lab
+	@scripts/setup.sh vm
+	cargo build --release --locked --quiet -p yuzuri-lab --example same_windows
+	@scripts/control-parity.sh
 
 # Why ns-3's CUBIC comes out otherwise than Linux's (docs/simulation.md).
 compare-ns3:
