@@ -1,6 +1,7 @@
 //! The network of a run on the real kernel: who reaches whom, how soon, and that nothing of it stays.
 #![allow(clippy::unwrap_used)]
 
+use socket2::{Domain, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -47,9 +48,19 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
 }
 
 fn socket(host: &Host, at: SocketAddr) -> UdpSocket {
-    let socket = host.namespace.inside(|| UdpSocket::bind(at).unwrap()).unwrap();
+    let socket = host.namespace.inside(|| bound(at)).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
     socket
+}
+
+/// Each family for itself: a program that another test is just starting may still hold the last socket of the other, of the same port.
+fn bound(at: SocketAddr) -> UdpSocket {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None).unwrap();
+    if at.is_ipv6() {
+        socket.set_only_v6(true).unwrap();
+    }
+    socket.bind(&at.into()).unwrap();
+    socket.into()
 }
 
 fn any(v6: bool) -> SocketAddr {
