@@ -19,6 +19,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 want() { have "$1" || missing+=("$2"); }
 # want_file FILE PACKAGE: the package where the file is not there.
 want_file() { [ -e "$1" ] || missing+=("$2"); }
+want_venv() { python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv); }
 # at_least HAVE NEEDED: compares version numbers.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
@@ -234,7 +235,7 @@ tests() {
     want pgrep procps
     want setpriv util-linux
     want clang-format clang-format
-    python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+    want_venv
     browser
     rust_lints
     install
@@ -259,7 +260,7 @@ fuzz() {
 ns3() {
     # Its wheel has no programs: scripts/ns3/cell.cc is built against it.
     want g++ g++
-    python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+    want_venv
     install
 }
 

@@ -53,16 +53,8 @@ const WAYS: [(&str, Like); 4] = [
 
 fn main() {
     let prefix = std::env::args().nth(1).unwrap_or_default();
-    let mut groups: Vec<Vec<Ns3Row>> = Vec::new();
-    for row in ns3::rows().into_iter().filter(|row| row.tag.starts_with(&prefix)) {
-        match groups
-            .iter_mut()
-            .find(|group| (&group[0].tag, &group[0].algorithm) == (&row.tag, &row.algorithm))
-        {
-            Some(group) => group.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
+    let mut groups = ns3::settings();
+    groups.retain(|group| group[0].tag.starts_with(&prefix));
     let names: Vec<&str> = WAYS.iter().map(|(name, _)| *name).collect();
     println!("each: ns-3; here {}", names.join("; "));
     println!("tag algorithm | total, Mbit/s | Jain | RTT, ms | retransmitted, % | timeouts");

@@ -4,25 +4,12 @@
 #[allow(dead_code)]
 mod ns3;
 
+use ns3::{Like, Ns3Row, settings};
 use yuzuri_sim::fairness::jain;
-
-use ns3::{Like, Ns3Row};
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len() as f64;
     values.sum::<f64>() / count
-}
-
-/// The settings that ns-3 ran, each with all its seeds.
-fn settings() -> Vec<Vec<Ns3Row>> {
-    let mut settings: Vec<Vec<Ns3Row>> = Vec::new();
-    for row in ns3::rows() {
-        match settings.iter_mut().find(|group| group[0].tag == row.tag) {
-            Some(group) => group.push(row),
-            None => settings.push(vec![row]),
-        }
-    }
-    settings
 }
 
 /// How far what is here lies from ns-3: the total as a share of it, Jain's index.
@@ -36,7 +23,7 @@ fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
     (off, unlike)
 }
 
-/// Whose total or fairness hangs on how losses are found and timeouts come about, and by which of ns-3's ways.
+/// Whose total or fairness hangs on how losses are found and timeouts come about.
 const DEPENDS_ON_RECOVERY: [&str; 6] =
     ["ac4_512_100", "ac1_512_100", "n16_64", "n6_64", "ac16_64_1G", "het_64_1G"];
 
@@ -59,11 +46,20 @@ fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
     for tag in DEPENDS_ON_RECOVERY {
         let settings = settings();
         let group = settings.iter().find(|group| group[0].tag == tag).expect("a setting of that name");
-        let seeds = if group[0].rtt_ms > 500 { 10 } else { 3 };
-        let (off, unlike) = off(group, seeds, Like::Ns3 { least_rto_ms: 1000 });
-        // Four stations at 512 ms are further apart: not explained.
-        let limit = if tag == "ac4_512_100" { 0.30 } else { 0.10 };
-        assert!(off.abs() <= limit, "{tag}: total {off:+.3}");
+        let long = group[0].rtt_ms > 500;
+        let seeds = if long { 10 } else { 3 };
+        let (like_ns3, unlike) = off(group, seeds, Like::Ns3 { least_rto_ms: 1000 });
+        if long {
+            // Most of the difference is explained; with four stations a fifth of the total is not.
+            let (like_linux, _) = off(group, seeds, Like::Linux);
+            assert!(
+                like_linux > 0.3 && like_ns3.abs() < like_linux / 2.0,
+                "{tag}: {like_linux:+.3}, {like_ns3:+.3}"
+            );
+        }
+        if tag != "ac4_512_100" {
+            assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
+        }
         // The two seeds of ns-3 are 0.29 apart with six stations of 11n: 0.64 and 0.93.
         let limit = if tag == "n6_64" { 0.29 } else { 0.10 };
         assert!(unlike.abs() <= limit, "{tag}: Jain {unlike:+.3}");

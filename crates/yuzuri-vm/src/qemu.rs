@@ -60,17 +60,17 @@ fn value(path: &Path) -> String {
 pub(crate) fn command(settings: &Settings<'_>) -> Command {
     let arch = settings.image.kernel.arch();
     let mut command = Command::new(program(arch));
-    let (mut machine, cpu, console) = match arch {
-        Arch::Amd64 if settings.as_shipped => (MICROVM.to_owned(), "max", "ttyS0"),
+    let (machine, cpu, console) = match arch {
+        Arch::Amd64 if settings.as_shipped => (MICROVM, "max", "ttyS0"),
         // Without what is quick in silicon and slow in emulation: strings copied byte by byte, page tables of five levels.
-        Arch::Amd64 => (MICROVM.to_owned(), "max,-erms,-fsrm,-la57", "ttyS0"),
-        Arch::Arm64 => ("virt".to_owned(), "cortex-a72", "ttyAMA0"),
+        Arch::Amd64 => (MICROVM, "max,-erms,-fsrm,-la57", "ttyS0"),
+        Arch::Arm64 => ("virt", "cortex-a72", "ttyAMA0"),
     };
+    command.args(["-M", machine, "-cpu", cpu, "-smp", "1", "-m"]).arg(settings.memory_mb.to_string());
     let clock = settings.time.clock_parameters();
     if clock.is_some() {
-        machine += ",pit=off";
+        command.args(["-M", "pit=off"]);
     }
-    command.args(["-M", &machine, "-cpu", cpu, "-smp", "1", "-m"]).arg(settings.memory_mb.to_string());
     match settings.time {
         Time::Virtual { processor, seed } => {
             let shift = processor.shift();

@@ -33,6 +33,21 @@ pub fn rows() -> Vec<Ns3Row> {
     text.lines().skip(1).map(parse).collect()
 }
 
+/// The settings, each with all its seeds.
+pub fn settings() -> Vec<Vec<Ns3Row>> {
+    let mut settings: Vec<Vec<Ns3Row>> = Vec::new();
+    for row in rows() {
+        match settings
+            .iter_mut()
+            .find(|group| (&group[0].tag, &group[0].algorithm) == (&row.tag, &row.algorithm))
+        {
+            Some(group) => group.push(row),
+            None => settings.push(vec![row]),
+        }
+    }
+    settings
+}
+
 fn parse(line: &str) -> Ns3Row {
     let cells: Vec<&str> = line.split(',').collect();
     let whole = |n: usize| cells[n].parse::<u64>().expect("a whole number");
