@@ -24,13 +24,20 @@ fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
 }
 
 /// Whose total or fairness hangs on how losses are found and timeouts come about.
-const DEPENDS_ON_RECOVERY: [&str; 6] =
-    ["ac4_512_100", "ac1_512_100", "n16_64", "n6_64", "ac16_64_1G", "het_64_1G"];
+const DEPENDS_ON_RECOVERY: [&str; 4] = ["n16_64", "n6_64", "ac16_64_1G", "het_64_1G"];
+
+/// Whose total hangs on it and differs from run to run by more than half, too.
+const VARIES: [&str; 2] = ["ac1_512_100", "ac4_512_100"];
+
+fn group(tag: &str) -> Vec<Ns3Row> {
+    settings().into_iter().find(|group| group[0].tag == tag).expect("a setting of that name")
+}
 
 #[test]
 fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
     let mut compared = 0;
-    for group in settings().iter().filter(|group| !DEPENDS_ON_RECOVERY.contains(&group[0].tag.as_str())) {
+    let others = |tag: &str| !DEPENDS_ON_RECOVERY.contains(&tag) && !VARIES.contains(&tag);
+    for group in settings().iter().filter(|group| others(&group[0].tag)) {
         let (off, unlike) = off(group, 2, Like::Linux);
         assert!(off.abs() <= 0.10, "{}: total {off:+.3}", group[0].tag);
         // Two seeds of ns-3 itself are up to 0.17 apart (g16_64: 0.68 and 0.85).
@@ -40,28 +47,37 @@ fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
     assert_eq!(compared, 16);
 }
 
-/// ns-3 takes no reduction back, has no RACK, and asks for BlockAcks that it missed: with these ways instead of Linux's the rest comes out, too.
+/// ns-3 takes no reduction back, has no RACK, reduces again at a timeout, and asks for BlockAcks that it missed: with these ways instead of Linux's the
+/// rest comes out, too.
 #[test]
 fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
     for tag in DEPENDS_ON_RECOVERY {
-        let settings = settings();
-        let group = settings.iter().find(|group| group[0].tag == tag).expect("a setting of that name");
-        let long = group[0].rtt_ms > 500;
-        let seeds = if long { 10 } else { 3 };
-        let (like_ns3, unlike) = off(group, seeds, Like::Ns3 { least_rto_ms: 1000 });
-        if long {
-            // Most of the difference is explained; with four stations a fifth of the total is not.
-            let (like_linux, _) = off(group, seeds, Like::Linux);
-            assert!(
-                like_linux > 0.3 && like_ns3.abs() < like_linux / 2.0,
-                "{tag}: {like_linux:+.3}, {like_ns3:+.3}"
-            );
-        }
-        if tag != "ac4_512_100" {
-            assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
-        }
+        let (like_ns3, unlike) = off(&group(tag), 10, Like::Ns3 { least_rto_ms: 1000 });
+        assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
         // The two seeds of ns-3 are 0.29 apart with six stations of 11n: 0.64 and 0.93.
         let limit = if tag == "n6_64" { 0.29 } else { 0.10 };
         assert!(unlike.abs() <= limit, "{tag}: Jain {unlike:+.3}");
+    }
+}
+
+/// At 512 ms a run of a minute has three to five losses for each station, and its total hangs on when they come: what ns-3 gave in two runs is what
+/// some runs give with its ways, and none gives with Linux's.
+#[test]
+fn at_512_ms_ns3s_runs_are_among_those_with_its_ways_and_not_among_linuxs() {
+    for tag in VARIES {
+        let group = group(tag);
+        let range = |like| {
+            let totals =
+                (1..=40).map(|seed| ns3::ours(&group[0], seed, like).goodputs_total().iter().sum::<f64>());
+            totals.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), total| {
+                (least.min(total), most.max(total))
+            })
+        };
+        let (like_ns3, like_linux) = (range(Like::Ns3 { least_rto_ms: 1000 }), range(Like::Linux));
+        println!("{tag}: {like_ns3:.1?} Mbit/s, like Linux {like_linux:.1?}");
+        for row in &group {
+            assert!((like_ns3.0..=like_ns3.1).contains(&row.total_mbps), "{tag}: {}", row.total_mbps);
+            assert!(row.total_mbps < like_linux.0, "{tag}: {}", row.total_mbps);
+        }
     }
 }

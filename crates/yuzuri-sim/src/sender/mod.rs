@@ -48,6 +48,9 @@ pub struct SenderConfig {
     pub undo: bool,
     /// How the retransmission timeout follows from the round-trip times.
     pub timeout: TimeoutRule,
+    /// A timeout within a recovery reduces the threshold once more, and the law goes on from there (ns-3). Without, as in Linux, a window of data
+    /// reduces it once (`tcp_enter_loss`), and the law begins anew (`bictcp_state`).
+    pub timeout_reduces_again: bool,
     /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
 }
@@ -64,6 +67,7 @@ impl Default for SenderConfig {
             rack: true,
             undo: true,
             timeout: TimeoutRule::Linux,
+            timeout_reduces_again: false,
             slow_start_after_idle: true,
         }
     }

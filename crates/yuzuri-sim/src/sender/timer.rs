@@ -159,6 +159,7 @@ impl Sender {
         if state <= CaState::Disorder
             || self.high <= self.board.una()
             || (state == CaState::Loss && self.timeouts_in_row == 0)
+            || (state == CaState::Recovery && self.config.timeout_reduces_again)
         {
             self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
@@ -172,7 +173,12 @@ impl Sender {
         if state <= CaState::Disorder && self.board.sacked_out >= crate::recovery::rack::DUPLICATE_THRESHOLD {
             self.rack.reordering = crate::recovery::rack::DUPLICATE_THRESHOLD;
         }
-        self.set_state(CaState::Loss);
+        if self.config.timeout_reduces_again {
+            // The law is not told, so that it does not forget.
+            self.window.state = CaState::Loss;
+        } else {
+            self.set_state(CaState::Loss);
+        }
         self.high = self.board.next();
         self.probe_end = None;
         self.probe_due = None;

@@ -77,8 +77,9 @@ fn parse(line: &str) -> Ns3Row {
 pub enum Like {
     /// The default everywhere: RACK, tail-loss probes, reductions taken back.
     Linux,
-    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `least_rto_ms`; a station that
-    /// missed a BlockAck asks for it (UseExplicitBarAfterMissedBlockAck). What least timeout the recorded runs had is not recorded.
+    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `least_rto_ms`, which within
+    /// a recovery reduce once more; a station that missed a BlockAck asks for it (UseExplicitBarAfterMissedBlockAck). What least timeout the recorded runs
+    /// had is not recorded.
     Ns3 { least_rto_ms: u64 },
 }
 
@@ -108,6 +109,7 @@ pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
             rack: false,
             undo: false,
             timeout: TimeoutRule::Rfc6298 { least_ms: least_rto_ms },
+            timeout_reduces_again: true,
             ..sender
         },
     };
