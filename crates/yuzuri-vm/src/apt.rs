@@ -69,12 +69,15 @@ const ADVICE: &str = "is a package mirror reachable, and are /etc/apt's sources 
 /// Apt with a state of our own.
 struct Apt {
     root: PathBuf,
+    /// It knows where security updates are.
+    security: bool,
 }
 
 impl Apt {
     /// Makes the state. Lists of an earlier time are kept: what is pinned is found in them, or they are read anew.
     fn new(cache: &Cache) -> Result<Apt, VmError> {
-        let apt = Apt { root: cache.path("apt") };
+        let (sources, security) = sources()?;
+        let apt = Apt { root: cache.path("apt"), security };
         for folder in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(folder);
             std::fs::create_dir_all(&path).at("making", &path)?;
@@ -86,7 +89,7 @@ impl Apt {
                 advice: "install the package debian-archive-keyring (`scripts/setup.sh vm`)".into(),
             });
         }
-        for (file, text) in [("sources.list", sources()?), ("status", String::new())] {
+        for (file, text) in [("sources.list", sources), ("status", String::new())] {
             let path = apt.root.join(file);
             // Apt reads all lists again when these change.
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
@@ -201,7 +204,7 @@ impl Apt {
             if !versions.contains(&package.version.as_str()) {
                 let offered =
                     if versions.is_empty() { "no version of it".into() } else { versions.join(", ") };
-                return Err(VmError::Gone { wanted: name, offered });
+                return Err(VmError::Gone { wanted: name, offered, security: self.security });
             }
         }
         Err(failed)
@@ -241,8 +244,8 @@ impl Stanza {
     }
 }
 
-/// Debian's archives as this machine's apt knows them, written for the release we need.
-fn sources() -> Result<String, VmError> {
+/// Debian's archives as this machine's apt knows them, written for the release we need; and whether that of security updates is among them.
+fn sources() -> Result<(String, bool), VmError> {
     let set = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let (mut main, mut security) = (set("YUZURI_DEBIAN_ARCHIVE"), set("YUZURI_DEBIAN_SECURITY_ARCHIVE"));
     if main.is_none() {
@@ -266,7 +269,8 @@ fn sources() -> Result<String, VmError> {
         |uri: &str, suite: &str| format!("deb [arch=amd64,arm64 signed-by={KEYRING}] {uri} {suite} main\n");
     let suites = ["bookworm", "bookworm-updates", "bookworm-backports"].map(|suite| line(&main, suite));
     let security = security.map(|uri| line(&uri, "bookworm-security"));
-    Ok(suites.into_iter().chain(security).collect())
+    let known = security.is_some();
+    Ok((suites.into_iter().chain(security).collect(), known))
 }
 
 /// Today's packages for what the lock file pins.

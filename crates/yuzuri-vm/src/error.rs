@@ -25,14 +25,22 @@ pub enum VmError {
     },
     /// A package of `packages.lock` is no longer in the archive.
     #[error(
-        "{wanted} is no longer in the package archive (it offers {offered}). Either take what the archive has now \
-         with --latest (the results then name its versions), or pin it anew with `yuzuri-vm lock`"
+        "{wanted} is not in the package archive (it offers {offered}). {}Take what the archive has now \
+         with --latest (the results then name its versions), or pin it anew with `yuzuri-vm lock`",
+        if *security {
+            ""
+        } else {
+            "This machine's apt knows no archive of security updates, where it may be: add it to apt's sources, or set \
+             YUZURI_DEBIAN_SECURITY_ARCHIVE to the address of a mirror. Or: "
+        }
     )]
     Gone {
         /// Package and version.
         wanted: String,
         /// Versions that are there.
         offered: String,
+        /// Security updates were looked through, too.
+        security: bool,
     },
     /// A fetched package is not the one that was pinned.
     #[error(
