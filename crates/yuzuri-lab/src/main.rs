@@ -56,6 +56,10 @@ enum Command {
         /// The field whose values are the columns [default: the one with the most]
         #[arg(long, value_name = "FIELD")]
         across: Option<String>,
+        /// Instead of the figure: by how many percent it is greater where the value of a field has WORD than where it has OTHER
+        /// instead, seed by seed (the same losses befall both)
+        #[arg(long, value_name = "WORD/OTHER")]
+        beside: Option<report::Beside>,
     },
     /// Show sharing in real time: the terminals of a scenario first plain, then sharing, then both halves as a table
     Demo(DemoArgs),
@@ -176,8 +180,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             println!("{}", report::write(&folder)?.display());
             Ok(ExitCode::SUCCESS)
         }
-        Command::Table { folder, figure, across } => {
-            print!("{}", report::read(&folder)?.table(&figure, across.as_deref())?);
+        Command::Table { folder, figure, across, beside } => {
+            print!("{}", report::read(&folder)?.table(&figure, across.as_deref(), beside.as_ref())?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => show(&args),

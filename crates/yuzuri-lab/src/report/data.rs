@@ -318,6 +318,13 @@ impl Group {
         })
     }
 
+    /// Each valid run by its seed, as a point of its own; without what others got alone.
+    pub(super) fn by_seed(&self) -> BTreeMap<u64, Group> {
+        let valid = self.runs.iter().filter(|(_, run)| run.valid);
+        let alone = Alone(BTreeMap::new());
+        valid.filter_map(|run| Some((run.1.task.seed, Group::of(vec![run.clone()], &alone)?))).collect()
+    }
+
     /// The value of a field that is varied by numbers.
     pub fn number(&self, field: &str) -> Option<f64> {
         self.labels.iter().find(|l| l.field == field)?.number

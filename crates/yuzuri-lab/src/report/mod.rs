@@ -7,6 +7,7 @@ mod series;
 mod table;
 
 pub use data::{Estimate, Group, Summary};
+pub use table::Beside;
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,29 @@ use super::data::{Estimate, FigureOf, Group, Summary};
 use crate::LabError;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::str::FromStr;
+
+/// Two words in the values of what is varied: a point that has the one beside that which has the other instead, in the same run of chance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// Of the points that are shown.
+    pub word: String,
+    /// Of those they are held against.
+    pub other: String,
+}
+
+impl FromStr for Beside {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Beside, String> {
+        match text.split_once('/') {
+            Some((word, other)) if !word.is_empty() && !other.is_empty() && word != other => {
+                Ok(Beside { word: word.into(), other: other.into() })
+            }
+            _ => Err("two different words with a slash between them are wanted, as in ios/linux".into()),
+        }
+    }
+}
 
 /// The figures that can be asked for, beside the kinds of terminals.
 const FIGURES: [(&str, FigureOf); 7] = [
@@ -26,6 +49,16 @@ impl Group {
         }
     }
 
+    /// By how many percent a figure is greater than another point's in the runs of the same seeds.
+    fn percent_above(&self, other: &Group, figure: &str) -> Option<Estimate> {
+        let others = other.by_seed();
+        let above = self.by_seed().into_iter().filter_map(|(seed, here)| {
+            let there = others.get(&seed)?.figure(figure)?.mean;
+            (there != 0.0).then_some((here.figure(figure)?.mean / there - 1.0) * 100.0)
+        });
+        Estimate::of(above.collect::<Vec<_>>())
+    }
+
     fn label(&self, field: &str) -> &str {
         let label = self.labels.iter().find(|label| label.field == field);
         match (label, &self.alone) {
@@ -37,11 +70,61 @@ impl Group {
 }
 
 impl Summary {
-    /// The table of a figure, with a column for each value of `across`; without it, of the field with the most values.
+    /// The table of a figure, with a column for each value of `across`; without it, of the field with the most values. With `beside`, by how many
+    /// percent it is greater for the points of the first word than for those of the second, seed by seed.
     ///
     /// # Errors
-    /// A figure or field that the results do not have, with those that they do.
-    pub fn table(&self, figure: &str, across: Option<&str>) -> Result<String, LabError> {
+    /// A figure, a field or words that the results do not have, with those that they do.
+    pub fn table(
+        &self,
+        figure: &str,
+        across: Option<&str>,
+        beside: Option<&Beside>,
+    ) -> Result<String, LabError> {
+        match beside {
+            None => self.table_of(figure, across, |group| group.figure(figure).map(cell)),
+            Some(beside) => {
+                let pairs = Summary {
+                    groups: self.with_partner(beside).map(|(g, _)| g.clone()).collect(),
+                    ..self.clone()
+                };
+                if pairs.groups.is_empty() {
+                    let points = self.groups.iter().map(|group| group.point.as_str());
+                    let words = format!("{} with a partner of {}", beside.word, beside.other);
+                    return Err(unknown("points", &words, points));
+                }
+                pairs.table_of(figure, across, |group| {
+                    let (_, other) = self.with_partner(beside).find(|(one, _)| one.point == group.point)?;
+                    group.percent_above(other, figure).map(percent_cell)
+                })
+            }
+        }
+    }
+
+    /// The points of the one word, each with that of the other word.
+    fn with_partner<'a>(&'a self, beside: &'a Beside) -> impl Iterator<Item = (&'a Group, &'a Group)> {
+        let partner = |group: &Group| {
+            let wanted: Vec<(String, String)> = group
+                .labels
+                .iter()
+                .map(|label| (label.field.clone(), label.value.replacen(&beside.word, &beside.other, 1)))
+                .collect();
+            self.groups.iter().find(|other| {
+                let labels = other.labels.iter().map(|label| (label.field.as_str(), label.value.as_str()));
+                other.alone == group.alone
+                    && other.point != group.point
+                    && labels.eq(wanted.iter().map(|(f, v)| (f.as_str(), v.as_str())))
+            })
+        };
+        self.groups.iter().filter_map(move |group| Some((group, partner(group)?)))
+    }
+
+    fn table_of(
+        &self,
+        figure: &str,
+        across: Option<&str>,
+        value_of: impl Fn(&Group) -> Option<String>,
+    ) -> Result<String, LabError> {
         let kinds: BTreeSet<&str> =
             self.groups.iter().flat_map(|group| group.kinds.keys().map(String::as_str)).collect();
         let figures = || FIGURES.iter().map(|(name, _)| *name).chain(kinds.iter().copied());
@@ -85,7 +168,7 @@ impl Summary {
             let cells = columns.iter().map(|value| {
                 let here =
                     |group: &&Group| key(group) == row && across.is_none_or(|f| group.label(f) == *value);
-                self.groups.iter().find(here).and_then(|g| g.figure(figure)).map_or_else(String::new, cell)
+                self.groups.iter().find(here).and_then(&value_of).unwrap_or_default()
             });
             let names = row.iter().take(row.len() - usize::from(!has_alone)).cloned();
             let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
@@ -99,6 +182,12 @@ fn cell(estimate: Estimate) -> String {
     let digits = if estimate.mean.abs() < 10.0 { 3 } else { 1 };
     let mean = format!("{:.digits$}", estimate.mean);
     estimate.half_width.map_or(mean.clone(), |half| format!("{mean} ± {half:.digits$}"))
+}
+
+/// A mean in percent, with its sign.
+fn percent_cell(estimate: Estimate) -> String {
+    let mean = format!("{:+.1} %", estimate.mean);
+    estimate.half_width.map_or(mean.clone(), |half| format!("{mean} ± {half:.1}"))
 }
 
 /// Each once, in the order of the first.
@@ -154,22 +243,50 @@ mod tests {
 
     #[test]
     fn a_column_for_each_value_and_a_gap_where_nothing_ran() {
-        let table = summary().table("throughput_mbps", None).unwrap();
+        let table = summary().table("throughput_mbps", None, None).unwrap();
         assert_eq!(
             table,
             "| variant | loss 0 | loss 0.001 | loss 0.01 |\n|---|---|---|---|\n\
              | none | 43.6 | 18.1 ± 1.3 | 6.000 |\n| floor | 44.9 | 40.0 |  |\n"
         );
-        let turned = summary().table("phone", Some("variant")).unwrap();
+        let turned = summary().table("phone", Some("variant"), None).unwrap();
         assert!(turned.starts_with("| path.loss | variant none | variant floor |\n"), "{turned}");
         assert!(turned.contains("| 0 | 21.8 | 22.4 |\n"), "{turned}");
     }
 
     #[test]
     fn what_is_not_there_is_said_with_what_is() {
-        let error = summary().table("tablet", None).unwrap_err().to_string();
+        let error = summary().table("tablet", None, None).unwrap_err().to_string();
         assert!(error.contains("'tablet'") && error.contains("phone") && error.contains("jain"), "{error}");
-        let error = summary().table("jain", Some("path.rtt_ms")).unwrap_err().to_string();
+        let error = summary().table("jain", Some("path.rtt_ms"), None).unwrap_err().to_string();
         assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
+    }
+
+    /// The kept runs: the iPhone's constants beside Linux's, where the same packets of a seed are lost.
+    #[test]
+    fn points_beside_others_are_compared_seed_by_seed() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");
+        let beside: Beside = "ios/linux".parse().unwrap();
+        let table = crate::report::read(&folder).unwrap();
+        let table = table.table("throughput_mbps", Some("path.loss"), Some(&beside)).unwrap();
+        let total = |variant: &str, seed: u32| -> f64 {
+            let run = folder.join(format!("path.loss=0.1,64M-25ms-{variant}/seed-{seed}/run.json"));
+            let run: serde_json::Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
+            run["totals"]["throughput_mbps"].as_f64().unwrap()
+        };
+        let above: f64 = (1..=10).map(|seed| total("ios", seed) / total("linux", seed) - 1.0).sum();
+        let row = table.lines().find(|line| line.starts_with("| 64M-25ms-ios |")).unwrap();
+        assert!(row.contains(&format!("| {:+.1} % ± ", above * 10.0)), "{above} {table}");
+        assert!(!table.contains("linux"), "{table}");
+    }
+
+    #[test]
+    fn words_that_no_two_points_differ_in_are_refused() {
+        for (text, right) in [("a/b", true), ("a", false), ("/b", false), ("a/", false), ("a/a", false)] {
+            assert_eq!(text.parse::<Beside>().is_ok(), right, "{text}");
+        }
+        let beside: Beside = "floor/cap".parse().unwrap();
+        let error = summary().table("jain", None, Some(&beside)).unwrap_err().to_string();
+        assert!(error.contains("floor with a partner of cap") && error.contains("0.001,floor"), "{error}");
     }
 }
