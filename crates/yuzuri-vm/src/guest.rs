@@ -224,7 +224,8 @@ impl Guest {
         std::fs::copy(image.ram_file_system(), &path).at("writing (is the disk full?)", &path)?;
         let file = std::fs::File::options().append(true).open(&path).at("opening", &path)?;
         let mut writer = std::io::BufWriter::new(file);
-        archive.write(&mut writer).and_then(|()| writer.flush()).at("writing (is the disk full?)", &path)
+        let written = archive.write(&mut writer).and_then(|()| writer.flush());
+        written.and_then(|()| fill_page(writer.get_ref())).at("writing (is the disk full?)", &path)
     }
 
     fn add(&self, archive: &mut Archive, image: &Image, host: &Path, guest: &str) -> Result<(), VmError> {
@@ -405,10 +406,32 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Appends zeros up to a page's end, which the kernel passes over. QEMU lays the file into the guest's last whole pages, and the firmware (as seen in
+/// QEMU 10) its ACPI tables into the end of the last one: only a file that ends with a page leaves that page alone.
+fn fill_page(file: &std::fs::File) -> std::io::Result<()> {
+    const PAGE_BYTES: u64 = 4096;
+    file.set_len(file.metadata()?.len().next_multiple_of(PAGE_BYTES))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn what_lies_in_memory_ends_with_a_page() {
+        use std::io::{Read, Seek};
+        for (bytes, filled) in [(0usize, 0usize), (1, 4096), (4095, 4096), (4096, 4096), (4097, 8192)] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&vec![7; bytes]).unwrap();
+            fill_page(&file).unwrap();
+            let mut content = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut content).unwrap();
+            assert_eq!(content.len(), filled);
+            assert!(content[..bytes].iter().all(|b| *b == 7) && content[bytes..].iter().all(|b| *b == 0));
+        }
+    }
 
     #[test]
     fn a_shell_reads_quoted_words_back() {
