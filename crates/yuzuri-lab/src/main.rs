@@ -100,6 +100,19 @@ struct CommonArgs {
     no_report: bool,
 }
 
+#[derive(Debug, Clone, Copy, Args)]
+struct VirtualTime {
+    /// The same as --clock virtual
+    #[arg(long, conflicts_with = "clock")]
+    virtual_time: bool,
+}
+
+impl VirtualTime {
+    fn or(self, clock: ClockWord) -> ClockWord {
+        if self.virtual_time { ClockWord::Virtual } else { clock }
+    }
+}
+
 #[derive(Debug, Args)]
 struct RunArgs {
     #[command(flatten)]
@@ -108,6 +121,9 @@ struct RunArgs {
     /// Which clock
     #[arg(long, value_enum, default_value_t = ClockWord::Real)]
     clock: ClockWord,
+
+    #[command(flatten)]
+    virtual_time: VirtualTime,
 }
 
 #[derive(Debug, Args)]
@@ -118,6 +134,9 @@ struct SweepArgs {
     /// Which clock
     #[arg(long, value_enum, default_value_t = ClockWord::Virtual)]
     clock: ClockWord,
+
+    #[command(flatten)]
+    virtual_time: VirtualTime,
 
     /// Only points whose name has one of these words in it (path.loss=0.001, two-iw10); several times for several
     #[arg(long, value_name = "WORD")]
@@ -170,11 +189,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
             // What is set need not go together with what is not varied.
             let document = set(document.without_variation(), &args.common)?;
-            runs(&document, &args.common, args.clock, Some(1), &[], true)
+            runs(&document, &args.common, args.virtual_time.or(args.clock), Some(1), &[], true)
         }
         Command::Sweep(args) => {
             let document = set(read(&args.common)?, &args.common)?;
-            runs(&document, &args.common, args.clock, args.jobs, &args.only, false)
+            runs(&document, &args.common, args.virtual_time.or(args.clock), args.jobs, &args.only, false)
         }
         Command::Report { folder } => {
             println!("{}", report::write(&folder)?.display());

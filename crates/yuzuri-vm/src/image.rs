@@ -6,7 +6,7 @@ use crate::cache::Cache;
 use crate::error::{AtPath, output};
 use crate::lock::{Lock, Package, sha256};
 use crate::vmlinux::{of_boot_image, unxz};
-use crate::{Arch, Kernel, VmError, apt, libraries, modules};
+use crate::{Arch, Kernel, VmError, apt, libraries, modules, qemu};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -94,6 +94,16 @@ impl Image {
     pub fn built(cache: &Cache, kernel: Kernel) -> Result<Option<Image>, VmError> {
         let lock = Lock::pinned()?;
         Ok(find(cache, kernel, &lock.of(kernel)?))
+    }
+
+    /// Why a guest of this kernel cannot be run here at once, if so.
+    pub fn missing(kernel: Kernel) -> Option<String> {
+        match qemu::version(kernel.arch()).and_then(|_| Cache::open()).and_then(|c| Image::built(&c, kernel))
+        {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("the image of kernel {kernel} is not built: `make vm` builds it")),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// Builds it where it is missing: fetches packages, unpacks, picks. `tell` hears what is done, how many MB are
