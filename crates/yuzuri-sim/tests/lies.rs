@@ -1,8 +1,11 @@
-//! A leader that gives nothing does not keep an honest flow below half of its fair share for longer than five seconds; one that says anything at all does
-//! not for longer than ten.
+//! No leader, whatever it says, keeps an honest flow below half of its fair share for longer than five seconds. `LIES=250` draws so many (60 are drawn
+//! otherwise); with `--nocapture` it prints how long each of them did that takes longer than three.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::collections::BTreeMap;
 use yuzuri_medium::Time;
 use yuzuri_medium::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, RadioHint, Summary};
@@ -14,9 +17,8 @@ const SECONDS: u64 = 40;
 /// A fair share is learnt first: nobody lies before.
 const LIES_FROM_S: f64 = 10.0;
 const LONGEST_S: f64 = 5.0;
-/// Five are wanted here, too. About one lie in a hundred takes up to nine: told for half of the time, beside a greedy flow of the leader's, where contention for the
-/// air is uneven by itself.
-const LONGEST_OF_ANY_S: f64 = 10.0;
+/// So many lies are drawn where LIES does not say how many.
+const DRAWN: usize = 60;
 
 /// One way to lie.
 #[derive(Clone, Debug)]
@@ -93,37 +95,60 @@ impl Steer for Judge {
     }
 }
 
-/// The longest time that an honest flow is below half of its fair share, while the leader tells `lie`, more than the longest with plain CUBIC, which
-/// starves flows for a while by itself; the leader's own terminal is the last and is plain CUBIC where `selfish`.
-fn longest_below_s(phy: Phy, rtt_ms: u64, selfish: bool, lie: Falsehood) -> f64 {
-    let config = PolicyConfig::default();
-    let honest = TERMINALS - 1;
-    let radios: Vec<Option<RadioHint>> =
-        (0..TERMINALS).map(|n| (n < honest || !selfish).then(|| hint_of(phy))).collect();
-    let wire = path(1_000_000_000, 1000, rtt_ms * 1000);
-    let scenario =
-        Scenario::wireless(&[phy; TERMINALS], wire, vec![Terminal::uploading(); TERMINALS], SECONDS * 1000);
-    let fair = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6 / TERMINALS as f64;
-    let mut tick = 0;
-    let lie = move |now: Moment, summary: &mut Summary| {
-        if now.since_beginning().as_secs_f64() >= LIES_FROM_S {
-            tick += 1;
-            lie.tell(tick, summary);
-        }
-    };
-    let longest_s = |sharing| {
+/// A cell in which lies are told.
+struct Cell {
+    phy: Phy,
+    scenario: Scenario,
+    /// Half of what a flow gets on average with plain CUBIC, bit/s.
+    least_bps: f64,
+    /// The longest time that plain CUBIC, which starves flows by itself, leaves one below that, s.
+    plain_s: f64,
+}
+
+impl Cell {
+    fn new(phy: Phy, rtt_ms: u64) -> Cell {
+        let wire = path(1_000_000_000, 1000, rtt_ms * 1000);
+        let scenario = Scenario::wireless(
+            &[phy; TERMINALS],
+            wire,
+            vec![Terminal::uploading(); TERMINALS],
+            SECONDS * 1000,
+        );
+        let total = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6;
+        let mut cell = Cell { phy, scenario, least_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0 };
+        cell.plain_s = cell.longest_s(None);
+        cell
+    }
+
+    fn longest_s(&self, sharing: Option<Sharing>) -> f64 {
+        let honest = TERMINALS - 1;
         let mut judge = Judge {
             sharing,
             honest,
-            least_bps: fair / 2.0,
+            least_bps: self.least_bps,
             delivered: vec![Vec::new(); honest],
             below_s: vec![0.0; honest],
             longest_s: 0.0,
         };
-        run(&scenario, &mut judge).expect("a valid scenario");
+        run(&self.scenario, &mut judge).expect("a valid scenario");
         judge.longest_s
-    };
-    longest_s(Some(Sharing::new(config, &radios).lying(Box::new(lie)))) - longest_s(None)
+    }
+
+    /// The longest time that an honest flow is below half of its fair share, while the leader tells `lie`, more than the longest with plain CUBIC; the
+    /// leader's own terminal is the last and is plain CUBIC where `selfish`.
+    fn longest_below_s(&self, selfish: bool, lie: Falsehood) -> f64 {
+        let radios: Vec<Option<RadioHint>> =
+            (0..TERMINALS).map(|n| (n + 1 < TERMINALS || !selfish).then(|| hint_of(self.phy))).collect();
+        let mut tick = 0;
+        let lie = move |now: Moment, summary: &mut Summary| {
+            if now.since_beginning().as_secs_f64() >= LIES_FROM_S {
+                tick += 1;
+                lie.tell(tick, summary);
+            }
+        };
+        let sharing = Sharing::new(PolicyConfig::default(), &radios).lying(Box::new(lie));
+        self.longest_s(Some(sharing)) - self.plain_s
+    }
 }
 
 const STARVE: Falsehood = Falsehood {
@@ -139,19 +164,35 @@ const STARVE: Falsehood = Falsehood {
 #[test]
 fn a_leader_that_gives_nothing_is_not_obeyed_for_long() {
     for (phy, rtt_ms) in [(Phy::ac(80, 1, 9), 64), (Phy::n(20, 1, 7), 20), (Phy::g(54), 20)] {
+        let cell = Cell::new(phy, rtt_ms);
         for selfish in [false, true] {
-            let longest_s = longest_below_s(phy, rtt_ms, selfish, STARVE);
+            let longest_s = cell.longest_below_s(selfish, STARVE);
             assert!(longest_s <= LONGEST_S, "{phy:?}, selfish {selfish}: {longest_s} s");
         }
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
-    #[test]
-    fn no_lie_starves_an_honest_flow(lie in falsehood(), selfish in any::<bool>(), fast in any::<bool>()) {
-        let (phy, rtt_ms) = if fast { (Phy::ac(80, 1, 9), 64) } else { (Phy::n(20, 1, 7), 20) };
-        let longest_s = longest_below_s(phy, rtt_ms, selfish, lie);
-        prop_assert!(longest_s <= LONGEST_OF_ANY_S, "{longest_s} s");
+#[test]
+fn no_lie_starves_an_honest_flow() {
+    let drawn = std::env::var("LIES").map_or(DRAWN, |count| count.parse().unwrap());
+    let mut runner =
+        TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let lies = (falsehood(), any::<bool>(), any::<bool>());
+    let mut cells = BTreeMap::new();
+    let mut longer = Vec::new();
+    for _ in 0..drawn {
+        let (lie, selfish, fast) = lies.new_tree(&mut runner).unwrap().current();
+        let cell = cells.entry(fast).or_insert_with(|| {
+            if fast { Cell::new(Phy::ac(80, 1, 9), 64) } else { Cell::new(Phy::n(20, 1, 7), 20) }
+        });
+        let longest_s = cell.longest_below_s(selfish, lie.clone());
+        if longest_s > 3.0 {
+            println!("{longest_s} s: fast {fast}, selfish {selfish}, {lie:?}");
+        }
+        if longest_s > LONGEST_S {
+            longer.push(longest_s);
+        }
     }
+    println!("{} of {drawn} lies take longer than {LONGEST_S} s: {longer:?}", longer.len());
+    assert!(longer.is_empty(), "{longer:?}");
 }

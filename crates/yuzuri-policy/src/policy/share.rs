@@ -193,6 +193,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: share_of(summary, view.radio),
         senders: summary.senders.min(view.heard),
+        bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
         ..Claim::default()
     };
     for (flow, known) in flows.iter().filter_map(|f| view.own.of(f.id).map(|known| (f, known))) {

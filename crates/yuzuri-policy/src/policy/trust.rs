@@ -11,13 +11,21 @@ const MEMORY: Duration = Duration::from_secs(300);
 const LATELY: Duration = Duration::from_secs(60);
 /// Of each so much time the best is kept.
 const GRAIN: Duration = Duration::from_secs(2);
-/// A share is too small when it is less than this part of what was carried, over the number of senders.
+/// A share is too small when it is less than this part of what was carried, over the number of senders ...
 const TOO_SMALL: f64 = 0.5;
+/// ... or less than this part of what this terminal usually carried while it obeyed, among as many senders.
+const LESS_THAN_USUAL: f64 = 0.6;
+/// What is usual is the median of so many grains.
+const USUAL: usize = 30;
 /// It must be so for so long ...
 const FOR: Duration = Duration::from_millis(1500);
 /// ... and for so many round trips, but no longer than this.
 const ROUND_TRIPS: u32 = 4;
 const FOR_AT_MOST: Duration = Duration::from_millis(2500);
+/// Doubt fades by this part of the time that shares are fair in: who starves a terminal every other moment is found out, too.
+const FADES: u32 = 5;
+/// Decisions are half a second apart; doubt does not grow while nobody decides.
+const DECISION_AT_MOST: Duration = Duration::from_secs(1);
 /// Then this terminal is plain CUBIC for so long.
 const MISTRUST: Duration = Duration::from_secs(30);
 /// A terminal that has seen nothing yet looks by itself first, for so long.
@@ -36,16 +44,36 @@ pub(super) struct Claim {
     pub(super) srtt: Duration,
     /// Whether its flows want more than they get.
     pub(super) elastic: bool,
+    /// Whether the group bounds windows from above at all.
+    pub(super) bounded: bool,
 }
 
-/// What a terminal has seen itself, and since when the group's words do not fit it.
+impl Claim {
+    /// What all would carry if each carried what this terminal does, bit/s.
+    fn of_all_bps(&self) -> f64 {
+        self.rate_bps * f64::from(self.senders.max(1))
+    }
+}
+
+/// What a terminal has seen itself, and for how long the group's words have not fitted it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trust {
-    /// The best of each [`GRAIN`].
+    /// The best of each [`GRAIN`], bit/s.
     carried: VecDeque<(Moment, f64)>,
+    /// The best of each [`GRAIN`] in which it obeyed, times the senders there were, bit/s.
+    usual: VecDeque<(Moment, f64)>,
     looks_since: Option<Moment>,
-    doubts_since: Option<Moment>,
-    mistrusts_until: Option<Moment>,
+    judged: Option<Moment>,
+    doubt: Duration,
+    mistrusts: Option<Mistrusts>,
+}
+
+/// A time of plain CUBIC.
+#[derive(Debug, Clone, Copy)]
+struct Mistrusts {
+    until: Moment,
+    /// The most that it carried, times the senders there were, bit/s.
+    of_all_bps: f64,
 }
 
 /// What to do with a share.
@@ -59,28 +87,57 @@ pub(super) enum Verdict {
 
 impl Trust {
     pub(super) fn judge(&mut self, now: Moment, claim: Claim) -> Verdict {
-        self.note(now, claim.rate_bps);
-        if self.mistrusts_until.is_some_and(|until| now < until) {
-            return Verdict::Mistrust;
+        noted(&mut self.carried, now, claim.rate_bps);
+        let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(DECISION_AT_MOST);
+        self.judged = Some(now);
+        if let Some(mistrusts) = &mut self.mistrusts {
+            mistrusts.of_all_bps = mistrusts.of_all_bps.max(claim.of_all_bps());
+            if now < mistrusts.until {
+                return Verdict::Mistrust;
+            }
+            let of_all_bps = mistrusts.of_all_bps;
+            self.was_it_right(now, of_all_bps);
         }
-        self.mistrusts_until = None;
         let since = *self.looks_since.get_or_insert(now);
         let patience = FOR.max(ROUND_TRIPS * claim.srtt).min(FOR_AT_MOST);
         if now.since(since) < FIRST_LOOK.max(patience) {
             return Verdict::Look;
         }
-        let best_bps = self.best_bps(now, Duration::MAX);
-        let too_small = claim.share_bps < TOO_SMALL * best_bps / f64::from(claim.senders.max(1));
-        if !claim.elastic || !too_small {
-            self.doubts_since = None;
+        if claim.elastic && self.is_too_small(now, claim) {
+            self.doubt += since_last;
+        } else {
+            self.doubt = self.doubt.saturating_sub(since_last / FADES);
+        }
+        if self.doubt <= patience {
+            if claim.elastic && claim.bounded {
+                // Neither a start ahead of others, nor a share that nobody could carry.
+                let fair_bps = claim.share_bps.min(claim.rate_bps);
+                noted(&mut self.usual, now, fair_bps * f64::from(claim.senders.max(1)));
+                let more = self.usual.len().saturating_sub(USUAL);
+                self.usual.drain(..more);
+            }
             return Verdict::Obey;
         }
-        if now.since(*self.doubts_since.get_or_insert(now)) < patience {
-            return Verdict::Obey;
-        }
-        self.doubts_since = None;
-        self.mistrusts_until = Some(now + MISTRUST);
+        self.doubt = Duration::ZERO;
+        self.mistrusts = Some(Mistrusts { until: now + MISTRUST, of_all_bps: 0.0 });
         Verdict::Mistrust
+    }
+
+    /// Mistrust has ended: plain CUBIC carried so much. If that was no more than the share that was doubted, the group was right, and what was usual is so no more.
+    fn was_it_right(&mut self, now: Moment, of_all_bps: f64) {
+        self.mistrusts = None;
+        if of_all_bps < LESS_THAN_USUAL * self.usual_of_all_bps() {
+            self.usual.clear();
+        }
+        for (at, _) in &mut self.usual {
+            *at = now;
+        }
+    }
+
+    fn is_too_small(&self, now: Moment, claim: Claim) -> bool {
+        let of_all_bps = claim.share_bps * f64::from(claim.senders.max(1));
+        of_all_bps < TOO_SMALL * self.best_bps(now, Duration::MAX)
+            || of_all_bps < LESS_THAN_USUAL * self.usual_of_all_bps()
     }
 
     /// The best of the last minute, bit/s.
@@ -94,14 +151,22 @@ impl Trust {
         carried.map(|(_, bps)| *bps).fold(0.0, f64::max)
     }
 
-    fn note(&mut self, now: Moment, rate_bps: f64) {
-        match self.carried.back_mut().filter(|(at, _)| now.since(*at) < GRAIN) {
-            Some((_, best)) => *best = best.max(rate_bps),
-            None => self.carried.push_back((now, rate_bps)),
-        }
-        while self.carried.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
-            self.carried.pop_front();
-        }
+    /// What all would carry if each carried what this terminal usually does, bit/s.
+    fn usual_of_all_bps(&self) -> f64 {
+        let mut of_all: Vec<f64> = self.usual.iter().map(|(_, bps)| *bps).collect();
+        of_all.sort_unstable_by(f64::total_cmp);
+        of_all.get(of_all.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// Keeps the best of each [`GRAIN`], for [`MEMORY`].
+fn noted(grains: &mut VecDeque<(Moment, f64)>, now: Moment, bps: f64) {
+    match grains.back_mut().filter(|(at, _)| now.since(*at) < GRAIN) {
+        Some((_, best)) => *best = best.max(bps),
+        None => grains.push_back((now, bps)),
+    }
+    while grains.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
+        grains.pop_front();
     }
 }
 
@@ -114,7 +179,14 @@ mod tests {
     }
 
     fn fair() -> Claim {
-        Claim { rate_bps: 10e6, share_bps: 10e6, senders: 4, srtt: Duration::from_millis(80), elastic: true }
+        Claim {
+            rate_bps: 10e6,
+            share_bps: 10e6,
+            senders: 4,
+            srtt: Duration::from_millis(80),
+            elastic: true,
+            bounded: true,
+        }
     }
 
     /// Ticks of half a second of what `claim` says; the verdicts.
@@ -155,5 +227,57 @@ mod tests {
         verdicts(&mut trust, 0.0, 10.0, |_| fair());
         let said = verdicts(&mut trust, 10.0, 30.0, |_| Claim { share_bps: 1e5, elastic: false, ..fair() });
         assert!(said.iter().all(|v| *v == Verdict::Obey));
+    }
+
+    #[test]
+    fn a_lie_told_every_other_moment_is_found_out() {
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 20.0, |_| fair());
+        // One second of three is too little for each alone to be doubted.
+        let lie = |s: f64| if s % 3.0 < 1.0 { Claim { share_bps: 1e5, ..fair() } } else { fair() };
+        let said = verdicts(&mut trust, 21.0, 60.0, lie);
+        let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
+        assert!((6..=18).contains(&obeyed), "{obeyed} ticks");
+        // One moment in ten is forgiven.
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 20.0, |_| fair());
+        let slip = |s: f64| if s % 5.0 < 0.5 { Claim { share_bps: 1e5, ..fair() } } else { fair() };
+        let said = verdicts(&mut trust, 20.0, 120.0, slip);
+        assert!(said.iter().all(|v| *v == Verdict::Obey));
+    }
+
+    #[test]
+    fn less_than_usual_among_as_many_is_not_obeyed_for_long() {
+        let less = Claim { share_bps: 6e6, rate_bps: 6e6, ..fair() };
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 20.0, |_| fair());
+        let said = verdicts(&mut trust, 20.0, 40.0, |_| less);
+        let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
+        assert!(obeyed <= 6, "{obeyed} ticks");
+        // Among twice as many it is what is due.
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 20.0, |_| fair());
+        let said = verdicts(&mut trust, 20.0, 40.0, |_| Claim { senders: 8, ..less });
+        assert!(said.iter().all(|v| *v == Verdict::Obey));
+    }
+
+    #[test]
+    fn what_nobody_bounded_is_not_usual() {
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 10.0, |_| Claim { rate_bps: 30e6, bounded: false, ..fair() });
+        let said = verdicts(&mut trust, 10.0, 40.0, |_| fair());
+        assert!(said.iter().all(|v| *v == Verdict::Obey));
+    }
+
+    #[test]
+    fn a_time_of_plain_cubic_tells_who_was_right() {
+        for (alone_bps, again) in [(6e6, false), (10e6, true)] {
+            let mut trust = Trust::default();
+            verdicts(&mut trust, 0.0, 20.0, |_| fair());
+            let less = Claim { share_bps: 6e6, rate_bps: alone_bps, ..fair() };
+            let said = verdicts(&mut trust, 20.0, 120.0, |_| less);
+            let mistrusts = said.windows(2).filter(|v| v[0] != v[1] && v[1] == Verdict::Mistrust).count();
+            assert_eq!(mistrusts > 1, again, "{mistrusts} times");
+        }
     }
 }
