@@ -72,7 +72,7 @@ pub(super) struct Trust {
 #[derive(Debug, Clone, Copy)]
 struct Mistrusts {
     until: Moment,
-    /// The sum over decisions of what it carried, times the senders there were, bit/s; and how many they were.
+    /// The sum over decisions at which it wanted more of what it carried, times the senders there were, bit/s; and how many they were.
     of_all_bps: f64,
     decisions: u32,
 }
@@ -92,13 +92,15 @@ impl Trust {
         let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(DECISION_AT_MOST);
         self.judged = Some(now);
         if let Some(mistrusts) = &mut self.mistrusts {
-            mistrusts.of_all_bps += claim.of_all_bps(claim.rate_bps);
-            mistrusts.decisions += 1;
+            if claim.elastic {
+                mistrusts.of_all_bps += claim.of_all_bps(claim.rate_bps);
+                mistrusts.decisions += 1;
+            }
             if now < mistrusts.until {
                 return Verdict::Mistrust;
             }
-            let of_all_bps = mistrusts.of_all_bps / f64::from(mistrusts.decisions);
-            self.learn(now, of_all_bps);
+            let over = *mistrusts;
+            self.learn(now, over);
         }
         let since = *self.looks_since.get_or_insert(now);
         let patience = FOR.max(ROUND_TRIPS * claim.srtt).min(FOR_AT_MOST);
@@ -126,8 +128,10 @@ impl Trust {
     }
 
     /// A time of mistrust is over. What plain CUBIC carried in it is what can be had: where that is less than was usual, the group may have been right.
-    fn learn(&mut self, now: Moment, of_all_bps: f64) {
+    fn learn(&mut self, now: Moment, over: Mistrusts) {
         self.mistrusts = None;
+        let of_all_bps =
+            if over.decisions == 0 { f64::INFINITY } else { over.of_all_bps / f64::from(over.decisions) };
         for (at, usual_bps) in &mut self.usual {
             (*at, *usual_bps) = (now, usual_bps.min(of_all_bps));
         }
