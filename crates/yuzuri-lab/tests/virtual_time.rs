@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use yuzuri_trace::Item;
 use yuzuri_trace::recording::Reader;
-use yuzuri_vm::{Image, Kernel};
+use yuzuri_vm::{Equipment, Image, Kernel};
 
 /// Collisions, losses and full queues: all that chance decides.
 const SCENARIO: &str = r#"
@@ -56,7 +56,7 @@ fn windows(folder: &Path, seed: u64) -> Windows {
 #[test]
 #[ignore = "boots three guests: make test-kernels"]
 fn a_seed_repeats_the_windows_and_another_does_not() {
-    if let Some(why) = Image::missing(Kernel::Linux6_12Amd64) {
+    if let Some(why) = Image::missing(Kernel::Linux6_12Amd64, Equipment::Plain) {
         println!("a_seed_repeats_the_windows: skipped: {why}");
         return;
     }

@@ -3,7 +3,7 @@
 
 use crate::cache::Cache;
 use crate::error::{AtPath, output};
-use crate::lock::{Lock, Package, cross_set, kernel_set, sha256, userland_set};
+use crate::lock::{Lock, Package, cross_set, kernel_set, sha256, userland_set, wireless_set};
 use crate::{Arch, Kernel, VmError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,6 +59,9 @@ const USERLAND: &[&str] = &[
     "libzstd1",
     "zlib1g",
 ];
+
+/// What a guest with [`crate::Equipment::Wireless`] has besides.
+const WIRELESS: &[&str] = &["hostapd", "iw", "libnl-3-200", "libnl-genl-3-200", "libnl-route-3-200"];
 
 /// What the monitor links, for building it for another architecture than this machine's.
 const CROSS: &[&str] = &["libelf-dev", "libelf1", "zlib1g", "zlib1g-dev"];
@@ -163,7 +166,9 @@ impl Apt {
             wanted.push((kernel_set(kernel), name, version, kernel.arch()));
         }
         for arch in archs {
-            for (set, names) in [(userland_set(arch), USERLAND), (cross_set(arch), CROSS)] {
+            let sets =
+                [(userland_set(arch), USERLAND), (wireless_set(arch), WIRELESS), (cross_set(arch), CROSS)];
+            for (set, names) in sets {
                 wanted.extend(names.iter().map(|name| (set.clone(), (*name).to_owned(), None, arch)));
             }
         }

@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::cache::{Cache, RunFolder};
 use crate::console::{Console, Frame, PANIC};
 use crate::error::AtPath;
-use crate::image::{Image, Made, Source};
+use crate::image::{Equipment, Image, Made, Source};
 use crate::processor::Processor;
 use crate::qemu::{self, Running, Settings};
 use crate::{Arch, Kernel, Mips, Time, VmError, libraries};
@@ -77,6 +77,7 @@ struct Provenance<'a> {
 #[derive(Debug, Clone)]
 pub struct Guest {
     kernel: Kernel,
+    equipment: Equipment,
     source: Source,
     files: Vec<(PathBuf, String)>,
     program: Vec<String>,
@@ -93,6 +94,7 @@ impl Guest {
     pub fn new(kernel: Kernel) -> Guest {
         Guest {
             kernel,
+            equipment: Equipment::Plain,
             source: Source::Pinned,
             files: Vec::new(),
             program: Vec::new(),
@@ -103,6 +105,12 @@ impl Guest {
             results: None,
             timeout: Duration::from_secs(3600),
         }
+    }
+
+    /// What it has.
+    pub fn equipment(mut self, equipment: Equipment) -> Guest {
+        self.equipment = equipment;
+        self
     }
 
     /// Where the packages come from.
@@ -179,8 +187,9 @@ impl Guest {
         }
         let qemu = qemu::version(self.kernel.arch())?;
         let cache = Cache::open()?;
-        let image =
-            Image::build(&cache, self.kernel, self.source, &mut |text| progress(Progress::Doing(text)))?;
+        let image = Image::build(&cache, self.kernel, self.equipment, self.source, &mut |text| {
+            progress(Progress::Doing(text));
+        })?;
         if stop.load(Ordering::Relaxed) {
             return Err(VmError::Stopped);
         }

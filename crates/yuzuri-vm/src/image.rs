@@ -33,8 +33,27 @@ const PROGRAMS: &[&str] = &[
     "usr/sbin/nft",
 ];
 
+/// Those of a guest with [`Equipment::Wireless`].
+const WIRELESS: &[&str] = &["usr/sbin/hostapd", "sbin/iw"];
+
+fn programs(equipment: Equipment) -> impl Iterator<Item = &'static str> {
+    let more = if equipment == Equipment::Wireless { WIRELESS } else { &[] };
+    PROGRAMS.iter().chain(more).copied()
+}
+
 /// Counted up when the builder changes what it builds.
 const FORMAT: u32 = 2;
+
+/// What a guest has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Equipment {
+    /// What experiments and tests need.
+    #[default]
+    Plain,
+    /// Radios of the kernel's own `mac80211_hwsim` besides, with `iw` and `hostapd`: an access point and its stations, as
+    /// nl80211 sees them.
+    Wireless,
+}
 
 /// Where packages come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,17 +110,22 @@ impl Image {
     ///
     /// # Errors
     /// Where the cache cannot be read.
-    pub fn built(cache: &Cache, kernel: Kernel) -> Result<Option<Image>, VmError> {
+    pub fn built(cache: &Cache, kernel: Kernel, equipment: Equipment) -> Result<Option<Image>, VmError> {
         let lock = Lock::pinned()?;
-        Ok(find(cache, kernel, &lock.of(kernel)?))
+        Ok(find(cache, kernel, equipment, &lock.of(kernel, equipment)?))
     }
 
     /// Why a guest of this kernel cannot be run here at once, if so.
-    pub fn missing(kernel: Kernel) -> Option<String> {
-        match qemu::version(kernel.arch()).and_then(|_| Cache::open()).and_then(|c| Image::built(&c, kernel))
-        {
+    pub fn missing(kernel: Kernel, equipment: Equipment) -> Option<String> {
+        let image = qemu::version(kernel.arch()).and_then(|_| Cache::open());
+        match image.and_then(|cache| Image::built(&cache, kernel, equipment)) {
             Ok(Some(_)) => None,
-            Ok(None) => Some(format!("the image of kernel {kernel} is not built: `make vm` builds it")),
+            Ok(None) => Some(match equipment {
+                Equipment::Plain => format!("the image of kernel {kernel} is not built: `make vm` builds it"),
+                Equipment::Wireless => format!(
+                    "the image of kernel {kernel} with radios is not built: `yuzuri-vm build --wireless {kernel}` builds it"
+                ),
+            }),
             Err(error) => Some(error.to_string()),
         }
     }
@@ -114,20 +138,21 @@ impl Image {
     pub fn build(
         cache: &Cache,
         kernel: Kernel,
+        equipment: Equipment,
         source: Source,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Image, VmError> {
-        let pinned = Lock::pinned()?.of(kernel)?;
+        let pinned = Lock::pinned()?.of(kernel, equipment)?;
         let packages = match source {
             Source::Pinned => pinned.clone(),
-            Source::Latest => apt::latest(cache, tell)?.of(kernel)?,
+            Source::Latest => apt::latest(cache, tell)?.of(kernel, equipment)?,
         };
-        if let Some(image) = find(cache, kernel, &packages) {
+        if let Some(image) = find(cache, kernel, equipment, &packages) {
             return Ok(image);
         }
-        let identity = identity(&packages);
+        let identity = identity(&packages, equipment);
         let _one = cache.lock(&format!("images/{}", folder_name(kernel, &identity)), tell)?;
-        if let Some(image) = find(cache, kernel, &packages) {
+        if let Some(image) = find(cache, kernel, equipment, &packages) {
             return Ok(image);
         }
         let files = apt::fetch(cache, &packages, tell)?;
@@ -135,7 +160,7 @@ impl Image {
         tell(&format!("building the image of kernel {kernel}"));
         let images = cache.path("images");
         let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&images).at("making", &images)?;
-        let (release, glibc) = assemble(kernel, &files, fresh.path())?;
+        let (release, glibc) = assemble(kernel, equipment, &files, fresh.path())?;
         let kernel_package = format!("{} {}", packages[0].name, packages[0].version);
         let made = Made { release, kernel_package, pinned: packages == pinned, identity, glibc };
         let path = fresh.path().join("image.json");
@@ -158,26 +183,31 @@ impl Image {
     }
 }
 
-fn identity(packages: &[Package]) -> String {
+fn identity(packages: &[Package], equipment: Equipment) -> String {
     let list = Lock::new(packages.to_vec()).text();
-    let programs = PROGRAMS.join(" ");
+    let programs = programs(equipment).collect::<Vec<_>>().join(" ");
     let format = FORMAT.to_string();
-    sha256(&[&list, INIT, &modules::list(), &programs, &format].map(str::as_bytes))
+    sha256(&[&list, INIT, &modules::list(equipment), &programs, &format].map(str::as_bytes))
 }
 
 fn folder_name(kernel: Kernel, identity: &str) -> String {
     format!("{kernel}-{}", &identity[..16])
 }
 
-fn find(cache: &Cache, kernel: Kernel, packages: &[Package]) -> Option<Image> {
-    let folder = cache.path("images").join(folder_name(kernel, &identity(packages)));
+fn find(cache: &Cache, kernel: Kernel, equipment: Equipment, packages: &[Package]) -> Option<Image> {
+    let folder = cache.path("images").join(folder_name(kernel, &identity(packages, equipment)));
     let text = std::fs::read(folder.join("image.json")).ok()?;
     let made = serde_json::from_slice(&text).ok()?;
     Some(Image { kernel, made, folder })
 }
 
 /// Unpacks the packages and writes `kernel` and `initramfs`.
-fn assemble(kernel: Kernel, packages: &[PathBuf], to: &Path) -> Result<(String, (u32, u32)), VmError> {
+fn assemble(
+    kernel: Kernel,
+    equipment: Equipment,
+    packages: &[PathBuf],
+    to: &Path,
+) -> Result<(String, (u32, u32)), VmError> {
     let root = tempfile::Builder::new().prefix("unpacked-").tempdir_in(to).at("making", to)?;
     let root = root.path();
     for package in packages {
@@ -196,8 +226,8 @@ fn assemble(kernel: Kernel, packages: &[PathBuf], to: &Path) -> Result<(String, 
 
     let mut archive = Archive::default();
     skeleton(&mut archive);
-    add_modules(&mut archive, root, &release)?;
-    add_programs(&mut archive, root, kernel.arch())?;
+    add_modules(&mut archive, root, &release, equipment)?;
+    add_programs(&mut archive, root, kernel.arch(), equipment)?;
     let path = to.join("libraries");
     std::fs::write(&path, archive.paths_below("usr/lib/").join("\n")).at("writing", &path)?;
     let path = to.join("initramfs");
@@ -238,7 +268,12 @@ fn skeleton(archive: &mut Archive) {
     text(archive, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
 }
 
-fn add_modules(archive: &mut Archive, root: &Path, release: &str) -> Result<(), VmError> {
+fn add_modules(
+    archive: &mut Archive,
+    root: &Path,
+    release: &str,
+    equipment: Equipment,
+) -> Result<(), VmError> {
     let depmod = |base: &Path| {
         let advice = "`scripts/setup.sh vm` installs the package kmod";
         output(Command::new("depmod").arg("-b").arg(base).arg(release), advice)
@@ -250,7 +285,7 @@ fn add_modules(archive: &mut Archive, root: &Path, release: &str) -> Result<(), 
     // A tree of the chosen ones, unpacked, so that depmod writes their lists.
     let chosen = root.join("chosen");
     let tree = chosen.join("lib/modules").join(release);
-    let paths: Vec<String> = modules::wanted(&list).into_iter().collect();
+    let paths: Vec<String> = modules::wanted(&list, equipment).into_iter().collect();
     let plain = |path: &str| path.trim_end_matches(".xz").to_owned();
     for path in &paths {
         let from = all.join(path);
@@ -276,11 +311,11 @@ fn add_modules(archive: &mut Archive, root: &Path, release: &str) -> Result<(), 
 }
 
 /// The programs, their shared libraries and busybox's names.
-fn add_programs(archive: &mut Archive, root: &Path, arch: Arch) -> Result<(), VmError> {
+fn add_programs(archive: &mut Archive, root: &Path, arch: Arch, equipment: Equipment) -> Result<(), VmError> {
     let mut libraries = BTreeMap::new();
     let folders = ["lib", "usr/lib"].map(|lib| root.join(lib).join(arch.triplet()));
     let mut todo: Vec<String> = Vec::new();
-    for program in PROGRAMS {
+    for program in programs(equipment) {
         let path = root.join(program);
         let content = std::fs::read(&path).at("reading", &path)?;
         todo.extend(needed(program, &content)?);

@@ -39,7 +39,7 @@ pub use cache::Cache;
 pub use cross::cross_libraries;
 pub use error::VmError;
 pub use guest::{Guest, Outcome, Progress};
-pub use image::{Image, Made, Source};
+pub use image::{Equipment, Image, Made, Source};
 pub use kernel::{Arch, Kernel};
 pub use lock::{Lock, Package};
 pub use qemu::version as qemu_version;

@@ -1,6 +1,6 @@
 //! Which packages a guest is made of: name, version and checksum of each.
 
-use crate::{Arch, Kernel, VmError};
+use crate::{Arch, Equipment, Kernel, VmError};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const PINNED: &str = include_str!("../packages.lock");
 /// A package file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Package {
-    /// What it is for: `kernel-6.1-amd64`, `userland-amd64`.
+    /// What it is for: `kernel-6.1-amd64`, `userland-amd64`, `wireless-amd64`.
     pub set: String,
     /// Its name.
     pub name: String,
@@ -97,7 +97,7 @@ impl Lock {
     ///
     /// # Errors
     /// Where the list has none for this kernel.
-    pub(crate) fn of(&self, kernel: Kernel) -> Result<Vec<Package>, VmError> {
+    pub(crate) fn of(&self, kernel: Kernel, equipment: Equipment) -> Result<Vec<Package>, VmError> {
         let mut packages = self.set(&kernel_set(kernel));
         if packages.len() != 1 {
             return Err(VmError::Unfit(format!(
@@ -106,6 +106,9 @@ impl Lock {
             )));
         }
         packages.extend(self.set(&userland_set(kernel.arch())));
+        if equipment == Equipment::Wireless {
+            packages.extend(self.set(&wireless_set(kernel.arch())));
+        }
         Ok(packages)
     }
 
@@ -131,6 +134,10 @@ pub(crate) fn userland_set(arch: Arch) -> String {
     format!("userland-{}", arch.debian())
 }
 
+pub(crate) fn wireless_set(arch: Arch) -> String {
+    format!("wireless-{}", arch.debian())
+}
+
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn sha256(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
@@ -150,9 +157,12 @@ mod tests {
     fn the_repositorys_lock_has_all_kernels_and_keeps_its_form() {
         let lock = Lock::pinned().unwrap();
         for kernel in Kernel::ALL {
-            let packages = lock.of(kernel).unwrap();
+            let packages = lock.of(kernel, Equipment::Plain).unwrap();
             assert!(packages[0].name.starts_with("linux-image-"), "{packages:?}");
             assert!(packages.iter().any(|p| p.name == "iproute2"), "{packages:?}");
+            assert!(packages.iter().all(|p| p.name != "hostapd"), "{packages:?}");
+            let more = lock.of(kernel, Equipment::Wireless).unwrap();
+            assert!(more.starts_with(&packages) && more.iter().any(|p| p.name == "hostapd"), "{more:?}");
             assert!(packages.iter().all(|p| p.sha256.len() == 64 && p.bytes > 0), "{packages:?}");
         }
         assert_eq!(lock.text(), PINNED);
@@ -163,7 +173,8 @@ mod tests {
     fn a_broken_line_is_named() {
         let error = Lock::parse("# fine\na b c\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("a b c"), "{error}");
-        let error = Lock::parse("").unwrap().of(Kernel::Linux6_1Amd64).unwrap_err().to_string();
+        let error =
+            Lock::parse("").unwrap().of(Kernel::Linux6_1Amd64, Equipment::Plain).unwrap_err().to_string();
         assert!(error.contains("6.1-amd64"), "{error}");
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::Suite;
-use yuzuri_vm::{Arch, Cache, Guest, Image, Kernel, Mips, Progress, Source, Time};
+use yuzuri_vm::{Arch, Cache, Equipment, Guest, Image, Kernel, Mips, Progress, Source, Time};
 
 /// Runs a program under a stock Debian kernel in QEMU, in virtual time (repeatable) or in real time.
 #[derive(Parser)]
@@ -25,6 +25,9 @@ enum Action {
     Build {
         /// Which kernels (6.1-amd64, 6.12-amd64, 6.1-arm64, 6.12-arm64); all by default.
         kernels: Vec<Kernel>,
+        /// Images with radios (mac80211_hwsim, iw, hostapd).
+        #[arg(long)]
+        wireless: bool,
         /// Take today's versions of the packages instead of the pinned ones.
         #[arg(long)]
         latest: bool,
@@ -61,6 +64,9 @@ struct Run {
     /// booting then takes 5 to 10 s of CPU more).
     #[arg(long, default_value_t)]
     mips: Mips,
+    /// With radios that hear each other (mac80211_hwsim), iw and hostapd.
+    #[arg(long)]
+    wireless: bool,
     /// Let the kernel make all the checks that Debian has it make: slower, but programs cost what they cost there.
     #[arg(long)]
     as_shipped: bool,
@@ -152,6 +158,10 @@ fn test(test: Test) -> anyhow::Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+fn equipment(wireless: bool) -> Equipment {
+    if wireless { Equipment::Wireless } else { Equipment::Plain }
+}
+
 fn source(latest: bool) -> Source {
     if latest { Source::Latest } else { Source::Pinned }
 }
@@ -166,6 +176,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
         .source(source(run.latest))
         .memory_mb(run.memory)
         .time(time)
+        .equipment(equipment(run.wireless))
         .as_shipped(run.as_shipped)
         .timeout(Duration::from_secs(run.timeout));
     let mut program = run.program;
@@ -222,11 +233,12 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
 
 fn act(action: Action) -> anyhow::Result<ExitCode> {
     match action {
-        Action::Build { kernels, latest } => {
+        Action::Build { kernels, wireless, latest } => {
             let cache = Cache::open()?;
             let kernels = if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels };
             for kernel in kernels {
-                let image = Image::build(&cache, kernel, source(latest), &mut |text| say(text))?;
+                let image =
+                    Image::build(&cache, kernel, equipment(wireless), source(latest), &mut |text| say(text))?;
                 say(&format!("{kernel}: {} is ready", image.made.kernel_package));
             }
         }

@@ -1,5 +1,6 @@
 //! The kernel modules that guests get.
 
+use crate::Equipment;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By name. What a kernel has built in, or does not have at all, is left out without a word: a program that needs it
@@ -105,15 +106,23 @@ const WANTED: &[&str] = &[
     "xt_u32",
 ];
 
+/// Those of a guest with [`Equipment::Wireless`]: radios that hear each other.
+const WIRELESS: &[&str] = &["mac80211_hwsim"];
+
+fn names(equipment: Equipment) -> impl Iterator<Item = &'static str> {
+    let more = if equipment == Equipment::Wireless { WIRELESS } else { &[] };
+    WANTED.iter().chain(more).copied()
+}
+
 /// Paths (below `lib/modules/RELEASE`) of the wanted modules and of all that they need, from the text of
 /// `modules.dep`: "kernel/a.ko: kernel/b.ko kernel/c.ko".
-pub(crate) fn wanted(modules_dep: &str) -> BTreeSet<String> {
+pub(crate) fn wanted(modules_dep: &str, equipment: Equipment) -> BTreeSet<String> {
     let entries: BTreeMap<&str, (&str, &str)> = modules_dep
         .lines()
         .filter_map(|line| line.split_once(':'))
         .map(|(path, needs)| (name(path), (path, needs)))
         .collect();
-    let found = WANTED.iter().filter_map(|wanted| entries.get(wanted));
+    let found = names(equipment).filter_map(|wanted| entries.get(wanted));
     found.flat_map(|(path, needs)| needs.split_whitespace().chain([*path])).map(str::to_owned).collect()
 }
 
@@ -138,8 +147,8 @@ fn name(path: &str) -> &str {
 }
 
 /// A part of the image's identity.
-pub(crate) fn list() -> String {
-    WANTED.join(" ")
+pub(crate) fn list(equipment: Equipment) -> String {
+    names(equipment).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -151,7 +160,7 @@ mod tests {
         let text = "kernel/fs/9p/9p.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netfs.ko.xz\n\
                     kernel/fs/netfs/netfs.ko.xz:\nkernel/net/9p/9pnet.ko.xz: kernel/fs/netfs/netfs.ko.xz\n\
                     kernel/net/veth.ko:\nkernel/sound/snd.ko: kernel/sound/core.ko\n";
-        let wanted = wanted(text);
+        let wanted = wanted(text, Equipment::Plain);
         let expected = [
             "kernel/fs/9p/9p.ko.xz",
             "kernel/fs/netfs/netfs.ko.xz",

@@ -1,11 +1,11 @@
 //! What the tests with a guest share.
 
 use std::sync::atomic::AtomicBool;
-use yuzuri_vm::{Guest, Image, Kernel, Outcome, VmError};
+use yuzuri_vm::{Equipment, Guest, Image, Kernel, Outcome, VmError};
 
 /// Whether a guest can be run here at once; else says what is missing.
 pub fn ready(test: &str, kernel: Kernel) -> bool {
-    let missing = Image::missing(kernel);
+    let missing = Image::missing(kernel, Equipment::Plain);
     if let Some(why) = &missing {
         println!("{test}: skipped: {why}");
     }
