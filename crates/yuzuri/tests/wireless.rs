@@ -1,0 +1,71 @@
+//! `yuzuri share` on stations of real access points, as the kernel's mac80211 has them: two access points and two stations in a guest, over radios
+//! that hear each other without any air between them (mac80211_hwsim). So it shows what nl80211 says and what is made of it, not how fast anything is.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use yuzuri_policy::{Aggregation, RadioHint};
+use yuzuri_vm::{Equipment, Guest, Image, Kernel};
+
+const KERNEL: Kernel = Kernel::Linux6_12Amd64;
+
+/// What a station sends alone at this rate.
+fn alone(rate_mbps: u64, aggregation: Aggregation) -> u64 {
+    RadioHint::of_link(rate_mbps * 1_000_000, aggregation).alone_bps
+}
+
+#[test]
+#[ignore = "boots a guest with radios: make test-kernels"]
+fn stations_share_by_bssid_and_rate_and_roam() {
+    if let Some(why) = Image::missing(KERNEL, Equipment::Wireless) {
+        println!("stations_share_by_bssid_and_rate_and_roam: skipped: {why}");
+        return;
+    }
+    let [at_65, at_26] = [65, 26].map(|rate_mbps| alone(rate_mbps, Aggregation::Ht));
+    let at_54_g = alone(54, Aggregation::None);
+    let outcome = Guest::new(KERNEL)
+        .equipment(Equipment::Wireless)
+        .file(env!("CARGO_BIN_EXE_yuzuri"), "/usr/bin/yuzuri")
+        .file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wireless.sh"), "/root/wireless.sh")
+        .env("ALONE_AT_65", at_65.to_string())
+        .env("ALONE_AT_26", at_26.to_string())
+        .env("ALONE_AT_54_G", at_54_g.to_string())
+        .program(["sh", "/root/wireless.sh"])
+        .run(&mut |_| {}, &AtomicBool::new(false))
+        .unwrap();
+    assert_eq!(outcome.code, 0, "{}", outcome.output);
+    let told: HashMap<&str, Value> = outcome
+        .output
+        .lines()
+        .filter_map(|line| line.split_once(" {"))
+        .map(|(step, rest)| (step, serde_json::from_str(&format!("{{{rest}")).unwrap()))
+        .collect();
+    let link = |step: &str| {
+        let status = told.get(step).unwrap_or_else(|| panic!("no '{step}' in {}", outcome.output));
+        status["interfaces"][0].clone()
+    };
+    let members = |step: &str| link(step)["members"].as_array().unwrap().len();
+
+    // One access point, one group; each knows its own rate.
+    let [two, three] = ["together 2", "together 3"].map(&link);
+    assert_eq!((&two["group_from"], &two["group"]), (&"bssid".into(), &three["group"]));
+    assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
+    assert_eq!((members("together 2"), members("together 3")), (2, 2));
+
+    // Over these radios as over any network: one leads, and both have its summary.
+    let [two, three] = ["sending 2", "sending 3"].map(&link);
+    assert_eq!(two["leader"], three["leader"]);
+    assert_ne!(two["leads"], three["leads"]);
+    assert_eq!((&two["summary"]["senders"], &three["summary"]["senders"]), (&2.into(), &2.into()));
+
+    // Another access point is another group, and who stayed behind knows it.
+    let roamed = link("roamed 3");
+    assert_eq!((&roamed["group_from"], roamed["alone_bps"].as_u64()), (&"bssid".into(), Some(at_54_g)));
+    assert_ne!(roamed["group"], two["group"]);
+    assert_eq!((members("roamed 3"), members("left 2")), (1, 1));
+    assert_eq!(link("left 2")["group"], two["group"]);
+
+    // No access point, no BSSID.
+    assert_ne!(link("without 2")["group_from"], "bssid");
+}
