@@ -199,6 +199,23 @@ fn alone_is_run_once_for_each_kind_and_path() {
 }
 
 #[test]
+fn alone_is_under_the_files_own_control_and_on_one_path() {
+    let alone = |sets: &str| -> Result<Vec<(String, Option<String>)>, String> {
+        let text = with("repetitions = 2", "repetitions = 2\nalone = true")
+            + "[[variant]]\nname = \"plain\"\n[[variant]]\nname = \"other\"\nset = "
+            + sets;
+        let points = parse(&text)?.points().unwrap().into_iter().filter(|point| point.alone.is_some());
+        let control = |scenario: &Scenario| scenario.terminals().next().and_then(|t| t.kind.control.clone());
+        Ok(points.map(|point| (point.name, control(&point.scenario))).collect())
+    };
+    let cubic = |name: &str| (format!("alone-{name}"), Some("cubic".to_owned()));
+    let expected = vec![cubic("phone"), cubic("tablet")];
+    assert_eq!(alone("{ \"terminal.phone.control\" = \"bbr\" }").unwrap(), expected);
+    let problem = alone("{ \"path.rate_mbps\" = 7 }").unwrap_err();
+    assert!(problem.contains("alone") && problem.contains("depend on the variant"), "{problem}");
+}
+
+#[test]
 fn a_scenario_comes_back_from_its_text() {
     let document = parse(&(GOOD.to_owned() + "[sweep]\n\"path.rtt_ms\" = [1, 2]\n")).unwrap();
     for point in document.points().unwrap() {

@@ -1,6 +1,6 @@
 //! From a file with things to vary to the single experiments.
 
-use super::{Document, Problem, Scenario, ShareChoice};
+use super::{Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// Most points of one file.
@@ -98,7 +98,7 @@ pub(super) fn points(document: &Document) -> Result<Vec<Point>, Vec<Problem>> {
             return Err(vec![Problem::new(field, what)]);
         }
     }
-    Ok(with_alone(document, points))
+    with_alone(document, points)
 }
 
 fn point(document: &Document, choices: &[Choice<'_>], labels: Vec<Label>) -> Result<Point, Vec<Problem>> {
@@ -136,24 +136,19 @@ fn point(document: &Document, choices: &[Choice<'_>], labels: Vec<Label>) -> Res
 }
 
 /// Adds, where the file asks for it, the runs in which one terminal of each kind is alone: one for each combination
-/// of what is varied outside the terminals.
-fn with_alone(document: &Document, points: Vec<Point>) -> Vec<Point> {
+/// of what is swept outside the terminals.
+fn with_alone(document: &Document, points: Vec<Point>) -> Result<Vec<Point>, Vec<Problem>> {
     if !document.base().alone {
-        return points;
+        return Ok(points);
     }
     let mut alone: Vec<Point> = Vec::new();
     for point in &points {
         for kind in point.scenario.terminal.iter().filter(|kind| kind.count > 0) {
             let mut scenario = point.scenario.clone();
-            // Said of each kind, so that who shares with others is plain CUBIC alone.
-            let shares: Vec<bool> =
-                scenario.terminal.iter().map(|other| scenario.share_of(other).is_some()).collect();
             scenario.share = None;
-            for (other, shares) in scenario.terminal.iter_mut().zip(shares) {
-                other.share = shares.then_some(ShareChoice::Whether(true));
+            for other in &mut scenario.terminal {
                 other.count = u32::from(other.name == kind.name);
-                (other.window, other.joins_s, other.leaves_s) = (None, 0.0, None);
-                other.unbound();
+                other.free(document.base().terminal.iter().find(|base| base.name == other.name));
             }
             if alone.iter().any(|known| known.scenario == scenario) {
                 continue;
@@ -166,15 +161,18 @@ fn with_alone(document: &Document, points: Vec<Point>) -> Vec<Point> {
                 .collect();
             let mut words: Vec<String> = labels.iter().map(|l| format!("{}={}", l.field, l.value)).collect();
             words.push(format!("alone-{}", kind.name));
-            let same = alone.iter().filter(|known| known.alone.as_ref() == Some(&kind.name)).count();
-            let mut name = folder(&words.join(","));
+            let name = folder(&words.join(","));
             if alone.iter().any(|known| known.name == name) {
-                name = format!("{name}-{}", same + 1);
+                let what = format!(
+                    "what a '{}' gets alone would depend on the variant, which changes more than who sends how: sweep it, or make it a scenario of its own",
+                    kind.name
+                );
+                return Err(vec![Problem::new("alone", what)]);
             }
             alone.push(Point { name, labels, alone: Some(kind.name.clone()), scenario });
         }
     }
-    points.into_iter().chain(alone).collect()
+    Ok(points.into_iter().chain(alone).collect())
 }
 
 fn label(field: &str, value: &toml::Value) -> Label {

@@ -42,7 +42,8 @@ pub struct Scenario {
     /// How often it is repeated; 1.
     #[serde(default = "once")]
     pub repetitions: u32,
-    /// Whether each kind of terminal also runs alone, without a bound, so that shares can be weighed; false.
+    /// Whether each kind of terminal also runs alone, without a bound and under the control that stands outside of variants (or CUBIC), so that
+    /// shares can be weighed; false.
     #[serde(default)]
     pub alone: bool,
     /// How fast the processor is that all hosts share in virtual time, million instructions per second: 125 to 8000, 1000 halved or doubled; 1000. More for what
@@ -138,17 +139,16 @@ pub struct TerminalSpec {
 }
 
 impl TerminalSpec {
-    /// Takes its part in sharing and its law's bounds away; a law that then is the kernel's own CUBIC becomes that, so that the same experiment is
-    /// not run twice.
-    fn unbound(&mut self) {
-        if self.control.is_none() && self.law.is_none() && self.share.take().is_some() {
-            self.control = Some("cubic".into());
-        }
+    /// Makes it what runs alone: from beginning to end, without sharing and without bounds, under the control that the file gives it outside of
+    /// variants (`base`), or CUBIC. A law that then is the kernel's own CUBIC becomes that, so that the same experiment is not run twice.
+    fn free(&mut self, base: Option<&TerminalSpec>) {
+        (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
+        (self.control, self.law) = base.map(|b| (b.control.clone(), b.law.clone())).unwrap_or_default();
         if let Some(law) = &mut self.law {
             (law.floor, law.cap) = (None, None);
-            if *law == LawSpec::default() {
-                (self.law, self.control) = (None, Some("cubic".into()));
-            }
+        }
+        if self.control.is_none() && self.law.as_ref().is_none_or(|law| *law == LawSpec::default()) {
+            (self.law, self.control) = (None, Some("cubic".into()));
         }
     }
 }
