@@ -26,23 +26,5 @@ if [ $sweep = yes ]; then
     done
 fi
 
-# Each table stands between `<!-- table NAME FIGURE [--across FIELD] -->` and `<!-- end -->`.
-fresh=$(mktemp)
-trap 'rm -f "$fresh"' EXIT
-while IFS= read -r line; do
-    case $line in
-    '<!-- table '*)
-        printf '%s\n' "$line"
-        read -r _ _ name words <<<"${line% -->}"
-        if compgen -G "lab-results/$name/*/seed-*/run.json" >/dev/null; then
-            # shellcheck disable=SC2086
-            "$lab" table "lab-results/$name" $words
-            while IFS= read -r line && [ "$line" != '<!-- end -->' ]; do :; done
-            printf '%s\n' "$line"
-        fi
-        ;;
-    *) printf '%s\n' "$line" ;;
-    esac
-done <"$page" >"$fresh"
-cat "$fresh" >"$page"
+scripts/fill-tables.sh "$page"
 echo "paper-figures: the tables are in $page, the reports in lab-results/*/report.html" >&2
