@@ -14,6 +14,8 @@ pub struct Figures {
     pub total_mbps: f64,
     /// Jain's index on rate over what each would get alone, after 5 s (of a newcomer: over the last 15 s of its presence).
     pub jain: f64,
+    /// Where not all take part: what those that do have, over an equal part of the total, after 5 s.
+    pub inside: f64,
     /// Mean smoothed round-trip time over time and terminals, ms.
     pub rtt_ms: f64,
     /// Part of the segments that were sent again.
@@ -25,9 +27,12 @@ pub struct Figures {
 impl Figures {
     fn of(setting: &Setting, results: &Results) -> Figures {
         let terminals = results.terminals.len() as f64;
+        let rates = results.goodputs();
+        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
         Figures {
             total_mbps: results.goodputs_total().iter().sum(),
             jain: results.jain_of_alone(&alone_bps(setting)),
+            inside: mean(&rates[..rates.len() - setting.outside]) / mean(&rates),
             rtt_ms: results.terminals.iter().map(|t| t.srtt_mean_ms).sum::<f64>() / terminals,
             retransmitted: results.retransmitted_share(),
             timeouts: results.timeouts() as f64,
@@ -48,6 +53,7 @@ impl Figures {
         Figures {
             total_mbps: median(|f| f.total_mbps),
             jain: median(|f| f.jain),
+            inside: median(|f| f.inside),
             rtt_ms: median(|f| f.rtt_ms),
             retransmitted: median(|f| f.retransmitted),
             timeouts: median(|f| f.timeouts),

@@ -18,16 +18,23 @@ pub fn tables(rows: &[Row], contenders: &[Contender]) -> String {
     for row in groups.iter().flat_map(|g| rows.iter().filter(move |r| r.setting.group == *g)) {
         if row.setting.group != group {
             group = row.setting.group;
+            let inside = if row.setting.outside > 0 {
+                ", what those that take part have over an equal part of the total"
+            } else {
+                ""
+            };
             let _ = writeln!(
                 text,
-                "\n### {group}\n\nTotal in Mbit/s, Jain's index, mean RTT in ms, retransmitted %.\n"
+                "\n### {group}\n\nTotal in Mbit/s, Jain's index, mean RTT in ms, retransmitted %{inside}.\n"
             );
             let heads: Vec<&str> = contenders.iter().map(|c| c.name()).collect();
             let _ =
                 writeln!(text, "| setting | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
         }
         let cell = |f: &Figures| {
-            format!("{:.1}, {:.2}, {:.0}, {:.1}", f.total_mbps, f.jain, f.rtt_ms, f.retransmitted * 100.0)
+            let inside = if row.setting.outside > 0 { format!(", {:.2}", f.inside) } else { String::new() };
+            let lost = f.retransmitted * 100.0;
+            format!("{:.1}, {:.2}, {:.0}, {lost:.1}{inside}", f.total_mbps, f.jain, f.rtt_ms)
         };
         let cells: Vec<String> = row.figures.iter().map(cell).collect();
         let _ = writeln!(text, "| {} | {} |", row.setting.name(), cells.join(" | "));

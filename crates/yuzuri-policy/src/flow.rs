@@ -83,6 +83,8 @@ pub enum Rule {
     Share,
     /// The same, a little more for a round trip, to see whether there is more.
     Probe,
+    /// The same behind the queues of others, who do not take part: as much more as its share takes there.
+    Contend,
     /// The application sends less than its share.
     AppLimited,
     /// Sharing did not help here: plain congestion control for a while.
@@ -95,7 +97,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 11] = [
+    pub const ALL: [Rule; 12] = [
         Rule::None,
         Rule::Count,
         Rule::RttTable,
@@ -103,6 +105,7 @@ impl Rule {
         Rule::StartUp,
         Rule::Share,
         Rule::Probe,
+        Rule::Contend,
         Rule::AppLimited,
         Rule::GaveUp,
         Rule::Mistrust,
@@ -119,6 +122,7 @@ impl Rule {
             Rule::StartUp => "start-up",
             Rule::Share => "share",
             Rule::Probe => "probe",
+            Rule::Contend => "contend",
             Rule::AppLimited => "app-limited",
             Rule::GaveUp => "gave-up",
             Rule::Mistrust => "mistrust",

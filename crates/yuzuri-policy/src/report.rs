@@ -73,6 +73,8 @@ pub enum Phase {
     Hold,
     /// Each takes a little more for a round trip.
     Probe,
+    /// Others, who do not take part, fill queues: each takes windows that carry its share behind them.
+    Contend,
     /// Sharing does not help here: nobody is bounded.
     Off,
 }
@@ -84,6 +86,7 @@ impl Phase {
             Phase::StartUp => "start-up",
             Phase::Hold => "hold",
             Phase::Probe => "probe",
+            Phase::Contend => "contend",
             Phase::Off => "off",
         }
     }

@@ -151,6 +151,87 @@ fn a_group_that_gives_way_in_vain_stands_off_and_tries_again() {
     assert_ne!(said.phase, Phase::Off);
 }
 
+/// Four members that know their radios, after so much time of sharing.
+fn settled(capacity: &mut Capacity, to_s: f64) {
+    let said = group(capacity, 0.0, to_s, &vec![report(10e6, 50e6); 4]);
+    assert_eq!(said.phase, Phase::Hold);
+}
+
+fn queued(rate_bps: f64, alone_bps: f64) -> Report {
+    Report { srtt_us: 4 * BASE_US, ..report(rate_bps, alone_bps) }
+}
+
+#[test]
+fn who_loses_ground_to_others_takes_it_back_and_stands_off() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    let mut phases = Vec::new();
+    for tick in 20..40 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(6e6, 50e6); 4]);
+        if phases.last() != Some(&said.phase) {
+            phases.push(said.phase);
+        }
+        // Windows are to carry what was shared out before, not what others leave of it.
+        assert!(said.phase != Phase::Contend || said.share_bps > 9_000_000, "{said:?}");
+    }
+    phases.retain(|phase| *phase != Phase::Probe);
+    assert_eq!(phases, [Phase::Hold, Phase::Contend, Phase::Off]);
+}
+
+#[test]
+fn radios_that_became_slower_lose_no_ground() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    for tick in 20..80 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(5e6, 25e6); 4]);
+        assert!(matches!(said.phase, Phase::Hold | Phase::Probe), "{said:?} at {tick}");
+    }
+}
+
+#[test]
+fn what_queues_let_go_at_once_is_no_ground_to_lose() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    // One and a half of all the air there is, once.
+    capacity.sum(at(10.0), 4, &vec![queued(20e6, 50e6); 4]);
+    for tick in 21..60 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(10e6, 50e6); 4]);
+        assert!(matches!(said.phase, Phase::Hold | Phase::Probe), "{said:?} at {tick}");
+    }
+}
+
+/// When the group stood off, second after second: half a minute, a minute, two; after a long peace half a minute again.
+#[test]
+fn each_time_it_stands_off_longer_and_forgets_that_in_peace() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let mut offs = Vec::new();
+    let mut began = None;
+    let mut tick = 0;
+    let mut until = |to_s: u32, rate_bps: f64, offs: &mut Vec<u32>| {
+        while tick < to_s * 2 {
+            // While the group shares, others take half of it; as plain CUBIC it has all.
+            let taken = began.is_none() && tick % 40 > 20;
+            let each = if taken && rate_bps < 10e6 { queued(rate_bps, 50e6) } else { report(10e6, 50e6) };
+            let off = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![each; 4]).phase == Phase::Off;
+            match began {
+                None if off => began = Some(tick),
+                Some(from) if !off => {
+                    offs.push((tick - from) / 2);
+                    began = None;
+                }
+                _ => {}
+            }
+            tick += 1;
+        }
+    };
+    until(300, 5e6, &mut offs);
+    assert_eq!(offs, [30, 60, 120]);
+    until(1200, 10e6, &mut offs);
+    let in_peace = offs.len();
+    until(1300, 5e6, &mut offs);
+    assert_eq!(offs[in_peace], 30, "{offs:?}");
+}
+
 #[test]
 fn a_new_leader_goes_on_where_the_old_one_was() {
     let mut old = Capacity::new(Objective::Balanced);

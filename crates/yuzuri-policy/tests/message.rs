@@ -179,7 +179,13 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 fn any_summary() -> impl Strategy<Value = Summary> {
-    let phase = prop_oneof![Just(Phase::StartUp), Just(Phase::Hold), Just(Phase::Probe), Just(Phase::Off)];
+    let phase = prop_oneof![
+        Just(Phase::StartUp),
+        Just(Phase::Hold),
+        Just(Phase::Probe),
+        Just(Phase::Contend),
+        Just(Phase::Off)
+    ];
     (
         (1..=u16::MAX, any::<u16>(), phase, 0..=MOST_BPS, any::<u64>()),
         (0..=MOST_AIR_PPM, 0..=MOST_BPS, any::<bool>(), 0..=MOST_RTT_US, 0..=MOST_RTT_US, destinations()),
@@ -363,7 +369,7 @@ fn values_that_cannot_be_are_refused() {
     assert_eq!(refused(&summary, at, 8, &[251]), Refusal::Range, "reports too seldom");
     assert_eq!(refused(&summary, at, 9, &[0, 19]), Refusal::Contradictory, "more senders than members");
     assert_eq!(refused(&summary, at, 9, &[0, 0, 0, 0]), Refusal::Contradictory, "no members");
-    assert_eq!(refused(&summary, at, 13, &[4]), Refusal::Malformed, "no such phase");
+    assert_eq!(refused(&summary, at, 13, &[5]), Refusal::Malformed, "no such phase");
     assert_eq!(refused(&summary, at, 14, &beyond), Refusal::Range, "capacity");
     assert_eq!(refused(&summary, at, 19, &[0, 0x3d, 0x09, 1]), Refusal::Range, "four times the air");
     assert_eq!(

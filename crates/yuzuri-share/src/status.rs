@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn words_are_the_same_in_json_and_elsewhere() {
-        for phase in [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Off] {
+        for phase in [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }
         for rule in Rule::ALL {

@@ -5,12 +5,14 @@
 
 mod level;
 mod probe;
+mod standoff;
 mod total;
 
 use crate::report::least_round_trips;
 use crate::{Moment, Objective, Phase, Report, Summary};
 use level::{Taker, water_level};
 use probe::Probe;
+use standoff::{StandOff, Standing};
 use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
@@ -52,11 +54,8 @@ const LEAST_PART_FOR_LOSS: f64 = 0.9;
 /// The shares make the queue if the group carries at least this part of what was shared out.
 const FULL: f64 = 0.85;
 
-/// Members that gave way twice and still find such a queue, seconds, stand off for so long; longer each time, up to so much.
+/// Windows are not stretched behind a queue of so much, seconds: it is others'. Nor is capacity missing without one.
 const OTHERS_QUEUE_S: f64 = 0.100;
-const OFF: Duration = Duration::from_secs(30);
-const OFF_AT_MOST: Duration = Duration::from_secs(300);
-
 /// Windows are stretched by this factor a round trip while less than this part of the shares is carried and queues are short, up to so much; then they
 /// relax by that one.
 const FAR_FROM_FULL: f64 = 0.7;
@@ -110,10 +109,7 @@ pub struct Capacity {
     stretch: f64,
     queued: u32,
     held_since: Moment,
-    /// When what is carried fell.
-    falls: Vec<Moment>,
-    off_until: Option<Moment>,
-    off_for: Duration,
+    stand_off: StandOff,
     objective: Objective,
 }
 
@@ -142,9 +138,7 @@ impl Default for Capacity {
             stretch: 1.0,
             queued: 0,
             held_since: Moment::default(),
-            falls: Vec::new(),
-            off_until: None,
-            off_for: OFF,
+            stand_off: StandOff::default(),
             objective: Objective::default(),
         }
     }
@@ -189,14 +183,19 @@ impl Capacity {
         self.tell_wire_from_air(now, round_trip, best, total);
         self.note_losses(now, total);
         self.drain(now, round_trip, best, total);
+        self.hold_ground(now, round_trip, best, total);
         let paced = self.is_paced(now, best);
         if self.senders != total.senders {
             self.senders = total.senders;
             self.probe.anew();
         }
-        let off = self.is_off(now);
+        let standing = self.stand_off.standing(now);
+        if standing == Standing::Back {
+            *self = Capacity { stand_off: self.stand_off.clone(), ..Capacity::new(self.objective) };
+        }
         let (phase, factor) = match total.elastic {
-            _ if off => (Phase::Off, 1.0),
+            _ if standing == Standing::CatchesUp => (Phase::Contend, 1.0),
+            _ if standing == Standing::Off => (Phase::Off, 1.0),
             _ if !self.started => (Phase::StartUp, 1.0),
             0 => (Phase::Hold, 1.0),
             _ => match self.probe.factor(now, round_trip, best.rate_bps, paced) {
@@ -246,31 +245,18 @@ impl Capacity {
                 self.carried.pop_front();
             }
             self.below_since = None;
-            self.stand_off(now, total);
+            self.stand_off.fell(now, total);
         }
     }
 
-    /// The members gave way, and the queue stands all the same: others, who do not take part, have what was given. Then sharing only costs, and
-    /// each is plain CUBIC for a while.
-    fn stand_off(&mut self, now: Moment, total: Total) {
-        self.falls.retain(|at| now.since(*at) < MEMORY);
-        self.falls.push(now);
-        if self.falls.len() < 2 || total.queue_s < OTHERS_QUEUE_S.max(total.base_s / 2.0) {
-            return;
+    /// Whether others take what the members leave.
+    fn hold_ground(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
+        if self.started {
+            // What queues let go at once may be more than the air carries.
+            let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
+            let shared = Carried { rate_bps: part * best.rate_bps, air: part * best.air };
+            self.stand_off.follow(now, round_trip, total, shared, queue_s(self.objective));
         }
-        self.falls.clear();
-        self.off_until = Some(now + self.off_for);
-        self.off_for = (2 * self.off_for).min(OFF_AT_MOST);
-    }
-
-    /// Whether the group stands off; afterwards it starts up anew.
-    fn is_off(&mut self, now: Moment) -> bool {
-        let Some(until) = self.off_until else { return false };
-        if now < until {
-            return true;
-        }
-        *self = Capacity { off_for: self.off_for, ..Capacity::new(self.objective) };
-        false
     }
 
     fn start_up(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {

@@ -203,11 +203,12 @@ fn phase_number(phase: Phase) -> u8 {
         Phase::Hold => 1,
         Phase::Probe => 2,
         Phase::Off => 3,
+        Phase::Contend => 4,
     }
 }
 
 fn phase(number: u8) -> Result<Phase, Refusal> {
-    [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Off]
+    [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Off, Phase::Contend]
         .get(usize::from(number))
         .copied()
         .ok_or(Refusal::Malformed)

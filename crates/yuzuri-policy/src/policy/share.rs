@@ -132,8 +132,10 @@ impl Share {
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
         let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
-        // Growth is measured against what came through in the last round trip.
-        let delivered = known.last_rate_bps * base_s / (f64::from(flow.mss_bytes) * 8.0);
+        // Growth is measured against what came through in the last round trip: on an empty path, or behind others' queues.
+        let contends = summary.phase == Phase::Contend;
+        let round_trip_s = if contends { f64::from(flow.srtt_us.max(base_us)) / 1e6 } else { base_s };
+        let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
         let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
         let starts = summary.phase == Phase::StartUp;
         let before = self.flows.get(&flow.id).copied().unwrap_or(Held {
@@ -158,6 +160,10 @@ impl Share {
         let (upper, aim, why) = match summary.phase {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), before),
             Phase::StartUp => (None, grown, Rule::StartUp),
+            Phase::Contend => {
+                let full = per_second * round_trip_s;
+                (None, full.min(grown.max(before.floor)), Rule::Contend)
+            }
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(LEAST_QUEUE_S);
                 let upper = (per_second * (base_s + queue_s))

@@ -12,6 +12,7 @@ const PHASES: Record<string, Words> = {
   "start-up": { short: "finding out", long: "What the group carries still grows: nobody is bounded from above." },
   hold: { short: "holding", long: "Each member keeps to its share." },
   probe: { short: "probing", long: "Each member takes a little more for a round trip, to see whether there is more." },
+  contend: { short: "holding its ground", long: "Others, who do not take part, take what the members leave: windows grow until they carry the shares behind the others' queues." },
   off: { short: "standing off", long: "Sharing does not help here at the moment: nobody is bounded." },
 };
 
@@ -28,6 +29,7 @@ const RULES: Record<string, Words> = {
   "start-up": { short: "finding out", long: "The group is finding out what it carries: no upper bound yet." },
   share: { short: "its share", long: "Its share of what the group carries, times the least round-trip time (lower), with the allowed queue on top (upper)." },
   probe: { short: "probing", long: "Its share and a little more for a round trip, to see whether there is more." },
+  contend: { short: "holding its ground", long: "Others, who do not take part, fill queues: the window grows to what its share takes behind them." },
   "app-limited": { short: "sends less", long: "The application sends less than its share." },
   "gave-up": { short: "gave up", long: "Sharing did not help here: plain congestion control for a while." },
   mistrust: { short: "not believed", long: "What the group says does not fit what the path shows: plain congestion control for a while." },
