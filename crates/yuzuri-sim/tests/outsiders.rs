@@ -1,0 +1,36 @@
+//! Who shares among terminals that do not take part keeps most of what an equal part is, and the whole loses nothing.
+#![allow(clippy::unwrap_used)]
+
+use yuzuri_medium::radio::Phy;
+use yuzuri_policy::PolicyConfig;
+use yuzuri_sim::{NoSteer, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+
+const TERMINALS: usize = 8;
+
+fn cell(seed: u64) -> Scenario {
+    let wire = path(1_000_000_000, 1000, 64_000);
+    let terminals = vec![Terminal::uploading(); TERMINALS];
+    let mut scenario = Scenario::wireless(&[Phy::n(20, 1, 7); TERMINALS], wire, terminals, 40_000);
+    scenario.warm_up_ms = 10_000;
+    scenario.seeded(seed)
+}
+
+fn steered(seed: u64, steer: &mut dyn Steer) -> Results {
+    run(&cell(seed), steer).unwrap()
+}
+
+#[test]
+fn half_of_the_terminals_may_stay_outside() {
+    for (outside, seed) in [(4, 1), (4, 2), (4, 3), (1, 1)] {
+        let hint = hint_of(Phy::n(20, 1, 7));
+        let radios: Vec<_> = (0..TERMINALS).map(|n| (n < TERMINALS - outside).then_some(hint)).collect();
+        let shared = steered(seed, &mut Sharing::new(PolicyConfig::default(), &radios));
+        let rates = shared.goodputs();
+        let inside = &rates[..TERMINALS - outside];
+        let equal = shared.total_mbps() / TERMINALS as f64;
+        let part = inside.iter().sum::<f64>() / inside.len() as f64 / equal;
+        assert!(part > 0.75, "{part:.2} of an equal part with {outside} outside, seed {seed}: {rates:.1?}");
+        let plain = steered(seed, &mut NoSteer).total_mbps();
+        assert!(shared.total_mbps() > 0.95 * plain, "{} of {plain}", shared.total_mbps());
+    }
+}
