@@ -54,10 +54,22 @@ is active active
 [ "$(process)" != "$first" ]
 controls | grep -qw $name
 
+stage="a daemon that hangs is ended by the watchdog and started anew"
+hung=$(process)
+[ "$(systemctl show --property WatchdogUSec --value yuzuri-share)" = 10s ]
+kill -STOP "$hung"
+deadline=$((SECONDS + 60))
+until is active active && [ "$(process)" != "$hung" ] && [ "$(process)" != 0 ]; do
+    [ $SECONDS -lt $deadline ] || false
+    sleep 0.5
+done
+[ "$(systemctl show --property NRestarts --value yuzuri-share)" = 1 ]
+controls | grep -qw $name
+
 stage="removing stops it"
 dpkg -r yuzuri
 is active inactive
-[ ! -d "/proc/$first" ]
+[ ! -d "/proc/$first" ] && [ ! -d "/proc/$hung" ]
 stage="removing leaves the congestion controls as they were"
 [ "$(controls)" = "$before" ]
 stage="purging leaves no file"
