@@ -244,6 +244,17 @@ fn a_new_leader_goes_on_where_the_old_one_was() {
     assert!(next.air_share_ppm.abs_diff(said.air_share_ppm) <= 1);
 }
 
+#[test]
+fn a_new_leader_stands_off_where_the_old_one_did() {
+    let members = vec![queued(6e6, 50e6); 4];
+    for phase in [Phase::Contend, Phase::Off] {
+        let said = Summary { phase, senders: 4, capacity_bps: 40_000_000, ..Summary::default() };
+        let mut new = Capacity::resume(at(100.0), &said, Objective::Balanced);
+        assert_eq!(new.sum(at(100.5), 4, &members).phase, Phase::Off);
+        assert_eq!(group(&mut new, 101.0, 131.0, &members).phase, Phase::StartUp);
+    }
+}
+
 /// Prints what the sum over a thousand members costs: `cargo test --release -p yuzuri-policy --test capacity -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a time"]

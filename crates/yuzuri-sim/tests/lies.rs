@@ -34,7 +34,8 @@ struct Falsehood {
 }
 
 fn falsehood() -> impl Strategy<Value = Falsehood> {
-    let phases = prop::sample::select(vec![Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off]);
+    let phases =
+        prop::sample::select(vec![Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off]);
     let small = prop_oneof![Just(0.0), 0.0..1.0_f64, 1.0..3.0_f64];
     (small.clone(), 0..2000_u16, small.clone(), small, phases, any::<bool>(), 1..11_u32).prop_map(
         |(share, senders, base, queue, phase, paced, ticks)| Falsehood {

@@ -153,12 +153,14 @@ impl Capacity {
     /// Starts from what another leader said, so that the group does not start up anew when its leader changes.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
+        let off = matches!(last.phase, Phase::Contend | Phase::Off);
         Capacity {
             carried: VecDeque::from([(now, Carried { rate_bps: last.capacity_bps as f64, air })]),
             started: last.phase != Phase::StartUp,
             wire_bps: Some(last.alone_most_bps as f64).filter(|bps| *bps > 0.0),
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
+            stand_off: if off { StandOff::resume(now) } else { StandOff::default() },
             ..Capacity::new(objective)
         }
     }

@@ -62,6 +62,13 @@ impl Default for StandOff {
 }
 
 impl StandOff {
+    /// Goes on standing off where another leader began it.
+    pub(super) fn resume(now: Moment) -> StandOff {
+        let mut stand_off = StandOff::default();
+        stand_off.begin(now, now);
+        stand_off
+    }
+
     /// Follows what is carried of what was shared out; windows may hold a queue of `queue_s`, seconds.
     pub(super) fn follow(
         &mut self,
