@@ -1,0 +1,54 @@
+//! Who comes to a cell that others share has its part three seconds later.
+#![allow(clippy::unwrap_used)]
+
+use yuzuri_medium::Time;
+use yuzuri_medium::radio::Phy;
+use yuzuri_policy::PolicyConfig;
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+
+const TERMINALS: usize = 6;
+const COMES_MS: u64 = 8_000;
+/// Its part is looked at from three seconds after that on, for two.
+const LOOKED_AT_S: [f64; 2] = [11.0, 13.0];
+
+/// Shares, and counts what each delivers meanwhile, segments.
+struct Counted {
+    sharing: Sharing,
+    delivered: [Vec<u64>; 2],
+}
+
+impl Steer for Counted {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        self.sharing.steer(now, terminals, bounds);
+        for (at_s, delivered) in LOOKED_AT_S.iter().zip(&mut self.delivered) {
+            if delivered.is_empty() && now.as_secs_f64() >= *at_s {
+                *delivered = terminals.iter().map(|seen| seen.map_or(0, |seen| seen.delivered)).collect();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_has_its_part_after_three_seconds() {
+    for (phy, rtt_us) in [(Phy::ac(80, 1, 9), 2_000), (Phy::ac(80, 1, 9), 64_000), (Phy::g(54), 64_000)] {
+        for seed in 1..4 {
+            let mut terminals = vec![Terminal::uploading(); TERMINALS];
+            terminals[TERMINALS - 1].start_ms = COMES_MS;
+            let wire = path(1_000_000_000, 1000, rtt_us);
+            let scenario =
+                Scenario::wireless(&[phy; TERMINALS], wire, terminals, COMES_MS + 6_000).seeded(seed);
+            let sharing = Sharing::new(PolicyConfig::default(), &[Some(hint_of(phy)); TERMINALS]);
+            let mut counted = Counted { sharing, delivered: [Vec::new(), Vec::new()] };
+            run(&scenario, &mut counted).unwrap();
+            let [before, after] = &counted.delivered;
+            let moved: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
+            let equal = moved.iter().sum::<u64>() as f64 / TERMINALS as f64;
+            let part = moved[TERMINALS - 1] as f64 / equal;
+            assert!(
+                (0.75..1.5).contains(&part),
+                "{part:.2} of an equal part, {phy:?}, seed {seed}: {moved:?}"
+            );
+        }
+    }
+}
