@@ -66,6 +66,10 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("a law with an unknown field", GOOD.to_owned() + "law = { beta = 0.7 }\n"),
         ("a control beside sharing", GOOD.to_owned() + "control = \"cubic\"\n[share]\n"),
         ("a law beside sharing", GOOD.to_owned() + "law = {}\nshare = true\n"),
+        (
+            "pacing by a program that cannot",
+            GOOD.to_owned() + "paced = true\nworkload = { kind = \"iperf3\" }\n",
+        ),
         ("no such policy", GOOD.to_owned() + "[share]\npolicy = \"fair\"\n"),
         ("no such objective", GOOD.to_owned() + "share = { objective = \"speed\" }\n"),
         ("an unknown field of sharing", GOOD.to_owned() + "[share]\nrule = \"count\"\n"),

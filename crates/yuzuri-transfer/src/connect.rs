@@ -64,6 +64,9 @@ fn prepare(address: SocketAddr, options: &SendOptions) -> Result<Socket, SendErr
             source,
         })?;
     }
+    if options.paced {
+        crate::sys::pace(&socket).map_err(failed("have segments paced"))?;
+    }
     // The packet that ends a buffer is short; it must not wait for the acknowledgement of another short one.
     socket.set_tcp_nodelay(true).map_err(failed("set TCP_NODELAY"))?;
     // Our own look at progress gives up first; this is for data left behind in the kernel.

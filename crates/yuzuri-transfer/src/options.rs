@@ -32,6 +32,9 @@ pub struct SendOptions {
     pub wait_ack: bool,
     /// Congestion control (`TCP_CONGESTION`); the system's default where `None`.
     pub congestion_control: Option<String>,
+    /// Whether segments leave spread over the round trip at `sk_pacing_rate`, as behind the queueing discipline fq, whatever the congestion
+    /// control (`SO_MAX_PACING_RATE`, without a limit of its own below 34 Gbit/s).
+    pub paced: bool,
     /// How long each address may take to answer; 10 s.
     pub connect_timeout: Duration,
     /// How long nothing may be acknowledged while bytes are outstanding; 20 s.
@@ -67,6 +70,7 @@ impl SendOptions {
             limits: Limits::default(),
             wait_ack: false,
             congestion_control: None,
+            paced: false,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(20),
             linger: Duration::from_secs(3),

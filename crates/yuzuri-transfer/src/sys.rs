@@ -64,6 +64,14 @@ fn get_option(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, value: &mut
     Ok((size as usize).min(value.len()))
 }
 
+/// Any limit but none makes TCP pace by itself (`SK_PACING_NEEDED`): the highest that 32 bits hold, bytes per second.
+pub(crate) const PACED_BELOW: u32 = u32::MAX - 1;
+
+/// Has the kernel pace the socket's segments.
+pub(crate) fn pace(fd: impl AsFd) -> io::Result<()> {
+    set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, PACED_BELOW)
+}
+
 /// The kernel's cookie of the socket, by which the monitor knows the flow.
 pub(crate) fn cookie(fd: impl AsFd) -> io::Result<u64> {
     let mut value = [0u8; 8];

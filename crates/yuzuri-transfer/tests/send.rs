@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_transfer::{
     Buffer, BufferSource, FailureKind, Family, ReceiveEvent, ReceiveOptions, SendError, SendEvent,
-    SendOptions, payload, send,
+    SendOptions, Shown, payload, send,
 };
 
 #[test]
@@ -171,6 +171,42 @@ fn the_congestion_control_asked_for_is_used() {
         assert_eq!(summary.connections[0].congestion_control, name);
         let SendEvent::Connected(connected) = &events[0] else { panic!("{events:?}") };
         assert_eq!(connected.congestion_control, name);
+        sink.join();
+    }
+}
+
+/// `SO_MAX_PACING_RATE`, bytes per second; all bits set where nothing asked for pacing.
+fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> u64 {
+    use std::os::fd::AsRawFd;
+    let (mut rate, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes into `rate`, which lives through the call.
+    let done = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw mut rate).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+    rate
+}
+
+#[test]
+fn segments_are_paced_where_that_is_asked_for() {
+    for (paced, rate) in [(false, u64::MAX), (true, u64::from(u32::MAX - 1))] {
+        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let mut options = options(sink.address);
+        options.paced = paced;
+        options.limits.buffers = Some(2);
+        let (tell, told) = std::sync::mpsc::channel();
+        options.shown = Some(Shown::new(move |connection| {
+            tell.send(max_pacing_rate(&*connection.socket.upgrade().unwrap())).unwrap();
+        }));
+        run(&options).0.unwrap();
+        assert_eq!(told.recv().unwrap(), rate);
         sink.join();
     }
 }

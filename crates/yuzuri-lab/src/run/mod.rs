@@ -309,6 +309,7 @@ impl Plan<'_> {
             terminal,
             spec: self.scenario.workload_of(t.kind).clone(),
             control: self.laws.name(t.kind_number).map(str::to_owned).or_else(|| t.kind.control.clone()),
+            paced: t.kind.paced,
             // Who was there from the start was primed then.
             prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,
             shown: self.sharing.and_then(|sharing| sharing.shown(terminal)),

@@ -30,6 +30,8 @@ pub struct Job {
     pub spec: WorkloadSpec,
     /// Congestion control of its senders.
     pub control: Option<String>,
+    /// Whether their segments are paced.
+    pub paced: bool,
     /// Whether a bound of its windows needs a connection first, see [`Topology::prime`].
     pub prime: bool,
     /// Who is shown its connections.
@@ -215,6 +217,7 @@ fn send_options(job: &Job, to: IpAddr) -> SendOptions {
     let mut options = SendOptions::new(Target { host: to.to_string(), port: RECEIVE_PORT });
     options.limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
     options.congestion_control = job.control.clone();
+    options.paced = job.paced;
     options.shown = job.shown.clone();
     // A path that loses everything for a while is an experiment like another.
     options.connect_timeout = Duration::from_secs(600);

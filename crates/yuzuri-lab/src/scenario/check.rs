@@ -148,6 +148,17 @@ impl Scenario {
                 "it is below the floor",
             );
         }
+        if kind.paced {
+            let by_us = !matches!(
+                self.workload_of(kind),
+                WorkloadSpec::RequestResponse { .. } | WorkloadSpec::Iperf3 { .. }
+            );
+            found.unless(
+                by_us,
+                format!("{field}.paced"),
+                "only bulk, buffers and on-off workloads pace: leave this out, or choose one of them",
+            );
+        }
         if let Some(share) = self.share_of(kind) {
             if matches!(kind.share, Some(ShareChoice::With(_))) {
                 self.share(found, &format!("{field}.share"), &share);

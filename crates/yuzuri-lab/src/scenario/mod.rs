@@ -115,6 +115,9 @@ pub struct TerminalSpec {
     /// Congestion control; the kernel's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
+    /// Whether its segments leave spread over the round trip, as behind the queueing discipline fq; false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paced: bool,
     /// A congestion control of its own, instead of `control`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<LawSpec>,
@@ -143,6 +146,7 @@ impl TerminalSpec {
     /// variants (`base`), or CUBIC. A law that then is the kernel's own CUBIC becomes that, so that the same experiment is not run twice.
     fn free(&mut self, base: Option<&TerminalSpec>) {
         (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
+        self.paced = base.is_some_and(|base| base.paced);
         (self.control, self.law) = base.map(|b| (b.control.clone(), b.law.clone())).unwrap_or_default();
         if let Some(law) = &mut self.law {
             (law.floor, law.cap) = (None, None);
