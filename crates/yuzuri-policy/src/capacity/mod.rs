@@ -43,6 +43,8 @@ const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
+/// Whether others take what the members leave is judged after six round trips of sharing, and at least so long.
+const GROUND_AFTER: Duration = Duration::from_secs(5);
 /// From this part of the segments lost on, windows are spread over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
@@ -253,7 +255,9 @@ impl Capacity {
 
     /// Whether others take what the members leave.
     fn hold_ground(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        if self.started {
+        // The members' own queues, of before they shared, are given time to drain.
+        let settled = now.since(self.held_since) >= GROUND_AFTER.max(6 * round_trip);
+        if self.started && settled {
             // What queues let go at once may be more than the air carries.
             let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
             let shared = Carried { rate_bps: part * best.rate_bps, air: part * best.air };
