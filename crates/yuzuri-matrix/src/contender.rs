@@ -2,6 +2,7 @@
 
 use crate::setting::Setting;
 use crate::trace::Traced;
+use yuzuri_medium::Time;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{Known, NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
@@ -66,9 +67,10 @@ impl Contender {
             if traced { run(&scenario, &mut Traced::new(sharing)) } else { run(&scenario, &mut sharing) }
         };
         let plain = SenderConfig::default();
+        let begins = Time::from_nanos(setting.sharing_ms * 1_000_000);
         let policy = |name, objective| {
             let config = PolicyConfig { name, objective, ..PolicyConfig::default() };
-            Sharing::new(config, &radios(setting))
+            Sharing::new(config, &radios(setting)).beginning(begins)
         };
         match self {
             Contender::Cubic => run(&setting.scenario(&plain, seed), &mut NoSteer),
@@ -99,7 +101,7 @@ impl Contender {
                     air: part * alone.len() as f64,
                     paced: total_bps > 0.99 * wire_bps,
                 };
-                under(Sharing::new(config, &radios).knowing(known))
+                under(Sharing::new(config, &radios).beginning(begins).knowing(known))
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct Setting {
     pub outside: usize,
     /// The last terminal begins so late, ms.
     pub newcomer_ms: u64,
+    /// Sharing begins so late, ms, among full queues; what counts is after it.
+    pub sharing_ms: u64,
 }
 
 pub const G: Phy = Phy::g(54);
@@ -50,6 +52,7 @@ impl Setting {
             window_bytes: AMPLE_BYTES,
             outside: 0,
             newcomer_ms: 0,
+            sharing_ms: 0,
         }
     }
 
@@ -81,6 +84,9 @@ impl Setting {
         if self.newcomer_ms > 0 {
             name += &format!(", newcomer at {} s", self.newcomer_ms / 1000);
         }
+        if self.sharing_ms > 0 {
+            name += &format!(", sharing begins at {} s", self.sharing_ms / 1000);
+        }
         name
     }
 
@@ -109,9 +115,9 @@ impl Setting {
         self.is_g() && self.ap_packets > 0
     }
 
-    /// 30 s, or 60 s where a round trip is long.
+    /// 30 s, or 60 s where a round trip is long; from when sharing begins.
     pub fn duration_ms(&self) -> u64 {
-        if self.rtt_ms >= 128 { 60_000 } else { 30_000 }
+        self.sharing_ms + if self.rtt_ms >= 128 { 60_000 } else { 30_000 }
     }
 
     /// As the simulation runs it, with these senders.
@@ -132,7 +138,7 @@ impl Setting {
             wire.up.loss = LossConfig::Random { probability: self.loss };
         }
         let mut scenario = Scenario::wireless(&self.phys, wire, terminals, self.duration_ms()).seeded(seed);
-        scenario.warm_up_ms = 5_000;
+        scenario.warm_up_ms = self.sharing_ms + 5_000;
         if let Some(cell) = &mut scenario.cell {
             if self.ap_packets == 0 {
                 cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
@@ -199,6 +205,12 @@ pub fn all() -> Vec<Setting> {
         for outside in [1, 4] {
             all.push(Setting { outside, ..Setting::new("not all take part", vec![phy; 8], rtt_ms) });
         }
+    }
+    for (phy, ap_packets, rtt_ms) in
+        [(AC, 400, 64), (N, 400, 2), (N, 400, 64), (N, 400, 512), (N, 1000, 64), (G, 400, 64)]
+    {
+        let setting = Setting::new("sharing begins among full queues", vec![phy; 8], rtt_ms).ap(ap_packets);
+        all.push(Setting { sharing_ms: 20_000, ..setting });
     }
     for (phy, n, wire_mbps) in [(AC, 4, 100), (AC, 6, 1000), (G, 6, 1000)] {
         let setting = Setting::new("send buffers of 1 MB", vec![phy; n], 512).wire(wire_mbps, 1000);

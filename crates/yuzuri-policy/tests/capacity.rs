@@ -179,6 +179,31 @@ fn who_loses_ground_to_others_takes_it_back_and_stands_off() {
 }
 
 #[test]
+fn windows_of_before_are_nobody_elses_queue() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    // What they hold in flight is more than shares allow: members whose windows still shrink.
+    let holding = Report { srtt_us: 20 * BASE_US, ..report(6e6, 50e6) };
+    for tick in 20..30 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![holding.clone(); 4]);
+        assert!(matches!(said.phase, Phase::Hold | Phase::Probe), "{said:?} at {tick}");
+    }
+}
+
+#[test]
+fn ground_that_is_lost_with_pauses_is_lost_all_the_same() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    let off = (20..60).any(|tick| {
+        // Others' queue lets the members through now and then.
+        let rate_bps = if tick % 3 == 2 { 9e6 } else { 6e6 };
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(rate_bps, 50e6); 4]);
+        said.phase == Phase::Off
+    });
+    assert!(off);
+}
+
+#[test]
 fn radios_that_became_slower_lose_no_ground() {
     let mut capacity = Capacity::new(Objective::Balanced);
     settled(&mut capacity, 10.0);

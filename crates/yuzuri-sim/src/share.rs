@@ -20,6 +20,8 @@ pub struct Sharing {
     decisions: Vec<Decision>,
     /// What a lying leader makes of each summary.
     lie: Option<Lie>,
+    /// Nobody shares before.
+    begins: Time,
 }
 
 /// Changes a summary before it is told.
@@ -60,7 +62,14 @@ impl Sharing {
             oracle: None,
             decisions: Vec::new(),
             lie: None,
+            begins: Time::ZERO,
         }
+    }
+
+    /// That begins among flows that have filled the queues.
+    pub fn beginning(mut self, at: Time) -> Sharing {
+        self.begins = at;
+        self
     }
 
     /// With a capacity that is known: the best that shares can do.
@@ -102,6 +111,9 @@ fn seen(id: u64, observation: &Observation) -> FlowSeen {
 
 impl Steer for Sharing {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        if now < self.begins {
+            return;
+        }
         let now = Moment::from_nanos(now.as_nanos());
         let mut reports = Vec::new();
         let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;

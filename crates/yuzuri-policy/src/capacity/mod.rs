@@ -43,8 +43,6 @@ const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
-/// Whether others take what the members leave is judged after six round trips of sharing, and at least so long.
-const GROUND_AFTER: Duration = Duration::from_secs(5);
 /// From this part of the segments lost on, windows are spread over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
@@ -187,8 +185,8 @@ impl Capacity {
         self.tell_wire_from_air(now, round_trip, best, total);
         self.note_losses(now, total);
         self.drain(now, round_trip, best, total);
-        self.hold_ground(now, round_trip, best, total);
         let paced = self.is_paced(now, best);
+        self.hold_ground(now, round_trip, best, total, paced);
         if self.senders != total.senders {
             self.senders = total.senders;
             self.probe.anew();
@@ -254,14 +252,13 @@ impl Capacity {
     }
 
     /// Whether others take what the members leave.
-    fn hold_ground(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        // The members' own queues, of before they shared, are given time to drain.
-        let settled = now.since(self.held_since) >= GROUND_AFTER.max(6 * round_trip);
-        if self.started && settled {
+    fn hold_ground(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total, paced: bool) {
+        if self.started {
             // What queues let go at once may be more than the air carries.
             let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
             let shared = Carried { rate_bps: part * best.rate_bps, air: part * best.air };
-            self.stand_off.follow(now, round_trip, total, shared, queue_s(self.objective));
+            let may_hold_s = total.base_s + self.queue_s(total, paced);
+            self.stand_off.follow(now, round_trip, total, shared, may_hold_s);
         }
     }
 

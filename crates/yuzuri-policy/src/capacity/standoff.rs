@@ -16,6 +16,8 @@ const LOST_GROUND_FOR: Duration = Duration::from_millis(1500);
 /// A queue that is longer by this than windows may hold, and than this part of the least round-trip time, is others'; seconds.
 const BEYOND_OWN_S: f64 = 0.040;
 const BEYOND_OWN_OF_BASE: f64 = 0.5;
+/// As long as members hold more in flight than so many times what windows may hold, the queue may be their own.
+const STILL_OWN: f64 = 2.0;
 /// Before it the windows grow to what the shares take behind that queue, for four round trips, and at least so long.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
@@ -26,7 +28,9 @@ const OTHERS_QUEUE_S: f64 = 0.100;
 /// Whether the group stands off.
 #[derive(Debug, Clone)]
 pub(super) struct StandOff {
-    losing_since: Option<Moment>,
+    /// For how long ground was being lost, less the time in between when it was not.
+    losing_for: Duration,
+    followed: Option<Moment>,
     /// When capacity fell.
     falls: Vec<Moment>,
     catch_up_until: Moment,
@@ -51,7 +55,8 @@ pub(super) enum Standing {
 impl Default for StandOff {
     fn default() -> StandOff {
         StandOff {
-            losing_since: None,
+            losing_for: Duration::ZERO,
+            followed: None,
             falls: Vec::new(),
             catch_up_until: Moment::default(),
             until: None,
@@ -69,24 +74,27 @@ impl StandOff {
         stand_off
     }
 
-    /// Follows what is carried of what was shared out; windows may hold a queue of `queue_s`, seconds.
+    /// Follows what is carried of what was shared out; windows may hold what is shared out in `may_hold_s`, seconds.
     pub(super) fn follow(
         &mut self,
         now: Moment,
         round_trip: Duration,
         total: Total,
         shared: Carried,
-        queue_s: f64,
+        may_hold_s: f64,
     ) {
-        let others_s = (queue_s + BEYOND_OWN_S).max(total.base_s * BEYOND_OWN_OF_BASE);
+        let others_s = (may_hold_s - total.base_s + BEYOND_OWN_S).max(total.base_s * BEYOND_OWN_OF_BASE);
+        // Windows of before, that shrink, make a queue of their own.
+        let own = total.in_flight_bits > STILL_OWN * shared.rate_bps * may_hold_s;
         // Radios that became slower carry less, too, but take the air. Where no radio is known, it is capacity that falls.
         let lost = total.rate_bps < LOST_GROUND * shared.rate_bps && total.air < LOST_GROUND * shared.air;
-        if total.elastic == 0 || total.queue_s < others_s || !lost || self.until.is_some() {
-            self.losing_since = None;
+        let passed = self.followed.replace(now).map_or(Duration::ZERO, |before| now.since(before));
+        if total.elastic == 0 || total.queue_s < others_s || own || !lost || self.until.is_some() {
+            self.losing_for = self.losing_for.saturating_sub(passed);
             return;
         }
-        let since = *self.losing_since.get_or_insert(now);
-        if now.since(since) >= LOST_GROUND_FOR.max(3 * round_trip) {
+        self.losing_for += passed;
+        if self.losing_for >= LOST_GROUND_FOR.max(3 * round_trip) {
             self.catch_up_until = now + CATCH_UP.max(4 * round_trip);
             self.begin(now, self.catch_up_until);
         }
@@ -106,7 +114,7 @@ impl StandOff {
 
     fn begin(&mut self, now: Moment, from: Moment) {
         self.falls.clear();
-        self.losing_since = None;
+        self.losing_for = Duration::ZERO;
         if self.ended.is_some_and(|at| now.since(at) > OFF_AT_MOST) {
             self.off_for = OFF;
         }
