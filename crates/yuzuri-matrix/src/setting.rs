@@ -138,7 +138,8 @@ impl Setting {
             wire.up.loss = LossConfig::Random { probability: self.loss };
         }
         let mut scenario = Scenario::wireless(&self.phys, wire, terminals, self.duration_ms()).seeded(seed);
-        scenario.warm_up_ms = self.sharing_ms + 5_000;
+        // Queues of before take some seconds to drain.
+        scenario.warm_up_ms = if self.sharing_ms > 0 { self.sharing_ms + 10_000 } else { 5_000 };
         if let Some(cell) = &mut scenario.cell {
             if self.ap_packets == 0 {
                 cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());

@@ -133,7 +133,8 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
             let (above_ms, ratio) = (ours.rtt_ms - setting.rtt_ms as f64, ours.total_mbps / cubic.total_mbps);
             let held = ours.jain >= 0.98 && above_ms <= 100.0 && ratio >= 0.95;
             let text = format!("Jain {:.3}, {above_ms:.0} ms above the path, {ratio:.3} of CUBIC", ours.jain);
-            let counts = setting.phys.len() >= many && setting.outside == 0 && setting.wire_mbps == 1000;
+            let begins = setting.outside == 0 && setting.sharing_ms == 0;
+            let counts = setting.phys.len() >= many && begins && setting.wire_mbps == 1000;
             counts.then_some((held, text))
         },
     );
