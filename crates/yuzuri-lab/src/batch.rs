@@ -1,7 +1,7 @@
 //! Many runs: what is still to be done, side by side as far as cores allow, with what is finished kept whatever happens.
 
 use crate::LabError;
-use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task, scenario_text};
+use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
 use crate::scenario::{Document, Problems, Scenario};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ impl Planned {
 
     /// What there is of it.
     pub fn state(&self) -> State {
-        let same = |text: String| Ok(text) == scenario_text(&self.scenario).map_err(|_| ());
+        let same = |text: String| toml::from_str(&text).is_ok_and(|there| is_same_run(there, &self.scenario));
         let there = std::fs::read_to_string(self.folder.join(SCENARIO_FILE)).is_ok_and(same);
         match RunRecord::open(&self.folder) {
             Ok(record) if there && record.task == self.task && record.valid => State::Finished,
@@ -48,6 +48,14 @@ impl Planned {
             _ => State::Missing,
         }
     }
+}
+
+/// Whether both make the same run of a seed: how often it is repeated, and words, change nothing of it.
+fn is_same_run(mut there: Scenario, wanted: &Scenario) -> bool {
+    there.title.clone_from(&wanted.title);
+    there.about.clone_from(&wanted.about);
+    there.repetitions = wanted.repetitions;
+    there == *wanted
 }
 
 /// All runs of a file: each point with each of its seeds, seed by seed, so that a sweep that is ended early has every

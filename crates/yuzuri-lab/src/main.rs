@@ -60,6 +60,9 @@ enum Command {
         /// instead, seed by seed (the same losses befall both)
         #[arg(long, value_name = "WORD/OTHER")]
         beside: Option<report::Beside>,
+        /// The median of the seeds instead of their mean and its interval
+        #[arg(long)]
+        median: bool,
     },
     /// Show sharing in real time: the terminals of a scenario first plain, then sharing, then both halves as a table
     Demo(DemoArgs),
@@ -199,8 +202,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             println!("{}", report::write(&folder)?.display());
             Ok(ExitCode::SUCCESS)
         }
-        Command::Table { folder, figure, across, beside } => {
-            print!("{}", report::read(&folder)?.table(&figure, across.as_deref(), beside.as_ref())?);
+        Command::Table { folder, figure, across, beside, median } => {
+            let middle = if median { report::Middle::Median } else { report::Middle::Mean };
+            let summary = report::read(&folder)?;
+            print!("{}", summary.table(&figure, across.as_deref(), beside.as_ref(), middle)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => show(&args),

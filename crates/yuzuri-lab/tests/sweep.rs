@@ -99,6 +99,25 @@ fn a_sweep_goes_on_where_it_was_ended() {
 }
 
 #[test]
+fn more_repetitions_and_other_words_repeat_nothing_that_is_finished() {
+    let out = tempfile::tempdir().unwrap();
+    let planned_of = |from: &str, to: &str| {
+        let text = SCENARIO.replace(from, to);
+        let document = Document::parse(Path::new("s.toml"), text).unwrap();
+        batch::plan(&document, Clock::Real, out.path()).unwrap()
+    };
+    let missing = |planned: Vec<Planned>| {
+        planned.iter().filter(|p| p.state() == State::Missing).map(Planned::name).collect::<Vec<_>>()
+    };
+    batch::execute(&planned(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
+    assert!(missing(planned_of("title = \"three", "about = \"why\"\ntitle = \"the three")).is_empty());
+    let third = missing(planned_of("repetitions = 2", "repetitions = 3"));
+    assert_eq!(third.len(), 3);
+    assert!(third.iter().all(|name| name.ends_with("seed-3")), "{third:?}");
+    assert_eq!(missing(planned_of("rate_mbps = 54", "rate_mbps = 48")).len(), 6);
+}
+
+#[test]
 fn what_failed_or_may_not_be_believed_is_repeated() {
     let out = tempfile::tempdir().unwrap();
     let all = planned(out.path());

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A mean and its 95 % confidence interval.
+/// A mean and its 95 % confidence interval, and the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
+    /// The middle value, or the mean of the two in the middle.
+    pub median: f64,
     /// Half the width of the interval (Student's t); `None` for a single value.
     pub half_width: Option<f64>,
     /// How many values.
@@ -27,17 +29,19 @@ const T_95: [f64; 30] = [
 impl Estimate {
     /// Of some values; `None` without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
-        let values: Vec<f64> = values.into_iter().collect();
+        let mut values: Vec<f64> = values.into_iter().collect();
         let n = values.len();
         if n == 0 {
             return None;
         }
+        values.sort_by(f64::total_cmp);
+        let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
         let mean = values.iter().sum::<f64>() / n as f64;
         let half_width = (n > 1).then(|| {
             let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
             T_95.get(n - 2).copied().unwrap_or(1.96) * (variance / n as f64).sqrt()
         });
-        Some(Estimate { mean, half_width, n })
+        Some(Estimate { mean, median, half_width, n })
     }
 
     /// The interval's ends.
@@ -360,7 +364,8 @@ mod tests {
     #[test]
     fn intervals_are_students() {
         let estimate = Estimate::of([1.0, 2.0, 3.0]).unwrap();
-        assert_eq!(estimate.mean, 2.0);
+        assert_eq!((estimate.mean, estimate.median), (2.0, 2.0));
+        assert_eq!(Estimate::of([9.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
         // t(2) * s / sqrt(3), s = 1.
         assert!((estimate.half_width.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
         assert_eq!(Estimate::of([5.0]).unwrap().half_width, None);

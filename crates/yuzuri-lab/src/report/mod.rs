@@ -7,7 +7,7 @@ mod series;
 mod table;
 
 pub use data::{Estimate, Group, Summary};
-pub use table::Beside;
+pub use table::{Beside, Middle};
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};

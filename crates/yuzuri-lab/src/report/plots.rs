@@ -446,7 +446,7 @@ mod tests {
     fn nothing_to_draw_is_a_picture_all_the_same() {
         assert!(timelines(&[TerminalSeries::default()], 0.0, 10.0).unwrap().contains("<svg"));
         assert!(queues(&[], 10.0).unwrap().contains("<svg"));
-        let point = (5.0, Estimate { mean: 1.0, half_width: None, n: 1 });
+        let point = (5.0, Estimate { mean: 1.0, median: 1.0, half_width: None, n: 1 });
         let one = Curve { name: "a".into(), points: vec![point] };
         assert!(curves(&[one], "x", "y", Some(1.0)).unwrap().contains("<svg"));
     }

@@ -29,6 +29,16 @@ impl FromStr for Beside {
     }
 }
 
+/// What stands for several seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Middle {
+    /// The mean, with half the width of its 95 % confidence interval.
+    #[default]
+    Mean,
+    /// The median: a few seeds have no interval worth the name.
+    Median,
+}
+
 /// The figures that can be asked for, beside the kinds of terminals.
 const FIGURES: [(&str, FigureOf); 7] = [
     ("throughput_mbps", |group| group.throughput_mbps),
@@ -80,9 +90,10 @@ impl Summary {
         figure: &str,
         across: Option<&str>,
         beside: Option<&Beside>,
+        middle: Middle,
     ) -> Result<String, LabError> {
         match beside {
-            None => self.table_of(figure, across, |group| group.figure(figure).map(cell)),
+            None => self.table_of(figure, across, |group| group.figure(figure).map(|e| cell(e, middle))),
             Some(beside) => {
                 let pairs = Summary {
                     groups: self.with_partner(beside).map(|(g, _)| g.clone()).collect(),
@@ -95,7 +106,7 @@ impl Summary {
                 }
                 pairs.table_of(figure, across, |group| {
                     let (_, other) = self.with_partner(beside).find(|(one, _)| one.point == group.point)?;
-                    group.percent_above(other, figure).map(percent_cell)
+                    group.percent_above(other, figure).map(|e| percent_cell(e, middle))
                 })
             }
         }
@@ -177,17 +188,26 @@ impl Summary {
     }
 }
 
-/// A mean with half the width of its interval, where there is one.
-fn cell(estimate: Estimate) -> String {
-    let digits = if estimate.mean.abs() < 10.0 { 3 } else { 1 };
-    let mean = format!("{:.digits$}", estimate.mean);
-    estimate.half_width.map_or(mean.clone(), |half| format!("{mean} ± {half:.digits$}"))
+/// A figure, with half the width of its interval where it is a mean of several.
+fn cell(estimate: Estimate, middle: Middle) -> String {
+    let digits = |value: f64| if value.abs() < 10.0 { 3 } else { 1 };
+    let text = |value: f64| format!("{value:.*}", digits(value));
+    match (middle, estimate.half_width) {
+        (Middle::Median, _) => text(estimate.median),
+        (Middle::Mean, None) => text(estimate.mean),
+        (Middle::Mean, Some(half)) => {
+            format!("{} ± {half:.*}", text(estimate.mean), digits(estimate.mean))
+        }
+    }
 }
 
-/// A mean in percent, with its sign.
-fn percent_cell(estimate: Estimate) -> String {
-    let mean = format!("{:+.1} %", estimate.mean);
-    estimate.half_width.map_or(mean.clone(), |half| format!("{mean} ± {half:.1}"))
+/// The same in percent, with its sign.
+fn percent_cell(estimate: Estimate, middle: Middle) -> String {
+    match (middle, estimate.half_width) {
+        (Middle::Median, _) => format!("{:+.1} %", estimate.median),
+        (Middle::Mean, None) => format!("{:+.1} %", estimate.mean),
+        (Middle::Mean, Some(half)) => format!("{:+.1} % ± {half:.1}", estimate.mean),
+    }
 }
 
 /// Each once, in the order of the first.
@@ -243,22 +263,22 @@ mod tests {
 
     #[test]
     fn a_column_for_each_value_and_a_gap_where_nothing_ran() {
-        let table = summary().table("throughput_mbps", None, None).unwrap();
+        let table = summary().table("throughput_mbps", None, None, Middle::Mean).unwrap();
         assert_eq!(
             table,
             "| variant | loss 0 | loss 0.001 | loss 0.01 |\n|---|---|---|---|\n\
              | none | 43.6 | 18.1 ± 1.3 | 6.000 |\n| floor | 44.9 | 40.0 |  |\n"
         );
-        let turned = summary().table("phone", Some("variant"), None).unwrap();
+        let turned = summary().table("phone", Some("variant"), None, Middle::Mean).unwrap();
         assert!(turned.starts_with("| path.loss | variant none | variant floor |\n"), "{turned}");
         assert!(turned.contains("| 0 | 21.8 | 22.4 |\n"), "{turned}");
     }
 
     #[test]
     fn what_is_not_there_is_said_with_what_is() {
-        let error = summary().table("tablet", None, None).unwrap_err().to_string();
+        let error = summary().table("tablet", None, None, Middle::Mean).unwrap_err().to_string();
         assert!(error.contains("'tablet'") && error.contains("phone") && error.contains("jain"), "{error}");
-        let error = summary().table("jain", Some("path.rtt_ms"), None).unwrap_err().to_string();
+        let error = summary().table("jain", Some("path.rtt_ms"), None, Middle::Mean).unwrap_err().to_string();
         assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
     }
 
@@ -268,7 +288,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");
         let beside: Beside = "ios/linux".parse().unwrap();
         let table = crate::report::read(&folder).unwrap();
-        let table = table.table("throughput_mbps", Some("path.loss"), Some(&beside)).unwrap();
+        let table = table.table("throughput_mbps", Some("path.loss"), Some(&beside), Middle::Mean).unwrap();
         let total = |variant: &str, seed: u32| -> f64 {
             let run = folder.join(format!("path.loss=0.1,64M-25ms-{variant}/seed-{seed}/run.json"));
             let run: serde_json::Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
@@ -286,7 +306,7 @@ mod tests {
             assert_eq!(text.parse::<Beside>().is_ok(), right, "{text}");
         }
         let beside: Beside = "floor/cap".parse().unwrap();
-        let error = summary().table("jain", None, Some(&beside)).unwrap_err().to_string();
+        let error = summary().table("jain", None, Some(&beside), Middle::Mean).unwrap_err().to_string();
         assert!(error.contains("floor with a partner of cap") && error.contains("0.001,floor"), "{error}");
     }
 }
