@@ -203,6 +203,26 @@ fn ground_that_is_lost_with_pauses_is_lost_all_the_same() {
     assert!(off);
 }
 
+/// What each may take after half a minute in which 0.8 of what start-up saw is carried behind a queue of 50 ms.
+fn share_behind_a_queue(base_us: u32) -> u64 {
+    let on = |rate_bps: f64, queue_us: u32| Report {
+        queue_us,
+        srtt_us: base_us + queue_us,
+        destinations: vec![(HERE, base_us)],
+        ..report(rate_bps, 50e6)
+    };
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 10.0, &vec![on(10e6, 10_000); 4]);
+    group(&mut capacity, 10.0, 35.0, &vec![on(8e6, 50_000); 4]).share_bps
+}
+
+#[test]
+fn a_queue_that_start_up_leaves_on_a_long_path_is_drained() {
+    assert!(share_behind_a_queue(512_000) < 9_000_000);
+    // On a short one so much is the radios' aggregates.
+    assert!(share_behind_a_queue(BASE_US) > 9_500_000);
+}
+
 #[test]
 fn radios_that_became_slower_lose_no_ground() {
     let mut capacity = Capacity::new(Objective::Balanced);

@@ -50,9 +50,12 @@ const DRAIN_STEP: f64 = 0.02;
 const LEAST_PART: f64 = 0.8;
 /// So are they from this part of the segments lost on, down to so much; in start-up growth is given more time then.
 const SLOWED_FROM_LOSS: f64 = 0.005;
+/// A path is long from this least round-trip time on, seconds.
+const LONG_S: f64 = 0.1;
 const LEAST_PART_FOR_LOSS: f64 = 0.9;
-/// The shares make the queue if the group carries at least this part of what was shared out.
-const FULL: f64 = 0.85;
+/// The shares make the queue if the group carries at least this part of what was shared out: what queues let go at once may have been a quarter more than is
+/// carried without one. Where less is carried, the queue is others', or capacity fell.
+const FULL: f64 = 0.75;
 
 /// Windows are not stretched behind a queue of so much, seconds: it is others'. Nor is capacity missing without one.
 const OTHERS_QUEUE_S: f64 = 0.100;
@@ -75,12 +78,12 @@ fn queue_s(objective: Objective) -> f64 {
 /// The same where segments are lost although the air is not full: queues that overflow are short.
 const LOSSY_QUEUE_S: f64 = 0.005;
 
-/// A queue beyond this is drained, seconds.
-fn drain_above_s(objective: Objective) -> Option<f64> {
+/// A queue beyond this is drained, seconds: on short paths, where much of it is the radios' aggregates, and on longer ones.
+fn drain_above_s(objective: Objective) -> Option<[f64; 2]> {
     match objective {
         Objective::Throughput => None,
-        Objective::Balanced => Some(0.060),
-        Objective::Latency => Some(0.025),
+        Objective::Balanced => Some([0.060, 0.040]),
+        Objective::Latency => Some([0.025, 0.025]),
     }
 }
 
@@ -365,7 +368,10 @@ impl Capacity {
         } else {
             (self.stretch * RELAX).max(1.0)
         };
-        let queued = drain_above_s(self.objective).is_some_and(|above_s| total.queue_s > above_s);
+        let above = drain_above_s(self.objective);
+        let queued = above.is_some_and(|[above_s, long_s]| {
+            total.queue_s > if total.base_s > LONG_S { long_s } else { above_s }
+        });
         if queued && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
         } else if total.lost > SLOWED_FROM_LOSS && full {

@@ -14,7 +14,7 @@ const OFF_AT_MOST: Duration = Duration::from_secs(300);
 const LOST_GROUND: f64 = 0.75;
 const LOST_GROUND_FOR: Duration = Duration::from_millis(1500);
 /// A queue that is longer by this than windows may hold, and than this part of the least round-trip time, is others'; seconds.
-const BEYOND_OWN_S: f64 = 0.040;
+const BEYOND_OWN_S: f64 = 0.030;
 const BEYOND_OWN_OF_BASE: f64 = 0.5;
 /// As long as members hold more in flight than so many times what windows may hold, the queue may be their own.
 const STILL_OWN: f64 = 2.0;
