@@ -203,6 +203,29 @@ fn ground_that_is_lost_with_pauses_is_lost_all_the_same() {
     assert!(off);
 }
 
+#[test]
+fn who_has_just_joined_may_hold_the_queue() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    for tick in 20..32 {
+        // Another member's first report every second.
+        let senders = 4 + (tick as usize - 18) / 2;
+        let said =
+            capacity.sum(at(f64::from(tick) / 2.0), 12, &vec![queued(24e6 / senders as f64, 50e6); senders]);
+        assert!(matches!(said.phase, Phase::Hold | Phase::Probe), "{said:?} at {tick}");
+    }
+}
+
+#[test]
+fn who_carries_nothing_sees_no_queue() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    settled(&mut capacity, 10.0);
+    for tick in 20..28 {
+        let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(0.0, 50e6); 4]);
+        assert!(matches!(said.phase, Phase::Hold | Phase::Probe), "{said:?} at {tick}");
+    }
+}
+
 /// What each may take after half a minute in which 0.8 of what start-up saw is carried behind a queue of 50 ms.
 fn share_behind_a_queue(base_us: u32) -> u64 {
     let on = |rate_bps: f64, queue_us: u32| Report {

@@ -31,6 +31,7 @@ pub(super) struct StandOff {
     /// For how long ground was being lost, less the time in between when it was not.
     losing_for: Duration,
     followed: Option<Moment>,
+    senders: usize,
     /// When capacity fell.
     falls: Vec<Moment>,
     catch_up_until: Moment,
@@ -57,6 +58,7 @@ impl Default for StandOff {
         StandOff {
             losing_for: Duration::ZERO,
             followed: None,
+            senders: 0,
             falls: Vec::new(),
             catch_up_until: Moment::default(),
             until: None,
@@ -89,7 +91,14 @@ impl StandOff {
         // Radios that became slower carry less, too, but take the air. Where no radio is known, it is capacity that falls.
         let lost = total.rate_bps < LOST_GROUND * shared.rate_bps && total.air < LOST_GROUND * shared.air;
         let passed = self.followed.replace(now).map_or(Duration::ZERO, |before| now.since(before));
-        if total.elastic == 0 || total.queue_s < others_s || own || !lost || self.until.is_some() {
+        // Who has just joined may be who holds the queue.
+        if total.senders != self.senders {
+            self.senders = total.senders;
+            self.losing_for = Duration::ZERO;
+        }
+        // Where nothing is carried, round-trip times are old.
+        let sees = total.elastic > 0 && total.rate_bps > 0.0 && total.queue_s >= others_s;
+        if !sees || own || !lost || self.until.is_some() {
             self.losing_for = self.losing_for.saturating_sub(passed);
             return;
         }

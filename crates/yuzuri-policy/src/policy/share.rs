@@ -199,6 +199,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: share_of(summary, view.radio),
         senders: summary.senders.min(view.heard),
+        heard: view.heard,
         bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
         ..Claim::default()
     };

@@ -31,6 +31,10 @@ const MISTRUST: Duration = Duration::from_secs(30);
 /// A terminal that has seen nothing yet looks by itself first, for so long.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
+/// So long after it heard of another member a share that is too small is not obeyed, but nor held against the group: its leader may have
+/// heard only some of its members.
+const GATHERS: Duration = Duration::from_secs(10);
+
 /// What a share is judged by.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Claim {
@@ -40,6 +44,8 @@ pub(super) struct Claim {
     pub(super) share_bps: f64,
     /// Senders that this terminal knows of by itself, this one included.
     pub(super) senders: u16,
+    /// Members that it has heard, this one included.
+    pub(super) heard: u16,
     /// Largest smoothed round-trip time of its flows.
     pub(super) srtt: Duration,
     /// Whether its flows want more than they get.
@@ -63,6 +69,9 @@ pub(super) struct Trust {
     /// The best share of each [`GRAIN`] that it had no reason to doubt, and carried, times the senders there were, bit/s.
     usual: VecDeque<(Moment, f64)>,
     looks_since: Option<Moment>,
+    heard: u16,
+    /// When it heard of another member last.
+    joined: Option<Moment>,
     judged: Option<Moment>,
     doubt: Duration,
     mistrusts: Option<Mistrusts>,
@@ -102,12 +111,20 @@ impl Trust {
             let over = *mistrusts;
             self.learn(now, over);
         }
+        if claim.heard > self.heard && self.heard > 0 {
+            self.joined = Some(now);
+        }
+        self.heard = claim.heard;
         let since = *self.looks_since.get_or_insert(now);
         let patience = FOR.max(ROUND_TRIPS * claim.srtt).min(FOR_AT_MOST);
         if now.since(since) < FIRST_LOOK.max(patience) {
             return Verdict::Look;
         }
-        let too_small = claim.elastic && self.is_too_small(now, claim);
+        // Who is not bounded is not kept small.
+        let too_small = claim.elastic && claim.bounded && self.is_too_small(now, claim);
+        if too_small && self.joined.is_some_and(|at| now.since(at) < GATHERS) {
+            return Verdict::Look;
+        }
         if too_small {
             self.doubt += since_last;
         } else {
@@ -186,6 +203,7 @@ mod tests {
             rate_bps: 10e6,
             share_bps: 10e6,
             senders: 4,
+            heard: 4,
             srtt: Duration::from_millis(80),
             elastic: true,
             bounded: true,
@@ -196,6 +214,19 @@ mod tests {
     fn verdicts(trust: &mut Trust, from: f64, to: f64, claim: impl Fn(f64) -> Claim) -> Vec<Verdict> {
         let ticks = (from * 2.0) as u32..(to * 2.0) as u32;
         ticks.map(|tick| f64::from(tick) / 2.0).map(|s| trust.judge(at(s), claim(s))).collect()
+    }
+
+    #[test]
+    fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group() {
+        let mut trust = Trust::default();
+        let small = Claim { share_bps: 1e6, senders: 1, ..fair() };
+        let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
+        let fits = |_: f64| Claim { heard: 4, ..fair() };
+        assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|v| *v == Verdict::Look));
+        assert!(verdicts(&mut trust, 8.0, 30.0, fits).iter().all(|v| *v == Verdict::Obey));
+        // Who stays as many is judged.
+        let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
+        assert_eq!(later.last(), Some(&Verdict::Mistrust));
     }
 
     #[test]
