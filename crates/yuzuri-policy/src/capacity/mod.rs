@@ -50,12 +50,13 @@ const DRAIN_STEP: f64 = 0.02;
 const LEAST_PART: f64 = 0.8;
 /// So are they from this part of the segments lost on, down to so much; in start-up growth is given more time then.
 const SLOWED_FROM_LOSS: f64 = 0.005;
+const LEAST_PART_FOR_LOSS: f64 = 0.9;
+/// The shares make the queue if the group carries at least this part of what was shared out. On long paths what queues let go at once in start-up may have
+/// been a quarter more than is carried without one; where less is carried, the queue is others', or capacity fell.
+const FULL: f64 = 0.85;
+const FULL_LONG: f64 = 0.75;
 /// A path is long from this least round-trip time on, seconds.
 const LONG_S: f64 = 0.1;
-const LEAST_PART_FOR_LOSS: f64 = 0.9;
-/// The shares make the queue if the group carries at least this part of what was shared out: what queues let go at once may have been a quarter more than is
-/// carried without one. Where less is carried, the queue is others', or capacity fell.
-const FULL: f64 = 0.75;
 
 /// Windows are not stretched behind a queue of so much, seconds: it is others'. Nor is capacity missing without one.
 const OTHERS_QUEUE_S: f64 = 0.100;
@@ -360,7 +361,8 @@ impl Capacity {
             return;
         }
         self.part_changed = now;
-        let full = total.rate_bps > FULL * self.part * best.rate_bps;
+        let long = total.base_s > LONG_S;
+        let full = total.rate_bps > if long { FULL_LONG } else { FULL } * self.part * best.rate_bps;
         // Others take what the members leave, as long as they leave it: windows grow until the shares are carried.
         let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
         self.stretch = if far_from_full && total.queue_s < OTHERS_QUEUE_S {
@@ -369,9 +371,8 @@ impl Capacity {
             (self.stretch * RELAX).max(1.0)
         };
         let above = drain_above_s(self.objective);
-        let queued = above.is_some_and(|[above_s, long_s]| {
-            total.queue_s > if total.base_s > LONG_S { long_s } else { above_s }
-        });
+        let queued =
+            above.is_some_and(|[above_s, long_s]| total.queue_s > if long { long_s } else { above_s });
         if queued && full {
             self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
         } else if total.lost > SLOWED_FROM_LOSS && full {

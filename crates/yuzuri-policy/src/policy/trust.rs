@@ -120,8 +120,7 @@ impl Trust {
         if now.since(since) < FIRST_LOOK.max(patience) {
             return Verdict::Look;
         }
-        // Who is not bounded is not kept small.
-        let too_small = claim.elastic && claim.bounded && self.is_too_small(now, claim);
+        let too_small = claim.elastic && self.is_too_small(now, claim);
         if too_small && self.joined.is_some_and(|at| now.since(at) < GATHERS) {
             return Verdict::Look;
         }
