@@ -122,14 +122,48 @@ pub struct Turn {
     pub over_ns: i64,
     /// Why.
     pub cause: Cause,
-    /// The window before, segments; 0 where it could not be read: another reduction had just begun.
+    /// The window before, segments; 0 where it could not be read: another reduction had just begun. A flight is the least that the window can
+    /// have been: what last grew it may not have been used yet.
     pub before: f32,
+    /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acked: f32,
+    /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub completed: f32,
+    /// All segments that this acknowledgement took off the sender's queue, those with it that were selectively acknowledged before: laws that count
+    /// these see them at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cleared: f32,
     /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
     pub after: f32,
     /// The first round that began after it, as a place in [`Course::rounds`].
     pub round: u32,
     /// The sender took it back: the segments had not been lost.
     pub undone: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
+}
+
+impl Turn {
+    /// A turn that is not over.
+    pub fn begun(at_ns: i64, cause: Cause, before: f32) -> Turn {
+        Turn {
+            at_ns,
+            over_ns: at_ns,
+            cause,
+            before,
+            acked: 0.0,
+            completed: 0.0,
+            cleared: 0.0,
+            after: 0.0,
+            round: 0,
+            undone: false,
+        }
+    }
 }
 
 /// Where the flow was watched.

@@ -195,10 +195,11 @@ impl Player<'_> {
 
     fn turn(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
         self.at(turn.at_ns);
-        let window = &mut self.window;
+        self.rest = 0.0;
         if turn.before > 0.0 {
-            window.cwnd = segments(turn.before).max(2);
+            self.before(turn);
         }
+        let window = &mut self.window;
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
         window.state = CaState::Open;
@@ -233,16 +234,47 @@ impl Player<'_> {
         window.state = CaState::Open;
         // Some choose the window only now (Westwood).
         self.law.cwnd_event(window, CwndEvent::Reduced);
+        self.completed(turn);
+        let window = &mut self.window;
         let reads = turn.cause == Cause::Recovery && !turn.undone && turn.before >= 4.0 && turn.after > 0.0;
         let law = if self.law.controls_all() { turn.before } else { window.cwnd as f32 };
         if turn.undone {
             window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
-        } else if turn.after > 0.0 {
+        } else if turn.after > 0.0 && window.cwnd != segments(turn.after) {
             window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
+            window.cwnd_cnt = 0;
         }
-        window.cwnd_cnt = 0;
         reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
+    }
+
+    /// Sets the window to the one before a turn. What was in flight is its least: the law may say that what was acknowledged since has grown it
+    /// by a segment that was not sent any more.
+    fn before(&mut self, turn: &Turn) {
+        let seen = segments(turn.before).max(2);
+        let acked = segments(turn.acked.min(turn.before));
+        if !self.law.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
+            self.window.snd_una = self.window.snd_una.wrapping_add(acked);
+            self.law.cong_avoid(&mut self.window, acked);
+        }
+        if self.window.cwnd != seen + 1 {
+            self.window.cwnd = seen;
+        }
+    }
+
+    /// The acknowledgement that ended the repair grows the window already.
+    fn completed(&mut self, turn: &Turn) {
+        let window = &mut self.window;
+        let acked = segments(turn.completed);
+        window.cwnd_cnt = 0;
+        if !self.law.controls_all() && acked > 0 && !turn.undone {
+            window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
+            // It answers what was sent again, which tells no time.
+            let cleared = segments(turn.cleared);
+            let sample = AckSample { acked: cleared, rtt_us: None, in_flight: window.cwnd, timestamps: None };
+            self.law.pkts_acked(window, &sample);
+            self.law.cong_avoid(window, acked);
+        }
     }
 
     fn round(&mut self, round: &Round) {
@@ -252,8 +284,11 @@ impl Player<'_> {
         let delivered_before = self.window.delivered;
         self.most = 0;
         for step in 0..steps {
+            // What the last acknowledgement grows is sent in the next round.
+            self.most = self.most.max(self.window.cwnd);
             self.rest += each;
-            let acked = self.rest.floor();
+            // What is whole but for rounding is whole.
+            let acked = (self.rest + 0.01).floor();
             self.rest -= acked;
             let acked = segments(acked);
             let passed = i128::from(length) * i128::from(step + 1) / i128::from(steps);
@@ -308,7 +343,6 @@ impl Player<'_> {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
-        self.most = self.most.max(window.cwnd);
     }
 
     /// What the law would have had in flight.
@@ -320,7 +354,7 @@ impl Player<'_> {
                 / f64::from(window.mss_bytes.max(1));
             return (paced as f32).min(window.cwnd as f32);
         }
-        self.most.max(window.cwnd) as f32
+        self.most as f32
     }
 }
 

@@ -255,7 +255,7 @@ impl Rounds {
             None => {
                 let before = last.cwnd.max(sample.cwnd) as f32;
                 let at_ns = sample.at_ns.max(last.at_ns);
-                let turn = Turn { at_ns, over_ns: at_ns, cause, before, after: 0.0, round: 0, undone: false };
+                let turn = Turn::begun(at_ns, cause, before);
                 self.repair = Some(Repair { turn, until: sample.sent_bytes });
             }
         }

@@ -23,17 +23,49 @@ const LEAST_MSS: u32 = 88;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
 const MOST_HOLE: u64 = 16_384;
 
-/// An acknowledgement.
+/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache: blocks, which few have, lie apart.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     at_ns: i64,
-    timestamp: Option<u32>,
-    echo: u32,
     ack: u64,
-    blocks: [(u64, u64); 4],
-    blocks_used: u8,
-    window_bytes: u64,
+    /// Meaningless where `timed` is not set.
+    timestamp: u32,
+    echo: u32,
+    window_bytes: u32,
+    timed: bool,
     ece: bool,
+    blocks_used: u8,
+}
+
+/// Selectively acknowledged, from and to.
+type Blocks = [(u64, u64); 4];
+
+/// Acknowledgements that wait for their echo, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    answers: VecDeque<Answer>,
+    /// Of those that have any.
+    blocks: VecDeque<Blocks>,
+}
+
+impl Waiting {
+    fn push(&mut self, answer: Answer, blocks: Blocks) {
+        self.answers.push_back(answer);
+        if answer.blocks_used > 0 {
+            self.blocks.push_back(blocks);
+        }
+    }
+
+    fn pop(&mut self) -> Option<(Answer, Blocks)> {
+        let answer = self.answers.pop_front()?;
+        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front()? } else { Blocks::default() };
+        Some((answer, blocks))
+    }
+
+    fn clear(&mut self) {
+        self.answers.clear();
+        self.blocks.clear();
+    }
 }
 
 /// The round that is under way.
@@ -42,6 +74,8 @@ struct Open {
     round: Round,
     flight_bytes: u64,
     acked_bytes: u64,
+    /// Of these, in order.
+    advanced_bytes: u64,
     rtts: RttTally,
     small: u32,
     /// The round ends when this place is acknowledged.
@@ -73,7 +107,7 @@ pub(super) struct Half {
     /// The 32-bit number of [`ORIGIN`].
     base: u32,
     board: Scoreboard,
-    waiting: VecDeque<Answer>,
+    waiting: Waiting,
     vantage: Vantage,
     mss_bytes: u32,
     /// The other end's window scale; `None`: its SYN was not seen.
@@ -311,7 +345,8 @@ impl Half {
         self.dsacks = 0;
         let before = self.window_bytes as f32 / self.course.mss_bytes as f32;
         self.window_bytes = 0;
-        let turn = Turn { at_ns: now, over_ns: now, cause, before, after: 0.0, round: 0, undone: false };
+        let acked = self.open.advanced_bytes as f32 / self.course.mss_bytes as f32;
+        let turn = Turn { acked, ..Turn::begun(now, cause, before) };
         self.repair = Some(Repair { turn, until: self.board.nxt() });
     }
 
@@ -321,44 +356,44 @@ impl Half {
             return;
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
-        let mut blocks = [(0, 0); 4];
+        let mut blocks = Blocks::default();
         let mut blocks_used = 0;
         for (into, (left, right)) in blocks.iter_mut().zip(segment.options.sack.iter()) {
             *into = (self.place(*left), self.place(*right));
             blocks_used += 1;
         }
+        let (timestamp, echo) = segment.options.timestamps.unwrap_or_default();
         let answer = Answer {
             at_ns: segment.time_ns,
-            timestamp: segment.options.timestamps.map(|(value, _)| value),
-            echo: segment.options.timestamps.map_or(0, |(_, echo)| echo),
             ack: self.place(segment.ack),
-            blocks,
-            blocks_used,
-            window_bytes: u64::from(segment.window) << scale.min(14),
+            timestamp,
+            echo,
+            window_bytes: u32::from(segment.window) << scale.min(14),
+            timed: segment.options.timestamps.is_some(),
             ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
+            blocks_used,
         };
-        if self.vantage == Vantage::Sender || answer.timestamp.is_none() {
-            self.act(&answer, segment.time_ns, true);
+        if self.vantage == Vantage::Sender || !answer.timed {
+            self.act(&answer, &blocks, segment.time_ns, true);
         } else {
-            if self.waiting.len() >= MOST_WAITING
-                && let Some(oldest) = self.waiting.pop_front()
+            if self.waiting.answers.len() >= MOST_WAITING
+                && let Some((oldest, blocks)) = self.waiting.pop()
             {
-                self.act(&oldest, segment.time_ns, false);
+                self.act(&oldest, &blocks, segment.time_ns, false);
             }
-            self.waiting.push_back(answer);
+            self.waiting.push(answer, blocks);
         }
     }
 
     /// The sender has seen the acknowledgements up to this timestamp.
     fn echoed(&mut self, echo: u32, now: i64) {
         let mut first_of_echo = true;
-        while let Some(next) = self.waiting.front() {
-            let value = next.timestamp.unwrap_or(echo);
+        while let Some(next) = self.waiting.answers.front() {
+            let value = next.timestamp;
             if (value.wrapping_sub(echo) as i32) > 0 {
                 break;
             }
-            let answer = *next;
-            self.waiting.pop_front();
+            let Some((answer, blocks)) = self.waiting.pop() else { break };
             // Of several acknowledgements of one tick the first drew the data that echoes it first.
             let exact = value == echo && std::mem::take(&mut first_of_echo);
             if exact {
@@ -367,7 +402,7 @@ impl Half {
                 delays.back_ns = Some(delays.back_ns.map_or(back, |least| least.min(back)));
                 delays.back_count += 1;
             }
-            self.act(&answer, now, exact);
+            self.act(&answer, &blocks, now, exact);
         }
         if self.vantage == Vantage::Unknown {
             self.settle();
@@ -385,16 +420,16 @@ impl Half {
         }
         self.vantage = vantage(there, back);
         if self.vantage == Vantage::Sender {
-            while let Some(answer) = self.waiting.pop_front() {
-                self.act(&answer, self.last_sent_ns, false);
+            while let Some((answer, blocks)) = self.waiting.pop() {
+                self.act(&answer, &blocks, self.last_sent_ns, false);
             }
         }
     }
 
     /// An acknowledgement acts on the sender; `exact`: now is when it did.
-    fn act(&mut self, answer: &Answer, now: i64, exact: bool) {
+    fn act(&mut self, answer: &Answer, blocks: &Blocks, now: i64, exact: bool) {
         let mss = u64::from(self.course.mss_bytes.max(1));
-        let blocks = &answer.blocks[..usize::from(answer.blocks_used)];
+        let blocks = &blocks[..usize::from(answer.blocks_used)];
         let una = self.board.una();
         if let Some((_, end)) = blocks.first()
             && *end <= answer.ack
@@ -402,11 +437,12 @@ impl Half {
             self.dsacks += 1;
         }
         let done = self.board.acknowledge(answer.ack, blocks, mss);
-        self.window_end = answer.ack.saturating_add(answer.window_bytes);
+        self.window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         if answer.ece {
             self.open.round.ece += 1;
         }
         if self.board.una() > una {
+            self.open.advanced_bytes += self.board.una() - una;
             self.duplicates = 0;
         } else if answer.ack == una && self.board.holds() && done.bytes == 0 {
             self.duplicates += 1;
@@ -430,8 +466,8 @@ impl Half {
             if exact && now > sent_ns {
                 let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
                 self.timed(rtt_us);
-                if let (None, Some(value)) = (self.course.clock_offset_ms, answer.timestamp) {
-                    let offset = value.wrapping_sub(answer.echo).wrapping_sub(rtt_us / 1000);
+                if answer.timed && self.course.clock_offset_ms.is_none() {
+                    let offset = answer.timestamp.wrapping_sub(answer.echo).wrapping_sub(rtt_us / 1000);
                     self.course.clock_offset_ms = Some(offset);
                 }
             }
@@ -439,19 +475,21 @@ impl Half {
         if let Some(repair) = self.repair
             && self.board.una() >= repair.until
         {
-            self.repaired(repair, now);
+            self.repaired(repair, done.bytes, self.board.una() - una, now);
         }
         if self.board.una() >= self.open.until && self.course.segments > 0 {
             self.close_round(now);
         }
     }
 
-    fn repaired(&mut self, repair: Repair, now: i64) {
+    fn repaired(&mut self, repair: Repair, new_bytes: u64, all_bytes: u64, now: i64) {
         self.repair = None;
         self.open.round.limits.recovery = true;
         self.close_round(now);
         let round = self.course.rounds.len() as u32;
-        self.course.turns.push(Turn { over_ns: now, round, ..repair.turn });
+        let mss = self.course.mss_bytes.max(1) as f32;
+        let (completed, cleared) = (new_bytes as f32 / mss, all_bytes as f32 / mss);
+        self.course.turns.push(Turn { over_ns: now, round, completed, cleared, ..repair.turn });
         let turn = self.course.turns.len() - 1;
         self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0, acted: false });
     }
