@@ -120,22 +120,31 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         clock_offset_ms: course.clock_offset_ms.unwrap_or(0),
     };
     let mut done = Replay::default();
-    let mut turns = course.turns.iter().enumerate().peekable();
+    let begins = begins(course);
+    let mut turns = course.turns.iter().zip(begins).enumerate().peekable();
+    let mut repair: Option<(usize, &Turn)> = None;
     let mut epoch = 0;
     let mut starting = true;
     let mut former = 0.0_f32;
     let mut free = 0;
     for (place, round) in course.rounds.iter().enumerate() {
-        while let Some((number, turn)) = turns.next_if(|(_, turn)| turn.round as usize <= place) {
-            starting = turn.cause == Cause::Timeout;
-            epoch += 1;
-            former = 0.0;
-            free = 0;
-            if let Some(kept) = player.turn(number, turn) {
-                done.kept.push(kept);
+        loop {
+            if let Some((number, turn)) = repair.take_if(|(_, turn)| turn.round as usize <= place) {
+                starting = turn.cause == Cause::Timeout;
+                epoch += 1;
+                former = 0.0;
+                free = 0;
+                done.kept.extend(player.repaired(number, turn));
             }
+            let Some((number, (turn, _))) =
+                turns.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
+            else {
+                break;
+            };
+            player.turned(turn, round);
+            repair = Some((number, turn));
         }
-        player.round(round);
+        player.round(round, repair.map(|(_, turn)| turn), place);
         let usable = round.is_cwnd_limited();
         if starting && usable {
             // The end of slow start is the sender's, whatever this law would have done.
@@ -176,6 +185,20 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     done
 }
 
+/// For each turn the place of the round in which it began: the first that had not ended by then, at most the first after it.
+fn begins(course: &Course) -> Vec<usize> {
+    let mut from = 0;
+    let mut begins = Vec::with_capacity(course.turns.len());
+    for turn in &course.turns {
+        let to = (turn.round as usize).min(course.rounds.len()).max(from);
+        let rounds = &course.rounds[from..to];
+        let begin = from + rounds.iter().position(|round| round.end_ns > turn.at_ns).unwrap_or(rounds.len());
+        begins.push(begin);
+        from = to;
+    }
+    begins
+}
+
 impl Player<'_> {
     /// The present; the laws' clocks never go backwards, as captures' do.
     fn at(&mut self, ns: i64) {
@@ -193,18 +216,18 @@ impl Player<'_> {
         self.window.cwnd_cnt = 0;
     }
 
-    fn turn(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
+    /// The window before it, and what the law makes of it.
+    fn turned(&mut self, turn: &Turn, round: &Round) {
         self.at(turn.at_ns);
         self.rest = 0.0;
         if turn.before > 0.0 {
-            self.before(turn);
+            self.before(turn, round);
         }
         let window = &mut self.window;
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
         window.state = CaState::Open;
-        let threshold = self.law.ssthresh(window).max(2);
-        window.ssthresh = threshold;
+        window.ssthresh = self.law.ssthresh(window).max(2);
         let state = match turn.cause {
             Cause::Recovery => CaState::Recovery,
             Cause::Ecn => CaState::Cwr,
@@ -215,23 +238,43 @@ impl Player<'_> {
         if turn.cause == Cause::Timeout {
             self.law.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
-            self.at(turn.over_ns);
-            self.law.set_state(&mut self.window, CaState::Open);
-            self.window.state = CaState::Open;
-            self.window.cwnd_cnt = 0;
+        } else if !self.law.controls_all() {
+            // Laws that rule all have no threshold: the greatest number stands there.
+            window.cwnd = window.ssthresh.min(MOST_WINDOW);
+        }
+    }
+
+    /// Sets the window to the one before a turn. What was in flight is its least: the law may say that what was acknowledged since has grown it
+    /// by a segment that was not sent any more.
+    fn before(&mut self, turn: &Turn, round: &Round) {
+        let seen = segments(turn.before).max(2);
+        let acked = segments(turn.acked.min(turn.before));
+        if !self.law.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
+            let window = &mut self.window;
+            window.snd_una = window.snd_una.wrapping_add(acked);
+            let rtt_us = Some(u64::from(round.rtt_first_us).min(MOST_RTT_US)).filter(|rtt_us| *rtt_us > 0);
+            let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
+            self.law.pkts_acked(window, &sample);
+            self.law.cong_avoid(window, acked);
+        }
+        if self.window.cwnd != seen + 1 {
+            self.window.cwnd = seen;
+        }
+    }
+
+    /// All is repaired: the law goes on from the window that was seen.
+    fn repaired(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
+        self.at(turn.over_ns);
+        let window = &mut self.window;
+        // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
+        window.in_flight = if turn.after > 0.0 { segments(turn.after) } else { window.cwnd };
+        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
+        self.law.set_state(window, CaState::Open);
+        window.state = CaState::Open;
+        window.cwnd_cnt = 0;
+        if turn.cause == Cause::Timeout {
             return None;
         }
-        // Laws that rule all have no threshold: the greatest number stands there.
-        if !self.law.controls_all() {
-            window.cwnd = threshold.min(MOST_WINDOW);
-        }
-        // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
-        window.in_flight = if turn.after > 0.0 { segments(turn.after) } else { threshold.min(MOST_WINDOW) };
-        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
-        self.at(turn.over_ns);
-        self.law.set_state(&mut self.window, CaState::Open);
-        let window = &mut self.window;
-        window.state = CaState::Open;
         // Some choose the window only now (Westwood).
         self.law.cwnd_event(window, CwndEvent::Reduced);
         self.completed(turn);
@@ -248,25 +291,10 @@ impl Player<'_> {
         reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
     }
 
-    /// Sets the window to the one before a turn. What was in flight is its least: the law may say that what was acknowledged since has grown it
-    /// by a segment that was not sent any more.
-    fn before(&mut self, turn: &Turn) {
-        let seen = segments(turn.before).max(2);
-        let acked = segments(turn.acked.min(turn.before));
-        if !self.law.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
-            self.window.snd_una = self.window.snd_una.wrapping_add(acked);
-            self.law.cong_avoid(&mut self.window, acked);
-        }
-        if self.window.cwnd != seen + 1 {
-            self.window.cwnd = seen;
-        }
-    }
-
     /// The acknowledgement that ended the repair grows the window already.
     fn completed(&mut self, turn: &Turn) {
         let window = &mut self.window;
         let acked = segments(turn.completed);
-        window.cwnd_cnt = 0;
         if !self.law.controls_all() && acked > 0 && !turn.undone {
             window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
             // It answers what was sent again, which tells no time.
@@ -277,9 +305,17 @@ impl Player<'_> {
         }
     }
 
-    fn round(&mut self, round: &Round) {
+    /// Plays a round; of one that a repair under way takes part in, what the turn told apart is left out.
+    fn round(&mut self, round: &Round, repair: Option<&Turn>, place: usize) {
+        let mut all = round.acked;
+        if let Some(turn) = repair {
+            // The first of its rounds has the acknowledgements before it, the last the one that ended it.
+            let before = if turn.at_ns >= round.start_ns { turn.acked } else { 0.0 };
+            let last = if place + 1 == turn.round as usize { turn.completed } else { 0.0 };
+            all = (all - before - last).max(0.0);
+        }
         let steps = round.acks.clamp(1, 100_000);
-        let each = round.acked / steps as f32;
+        let each = all / steps as f32;
         let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
         self.most = 0;
