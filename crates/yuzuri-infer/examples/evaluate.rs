@@ -180,8 +180,8 @@ impl Tally {
                 .map(|r| {
                     let s = r.score;
                     format!(
-                        "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
-                        r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
+                        "{} {:.2} (g{:.0} k{:.0} c{:.0} p{:.0} m{:.1})",
+                        r.name, r.probability, s.growth, s.kept, s.cuts, s.probes, s.misfit
                     )
                 })
                 .collect();

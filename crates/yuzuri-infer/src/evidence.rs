@@ -52,7 +52,7 @@ pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Const
     if let Some((ranked, _)) = best {
         // Others' windows swing, too, but not because they probe.
         if is_by_rate(ranked)
-            && let Some(probing) = probes::probing(course)
+            && let Some(probing) = probes::probes(course).common()
         {
             (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
         }

@@ -2,7 +2,8 @@
 
 use crate::course::Course;
 use crate::replay::{Chances, Replay, replay};
-use crate::score::{Score, handshake, score};
+use crate::probes::probes;
+use crate::score::{self, Score, handshake, score};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
 
@@ -19,6 +20,8 @@ pub struct Ranked {
 
 /// All candidates, best first, with the replay of each.
 pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
+    let found = probes(course);
+    let rtt_s = f64::from(course.min_rtt_us) / 1e6;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .map(|candidate| {
@@ -27,6 +30,7 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
                 .map(|(mut law, chances)| {
                     let replay = replay(law.as_mut(), course, chances);
                     let mut score = score(&replay, *candidate);
+                    score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
                     score.handshake = handshake(course.syn_ecn_capable, *candidate);
                     (replay, score)
                 })

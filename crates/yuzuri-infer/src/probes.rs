@@ -8,8 +8,9 @@ use crate::verdict::Measured;
 
 /// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4).
 const FALLEN: f32 = 5.0;
-/// A flight above the cruising one by less is no probe.
+/// A flight above the cruising one by less is no probe: this part of it, and so many segments, as windows of a few segments swing by one.
 const LEAST_PROBE: f32 = 1.1;
+const LEAST_PROBE_SEGMENTS: f32 = 1.5;
 /// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
 const CRUISE: usize = 8;
 /// Rounds after a fall that say nothing: the window is being filled again.
@@ -28,15 +29,41 @@ pub(crate) struct Probing {
     pub(crate) interval_s: Option<Measured>,
 }
 
+/// Probes found in a flight.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probes {
+    gains: Vec<f64>,
+    intervals_s: Vec<f64>,
+    /// Rounds that were steady enough to look for probes in.
+    pub(crate) rounds: usize,
+}
+
+impl Probes {
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        self.gains.len()
+    }
+
+    /// What they have in common, where there are enough.
+    pub(crate) fn common(self) -> Option<Probing> {
+        if self.count() < LEAST_PROBES {
+            return None;
+        }
+        Some(Probing { gain: Measured::of(self.gains)?, interval_s: Measured::of(self.intervals_s) })
+    }
+}
+
 /// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a rate of gain times what is delivered, so
 /// that the flight grows by that gain, whatever the rounds' phase is; the rate of a round is smeared over two.
-pub(crate) fn probing(course: &Course) -> Option<Probing> {
-    let begin = course.rounds.windows(2).position(|pair| pair[1].window < pair[0].window)? + CRUISE;
-    let steady = |round: &Round| round.window > FALLEN && !round.limits.recovery && !round.limits.application;
-    let (mut gains, mut intervals_s) = (Vec::new(), Vec::new());
-    let (mut last_ns, mut rests) = (None, 0_usize);
+pub(crate) fn probes(course: &Course) -> Probes {
+    let mut found = Probes::default();
     let rounds = &course.rounds;
-    for place in begin..rounds.len().saturating_sub(1) {
+    let Some(begin) = rounds.windows(2).position(|pair| pair[1].window < pair[0].window) else {
+        return found;
+    };
+    let steady = |round: &Round| round.window > FALLEN && !round.limits.recovery && !round.limits.application;
+    let (mut last_ns, mut rests) = (None, 0_usize);
+    for place in begin + CRUISE..rounds.len().saturating_sub(1) {
         let round = &rounds[place];
         if !steady(round) {
             (last_ns, rests) = (None, 0);
@@ -46,24 +73,22 @@ pub(crate) fn probing(course: &Course) -> Option<Probing> {
         if rests <= REFILL {
             continue;
         }
+        found.rounds += 1;
         let behind = &rounds[place - rests.min(CRUISE)..place];
         let cruising = behind.iter().filter(|r| steady(r)).map(|r| r.window).fold(f32::INFINITY, f32::min);
         let peak = round.window > rounds[place - 1].window && round.window >= rounds[place + 1].window;
         // The round after the peak still holds most of it: it is no second one.
         let apart = last_ns.is_none_or(|last| round.start_ns - last > 2 * (round.end_ns - round.start_ns));
-        if !peak || !apart || round.window < LEAST_PROBE * cruising {
+        if !peak || !apart || round.window < (LEAST_PROBE * cruising).max(cruising + LEAST_PROBE_SEGMENTS) {
             continue;
         }
-        gains.push(f64::from(round.window / cruising));
+        found.gains.push(f64::from(round.window / cruising));
         if let Some(last) = last_ns {
-            intervals_s.push((round.start_ns - last) as f64 / 1e9);
+            found.intervals_s.push((round.start_ns - last) as f64 / 1e9);
         }
         last_ns = Some(round.start_ns);
     }
-    if gains.len() < LEAST_PROBES {
-        return None;
-    }
-    Some(Probing { gain: Measured::of(gains)?, interval_s: Measured::of(intervals_s) })
+    found
 }
 
 /// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.
@@ -125,7 +150,7 @@ mod tests {
             _ => 80.0,
         });
         let rounds = windows.enumerate().map(|(n, window)| round(n as i64 * 50, 50, window)).collect();
-        let probing = probing(&Course { rounds, ..Course::default() }).unwrap();
+        let probing = probes(&Course { rounds, ..Course::default() }).common().unwrap();
         assert!((probing.gain.median - 1.25).abs() < 1e-6, "{probing:?}");
         let interval = probing.interval_s.unwrap();
         assert!((interval.median - 0.5).abs() < 1e-6 && interval.count == 3, "{interval:?}");
@@ -134,6 +159,6 @@ mod tests {
     #[test]
     fn a_window_that_only_grows_and_falls_does_not_probe() {
         let rounds = (0..90).map(|n| round(n * 50, 50, 40.0 + (n % 30) as f32)).collect();
-        assert_eq!(probing(&Course { rounds, ..Course::default() }), None);
+        assert_eq!(probes(&Course { rounds, ..Course::default() }).common(), None);
     }
 }

@@ -280,7 +280,11 @@ impl Player<'_> {
         self.completed(turn);
         let window = &mut self.window;
         let reads = turn.cause == Cause::Recovery && !turn.undone && turn.before >= 4.0 && turn.after > 0.0;
-        let law = if self.law.controls_all() { turn.before } else { window.cwnd as f32 };
+        let cwnd = window.cwnd as f32;
+        // Laws that go by a rate take nothing back: what is in flight after it is what is so without probing.
+        let srtt_us = window.srtt_us.min(MOST_RTT_US) as u32;
+        let law = if self.law.controls_all() { self.cruising(srtt_us).unwrap_or(turn.before) } else { cwnd };
+        let window = &mut self.window;
         if turn.undone {
             window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
         } else if turn.after > 0.0 && window.cwnd != segments(turn.after) {
@@ -363,7 +367,9 @@ impl Player<'_> {
         if self.law.controls_all() {
             let sample = RateSample {
                 delivered: Some(round.acked.round() as u64),
-                interval_us: ((round.end_ns - round.start_ns) / 1000).max(1) as u64,
+                // No rate is measured over less (`tcp_rate_gen`).
+                interval_us: ((round.end_ns - round.start_ns).max(0) as u64 / 1000)
+                    .max(window.min_rtt_us.unwrap_or(1).max(1)),
                 prior_delivered: delivered_before,
                 acked,
                 prior_in_flight: window.cwnd,
@@ -381,16 +387,16 @@ impl Player<'_> {
         window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
     }
 
-    /// What the law would have had in flight.
+    /// What the law would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
+    /// left to chance.
     fn flight(&self, round: &Round) -> f32 {
-        let window = &self.window;
-        if self.law.controls_all() && window.pacing_rate > 0 && round.rtt_mean_us > 0 {
-            let paced = window.pacing_rate as f64 * f64::from(round.rtt_mean_us)
-                / 1e6
-                / f64::from(window.mss_bytes.max(1));
-            return (paced as f32).min(window.cwnd as f32);
-        }
-        self.most as f32
+        self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
+    }
+
+    /// What a law that goes by a rate has in flight while it does not probe, segments.
+    fn cruising(&self, rtt_us: u32) -> Option<f32> {
+        let bandwidth = self.law.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        Some((bandwidth * f64::from(rtt_us)).min(f64::from(MOST_WINDOW)) as f32)
     }
 }
 

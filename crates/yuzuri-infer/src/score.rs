@@ -28,6 +28,9 @@ pub struct Score {
     pub kept: f64,
     /// Of falls without loss.
     pub cuts: f64,
+    /// Of probes for more: whether as many are seen as a law makes that goes by a rate.
+    #[serde(default)]
+    pub probes: f64,
     /// Of the handshake: whether it speaks ECN as this law's does.
     #[serde(default)]
     pub handshake: f64,
@@ -42,7 +45,7 @@ pub struct Score {
 impl Score {
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.growth + self.kept + self.cuts + self.handshake
+        self.growth + self.kept + self.cuts + self.probes + self.handshake
     }
 }
 
@@ -55,6 +58,35 @@ pub fn handshake(syn_ecn_capable: Option<bool>, algorithm: Algorithm) -> f64 {
     if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE }
 }
 
+/// By how much the number of probes tells more than that of as many windows: these a law by rate explains whatever they are.
+const PROBES_COUNT: f64 = 6.0;
+
+/// What the number of probes says of a law that goes by a rate: it cannot do without, while any steady flight is its rate by the round-trip
+/// time. Given how many are seen, in how many rounds, of what length.
+pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> f64 {
+    let rounds = rounds as f64;
+    let (least, most) = match algorithm {
+        // One of eight round trips (`bbr_cycle_len`), which rounds lengthen.
+        Algorithm::Bbr => (rounds / 10.0, f64::INFINITY),
+        // After 2 to 3 s, or fewer round trips than Reno takes to grow back, at most 63 (`bbr_bw_probe_*`).
+        Algorithm::Bbr3 => (rounds * (rtt_s / 3.0).max(1.0 / 63.0), 2.0 + rounds * (rtt_s / 2.0).max(0.1)),
+        _ => return 0.0,
+    };
+    // Poisson's deviance from the nearer end.
+    let count = count as f64;
+    let off = |expected: f64| {
+        let surplus = if count > 0.0 { count * (count / expected).ln() } else { 0.0 };
+        PROBES_COUNT * (count - expected - surplus)
+    };
+    if count < least {
+        off(least)
+    } else if count > most {
+        off(most)
+    } else {
+        0.0
+    }
+}
+
 /// Student's t without its constant.
 fn student(square: f64, weight: f64) -> f64 {
     -weight * (NU + 1.0) / 2.0 * (square / NU).ln_1p()
@@ -64,46 +96,95 @@ fn unit(noise: (f32, f32), of: f32) -> f32 {
     noise.0 + noise.1 * of
 }
 
-/// Noise of a flight that pacing rules, not the window.
-const PACED_NOISE: (f32, f32) = (2.0, 0.15);
+/// A law that goes by a rate: how its flight lies about what it has while it does not probe.
+struct Cruise {
+    /// Part of the rounds in which it neither probes nor drains.
+    steady: f64,
+    /// Part of the rounds in which it looks for the least round-trip time.
+    searching: f64,
+    /// Flight in these: at least and at most this part of the steady one, and so many segments.
+    search: (f32, f32),
+    /// The same as segments: flight is at most that.
+    search_segments: f32,
+}
+
+/// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; each 10 s at most 4 segments (`bbr_cwnd_min_target`).
+const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: (0.0, 0.0), search_segments: 5.0 };
+/// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window (`bbr_probe_rtt_cwnd_gain`).
+const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: (0.4, 0.6), search_segments: 5.0 };
+/// Noise of a flight that a rate rules: so many segments, and this part of it.
+const CRUISE_NOISE: (f32, f32) = (1.5, 0.04);
+/// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and rounds longer than the phases.
+const PROBED: (f32, f32) = (0.7, 1.45);
+const PROBED_MORE: f32 = 3.0;
+
+impl Cruise {
+    fn of(algorithm: Algorithm) -> Option<&'static Cruise> {
+        match algorithm {
+            Algorithm::Bbr => Some(&CRUISE_BBR),
+            Algorithm::Bbr3 => Some(&CRUISE_BBR3),
+            _ => None,
+        }
+    }
+
+    /// Logarithm of the likelihood of a flight, beside that of one which another law foresees exactly.
+    fn likelihood(&self, seen: f32, steady: f32) -> f64 {
+        let exact = unit(WINDOW_NOISE, seen);
+        let within = |low: f32, high: f32| {
+            if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
+        };
+        let noise = unit(CRUISE_NOISE, steady);
+        let z = f64::from((seen - steady) / noise);
+        let as_steady = f64::from(exact / noise) * student(z * z, 1.0).exp();
+        let as_probed = within(PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE);
+        let as_search = if self.search.1 > 0.0 {
+            within(self.search.0 * steady, self.search.1 * steady)
+        } else {
+            within(0.0, self.search_segments)
+        };
+        let probing = 1.0 - self.steady - self.searching;
+        (self.steady * as_steady + probing * as_probed + self.searching * as_search).max(1e-6).ln()
+    }
+}
+
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
 const CDG_KEEPS: f32 = 717.0 / 1024.0;
 
 /// Scores the replay of a law.
 pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let mut score = Score::default();
-    let paced = matches!(algorithm, Algorithm::Bbr | Algorithm::Bbr3);
-    let noise = if paced { PACED_NOISE } else { WINDOW_NOISE };
+    let cruise = Cruise::of(algorithm);
     let (mut square, mut rounds) = (0.0, 0);
     for epoch in replay.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
+        let counted = || epoch.iter().filter(|f| f.counts);
         // The window at the epoch's begin is itself read with an error, which all its rounds share.
-        let mut off: Vec<f32> =
-            epoch.iter().filter(|f| f.counts).map(|f| (f.law - f.seen) / unit(noise, f.seen)).collect();
-        let middle = off.len() / 2;
-        let shared = if off.is_empty() { 0.0 } else { *off.select_nth_unstable_by(middle, f32::total_cmp).1 };
-        let shared = shared.clamp(-SHARED, SHARED);
-        let squares = off.iter().map(|off| f64::from(off - shared).powi(2));
-        // A law that foresees less exactly must not look as good as one that foresees the same exactly.
-        let blur = epoch
-            .iter()
-            .map(|f| f64::from(unit(noise, f.seen) / unit(WINDOW_NOISE, f.seen)).ln())
-            .sum::<f64>()
-            / epoch.len().max(1) as f64;
-        let (sum, count) =
-            squares.fold((0.0, 0_usize), |(sum, count), square| (sum + square.min(1e4), count + 1));
+        let mut off: Vec<f32> = counted().map(|f| (f.law - f.seen) / unit(WINDOW_NOISE, f.seen)).collect();
+        let count = off.len();
         if count < LEAST_ROUNDS {
             continue;
         }
+        let middle = count / 2;
+        let shared = *off.select_nth_unstable_by(middle, f32::total_cmp).1;
+        let shared = shared.clamp(-SHARED, SHARED);
+        let sum: f64 = off.iter().map(|off| f64::from(off - shared).powi(2).min(1e4)).sum();
         score.epochs += 1;
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
-        score.growth += student(sum / count as f64, weight) - 2.0 * weight * blur;
+        score.growth += if let Some(cruise) = cruise {
+            weight * counted().map(|f| cruise.likelihood(f.seen, f.law)).sum::<f64>() / count as f64
+        } else {
+            student(sum / count as f64, weight)
+        };
         square += sum;
         rounds += count;
     }
     score.misfit = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for kept in &replay.kept {
-        let z = f64::from((kept.law - kept.seen) / unit(KEPT_NOISE, kept.before));
-        score.kept += student(z * z, 1.0);
+        score.kept += if let Some(cruise) = cruise {
+            cruise.likelihood(kept.seen, kept.law)
+        } else {
+            let z = f64::from((kept.law - kept.seen) / unit(KEPT_NOISE, kept.before));
+            student(z * z, 1.0)
+        };
         score.reductions += 1;
     }
     for cut in &replay.cuts {

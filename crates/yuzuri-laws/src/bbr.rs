@@ -494,6 +494,10 @@ impl CongestionControl for Bbr {
         self.mode == Mode::ProbeRtt
     }
 
+    fn bandwidth(&self) -> Option<f64> {
+        Some(self.bw())
+    }
+
     fn controls_all(&self) -> bool {
         true
     }

@@ -134,6 +134,11 @@ pub trait CongestionControl: Send {
         false
     }
 
+    /// The delivery rate that it takes the path to have, segments/µs, where it goes by one.
+    fn bandwidth(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether it sets window and pacing rate by itself in [`cong_control`](CongestionControl::cong_control), instead of `cong_avoid` and PRR.
     fn controls_all(&self) -> bool {
         false

@@ -442,6 +442,10 @@ impl CongestionControl for Bbr3 {
         self.mode == Mode::ProbeRtt
     }
 
+    fn bandwidth(&self) -> Option<f64> {
+        Some(self.bw())
+    }
+
     fn controls_all(&self) -> bool {
         true
     }
