@@ -6,10 +6,10 @@
 use crate::course::{Course, Round, Vantage};
 use crate::verdict::Measured;
 
-/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4).
+/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
 const FALLEN: f32 = 5.0;
 /// A flight above the cruising one by less is no probe: this part of it, and so many segments, as windows of a few segments swing by one.
-const LEAST_PROBE: f32 = 1.1;
+const LEAST_PROBE: f32 = 1.14;
 const LEAST_PROBE_SEGMENTS: f32 = 1.5;
 /// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
 const CRUISE: usize = 8;
@@ -61,7 +61,11 @@ pub(crate) fn probes(course: &Course) -> Probes {
     let Some(begin) = rounds.windows(2).position(|pair| pair[1].window < pair[0].window) else {
         return found;
     };
-    let steady = |round: &Round| round.window > FALLEN && !round.limits.recovery && !round.limits.application;
+    let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
+    let middle = windows.len() / 2;
+    let typical = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+    let fallen = if typical > 2.0 * FALLEN { FALLEN } else { 0.0 };
+    let steady = |round: &Round| round.window > fallen && !round.limits.recovery && !round.limits.application;
     let (mut last_ns, mut rests) = (None, 0_usize);
     for place in begin + CRUISE..rounds.len().saturating_sub(1) {
         let round = &rounds[place];

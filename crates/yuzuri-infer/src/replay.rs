@@ -266,6 +266,12 @@ impl Player<'_> {
     fn repaired(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
         self.at(turn.over_ns);
         let window = &mut self.window;
+        if turn.cleared > 0.0 {
+            // The law counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
+            let acked = segments(turn.cleared);
+            let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
+            self.law.pkts_acked(window, &sample);
+        }
         // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
         window.in_flight = if turn.after > 0.0 { segments(turn.after) } else { window.cwnd };
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
@@ -290,7 +296,8 @@ impl Player<'_> {
         } else if turn.after > 0.0 && window.cwnd != segments(turn.after) {
             window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
-            window.cwnd_cnt = 0;
+            // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
+            window.cwnd_cnt = window.cwnd_cnt.min(window.cwnd - 1);
         }
         reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
     }
@@ -301,10 +308,6 @@ impl Player<'_> {
         let acked = segments(turn.completed);
         if !self.law.controls_all() && acked > 0 && !turn.undone {
             window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
-            // It answers what was sent again, which tells no time.
-            let cleared = segments(turn.cleared);
-            let sample = AckSample { acked: cleared, rtt_us: None, in_flight: window.cwnd, timestamps: None };
-            self.law.pkts_acked(window, &sample);
             self.law.cong_avoid(window, acked);
         }
     }
