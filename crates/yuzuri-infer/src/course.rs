@@ -135,6 +135,9 @@ pub struct Turn {
     /// these see them at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cleared: f32,
+    /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left: f32,
     /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
     pub after: f32,
     /// The first round that began after it, as a place in [`Course::rounds`].
@@ -159,6 +162,7 @@ impl Turn {
             acked: 0.0,
             completed: 0.0,
             cleared: 0.0,
+            left: 0.0,
             after: 0.0,
             round: 0,
             undone: false,

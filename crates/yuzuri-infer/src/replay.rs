@@ -287,13 +287,21 @@ impl Player<'_> {
         let window = &mut self.window;
         let reads = turn.cause == Cause::Recovery && !turn.undone && turn.before >= 4.0 && turn.after > 0.0;
         let cwnd = window.cwnd as f32;
+        // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
+        let grown = turn.after == cwnd + 1.0 && turn.left >= cwnd;
         // Laws that go by a rate take nothing back: what is in flight after it is what is so without probing.
         let srtt_us = window.srtt_us.min(MOST_RTT_US) as u32;
-        let law = if self.law.controls_all() { self.cruising(srtt_us).unwrap_or(turn.before) } else { cwnd };
+        let law = if self.law.controls_all() {
+            self.cruising(srtt_us).unwrap_or(turn.before)
+        } else if grown {
+            turn.after
+        } else {
+            cwnd
+        };
         let window = &mut self.window;
         if turn.undone {
             window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
-        } else if turn.after > 0.0 && window.cwnd != segments(turn.after) {
+        } else if turn.after > 0.0 && window.cwnd != segments(turn.after) && !grown {
             window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
             // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.

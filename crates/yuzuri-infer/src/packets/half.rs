@@ -489,7 +489,8 @@ impl Half {
         let round = self.course.rounds.len() as u32;
         let mss = self.course.mss_bytes.max(1) as f32;
         let (completed, cleared) = (new_bytes as f32 / mss, all_bytes as f32 / mss);
-        self.course.turns.push(Turn { over_ns: now, round, completed, cleared, ..repair.turn });
+        let left = self.board.in_flight() as f32 / mss;
+        self.course.turns.push(Turn { over_ns: now, round, completed, cleared, left, ..repair.turn });
         let turn = self.course.turns.len() - 1;
         self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0, acted: false });
     }
