@@ -41,7 +41,8 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
         .collect();
     ranked.sort_by(|a, b| b.0.score.total().total_cmp(&a.0.score.total()));
     let best = ranked.first().map_or(0.0, |r| r.0.score.total());
-    let weight = |r: &Ranked| ((r.score.total() - best) / TEMPERATURE).exp();
+    let temperature = temperature(course);
+    let weight = |r: &Ranked| ((r.score.total() - best) / temperature).exp();
     let sum: f64 = ranked.iter().map(|r| weight(&r.0)).sum();
     for (ranked, _) in &mut ranked {
         ranked.probability = weight(ranked) / sum;
@@ -83,8 +84,19 @@ const KEEPS_EIGHT_TENTHS: CubicConstants = CubicConstants {
     ..CubicConstants::LINUX
 };
 
-/// By how much scores of one flow overstate what they know; fitted on simulated flows (`calibrate`).
+/// By how much the score of a short flow overstates what it knows.
 const TEMPERATURE: f64 = 2.0;
+/// Epochs from which on more of them tell little more: what a replay has wrong it has wrong in all of them.
+const EPOCHS: f64 = 10.0;
+/// Rounds without a turn that are as much as an epoch.
+const EPOCH_ROUNDS: f64 = 60.0;
+
+/// By how much the scores of a flow overstate what they know.
+fn temperature(course: &Course) -> f64 {
+    let var = |n: &str, d: f64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+    let epochs = course.turns.len() as f64 + course.rounds.len() as f64 / EPOCH_ROUNDS;
+    var("T", TEMPERATURE) * (1.0 + epochs / var("N0", EPOCHS))
+}
 
 /// The candidates. CUBIC of Apple's systems stands for itself only in its older constants: the newer differ from Linux's by less than
 /// the rounding of a window (C = 0.4 for 410/1024).

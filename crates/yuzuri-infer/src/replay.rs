@@ -18,8 +18,9 @@ const MOST_WINDOW: u32 = 1 << 20;
 const MOST_RTT_US: u64 = 60_000_000;
 /// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
 const SPAN: usize = 60;
-/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow.
+/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow: to this part, and by more than so many segments.
 const CUT: f32 = 0.88;
+const CUT_SEGMENTS: f32 = 1.5;
 
 /// What a law foresaw of a round.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +154,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
                 epoch += 1;
                 player.settle(round.window, true);
             }
-        } else if usable && !rules_all && former > 4.0 && round.window < former * CUT {
+        } else if usable && !rules_all && former > 4.0 && round.window < (former * CUT).min(former - CUT_SEGMENTS) {
             let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
             epoch += 1;
@@ -305,7 +306,7 @@ impl Player<'_> {
             window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
             // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
-            window.cwnd_cnt = window.cwnd_cnt.min(window.cwnd - 1);
+            window.cwnd_cnt = window.cwnd_cnt.min(segments(turn.completed)).min(window.cwnd - 1);
         }
         reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
     }

@@ -557,6 +557,30 @@ fn as_sent(course: &mut Course) {
         turn.at_ns -= of(place.checked_sub(2)).map_or(0, |(_, end)| *end);
         turn.over_ns = (turn.over_ns - of(place.checked_sub(1)).map_or(0, |(_, end)| *end)).max(turn.at_ns);
     }
+    // From data to the data that its acknowledgement draws, it is the latter that was queued here. Its own acknowledgement tells the sender so, a round later.
+    let mut queued = Rtts::all(course.min_rtt_us);
+    for round in &mut course.rounds {
+        let own = std::mem::replace(&mut queued, Rtts::of(round));
+        own.set(round);
+    }
+}
+
+/// The round-trip times of a round, µs.
+#[derive(Clone, Copy)]
+struct Rtts([u32; 5]);
+
+impl Rtts {
+    fn all(rtt_us: u32) -> Rtts {
+        Rtts([rtt_us; 5])
+    }
+
+    fn of(round: &Round) -> Rtts {
+        Rtts([round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us])
+    }
+
+    fn set(self, round: &mut Round) {
+        [round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us] = self.0;
+    }
 }
 
 /// Where a capture was taken, from how long data takes from there to its acknowledgement and acknowledgements to the data they draw.
