@@ -355,8 +355,9 @@ impl Player<'_> {
         window.delivered += u64::from(acked);
         window.delivered_at_ns = window.now_ns;
         window.snd_una = window.snd_una.wrapping_add(acked);
-        window.snd_nxt = window.snd_una.wrapping_add(window.cwnd);
+        // What it draws is sent only after it has acted.
         window.in_flight = window.cwnd.saturating_sub(acked);
+        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         window.max_packets_out = window.cwnd;
         if let Some(rtt) = rtt {
             window.srtt_us = if window.srtt_us == 0 { rtt } else { (window.srtt_us * 7 + rtt) / 8 };
