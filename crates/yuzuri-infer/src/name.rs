@@ -59,6 +59,7 @@ fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     let plain = Chances::default();
     match candidate {
         Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
+        Algorithm::Nv => vec![(law(), Chances { may_hold: true, ..plain })],
         Algorithm::Lp => vec![(law(), plain), (law(), Chances { blind: true, ..plain })],
         Algorithm::CubicAppleOld => {
             cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect()

@@ -72,6 +72,8 @@ pub struct Replay {
     pub kept: Vec<Kept>,
     /// Falls without a sign of loss.
     pub cuts: Vec<Cut>,
+    /// Rounds in which a law was taken to have held its window that would have grown it, or given up some.
+    pub held: u32,
 }
 
 struct Player<'a> {
@@ -91,6 +93,9 @@ struct Player<'a> {
 pub struct Chances {
     /// When it gives way to delays is drawn by lot (CDG): its own falls are not foreseen but expected wherever one is seen.
     pub draws_lots: bool,
+    /// Whether it grows depends on a threshold that it forgets at drawn times, and on single measurements (NV): where the window stayed as it was,
+    /// it may have held it.
+    pub may_hold: bool,
     /// It is not told timestamps: the offset of the clocks, itself drawn by lot, blinds it (LP).
     pub blind: bool,
 }
@@ -147,6 +152,9 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         }
         player.round(round, repair.map(|(_, turn)| turn), place);
         let usable = round.is_cwnd_limited();
+        if chances.may_hold && usable && !starting && former > 0.0 {
+            done.held += u32::from(player.holds(former, round.window));
+        }
         if starting && usable {
             // The end of slow start is the sender's, whatever this law would have done.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
@@ -215,6 +223,16 @@ impl Player<'_> {
             self.window.ssthresh = self.window.cwnd;
         }
         self.window.cwnd_cnt = 0;
+    }
+
+    /// Holds the window of the round before if that is nearer to what was seen than what the law made of it.
+    fn holds(&mut self, former: f32, seen: f32) -> bool {
+        let holds = (former - seen).abs() + 0.5 < (self.most as f32 - seen).abs();
+        if holds {
+            self.most = segments(former);
+            (self.window.cwnd, self.window.cwnd_cnt) = (segments(seen).max(2), 0);
+        }
+        holds
     }
 
     /// The window before it, and what the law makes of it.

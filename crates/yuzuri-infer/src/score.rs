@@ -147,6 +147,8 @@ impl Cruise {
     }
 }
 
+/// What a held window costs, that a law might as well have foreseen.
+const HELD: f64 = 0.05;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
 const CDG_KEEPS: f32 = 717.0 / 1024.0;
 
@@ -177,6 +179,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         square += sum;
         rounds += count;
     }
+    score.growth -= HELD * f64::from(replay.held);
     score.misfit = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for kept in &replay.kept {
         score.kept += if let Some(cruise) = cruise {
