@@ -94,7 +94,9 @@ struct Repair {
 #[derive(Clone, Copy, Debug)]
 struct After {
     turn: usize,
+    /// Place up to which it was read without being sure, and the flight then.
     from: u64,
+    from_flight_bytes: u64,
     flight_bytes: u64,
     /// An acknowledgement came since: what was sent at once is all out.
     acted: bool,
@@ -303,9 +305,14 @@ impl Half {
         }
         if let Some(after) = &mut self.after {
             after.flight_bytes = after.flight_bytes.max(flight);
-            // The first segments only: fast laws grow by a tenth in a round.
+            // The first segments only: fast laws grow by a tenth in a round. But a window above what the repair left in flight (Westwood) is filled
+            // first, which is far quicker than any growth.
             if after.acted && before > after.from + after.flight_bytes / 12 {
-                self.read_after();
+                if after.flight_bytes > after.from_flight_bytes + after.flight_bytes / 24 {
+                    (after.from, after.from_flight_bytes) = (before, after.flight_bytes);
+                } else {
+                    self.read_after();
+                }
             }
         }
     }
@@ -492,7 +499,13 @@ impl Half {
         let left = self.board.in_flight() as f32 / mss;
         self.course.turns.push(Turn { over_ns: now, round, completed, cleared, left, ..repair.turn });
         let turn = self.course.turns.len() - 1;
-        self.after = Some(After { turn, from: self.board.nxt(), flight_bytes: 0, acted: false });
+        self.after = Some(After {
+            turn,
+            from: self.board.nxt(),
+            from_flight_bytes: self.board.in_flight(),
+            flight_bytes: 0,
+            acted: false,
+        });
     }
 
     fn timed(&mut self, rtt_us: u32) {
