@@ -8,10 +8,6 @@ use crate::probes;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 
-/// From this part of the segments on a sender is said to pace. Laws of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
-/// what happens to follow an acknowledgement closely counts as drawn by it.
-const PACED: f64 = 0.5;
-
 impl Measured {
     /// Of several measurements; `None` of none. The interval is that of the order statistics.
     pub fn of(mut values: Vec<f64>) -> Option<Measured> {
@@ -184,7 +180,7 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
         ));
     }
     if let Some(part) = constants.paced_part {
-        words.push(if part >= PACED {
+        words.push(if part >= probes::PACED {
             format!(
                 "{:.0} % of the segments left by a clock, not drawn by acknowledgements: paced",
                 part * 100.0

@@ -2,8 +2,8 @@
 
 use crate::course::Course;
 use crate::replay::{Chances, Replay, replay};
-use crate::probes::probes;
-use crate::score::{self, Score, handshake, score};
+use crate::probes::{paced_part, probes};
+use crate::score::{self, Score, score};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
 
@@ -21,6 +21,8 @@ pub struct Ranked {
 /// All candidates, best first, with the replay of each.
 pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
     let found = probes(course);
+    let paced_part = paced_part(course);
+    let temperature = temperature(course);
     let rtt_s = f64::from(course.min_rtt_us) / 1e6;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
@@ -31,18 +33,18 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
                     let replay = replay(law.as_mut(), course, chances);
                     let mut score = score(&replay, *candidate);
                     score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
-                    score.handshake = handshake(course.syn_ecn_capable, *candidate);
+                    score.host = score::host(course.syn_ecn_capable, paced_part, *candidate);
                     (replay, score)
                 })
-                .reduce(|a, b| if b.1.total() > a.1.total() { b } else { a })
+                .reduce(|a, b| if b.1.windows() > a.1.windows() { b } else { a })
                 .unwrap_or_default();
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
-    ranked.sort_by(|a, b| b.0.score.total().total_cmp(&a.0.score.total()));
-    let best = ranked.first().map_or(0.0, |r| r.0.score.total());
-    let temperature = temperature(course);
-    let weight = |r: &Ranked| ((r.score.total() - best) / temperature).exp();
+    let certainty = |score: &Score| score.windows() / temperature + score.host;
+    ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
+    let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score));
+    let weight = |r: &Ranked| (certainty(&r.score) - best).exp();
     let sum: f64 = ranked.iter().map(|r| weight(&r.0)).sum();
     for (ranked, _) in &mut ranked {
         ranked.probability = weight(ranked) / sum;
@@ -86,9 +88,9 @@ const KEEPS_EIGHT_TENTHS: CubicConstants = CubicConstants {
 };
 
 /// By how much the score of a short flow overstates what it knows.
-const TEMPERATURE: f64 = 2.0;
+const TEMPERATURE: f64 = 1.0;
 /// Epochs from which on more of them tell little more: what a replay has wrong it has wrong in all of them.
-const EPOCHS: f64 = 10.0;
+const EPOCHS: f64 = 12.0;
 /// Rounds without a turn that are as much as an epoch.
 const EPOCH_ROUNDS: f64 = 60.0;
 

@@ -20,6 +20,12 @@ const LEAST_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
 const LEAST_PACED_OF: u32 = 100;
 
+/// From this part of the segments on a sender is said to pace. Laws of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
+/// what happens to follow an acknowledgement closely counts as drawn by it.
+pub(crate) const PACED: f64 = 0.5;
+/// Below this part it does not.
+pub(crate) const NOT_BY_CLOCK: f64 = 0.05;
+
 /// How a sender by rate probes for more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Probing {

@@ -1,5 +1,6 @@
 //! How well a replay agrees with what was seen.
 
+use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::Replay;
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::Algorithm;
@@ -31,9 +32,9 @@ pub struct Score {
     /// Of probes for more: whether as many are seen as a law makes that goes by a rate.
     #[serde(default)]
     pub probes: f64,
-    /// Of the handshake: whether it speaks ECN as this law's does.
+    /// Of what is no matter of windows: whether the handshake speaks ECN as this law's does, and segments leave by a clock.
     #[serde(default)]
-    pub handshake: f64,
+    pub host: f64,
     /// Epochs that told something of growth.
     pub epochs: u32,
     /// Reductions that told something.
@@ -43,19 +44,31 @@ pub struct Score {
 }
 
 impl Score {
-    /// All of it.
-    pub fn total(&self) -> f64 {
-        self.growth + self.kept + self.cuts + self.probes + self.handshake
+    /// What windows tell, which each epoch tells again.
+    pub fn windows(&self) -> f64 {
+        self.growth + self.kept + self.cuts + self.probes
     }
 }
 
 /// Of a handshake that speaks ECN otherwise than a law's: a network may clear or set codepoints, but few do.
-const OTHER_HANDSHAKE: f64 = -8.0;
+const OTHER_HANDSHAKE: f64 = -4.0;
+/// Of a sender that paces though its law does not ask for it: its queueing discipline may (fq), or its own device is the bottleneck.
+const PACED_BY_OTHERS: f64 = -3.0;
+/// Of a sender that does not pace though its law cannot do without.
+const NOT_PACED: f64 = -10.0;
 
-/// What the sender's SYN says of a law: one that cannot do without ECN sends it ECN-capable, others never.
-pub fn handshake(syn_ecn_capable: Option<bool>, algorithm: Algorithm) -> f64 {
+/// What the sender shows of a law beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
+/// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
+pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let needs_ecn = algorithm == Algorithm::Dctcp;
-    if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE }
+    let handshake = if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
+    let by_rate = Cruise::of(algorithm).is_some();
+    let pace = match paced_part {
+        Some(part) if part >= PACED && !by_rate => PACED_BY_OTHERS,
+        Some(part) if part < NOT_BY_CLOCK && by_rate => NOT_PACED,
+        _ => 0.0,
+    };
+    handshake + pace
 }
 
 /// By how much the number of probes tells more than that of as many windows: these a law by rate explains whatever they are.
@@ -113,10 +126,10 @@ const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: (0.0, 
 /// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window (`bbr_probe_rtt_cwnd_gain`).
 const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: (0.4, 0.6), search_segments: 5.0 };
 /// Noise of a flight that a rate rules: so many segments, and this part of it.
-const CRUISE_NOISE: (f32, f32) = (1.5, 0.04);
+const CRUISE_NOISE: (f32, f32) = (1.0, 0.03);
 /// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and rounds longer than the phases.
-const PROBED: (f32, f32) = (0.7, 1.45);
-const PROBED_MORE: f32 = 3.0;
+const PROBED: (f32, f32) = (0.9, 1.4);
+const PROBED_MORE: f32 = 2.0;
 
 impl Cruise {
     fn of(algorithm: Algorithm) -> Option<&'static Cruise> {
@@ -127,9 +140,8 @@ impl Cruise {
         }
     }
 
-    /// Logarithm of the likelihood of a flight, beside that of one which another law foresees exactly.
-    fn likelihood(&self, seen: f32, steady: f32) -> f64 {
-        let exact = unit(WINDOW_NOISE, seen);
+    /// Logarithm of the likelihood of a flight, beside that of one which another law foresees exactly, but for noise of so many segments.
+    fn likelihood(&self, seen: f32, steady: f32, exact: f32) -> f64 {
         let within = |low: f32, high: f32| {
             if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
         };
@@ -172,7 +184,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.epochs += 1;
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
         score.growth += if let Some(cruise) = cruise {
-            weight * counted().map(|f| cruise.likelihood(f.seen, f.law)).sum::<f64>() / count as f64
+            weight * counted().map(|f| cruise.likelihood(f.seen, f.law, unit(WINDOW_NOISE, f.seen))).sum::<f64>() / count as f64
         } else {
             student(sum / count as f64, weight)
         };
@@ -183,7 +195,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     score.misfit = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for kept in &replay.kept {
         score.kept += if let Some(cruise) = cruise {
-            cruise.likelihood(kept.seen, kept.law)
+            cruise.likelihood(kept.seen, kept.law, unit(KEPT_NOISE, kept.before))
         } else {
             let z = f64::from((kept.law - kept.seen) / unit(KEPT_NOISE, kept.before));
             student(z * z, 1.0)
