@@ -217,25 +217,37 @@ pub fn c_by_replay(course: &Course, forms: &[CubicConstants]) -> Option<(f64, f6
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
 }
 
+/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so much less and more (natural logarithm). Where the
+/// Reno-friendly region rules they hardly do, and half a segment of error would pass for half of C.
+const FELT_STEP: f64 = 0.3;
+const LEAST_FELT: f64 = 1.5;
+
+/// How far two replays of the same course are apart, segments.
+fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
+    let squares = one.iter().zip(other).map(|((one, _), (other, _))| f64::from(one - other).powi(2));
+    (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
+}
+
 /// The least misfit, C there, and its standard error.
 fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
     let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
-    let count = std::cell::Cell::new(0_usize);
-    let misfit = |ln_c: f64| {
+    let windows = |ln_c: f64| -> Vec<(f32, f32)> {
         let mut law = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
         let replay = replay(&mut law, course, Chances::default());
-        let counted = replay.rounds.iter().filter(|round| round.counts);
-        let squares = counted.map(|round| f64::from(round.law - round.seen).powi(2).min(400.0));
-        let (sum, n) = squares.fold((0.0, 0), |(sum, n), square| (sum + square, n + 1));
-        count.set(n);
-        sum
+        replay.rounds.iter().filter(|round| round.counts).map(|round| (round.law, round.seen)).collect()
+    };
+    let misfit = |ln_c: f64| -> f64 {
+        windows(ln_c).iter().map(|(law, seen)| f64::from(law - seen).powi(2).min(400.0)).sum()
     };
     let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, misfit(ln_c)));
     let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
     let least = misfit(ln_c);
-    let n = count.get();
+    let n = windows(ln_c).len();
     if n < 16 {
+        return None;
+    }
+    if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < LEAST_FELT {
         return None;
     }
     // Rounds of an epoch share their error: the curvature is that of one point in eight.
