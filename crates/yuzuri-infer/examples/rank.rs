@@ -27,7 +27,11 @@ fn main() -> Result<()> {
             let replay = replay::replay(
                 law.make(SlowStartExit::Loss, 1).as_mut(),
                 course,
-                replay::Chances { draws_lots: law == Algorithm::Cdg, may_hold: law == Algorithm::Nv, blind: false },
+                replay::Chances {
+                    draws_lots: law == Algorithm::Cdg,
+                    may_hold: law == Algorithm::Nv,
+                    ..replay::Chances::default()
+                },
             );
             for f in &replay.rounds {
                 let r = course.rounds[f.round];

@@ -126,17 +126,17 @@ pub struct Turn {
     /// have been: what last grew it may not have been used yet.
     pub before: f32,
     /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub acked: f32,
     /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub completed: f32,
     /// All segments that this acknowledgement took off the sender's queue, those with it that were selectively acknowledged before: laws that count
     /// these see them at once.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub cleared: f32,
     /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub left: f32,
     /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
     pub after: f32,
@@ -144,11 +144,6 @@ pub struct Turn {
     pub round: u32,
     /// The sender took it back: the segments had not been lost.
     pub undone: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-fn is_zero(value: &f32) -> bool {
-    *value == 0.0
 }
 
 impl Turn {

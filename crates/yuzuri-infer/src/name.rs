@@ -1,8 +1,8 @@
 //! Which law it is: every candidate replayed, scored, ranked.
 
 use crate::course::Course;
-use crate::replay::{Chances, Replay, replay};
 use crate::probes::{paced_part, probes};
+use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
@@ -61,6 +61,10 @@ fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     let plain = Chances::default();
     match candidate {
         Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
+        // Their windows hang on times in ticks, of which a round trip may have few.
+        Algorithm::Westwood | Algorithm::Htcp => {
+            vec![(law(), plain), (law(), Chances { hz: SLOW_HZ, ..plain })]
+        }
         Algorithm::Nv => vec![(law(), Chances { may_hold: true, ..plain })],
         Algorithm::Lp => vec![(law(), plain), (law(), Chances { blind: true, ..plain })],
         Algorithm::CubicAppleOld => {
@@ -69,6 +73,9 @@ fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
         _ => vec![(law(), plain)],
     }
 }
+
+/// Ticks per second that distributions' kernels have beside 1000.
+const SLOW_HZ: u32 = 250;
 
 /// The constants that a CUBIC of this name may have.
 pub(crate) fn cubic_forms(name: &str) -> &'static [CubicConstants] {
@@ -96,9 +103,8 @@ const EPOCH_ROUNDS: f64 = 60.0;
 
 /// By how much the scores of a flow overstate what they know.
 fn temperature(course: &Course) -> f64 {
-    let var = |n: &str, d: f64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
     let epochs = course.turns.len() as f64 + course.rounds.len() as f64 / EPOCH_ROUNDS;
-    var("T", TEMPERATURE) * (1.0 + epochs / var("N0", EPOCHS))
+    TEMPERATURE * (1.0 + epochs / EPOCHS)
 }
 
 /// The candidates. CUBIC of Apple's systems stands for itself only in its older constants: the newer differ from Linux's by less than

@@ -8,8 +8,6 @@ use yuzuri_laws::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
 };
 
-/// Ticks per second of the laws' clocks: most kernels of today have 250 or 1000; the difference is below a segment.
-const HZ: u32 = 1000;
 /// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
 const CLOCK_START_US: u64 = 1_000_000_000;
 /// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the laws' integers are made for such.
@@ -88,9 +86,11 @@ struct Player<'a> {
     clock_offset_ms: u32,
 }
 
-/// What of a law is left to chance.
-#[derive(Clone, Copy, Debug, Default)]
+/// What of a law is left to chance, or to its host.
+#[derive(Clone, Copy, Debug)]
 pub struct Chances {
+    /// Ticks per second of its clock (`CONFIG_HZ`).
+    pub hz: u32,
     /// When it gives way to delays is drawn by lot (CDG): its own falls are not foreseen but expected wherever one is seen.
     pub draws_lots: bool,
     /// Whether it grows depends on a threshold that it forgets at drawn times, and on single measurements (NV): where the window stayed as it was,
@@ -100,10 +100,16 @@ pub struct Chances {
     pub blind: bool,
 }
 
+impl Default for Chances {
+    fn default() -> Chances {
+        Chances { hz: 1000, draws_lots: false, may_hold: false, blind: false }
+    }
+}
+
 /// Replays `law` over a course.
 pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances) -> Replay {
     let Some(first) = course.rounds.first() else { return Replay::default() };
-    let mut window = Window::new(HZ, course.mss_bytes.max(1), true);
+    let mut window = Window::new(chances.hz, course.mss_bytes.max(1), true);
     window.cwnd_limited = true;
     // When a law begins its sender has the handshake's round-trip time.
     let rtt_us = course
@@ -162,7 +168,11 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
                 epoch += 1;
                 player.settle(round.window, true);
             }
-        } else if usable && !rules_all && former > 4.0 && round.window < (former * CUT).min(former - CUT_SEGMENTS) {
+        } else if usable
+            && !rules_all
+            && former > 4.0
+            && round.window < (former * CUT).min(former - CUT_SEGMENTS)
+        {
             let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
             epoch += 1;

@@ -61,7 +61,8 @@ const NOT_PACED: f64 = -10.0;
 /// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let needs_ecn = algorithm == Algorithm::Dctcp;
-    let handshake = if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
+    let handshake =
+        if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
     let by_rate = Cruise::of(algorithm).is_some();
     let pace = match paced_part {
         Some(part) if part >= PACED && !by_rate => PACED_BY_OTHERS,
@@ -184,7 +185,9 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.epochs += 1;
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
         score.growth += if let Some(cruise) = cruise {
-            weight * counted().map(|f| cruise.likelihood(f.seen, f.law, unit(WINDOW_NOISE, f.seen))).sum::<f64>() / count as f64
+            weight
+                * counted().map(|f| cruise.likelihood(f.seen, f.law, unit(WINDOW_NOISE, f.seen))).sum::<f64>()
+                / count as f64
         } else {
             student(sum / count as f64, weight)
         };

@@ -592,7 +592,8 @@ impl Rtts {
     }
 
     fn set(self, round: &mut Round) {
-        [round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us] = self.0;
+        [round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us] =
+            self.0;
     }
 }
 
