@@ -16,7 +16,8 @@ const MOST_WINDOW: u32 = 1 << 20;
 const MOST_RTT_US: u64 = 60_000_000;
 /// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
 const SPAN: usize = 60;
-/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow: to this part, and by more than so many segments.
+/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow: to this part, and by more than so many segments, as
+/// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
 const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
 
@@ -170,8 +171,8 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
             }
         } else if usable
             && !rules_all
-            && former > 4.0
-            && round.window < (former * CUT).min(former - CUT_SEGMENTS)
+            && round.window < former * CUT
+            && (chances.draws_lots || former - round.window > CUT_SEGMENTS)
         {
             let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
