@@ -10,7 +10,7 @@ fn main() -> Result<()> {
     let (Some(from), Some(into)) = (arguments.next(), arguments.next()) else {
         anyhow::bail!("usage: course CAPTURE INTO.json.zst");
     };
-    let ended = shared::largest(Path::new(&from), u64::MAX)?;
+    let ended = shared::largest(Path::new(&from), u64::MAX, shared::Otherwise::default())?;
     let course = ended.as_ref().and_then(|ended| ended.main()).context("no flow with data")?.1;
     let json = serde_json::to_vec(course)?;
     std::fs::write(&into, zstd::encode_all(json.as_slice(), 19)?)?;

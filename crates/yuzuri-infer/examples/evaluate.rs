@@ -1,11 +1,11 @@
-//! How often the right name is found: `evaluate FOLDER...`, folders of laboratory runs with captures at both ends (scenarios/identify).
+//! How often the right name is found: `evaluate [--quiet] [--merged] [--without-timestamps] FOLDER...`, folders of laboratory runs with captures at both ends (scenarios/identify).
 //! Prints a line for each capture, the confusion matrix, the shares that are right, the calibration of the probabilities, and how far the
 //! windows are from the kernel's own.
 
 mod shared;
 
 use anyhow::{Context, Result};
-use shared::largest;
+use shared::{Otherwise, largest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use yuzuri_infer::course::{Course, Vantage};
@@ -18,11 +18,13 @@ type Truth = Vec<(i64, u32)>;
 fn main() -> Result<()> {
     let mut runs = Vec::new();
     let mut quiet = false;
+    let mut otherwise = Otherwise::default();
     for argument in std::env::args().skip(1) {
-        if argument == "--quiet" {
-            quiet = true;
-        } else {
-            find(Path::new(&argument), &mut runs)?;
+        match argument.as_str() {
+            "--quiet" => quiet = true,
+            "--merged" => otherwise.merged = true,
+            "--without-timestamps" => otherwise.without_timestamps = true,
+            folder => find(Path::new(folder), &mut runs)?,
         }
     }
     runs.sort();
@@ -32,11 +34,11 @@ fn main() -> Result<()> {
         let truth = truth(run).unwrap_or_default();
         for side in ["sender", "server"] {
             let file = run.join(format!("{side}.pcap.zst"));
-            if let Some(opening) = verdict(&file, OPENING_PACKETS)? {
+            if let Some(opening) = verdict(&file, OPENING_PACKETS, otherwise)? {
                 tally.openings.0 += u32::from(matches!(opening.answer, Answer::Unknown { .. }));
                 tally.openings.1 += 1;
             }
-            let Some(verdict) = verdict(&file, u64::MAX)? else { continue };
+            let Some(verdict) = verdict(&file, u64::MAX, otherwise)? else { continue };
             tally.count(&label, side, &verdict, &truth, run, quiet);
         }
     }
@@ -84,8 +86,8 @@ fn truth(run: &Path) -> Result<Truth> {
 /// Packets of a flow that has just opened: handshake, initial window, its acknowledgements.
 const OPENING_PACKETS: u64 = 24;
 
-fn verdict(path: &Path, most_packets: u64) -> Result<Option<Verdict>> {
-    let Some(ended) = largest(path, most_packets)? else { return Ok(None) };
+fn verdict(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<Option<Verdict>> {
+    let Some(ended) = largest(path, most_packets, otherwise)? else { return Ok(None) };
     let course = ended.main().map(|(_, course)| course.clone());
     Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
 }

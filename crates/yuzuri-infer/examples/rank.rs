@@ -21,7 +21,11 @@ fn main() -> Result<()> {
         if prefix.as_ref().is_some_and(|p| !name.starts_with(p.as_str())) {
             continue;
         }
-        let Some(ended) = shared::largest(&Path::new(&folder).join(name), u64::MAX)? else { continue };
+        let Some(ended) =
+            shared::largest(&Path::new(&folder).join(name), u64::MAX, shared::Otherwise::default())?
+        else {
+            continue;
+        };
         let Some((_, course)) = ended.main() else { continue };
         if let Some(law) = law.as_deref().and_then(Algorithm::named) {
             let replay = replay::replay(

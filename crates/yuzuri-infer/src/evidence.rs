@@ -205,6 +205,15 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
     words
 }
 
+/// Why a flow shows no window: what is in flight is upstream of the capture, and nothing tells which data an acknowledgement drew.
+pub(crate) const BLIND: &str =
+    "watched away from the sender without timestamps: its window cannot be rebuilt";
+
+/// Whether [`BLIND`] holds.
+pub(crate) fn is_blind(course: &Course, seen: &Seen) -> bool {
+    matches!(course.vantage, Vantage::Receiver | Vantage::Middle) && !seen.timestamps
+}
+
 /// What may spoil the answer.
 pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
     let mut notes = Vec::new();
@@ -226,8 +235,8 @@ pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
         notes.extend(
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
         );
-        if course.vantage != Vantage::Sender && !seen.timestamps {
-            notes.push("watched away from the sender without timestamps: windows are blurred".into());
+        if is_blind(course, seen) {
+            notes.push(BLIND.into());
         }
     }
     if course.vantage == Vantage::Unknown {

@@ -31,7 +31,9 @@ pub fn identify(
     }
     let counted = foreseen.iter().filter(|window| !window.is_nan()).count();
     let ranked: Vec<Ranked> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
-    let answer = match thin(&course, counted, ranked.first()) {
+    let blind =
+        seen.as_ref().filter(|seen| evidence::is_blind(&course, seen)).map(|_| evidence::BLIND.to_owned());
+    let answer = match blind.or_else(|| thin(&course, counted, ranked.first())) {
         Some(because) => Answer::Unknown { because },
         None => named(&ranked),
     };

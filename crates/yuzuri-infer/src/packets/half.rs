@@ -20,6 +20,8 @@ const REORDER_NS: i64 = 3_000_000;
 const AT_ONCE_NS: i64 = 200_000;
 /// No sender uses smaller segments (`TCP_MIN_MSS` of Linux).
 const LEAST_MSS: u32 = 88;
+/// So many segments of one size in a row are full, though the handshake allows more.
+const ALIKE: u8 = 32;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
 const MOST_HOLE: u64 = 16_384;
 
@@ -129,6 +131,8 @@ pub(super) struct Half {
     dsacks: u32,
     delays: Delays,
     fin: bool,
+    /// Bytes of the segment sent last, and how many in a row had as many.
+    alike: (u32, u8),
     course: Course,
 }
 
@@ -284,9 +288,19 @@ impl Half {
             if size > self.course.mss_bytes {
                 self.course.mss_bytes = size;
             }
-        } else if self.course.mss_bytes == 0 {
+        } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
-            self.course.mss_bytes = self.mss_bytes.saturating_sub(options).max(1);
+            let most = self.mss_bytes.saturating_sub(options).max(1);
+            self.alike =
+                if seen == self.alike.0 { (seen, self.alike.1.saturating_add(1)) } else { (seen, 1) };
+            let larger = seen > self.course.mss_bytes && seen <= most;
+            let smaller = seen < self.course.mss_bytes && self.alike.1 >= ALIKE;
+            if self.course.mss_bytes == 0 {
+                self.course.mss_bytes = most;
+            } else if larger || smaller {
+                // The path takes less than both ends do (RFC 1191, tunnels).
+                self.course.mss_bytes = seen;
+            }
         }
         self.course.mss_bytes = self.course.mss_bytes.max(LEAST_MSS);
         self.course.mss_bytes
