@@ -213,3 +213,45 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     }
     score
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_law_by_rate_that_never_probes_is_none() {
+        let of = |count, rounds, rtt_s, algorithm| probes(count, rounds, rtt_s, algorithm);
+        assert_eq!(of(50, 400, 0.1, Algorithm::Bbr), 0.0);
+        assert!(of(0, 400, 0.1, Algorithm::Bbr) < -200.0);
+        assert!(of(0, 400, 0.1, Algorithm::Bbr3) < -50.0);
+        // One each 25 rounds of 100 ms is each 2.5 s.
+        assert_eq!(of(16, 400, 0.1, Algorithm::Bbr3), 0.0);
+        assert!(of(100, 400, 0.1, Algorithm::Bbr3) < -50.0, "v3 does not probe as often as v1");
+        assert_eq!(of(0, 0, 0.1, Algorithm::Bbr), 0.0, "nothing was looked at");
+        assert_eq!(of(0, 400, 0.1, Algorithm::Reno), 0.0);
+    }
+
+    #[test]
+    fn who_paces_is_likelier_by_rate_and_who_does_not_is_not() {
+        let of = |paced_part, algorithm| host(None, paced_part, algorithm);
+        assert_eq!((of(None, Algorithm::Bbr), of(None, Algorithm::Cubic)), (0.0, 0.0));
+        assert!(of(Some(0.8), Algorithm::Bbr) > of(Some(0.8), Algorithm::Cubic));
+        assert!(of(Some(0.0), Algorithm::Bbr) < of(Some(0.0), Algorithm::Cubic));
+    }
+
+    #[test]
+    fn a_steady_flight_is_likelier_than_one_far_off() {
+        for cruise in [&CRUISE_BBR, &CRUISE_BBR3] {
+            let of = |seen| cruise.likelihood(seen, 40.0, 1.0);
+            assert!(of(40.0) > of(50.0) && of(50.0) > of(90.0), "{} {} {}", of(40.0), of(50.0), of(90.0));
+        }
+        assert!(
+            CRUISE_BBR.likelihood(4.0, 40.0, 1.0) > CRUISE_BBR3.likelihood(4.0, 40.0, 1.0),
+            "PROBE_RTT of v1"
+        );
+        assert!(
+            CRUISE_BBR3.likelihood(20.0, 40.0, 1.0) > CRUISE_BBR.likelihood(20.0, 40.0, 1.0),
+            "and of v3"
+        );
+    }
+}

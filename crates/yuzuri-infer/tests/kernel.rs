@@ -41,6 +41,17 @@ fn every_law_is_named() {
 }
 
 #[test]
+fn replays_foresee_the_kernels_windows() {
+    for law in ["cubic", "dctcp", "highspeed", "reno", "scalable", "vegas", "veno", "westwood", "yeah"] {
+        let name = all().into_iter().find(|name| name.starts_with(&format!("{law}-"))).expect("a course");
+        let ranked =
+            verdict(&name).ranked.into_iter().find(|ranked| ranked.name == law).expect("a candidate");
+        // Units of the noise: 0.7 segments and 1 %.
+        assert!(ranked.score.misfit < 0.6, "{name}: {:?}", ranked.score);
+    }
+}
+
+#[test]
 fn the_constants_of_cubic_are_those_of_the_kernel() {
     for (name, kept) in [("cubic-07-sender", 0.7), ("cubic_apple_old-07-server", 0.8)] {
         let constants = verdict(name).constants;
