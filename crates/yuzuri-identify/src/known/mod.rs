@@ -325,6 +325,31 @@ mod tests {
         assert!(course.turns.is_sorted_by_key(|turn| turn.round));
     }
 
+    /// A sender of pairs of 1448 bytes, of whose window it fills one part of so many.
+    fn size_seen(parts: u64) -> u32 {
+        let mut rounds = Rounds::default();
+        for pair in 0..400_u64 {
+            let acked_bytes = pair * 2896;
+            let sent = acked_bytes + 1448 * (80 / parts) + 1448 * (pair % 2);
+            let sample = Sample {
+                at_ns: pair as i64 * 1_000_000,
+                acked_bytes,
+                sent_bytes: Some(sent),
+                cwnd: 80,
+                ..Sample::default()
+            };
+            rounds.push(&sample);
+        }
+        rounds.finish().mss_bytes
+    }
+
+    #[test]
+    fn the_segment_size_of_who_paces_is_no_part_of_one() {
+        assert_eq!(size_seen(1), 1448);
+        assert_eq!(size_seen(2), 1448);
+        assert_eq!(size_seen(4), 1448);
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_a_reader_stumble(text in "(\\PC{0,60}\n){0,20}") {

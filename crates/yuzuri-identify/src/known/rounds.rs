@@ -15,6 +15,10 @@ const LEAST_SILENCE_NS: i64 = 180_000_000;
 const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
 /// Of the window, in flight: below it something else limited.
 const FULL: f32 = 0.9;
+/// No segment is larger, bytes.
+const MOST_SIZE: u32 = 65_535;
+/// Who paces fills no less of its window.
+const MOST_PARTS: u32 = 8;
 /// Segment size where nothing tells it: Ethernet's with timestamps.
 const USUAL_MSS: u32 = 1448;
 
@@ -124,6 +128,8 @@ pub struct Rounds {
     sizes: HashMap<u64, u32>,
     /// The most frequent of them.
     best_size: Option<(u32, u32)>,
+    /// By how many bytes what was sent or acknowledged went on from sample to sample, and how often.
+    steps: HashMap<u64, u32>,
     /// Taken to be selectively acknowledged and outstanding.
     sacked_bytes: u64,
     first_acked: u64,
@@ -149,6 +155,7 @@ impl Rounds {
         let now = sample.at_ns.max(last.at_ns);
         self.last = Some(Sample { at_ns: now, ..*sample });
         self.guess_size(sample);
+        self.count_steps(&last, sample);
         let acked = sample.acked_bytes.saturating_sub(last.acked_bytes);
         let delivered = self.delivered(acked, &last, sample);
         let open = &mut self.open;
@@ -198,10 +205,18 @@ impl Rounds {
     /// The segment size as far as it is known.
     fn size(&self) -> u32 {
         match (self.course.mss_bytes, self.best_size) {
-            (0, Some((size, _))) => size,
+            (0, Some((size, _))) => self.whole(size),
             (0, None) => USUAL_MSS,
             (known, _) => known,
         }
+    }
+
+    /// Who paces fills a part of its window, so that the quotient is a part of a segment: nothing is ever sent or acknowledged by so little. The
+    /// least multiple that is, is one.
+    fn whole(&self, size: u32) -> u32 {
+        let multiples = (1..=MOST_PARTS).map(|parts| size * parts);
+        let seen = |size: &u32| self.steps.get(&u64::from(*size)).is_some_and(|count| *count > 1);
+        multiples.take_while(|size| *size <= MOST_SIZE).find(seen).unwrap_or(size)
     }
 
     fn first(&mut self, sample: &Sample) {
@@ -341,13 +356,26 @@ impl Rounds {
         let flight = sent.saturating_sub(sample.acked_bytes);
         let size = flight / u64::from(sample.cwnd);
         if flight.is_multiple_of(u64::from(sample.cwnd))
-            && (200..=65_535).contains(&size)
+            && (200..=u64::from(MOST_SIZE)).contains(&size)
             && self.sizes.len() < 4096
         {
             let count = self.sizes.entry(size).or_default();
             *count += 1;
             if self.best_size.is_none_or(|(_, most)| *count > most) {
                 self.best_size = Some((size as u32, *count));
+            }
+        }
+    }
+
+    fn count_steps(&mut self, last: &Sample, sample: &Sample) {
+        if sample.mss_bytes > 0 {
+            return;
+        }
+        let sent = sample.sent_bytes.zip(last.sent_bytes).map(|(now, before)| now.saturating_sub(before));
+        let acked = sample.acked_bytes.saturating_sub(last.acked_bytes);
+        for step in [sent.unwrap_or(0), acked] {
+            if step > 0 && (self.steps.len() < 4096 || self.steps.contains_key(&step)) {
+                *self.steps.entry(step).or_default() += 1;
             }
         }
     }
