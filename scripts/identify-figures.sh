@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # How often the right congestion control is found on paths that nobody tuned to: makes the captures in virtual time (hours; what is there is not
-# made again), then prints the table. The paths are drawn by scripts/draw-paths.py; folders of other results can be given instead.
+# made again), then prints the tables: of the captures as they are, and as other hosts would have made them. The paths are drawn by
+# scripts/draw-paths.py; folders of other results can be given instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -14,4 +15,12 @@ else
         folders+=("$folder")
     done
 fi
-cargo run --release --locked --quiet -p yuzuri-infer --example evaluate -- "${folders[@]}"
+evaluate() {
+    cargo run --release --locked --quiet -p yuzuri-infer --example evaluate -- "$@" "${folders[@]}"
+}
+evaluate
+for other in --merged --middle --without-timestamps; do
+    echo
+    echo "== $other"
+    evaluate --quiet "$other"
+done

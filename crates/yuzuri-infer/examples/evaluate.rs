@@ -1,4 +1,4 @@
-//! How often the right name is found: `evaluate [--quiet] [--merged] [--without-timestamps] FOLDER...`, folders of laboratory runs with captures at both ends (scenarios/identify).
+//! How often the right name is found: `evaluate [--quiet] [--merged] [--without-timestamps] [--middle] FOLDER...`, folders of laboratory runs with captures at both ends (scenarios/identify).
 //! Prints a line for each capture, the confusion matrix, the shares that are right, the calibration of the probabilities, and how far the
 //! windows are from the kernel's own.
 
@@ -18,11 +18,13 @@ type Truth = Vec<(i64, u32)>;
 fn main() -> Result<()> {
     let mut runs = Vec::new();
     let mut quiet = false;
+    let mut middle = false;
     let mut otherwise = Otherwise::default();
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--quiet" => quiet = true,
             "--merged" => otherwise.merged = true,
+            "--middle" => middle = true,
             "--without-timestamps" => otherwise.without_timestamps = true,
             folder => find(Path::new(folder), &mut runs)?,
         }
@@ -34,6 +36,10 @@ fn main() -> Result<()> {
         let truth = truth(run).unwrap_or_default();
         for side in ["sender", "server"] {
             let file = run.join(format!("{side}.pcap.zst"));
+            if middle {
+                // A third of the way from either end, as the bottleneck's queue may be on either side.
+                otherwise.away_ns = away_ns(&file, side == "sender")?;
+            }
             if let Some(opening) = verdict(&file, OPENING_PACKETS, otherwise)? {
                 tally.openings.0 += u32::from(matches!(opening.answer, Answer::Unknown { .. }));
                 tally.openings.1 += 1;
@@ -90,6 +96,13 @@ fn verdict(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<Optio
     let Some(ended) = largest(path, most_packets, otherwise)? else { return Ok(None) };
     let course = ended.main().map(|(_, course)| course.clone());
     Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
+}
+
+/// Most of the way on which a capture is moved: a third of the least round-trip time.
+fn away_ns(path: &Path, at_sender: bool) -> Result<i64> {
+    let Some(ended) = largest(path, u64::MAX, Otherwise::default())? else { return Ok(0) };
+    let third_ns = ended.main().map_or(0, |(_, course)| i64::from(course.min_rtt_us) * 1000 / 3);
+    Ok(if at_sender { third_ns } else { -third_ns })
 }
 
 #[derive(Default)]

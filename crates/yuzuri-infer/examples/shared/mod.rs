@@ -12,6 +12,8 @@ pub struct Otherwise {
     pub merged: bool,
     /// Without timestamps (RFC 7323).
     pub without_timestamps: bool,
+    /// So far from where it was made, ns: data passes so much later there and acknowledgements so much earlier, or if negative the other way.
+    pub away_ns: i64,
 }
 
 /// Segments are merged that are so near to each other.
@@ -57,6 +59,15 @@ pub fn largest(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<O
     let mut tracker = Tracker::new();
     let mut merge = Merge::default();
     let mut packets = 0;
+    let mut track = |segment: Segment| {
+        if otherwise.merged {
+            merge.push(segment).iter().flatten().for_each(|segment| tracker.segment(segment));
+        } else {
+            tracker.segment(&segment);
+        }
+    };
+    let mut moved: Vec<Segment> = Vec::new();
+    let mut opener = None;
     while let Some(item) = capture.next_item()? {
         let Item::Segment(segment) = item else { continue };
         let mut segment = *segment;
@@ -65,15 +76,20 @@ pub fn largest(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<O
             segment.options.timestamps = None;
             segment.options.mss = segment.options.mss.map(|mss| mss - 12);
         }
-        if otherwise.merged {
-            merge.push(segment).iter().flatten().for_each(|segment| tracker.segment(segment));
+        if otherwise.away_ns == 0 {
+            track(segment);
         } else {
-            tracker.segment(&segment);
+            // The laboratory's senders open their flows.
+            let outwards = *opener.get_or_insert(segment.from) == segment.from;
+            segment.time_ns += if outwards { otherwise.away_ns } else { -otherwise.away_ns };
+            moved.push(segment);
         }
         if packets >= most_packets {
             break;
         }
     }
+    moved.sort_by_key(|segment| segment.time_ns);
+    moved.into_iter().for_each(&mut track);
     merge.held.iter().for_each(|segment| tracker.segment(segment));
     let ended = tracker.live().filter_map(|slot| tracker.end(slot));
     Ok(ended.max_by_key(|ended| ended.main().map_or(0, |(_, course)| course.acked_bytes)))
