@@ -1,6 +1,7 @@
 //! A flow of a capture: its handshake, and its two directions.
 
-use super::half::{Half, vantage};
+use super::half::Half;
+use super::vantage::vantage;
 use crate::course::Course;
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};

@@ -4,8 +4,9 @@
 //! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
 
 use super::scoreboard::{Kind, Scoreboard};
+use super::vantage::{Delays, as_sent};
+use super::waiting::{Answer, Blocks, Waiting};
 use crate::course::{Cause, Course, Round, RttTally, Turn, Vantage};
-use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
 /// Place of the first byte, so that older ones have a place too.
@@ -24,51 +25,6 @@ const LEAST_MSS: u32 = 88;
 const ALIKE: u8 = 32;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
 const MOST_HOLE: u64 = 16_384;
-
-/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache: blocks, which few have, lie apart.
-#[derive(Clone, Copy, Debug)]
-struct Answer {
-    at_ns: i64,
-    ack: u64,
-    /// Meaningless where `timed` is not set.
-    timestamp: u32,
-    echo: u32,
-    window_bytes: u32,
-    timed: bool,
-    ece: bool,
-    blocks_used: u8,
-}
-
-/// Selectively acknowledged, from and to.
-type Blocks = [(u64, u64); 4];
-
-/// Acknowledgements that wait for their echo, the oldest first.
-#[derive(Clone, Debug, Default)]
-struct Waiting {
-    answers: VecDeque<Answer>,
-    /// Of those that have any.
-    blocks: VecDeque<Blocks>,
-}
-
-impl Waiting {
-    fn push(&mut self, answer: Answer, blocks: Blocks) {
-        self.answers.push_back(answer);
-        if answer.blocks_used > 0 {
-            self.blocks.push_back(blocks);
-        }
-    }
-
-    fn pop(&mut self) -> Option<(Answer, Blocks)> {
-        let answer = self.answers.pop_front()?;
-        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front()? } else { Blocks::default() };
-        Some((answer, blocks))
-    }
-
-    fn clear(&mut self) {
-        self.answers.clear();
-        self.blocks.clear();
-    }
-}
 
 /// The round that is under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,18 +91,6 @@ pub(super) struct Half {
     alike: (u32, u8),
     course: Course,
 }
-
-/// How long the two ways take, seen from the capture.
-#[derive(Clone, Copy, Debug, Default)]
-struct Delays {
-    there_ns: Option<i64>,
-    back_ns: Option<i64>,
-    there_count: u32,
-    back_count: u32,
-}
-
-/// Samples of each way after which the vantage is told without a handshake.
-const ENOUGH: u32 = 16;
 
 impl Half {
     pub(super) fn new() -> Half {
@@ -397,7 +341,7 @@ impl Half {
         if self.vantage == Vantage::Sender || !answer.timed {
             self.act(&answer, &blocks, segment.time_ns, true);
         } else {
-            if self.waiting.answers.len() >= MOST_WAITING
+            if self.waiting.len() >= MOST_WAITING
                 && let Some((oldest, blocks)) = self.waiting.pop()
             {
                 self.act(&oldest, &blocks, segment.time_ns, false);
@@ -409,7 +353,7 @@ impl Half {
     /// The sender has seen the acknowledgements up to this timestamp.
     fn echoed(&mut self, echo: u32, now: i64) {
         let mut first_of_echo = true;
-        while let Some(next) = self.waiting.answers.front() {
+        while let Some(next) = self.waiting.front() {
             let value = next.timestamp;
             if (value.wrapping_sub(echo) as i32) > 0 {
                 break;
@@ -418,10 +362,7 @@ impl Half {
             // Of several acknowledgements of one tick the first drew the data that echoes it first.
             let exact = value == echo && std::mem::take(&mut first_of_echo);
             if exact {
-                let delays = &mut self.delays;
-                let back = now - answer.at_ns;
-                delays.back_ns = Some(delays.back_ns.map_or(back, |least| least.min(back)));
-                delays.back_count += 1;
+                self.delays.back(now - answer.at_ns);
             }
             self.act(&answer, &blocks, now, exact);
         }
@@ -432,14 +373,8 @@ impl Half {
 
     /// Tells the vantage from the delays, without a handshake.
     fn settle(&mut self) {
-        let Delays { there_ns: Some(there), back_ns: Some(back), there_count, back_count } = self.delays
-        else {
-            return;
-        };
-        if there_count < ENOUGH || back_count < ENOUGH {
-            return;
-        }
-        self.vantage = vantage(there, back);
+        let Some(vantage) = self.delays.vantage() else { return };
+        self.vantage = vantage;
         if self.vantage == Vantage::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
                 self.act(&answer, &blocks, self.last_sent_ns, false);
@@ -480,9 +415,7 @@ impl Half {
         if let Some(sent_ns) = done.sent_ns {
             let there = answer.at_ns - sent_ns;
             if there >= 0 {
-                let delays = &mut self.delays;
-                delays.there_ns = Some(delays.there_ns.map_or(there, |least| least.min(there)));
-                delays.there_count += 1;
+                self.delays.there(there);
             }
             if exact && now > sent_ns {
                 let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
@@ -559,66 +492,5 @@ impl Half {
             as_sent(&mut self.course);
         }
         self.course
-    }
-}
-
-/// At the receiver time is stretched by the queue that fills: rounds and turns get the times at which the sender had them, but for a constant.
-fn as_sent(course: &mut Course) {
-    let queued_ns = |rtt_us: u32| i64::from(rtt_us.saturating_sub(course.min_rtt_us)) * 1000;
-    let mut shifts = Vec::with_capacity(course.rounds.len());
-    let mut shift = 0;
-    for round in &course.rounds {
-        let before = shift;
-        if round.rtt_last_us > 0 {
-            shift = queued_ns(round.rtt_last_us);
-        }
-        shifts.push((before, shift));
-    }
-    for (round, (start, end)) in course.rounds.iter_mut().zip(&shifts) {
-        round.start_ns -= start;
-        round.end_ns = (round.end_ns - end).max(round.start_ns);
-    }
-    for turn in &mut course.turns {
-        let place = turn.round as usize;
-        let of = |place: Option<usize>| place.and_then(|place| shifts.get(place));
-        turn.at_ns -= of(place.checked_sub(2)).map_or(0, |(_, end)| *end);
-        turn.over_ns = (turn.over_ns - of(place.checked_sub(1)).map_or(0, |(_, end)| *end)).max(turn.at_ns);
-    }
-    // From data to the data that its acknowledgement draws, it is the latter that was queued here. Its own acknowledgement tells the sender so, a round later.
-    let mut queued = Rtts::all(course.min_rtt_us);
-    for round in &mut course.rounds {
-        let own = std::mem::replace(&mut queued, Rtts::of(round));
-        own.set(round);
-    }
-}
-
-/// The round-trip times of a round, µs.
-#[derive(Clone, Copy)]
-struct Rtts([u32; 5]);
-
-impl Rtts {
-    fn all(rtt_us: u32) -> Rtts {
-        Rtts([rtt_us; 5])
-    }
-
-    fn of(round: &Round) -> Rtts {
-        Rtts([round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us])
-    }
-
-    fn set(self, round: &mut Round) {
-        [round.rtt_first_us, round.rtt_min_us, round.rtt_max_us, round.rtt_last_us, round.rtt_mean_us] =
-            self.0;
-    }
-}
-
-/// Where a capture was taken, from how long data takes from there to its acknowledgement and acknowledgements to the data they draw.
-pub(super) fn vantage(there_ns: i64, back_ns: i64) -> Vantage {
-    let all = there_ns + back_ns;
-    if back_ns * 5 < all {
-        Vantage::Sender
-    } else if there_ns * 5 < all {
-        Vantage::Receiver
-    } else {
-        Vantage::Middle
     }
 }

@@ -4,6 +4,8 @@ mod flow;
 mod half;
 mod scoreboard;
 mod spread;
+mod vantage;
+mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
 pub use spread::{Part, spread};

@@ -1,0 +1,56 @@
+//! Acknowledgements that passed the capture and have not acted on the sender yet.
+
+use std::collections::VecDeque;
+
+/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache: blocks, which few have, lie apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) at_ns: i64,
+    pub(super) ack: u64,
+    /// Meaningless where `timed` is not set.
+    pub(super) timestamp: u32,
+    pub(super) echo: u32,
+    pub(super) window_bytes: u32,
+    pub(super) timed: bool,
+    pub(super) ece: bool,
+    pub(super) blocks_used: u8,
+}
+
+/// Selectively acknowledged, from and to.
+pub(super) type Blocks = [(u64, u64); 4];
+
+/// Acknowledgements that wait for their echo, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waiting {
+    answers: VecDeque<Answer>,
+    /// Of those that have any.
+    blocks: VecDeque<Blocks>,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, answer: Answer, blocks: Blocks) {
+        self.answers.push_back(answer);
+        if answer.blocks_used > 0 {
+            self.blocks.push_back(blocks);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Answer, Blocks)> {
+        let answer = self.answers.pop_front()?;
+        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front()? } else { Blocks::default() };
+        Some((answer, blocks))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    pub(super) fn front(&self) -> Option<&Answer> {
+        self.answers.front()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.answers.clear();
+        self.blocks.clear();
+    }
+}
