@@ -116,16 +116,22 @@ struct Cruise {
     steady: f64,
     /// Part of the rounds in which it looks for the least round-trip time.
     searching: f64,
-    /// Flight in these: at least and at most this part of the steady one, and so many segments.
-    search: (f32, f32),
-    /// The same as segments: flight is at most that.
-    search_segments: f32,
+    /// Flight in these.
+    search: Search,
+}
+
+/// What is in flight while a law looks for the least round-trip time.
+enum Search {
+    /// At most so many segments.
+    Segments(f32),
+    /// At least and at most this part of the steady flight.
+    Part(f32, f32),
 }
 
 /// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; each 10 s at most 4 segments (`bbr_cwnd_min_target`).
-const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: (0.0, 0.0), search_segments: 5.0 };
+const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: Search::Segments(5.0) };
 /// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window (`bbr_probe_rtt_cwnd_gain`).
-const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: (0.4, 0.6), search_segments: 5.0 };
+const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: Search::Part(0.4, 0.6) };
 /// Noise of a flight that a rate rules: so many segments, and this part of it.
 const CRUISE_NOISE: (f32, f32) = (1.0, 0.03);
 /// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and rounds longer than the phases.
@@ -141,22 +147,38 @@ impl Cruise {
         }
     }
 
+    /// Flight while it looks for the least round-trip time, from and to.
+    fn search(&self, steady: f32) -> (f32, f32) {
+        match self.search {
+            Search::Segments(most) => (0.0, most),
+            Search::Part(least, most) => (least * steady, most * steady),
+        }
+    }
+
+    /// Flight while it probes or drains, from and to.
+    fn probed(steady: f32) -> (f32, f32) {
+        (PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE)
+    }
+
     /// Logarithm of the likelihood of a flight, beside that of one which another law foresees exactly, but for noise of so many segments.
     fn likelihood(&self, seen: f32, steady: f32, exact: f32) -> f64 {
-        let within = |low: f32, high: f32| {
+        let within = |(low, high): (f32, f32)| {
             if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
         };
         let noise = unit(CRUISE_NOISE, steady);
         let z = f64::from((seen - steady) / noise);
         let as_steady = f64::from(exact / noise) * student(z * z, 1.0).exp();
-        let as_probed = within(PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE);
-        let as_search = if self.search.1 > 0.0 {
-            within(self.search.0 * steady, self.search.1 * steady)
-        } else {
-            within(0.0, self.search_segments)
-        };
         let probing = 1.0 - self.steady - self.searching;
-        (self.steady * as_steady + probing * as_probed + self.searching * as_search).max(1e-6).ln()
+        let likelihood = self.steady * as_steady
+            + probing * within(Cruise::probed(steady))
+            + self.searching * within(self.search(steady));
+        likelihood.max(1e-6).ln()
+    }
+
+    /// How far a flight is from all that it may be, in units of the noise.
+    fn misfit(&self, seen: f32, steady: f32) -> f32 {
+        let off = |(low, high): (f32, f32)| (low - seen).max(seen - high).max(0.0);
+        off(Cruise::probed(steady)).min(off(self.search(steady))) / unit(WINDOW_NOISE, seen)
     }
 }
 
@@ -181,7 +203,11 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         let middle = count / 2;
         let shared = *off.select_nth_unstable_by(middle, f32::total_cmp).1;
         let shared = shared.clamp(-SHARED, SHARED);
-        let sum: f64 = off.iter().map(|off| f64::from(off - shared).powi(2).min(1e4)).sum();
+        let sum: f64 = if let Some(cruise) = cruise {
+            counted().map(|f| f64::from(cruise.misfit(f.seen, f.law)).powi(2).min(1e4)).sum()
+        } else {
+            off.iter().map(|off| f64::from(off - shared).powi(2).min(1e4)).sum()
+        };
         score.epochs += 1;
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
         score.growth += if let Some(cruise) = cruise {
