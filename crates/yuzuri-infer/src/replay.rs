@@ -73,6 +73,8 @@ pub struct Replay {
     pub cuts: Vec<Cut>,
     /// Rounds in which a law was taken to have held its window that would have grown it, or given up some.
     pub held: u32,
+    /// Of these, the first of a row.
+    pub holds: u32,
 }
 
 struct Player<'a> {
@@ -139,6 +141,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     let mut epoch = 0;
     let mut starting = true;
     let mut former = 0.0_f32;
+    let mut holding = false;
     let mut free = 0;
     for (place, round) in course.rounds.iter().enumerate() {
         loop {
@@ -160,7 +163,10 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         player.round(round, repair.map(|(_, turn)| turn), place);
         let usable = round.is_cwnd_limited();
         if chances.may_hold && usable && !starting && former > 0.0 {
-            done.held += u32::from(player.holds(former, round.window));
+            let held = player.holds(former, round.window);
+            done.held += u32::from(held);
+            done.holds += u32::from(held && !holding);
+            holding = held;
         }
         if starting && usable {
             // The end of slow start is the sender's, whatever this law would have done.

@@ -182,8 +182,10 @@ impl Cruise {
     }
 }
 
-/// What a held window costs, that a law might as well have foreseen.
-const HELD: f64 = 0.05;
+/// What a held window costs, that a law might as well have foreseen: to begin, and each round. A law that holds does so for a while, and a window that
+/// grows by less than one a round is none that holds every other.
+const HOLDS: f64 = 0.3;
+const HELD: f64 = 0.02;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
 const CDG_KEEPS: f32 = 717.0 / 1024.0;
 
@@ -220,7 +222,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         square += sum;
         rounds += count;
     }
-    score.growth -= HELD * f64::from(replay.held);
+    score.growth -= HOLDS * f64::from(replay.holds) + HELD * f64::from(replay.held);
     score.misfit = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for kept in &replay.kept {
         score.kept += if let Some(cruise) = cruise {
