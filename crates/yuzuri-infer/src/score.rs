@@ -57,6 +57,9 @@ const PACED_BY_OTHERS: f64 = -3.0;
 /// Of a sender that does not pace though its law cannot do without.
 const NOT_PACED: f64 = -10.0;
 
+/// Of a law that no released kernel has (BBR v3): few senders run it.
+const OUT_OF_TREE: f64 = -1.0;
+
 /// What the sender shows of a law beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
 /// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
@@ -69,7 +72,8 @@ pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: A
         Some(part) if part < NOT_BY_CLOCK && by_rate => NOT_PACED,
         _ => 0.0,
     };
-    handshake + pace
+    let rare = if algorithm == Algorithm::Bbr3 { OUT_OF_TREE } else { 0.0 };
+    handshake + pace + rare
 }
 
 /// By how much the number of probes tells more than that of as many windows: these a law by rate explains whatever they are.

@@ -23,6 +23,10 @@ const AT_ONCE_NS: i64 = 200_000;
 const LEAST_MSS: u32 = 88;
 /// So many segments of one size in a row are full, though the handshake allows more.
 const ALIKE: u8 = 32;
+/// A flight that has fallen to less than this part of an earlier one since a repair is the window, and the earlier one was not.
+const DRAINED: (u64, u64) = (2, 3);
+/// Segments acknowledged from which on a round that hardly sends tells that the window has fallen.
+const LEAST_DRAIN: f32 = 16.0;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
 const MOST_HOLE: u64 = 16_384;
 
@@ -262,6 +266,10 @@ impl Half {
             self.window_bytes = flight;
         }
         if let Some(after) = &mut self.after {
+            if after.acted && flight * DRAINED.1 < after.flight_bytes * DRAINED.0 {
+                // It was sent before the window fell (Westwood): nothing went out until what was in flight had gone below it.
+                (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
+            }
             after.flight_bytes = after.flight_bytes.max(flight);
             // The first segments only: fast laws grow by a tenth in a round. But a window above what the repair left in flight (Westwood) is filled
             // first, which is far quicker than any growth.
@@ -472,6 +480,9 @@ impl Half {
             round.rtt_mean_us = open.rtts.mean_us();
             round.spaced = round.end_ns - round.start_ns > 4 * AT_ONCE_NS * i64::from(round.sent.max(1));
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
+            // The window fell below what was in flight: that is only let go.
+            round.limits.recovery |=
+                round.acked >= LEAST_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;
             self.course.keep(round);
