@@ -33,7 +33,9 @@ def test_ctrl_c(tmp_path: Path, reno: Path, call: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     program = f"""
-import sys, yuzuri
+import signal, sys, yuzuri
+# Whoever started the tests may ignore it (a shell's background jobs do).
+signal.signal(signal.SIGINT, signal.default_int_handler)
 pipe, other = sys.argv[1:]
 try:
     yuzuri.{call}
