@@ -6,7 +6,7 @@ mod shared;
 use anyhow::{Context, Result};
 use std::path::Path;
 use yuzuri_infer::{name, replay, score};
-use yuzuri_laws::{Algorithm, SlowStartExit};
+use yuzuri_laws::Algorithm;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -28,15 +28,8 @@ fn main() -> Result<()> {
         };
         let Some((_, course)) = ended.main() else { continue };
         if let Some(law) = law.as_deref().and_then(Algorithm::named) {
-            let replay = replay::replay(
-                law.make(SlowStartExit::Loss, 1).as_mut(),
-                course,
-                replay::Chances {
-                    draws_lots: law == Algorithm::Cdg,
-                    may_hold: law == Algorithm::Nv,
-                    ..replay::Chances::default()
-                },
-            );
+            let (mut form, chances) = name::forms(law).into_iter().next().context("no form of this law")?;
+            let replay = replay::replay(form.as_mut(), course, chances);
             for f in &replay.rounds {
                 let r = course.rounds[f.round];
                 println!(

@@ -228,6 +228,11 @@ fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
     (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
 }
 
+/// Sum of the squares by which a replay is off, segments²; what a wild round is off counts no further.
+fn misfit(windows: &[(f32, f32)]) -> f64 {
+    windows.iter().map(|(law, seen)| f64::from(law - seen).powi(2).min(400.0)).sum()
+}
+
 /// The least misfit, C there, and its standard error.
 fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
     let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
@@ -236,14 +241,12 @@ fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
         let replay = replay(&mut law, course, Chances::default());
         replay.rounds.iter().filter(|round| round.counts).map(|round| (round.law, round.seen)).collect()
     };
-    let misfit = |ln_c: f64| -> f64 {
-        windows(ln_c).iter().map(|(law, seen)| f64::from(law - seen).powi(2).min(400.0)).sum()
-    };
+    let misfit = |ln_c: f64| misfit(&windows(ln_c));
     let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, misfit(ln_c)));
     let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
-    let least = misfit(ln_c);
-    let n = windows(ln_c).len();
+    let nearest = windows(ln_c);
+    let (least, n) = (self::misfit(&nearest), nearest.len());
     if n < 16 {
         return None;
     }

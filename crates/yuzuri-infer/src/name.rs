@@ -27,17 +27,17 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .map(|candidate| {
-            let (replay, score) = forms(*candidate)
+            let (replay, mut score) = forms(*candidate)
                 .into_iter()
                 .map(|(mut law, chances)| {
                     let replay = replay(law.as_mut(), course, chances);
-                    let mut score = score(&replay, *candidate);
-                    score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
-                    score.host = score::host(course.syn_ecn_capable, paced_part, *candidate);
+                    let score = score(&replay, *candidate);
                     (replay, score)
                 })
                 .reduce(|a, b| if b.1.windows() > a.1.windows() { b } else { a })
                 .unwrap_or_default();
+            score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
+            score.host = score::host(course.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
@@ -52,8 +52,8 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
     ranked
 }
 
-/// The forms a law may have on a flow: each is tried, and the best counts.
-fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
+/// The forms a law may have on a flow, the plainest first: each is tried, and the best counts.
+pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     // Slow start is not judged, and must not end before the sender's did.
     let law = || candidate.make(SlowStartExit::Loss, 1);
     let cubic =
