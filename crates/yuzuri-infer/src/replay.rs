@@ -321,14 +321,16 @@ impl Player<'_> {
         self.law.cwnd_event(window, CwndEvent::Reduced);
         self.completed(turn);
         let window = &mut self.window;
-        let reads = turn.cause == Cause::Recovery && !turn.undone && turn.before >= 4.0 && turn.after > 0.0;
+        // Of a reduction upon a reduction the law alone knows the window between them.
+        let before = if turn.before > 0.0 { turn.before } else { window.prior_cwnd as f32 };
+        let reads = turn.cause == Cause::Recovery && !turn.undone && before >= 4.0 && turn.after > 0.0;
         let cwnd = window.cwnd as f32;
         // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
         let grown = turn.after == cwnd + 1.0 && turn.left >= cwnd;
         // Laws that go by a rate take nothing back: what is in flight after it is what is so without probing.
         let srtt_us = window.srtt_us.min(MOST_RTT_US) as u32;
         let law = if self.law.controls_all() {
-            self.cruising(srtt_us).unwrap_or(turn.before)
+            self.cruising(srtt_us).unwrap_or(before)
         } else if grown {
             turn.after
         } else {
@@ -343,7 +345,7 @@ impl Player<'_> {
             // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
             window.cwnd_cnt = window.cwnd_cnt.min(segments(turn.completed)).min(window.cwnd - 1);
         }
-        reads.then_some(Kept { turn: number, law, seen: turn.after, before: turn.before })
+        reads.then_some(Kept { turn: number, law, seen: turn.after, before })
     }
 
     /// The acknowledgement that ended the repair grows the window already.

@@ -174,6 +174,18 @@ impl Half {
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
         let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
+        if let Some(repair) = &mut self.repair
+            && self.vantage != Vantage::Sender
+            && repair.until == before
+            && start > before
+        {
+            // What is missing between was lost before it came here, and most likely sent before the repair began: a queue that the window had
+            // filled dropped it.
+            repair.until = start;
+            if repair.turn.before > 0.0 {
+                repair.turn.before += (start - before) as f32 / mss as f32;
+            }
+        }
         let count = bytes.div_ceil(mss);
         self.course.segments += u64::from(count);
         // What follows a segment at once was drawn by what drew that one.
@@ -450,7 +462,16 @@ impl Half {
         self.close_round(now);
         let round = self.course.rounds.len() as u32;
         let mss = self.course.mss_bytes.max(1) as f32;
-        let (completed, cleared) = (new_bytes as f32 / mss, all_bytes as f32 / mss);
+        let cleared = all_bytes as f32 / mss;
+        if self.board.lost_bytes() > 0 {
+            // More was lost since it began: the acknowledgement that ends it begins the next one (`tcp_time_to_recover`), from a window that was
+            // never in flight.
+            self.course.turns.push(Turn { over_ns: now, round, cleared, ..repair.turn });
+            let turn = Turn::begun(now, Cause::Recovery, 0.0);
+            self.repair = Some(Repair { turn, until: self.board.nxt() });
+            return;
+        }
+        let completed = new_bytes as f32 / mss;
         let left = self.board.in_flight() as f32 / mss;
         self.course.turns.push(Turn { over_ns: now, round, completed, cleared, left, ..repair.turn });
         let turn = self.course.turns.len() - 1;

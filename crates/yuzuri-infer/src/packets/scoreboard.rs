@@ -117,6 +117,11 @@ impl Scoreboard {
         self.sums.sacked_bytes
     }
 
+    /// Bytes lost that have not arrived since, whether they were sent again or not (`lost_out` of the kernel).
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.sums.lost_bytes
+    }
+
     /// Bytes believed to be in the network (`pipe` of RFC 6675).
     pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.sums.again_bytes)
