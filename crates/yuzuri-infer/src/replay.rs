@@ -455,8 +455,8 @@ fn segments(seen: f32) -> u32 {
     (seen.round() as u32).min(MOST_WINDOW)
 }
 
-/// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, then evenly from first
-/// to last, with the greatest in the middle.
+/// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, the greatest in the
+/// middle, else from first to last by a bow whose mean is theirs.
 fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
     if round.rtt_min_us == 0 {
         return None;
@@ -467,8 +467,11 @@ fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
         u64::from(round.rtt_max_us)
     } else {
         let part = f64::from(step) / f64::from(steps.max(1));
-        let (first, last) = (f64::from(round.rtt_first_us), f64::from(round.rtt_last_us));
-        (first + (last - first) * part) as u64
+        let [first, last, least, most, mean] =
+            [round.rtt_first_us, round.rtt_last_us, round.rtt_min_us, round.rtt_max_us, round.rtt_mean_us]
+                .map(f64::from);
+        let bow = 6.0 * part * (1.0 - part) * (mean - (first + last) / 2.0);
+        (first + (last - first) * part + bow).clamp(least, most.max(least)) as u64
     };
     Some(rtt_us.min(MOST_RTT_US))
 }
