@@ -20,6 +20,8 @@ const SPAN: usize = 60;
 /// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
 const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
+/// No law keeps less of a window than this part, but for one that has given way in the same round already.
+const TWICE: f32 = 0.45;
 
 /// What a law foresaw of a round.
 #[derive(Clone, Copy, Debug)]
@@ -290,8 +292,14 @@ impl Player<'_> {
             window.snd_una = window.snd_una.wrapping_add(acked);
             let rtt_us = Some(u64::from(round.rtt_first_us).min(MOST_RTT_US)).filter(|rtt_us| *rtt_us > 0);
             let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
+            let had = window.cwnd;
             self.law.pkts_acked(window, &sample);
             self.law.cong_avoid(window, acked);
+            let twice = turn.after > 0.0 && turn.after < turn.before * TWICE;
+            if twice && !self.chances.draws_lots && (window.cwnd as f32) < had as f32 * CUT {
+                // It gave way just now, and what is in flight has not drained yet.
+                return;
+            }
         }
         if self.window.cwnd != seen + 1 {
             self.window.cwnd = seen;

@@ -64,6 +64,13 @@ struct After {
     acted: bool,
 }
 
+impl After {
+    /// Whether enough was sent, up to this place, to tell the window by. The first segments only: fast laws grow by a tenth in a round.
+    fn is_read(&self, nxt: u64) -> bool {
+        nxt > self.from + self.flight_bytes / 12
+    }
+}
+
 /// One direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Half {
@@ -283,9 +290,8 @@ impl Half {
                 (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
             }
             after.flight_bytes = after.flight_bytes.max(flight);
-            // The first segments only: fast laws grow by a tenth in a round. But a window above what the repair left in flight (Westwood) is filled
-            // first, which is far quicker than any growth.
-            if after.acted && before > after.from + after.flight_bytes / 12 {
+            // A window above what the repair left in flight (Westwood) is filled first, which is far quicker than any growth.
+            if after.acted && after.is_read(before) {
                 if after.flight_bytes > after.from_flight_bytes + after.flight_bytes / 24 {
                     (after.from, after.from_flight_bytes) = (before, after.flight_bytes);
                 } else {
@@ -326,6 +332,10 @@ impl Half {
     }
 
     fn turned(&mut self, cause: Cause, now: i64) {
+        if self.after.take_if(|after| !after.is_read(self.board.nxt())).is_some() {
+            // What was in flight is what the former repair left there: the window between the two was not seen.
+            self.window_bytes = 0;
+        }
         self.read_after();
         self.dsacks = 0;
         let before = self.window_bytes as f32 / self.course.mss_bytes as f32;
