@@ -20,6 +20,8 @@ const SPAN: usize = 60;
 /// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
 const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
+/// Rounds for which a law that gave way does not grow (LP: three round trips of which one begins within a round).
+const INFERENCE: usize = 4;
 /// No law keeps less of a window than this part, but for one that has given way in the same round already.
 const TWICE: f32 = 0.45;
 
@@ -103,11 +105,13 @@ pub struct Chances {
     pub may_hold: bool,
     /// It is not told timestamps: the offset of the clocks, itself drawn by lot, blinds it (LP).
     pub blind: bool,
+    /// What it gives way to delays it takes back by slow start, after some rounds without growth (LP).
+    pub takes_back: bool,
 }
 
 impl Default for Chances {
     fn default() -> Chances {
-        Chances { hz: 1000, draws_lots: false, may_hold: false, blind: false }
+        Chances { hz: 1000, draws_lots: false, may_hold: false, blind: false, takes_back: false }
     }
 }
 
@@ -145,6 +149,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     let mut former = 0.0_f32;
     let mut holding = false;
     let mut free = 0;
+    let mut since_fall = INFERENCE;
     for (place, round) in course.rounds.iter().enumerate() {
         loop {
             if let Some((number, turn)) = repair.take_if(|(_, turn)| turn.round as usize <= place) {
@@ -164,29 +169,32 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         }
         player.round(round, repair.map(|(_, turn)| turn), place);
         let usable = round.is_cwnd_limited();
-        if chances.may_hold && usable && !starting && former > 0.0 {
+        let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
+        if may_hold && usable && !starting && former > 0.0 {
             let held = player.holds(former, round.window);
             done.held += u32::from(held);
             done.holds += u32::from(held && !holding);
             holding = held;
         }
-        if starting && usable {
+        let fell = usable && round.window < former * CUT;
+        if starting && usable && !(chances.takes_back && fell) {
             // The end of slow start is the sender's, whatever this law would have done.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
                 starting = false;
                 epoch += 1;
                 player.settle(round.window, true);
             }
-        } else if usable
+        } else if fell
             && !rules_all
-            && round.window < former * CUT
             && (chances.draws_lots || former - round.window > CUT_SEGMENTS)
         {
             let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
+            starting = false;
             epoch += 1;
             free = 0;
-            player.settle(round.window, false);
+            since_fall = 0;
+            player.fall(round.window);
         } else if usable && free >= SPAN {
             epoch += 1;
             free = 0;
@@ -195,6 +203,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
             }
         }
         free += usize::from(usable);
+        since_fall = since_fall.saturating_add(1);
         let counts = usable && !starting;
         done.rounds.push(Foreseen {
             round: place,
@@ -242,6 +251,15 @@ impl Player<'_> {
             self.window.ssthresh = self.window.cwnd;
         }
         self.window.cwnd_cnt = 0;
+    }
+
+    /// The law's window falls to the one seen, without a loss.
+    fn fall(&mut self, seen: f32) {
+        let ssthresh = self.window.ssthresh;
+        self.settle(seen, false);
+        if self.chances.takes_back {
+            self.window.ssthresh = ssthresh;
+        }
     }
 
     /// Holds the window of the round before if that is nearer to what was seen than what the law made of it.

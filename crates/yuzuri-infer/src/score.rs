@@ -192,6 +192,13 @@ const HOLDS: f64 = 0.3;
 const HELD: f64 = 0.02;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
 const CDG_KEEPS: f32 = 717.0 / 1024.0;
+/// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
+const LP_KEEPS: f32 = 0.5;
+/// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
+const LP_FALLS: f64 = -3.0;
+/// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
+/// are drawn by lot, and what it keeps hangs on them.
+const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
 /// Scores the replay of a law.
 pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
@@ -232,16 +239,30 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.kept += if let Some(cruise) = cruise {
             cruise.likelihood(kept.seen, kept.law, unit(KEPT_NOISE, kept.before))
         } else {
-            let z = f64::from((kept.law - kept.seen) / unit(KEPT_NOISE, kept.before));
-            student(z * z, 1.0)
+            let of = |law: f32| {
+                let z = f64::from((law - kept.seen) / unit(KEPT_NOISE, kept.before));
+                student(z * z, 1.0)
+            };
+            if algorithm == Algorithm::Cdg {
+                let [law, half, all] = CDG_REDUCES;
+                (law * of(kept.law).exp() + half * of(kept.before / 2.0).exp() + all * of(kept.before).exp()).ln()
+            } else {
+                of(kept.law)
+            }
         };
         score.reductions += 1;
     }
     for cut in &replay.cuts {
-        let by_lot = (algorithm == Algorithm::Cdg).then_some(cut.before * CDG_KEEPS);
-        let law = by_lot.filter(|w| (w - cut.seen).abs() < (cut.law - cut.seen).abs()).unwrap_or(cut.law);
-        let z = f64::from((law - cut.seen) / unit(CUT_NOISE, cut.seen));
-        score.cuts += student(z * z, 1.0);
+        let of = |law: f32| {
+            let z = f64::from((law - cut.seen) / unit(CUT_NOISE, cut.seen));
+            student(z * z, 1.0)
+        };
+        let by_lot = match algorithm {
+            Algorithm::Cdg => of(cut.before * CDG_KEEPS),
+            Algorithm::Lp => of(cut.before * LP_KEEPS) + LP_FALLS,
+            _ => f64::NEG_INFINITY,
+        };
+        score.cuts += of(cut.law).max(by_lot);
     }
     score
 }
