@@ -1,7 +1,7 @@
 //! Which law it is: every candidate replayed, scored, ranked.
 
 use crate::course::Course;
-use crate::probes::{paced_part, probes};
+use crate::probes::{paced_part, probes, stills_on_time, stretches_without_half};
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub struct Ranked {
 /// All candidates, best first, with the replay of each.
 pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
     let found = probes(course);
+    let (on_time, without_half) = (stills_on_time(course), stretches_without_half(course));
     let paced_part = paced_part(course);
     let temperature = temperature(course);
     let rtt_s = f64::from(course.min_rtt_us) / 1e6;
@@ -37,11 +38,12 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
                 .reduce(|a, b| if b.1.windows() > a.1.windows() { b } else { a })
                 .unwrap_or_default();
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
+            score.stills = score::stills(on_time, without_half, *candidate);
             score.host = score::host(course.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
-    let certainty = |score: &Score| score.windows() / temperature + score.host;
+    let certainty = |score: &Score| score.windows() / temperature + score.stills + score.host;
     ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
     let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score));
     let weight = |r: &Ranked| (certainty(&r.score) - best).exp();

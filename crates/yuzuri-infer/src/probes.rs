@@ -3,7 +3,7 @@
 //! How growth follows the round-trip time is not among it: on one path that time changes with the queue, that is with the window itself
 //! (the exponent that captures gave for Hybla was 0, and its law has 2).
 
-use crate::course::{Course, Round, Vantage};
+use crate::course::{Cause, Course, Round, Vantage};
 use crate::verdict::Measured;
 
 /// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
@@ -15,6 +15,16 @@ const LEAST_PROBE_SEGMENTS: f32 = 1.5;
 const CRUISE: usize = 8;
 /// Rounds after a fall that say nothing: the window is being filled again.
 const REFILL: usize = 4;
+/// Falls less far apart are one.
+const STILL_APART_NS: i64 = 1_000_000_000;
+/// A small window so soon after a timeout is that of its slow start.
+const AFTER_TIMEOUT_NS: i64 = 3_000_000_000;
+/// Seconds between falls of BBR: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and what it takes to drain and to fill again.
+const STILLS_S: std::ops::Range<f64> = 9.8..13.0;
+/// BBR v3 halves its flight each 5 s unless a smaller round-trip time is seen; twice that, and what it takes.
+const HALVES_WITHIN_NS: i64 = 11_000_000_000;
+/// What it then has in flight at most: this part of what is typical, and so many segments.
+const HALVED: (f32, f32) = (0.65, 1.0);
 /// Probes that a gain is taken of, at least.
 const LEAST_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
@@ -101,21 +111,59 @@ pub(crate) fn probes(course: &Course) -> Probes {
     found
 }
 
-/// Falls of the flight to at most four segments, without loss: BBR looks for the least round-trip time so.
-pub(crate) fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
+/// When the flight fell to at most four segments without a timeout: BBR looks for the least round-trip time so.
+fn stills(course: &Course) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
+    let mut timeouts = course.turns.iter().filter(|turn| turn.cause == Cause::Timeout).peekable();
+    let mut timed_out_ns = i64::MIN;
     for round in &course.rounds {
-        let still = round.window <= FALLEN && typical > 10.0 && !round.limits.recovery;
-        if still && falls.last().is_none_or(|last| round.start_ns - last > 1_000_000_000) {
+        while let Some(turn) = timeouts.next_if(|turn| turn.at_ns <= round.end_ns) {
+            timed_out_ns = turn.over_ns;
+        }
+        let still = round.window <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
+        let by_itself = round.start_ns.saturating_sub(timed_out_ns) > AFTER_TIMEOUT_NS;
+        if still && by_itself && falls.last().is_none_or(|last| round.start_ns - last > STILL_APART_NS) {
             falls.push(round.start_ns);
         }
         if round.window > FALLEN {
             typical = if typical == 0.0 { round.window } else { typical * 0.9 + round.window * 0.1 };
         }
     }
-    let gaps = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
-    Measured::of(gaps).map(|gaps| gaps.median)
+    falls
+}
+
+/// Seconds between such falls.
+fn stills_apart_s(course: &Course) -> Vec<f64> {
+    stills(course).windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect()
+}
+
+/// From fall to fall, seconds.
+pub(crate) fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
+    Measured::of(stills_apart_s(course)).map(|gaps| gaps.median)
+}
+
+/// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to fall after the one before.
+pub(crate) fn stills_on_time(course: &Course) -> usize {
+    stills_apart_s(course).iter().filter(|apart| STILLS_S.contains(apart)).count()
+}
+
+/// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes without doing so to look for the least
+/// round-trip time (`bbr_probe_rtt_win_ms`).
+pub(crate) fn stretches_without_half(course: &Course) -> usize {
+    let mut without = 0;
+    let mut place = 0;
+    while let Some(first) = course.rounds.get(place) {
+        let stretch = &course.rounds[place..];
+        let Some(count) = stretch.iter().position(|r| r.end_ns - first.start_ns >= HALVES_WITHIN_NS) else { break };
+        let mut windows: Vec<f32> = stretch[..=count].iter().map(|round| round.window).collect();
+        let least = windows.iter().copied().fold(f32::INFINITY, f32::min);
+        let middle = windows.len() / 2;
+        let typical = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+        without += usize::from(least > HALVED.0 * typical + HALVED.1);
+        place += count + 1;
+    }
+    without
 }
 
 /// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far

@@ -35,6 +35,9 @@ pub struct Score {
     /// Of what is no matter of windows: whether the handshake speaks ECN as this law's does, and segments leave by a clock.
     #[serde(default)]
     pub host: f64,
+    /// Of falls of what is in flight at set times, by which a law by rate looks for the least round-trip time.
+    #[serde(default)]
+    pub stills: f64,
     /// Epochs that told something of growth.
     pub epochs: u32,
     /// Reductions that told something.
@@ -102,6 +105,23 @@ pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> 
         off(most)
     } else {
         0.0
+    }
+}
+
+/// How much less likely a fall to a few segments ten seconds after the last is, without a timeout, for whom it is no rule.
+const STILL: f64 = -2.5;
+/// How much less likely BBR v3 goes without halving what is in flight for longer than it may.
+const NO_HALF: f64 = -2.5;
+/// Times that count: what makes one so makes others.
+const STILLS_COUNT: usize = 4;
+
+/// What falls of the flight at set times say: how many came when BBR v1 makes them, and in how many stretches there was none that v3 had made.
+pub fn stills(on_time: usize, without_half: usize, algorithm: Algorithm) -> f64 {
+    let times = |count: usize| count.min(STILLS_COUNT) as f64;
+    match algorithm {
+        Algorithm::Bbr => 0.0,
+        Algorithm::Bbr3 => STILL * times(on_time) + NO_HALF * times(without_half),
+        _ => STILL * times(on_time),
     }
 }
 
