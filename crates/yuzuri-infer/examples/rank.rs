@@ -5,7 +5,7 @@ mod shared;
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use yuzuri_infer::{name, replay, score};
+use yuzuri_infer::name;
 use yuzuri_laws::Algorithm;
 
 fn main() -> Result<()> {
@@ -28,8 +28,7 @@ fn main() -> Result<()> {
         };
         let Some((_, course)) = ended.main() else { continue };
         if let Some(law) = law.as_deref().and_then(Algorithm::named) {
-            let (mut form, chances) = name::forms(law).into_iter().next().context("no form of this law")?;
-            let replay = replay::replay(form.as_mut(), course, chances);
+            let (ranked, replay) = name::rank(course, &[law]).into_iter().next().context("no form of this law")?;
             for f in &replay.rounds {
                 let r = course.rounds[f.round];
                 println!(
@@ -55,7 +54,7 @@ fn main() -> Result<()> {
             for c in &replay.cuts {
                 println!("cut round {} before {} law {} seen {}", c.round, c.before, c.law, c.seen);
             }
-            println!("{:?}", score::score(&replay, law));
+            println!("{:?}", ranked.score);
             continue;
         }
         let ranked = name::rank(course, &name::candidates());

@@ -22,6 +22,8 @@ const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
 /// Rounds for which a law that gave way does not grow (LP: three round trips of which one begins within a round).
 const INFERENCE: usize = 4;
+/// Growth of a round in which a law takes back by slow start what it gave way.
+const TAKING_BACK: f32 = 1.15;
 /// No law keeps less of a window than this part, but for one that has given way in the same round already.
 const TWICE: f32 = 0.45;
 
@@ -167,6 +169,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
             player.turned(turn, round);
             repair = Some((number, turn));
         }
+        let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
         player.round(round, repair.map(|(_, turn)| turn), place);
         let usable = round.is_cwnd_limited();
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
@@ -204,7 +207,12 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
         }
         free += usize::from(usable);
         since_fall = since_fall.saturating_add(1);
-        let counts = usable && !starting;
+        // As any slow start it is not judged, nor when it begins.
+        let taking_back = taking_back && usable && round.window > former * TAKING_BACK;
+        if taking_back {
+            player.follow(round.window);
+        }
+        let counts = usable && !starting && !taking_back;
         done.rounds.push(Foreseen {
             round: place,
             epoch,
@@ -260,6 +268,13 @@ impl Player<'_> {
         if self.chances.takes_back {
             self.window.ssthresh = ssthresh;
         }
+    }
+
+    /// The law's window goes on from the one seen, with what it has grown since.
+    fn follow(&mut self, seen: f32) {
+        let seen = segments(seen);
+        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MOST_WINDOW);
+        self.most = seen;
     }
 
     /// Holds the window of the round before if that is nearer to what was seen than what the law made of it.

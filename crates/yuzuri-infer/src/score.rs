@@ -214,6 +214,8 @@ const HELD: f64 = 0.02;
 const CDG_KEEPS: f32 = 717.0 / 1024.0;
 /// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
 const LP_KEEPS: f32 = 0.5;
+/// And on a further one soon after.
+const LP_LEAST: f32 = 1.0;
 /// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
 const LP_FALLS: f64 = -3.0;
 /// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
@@ -279,7 +281,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         };
         let by_lot = match algorithm {
             Algorithm::Cdg => of(cut.before * CDG_KEEPS),
-            Algorithm::Lp => of(cut.before * LP_KEEPS) + LP_FALLS,
+            Algorithm::Lp => of(cut.before * LP_KEEPS).max(of(LP_LEAST)) + LP_FALLS,
             _ => f64::NEG_INFINITY,
         };
         score.cuts += of(cut.law).max(by_lot);
