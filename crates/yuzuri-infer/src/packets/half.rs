@@ -146,6 +146,7 @@ impl Half {
             }
             return;
         }
+        let missed_from = if bytes > 0 { self.missed(segment) } else { None };
         if let Some((_, echo)) = segment.options.timestamps {
             self.echoed(echo, now);
         }
@@ -181,16 +182,13 @@ impl Half {
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
         let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
-        if let Some(repair) = &mut self.repair
-            && self.vantage != Vantage::Sender
-            && repair.until == before
-            && start > before
+        if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
+            && repair.until == from
         {
-            // What is missing between was lost before it came here, and most likely sent before the repair began: a queue that the window had
-            // filled dropped it.
+            // Most likely sent before the repair began: a queue that the window had filled dropped it.
             repair.until = start;
             if repair.turn.before > 0.0 {
-                repair.turn.before += (start - before) as f32 / mss as f32;
+                repair.turn.before += (start - from) as f32 / mss as f32;
             }
         }
         let count = bytes.div_ceil(mss);
@@ -224,6 +222,22 @@ impl Half {
             self.turned(Cause::Ecn, now);
         }
         self.fin |= segment.flags.contains(Flags::FIN);
+    }
+
+    /// What is missing before a segment was lost before it came here. A queue drops the last of what an acknowledgement draws, so that it was in
+    /// flight before the acknowledgement acted that this segment echoes. Tells from where.
+    fn missed(&mut self, segment: &Segment) -> Option<u64> {
+        let mss = self.course.mss_bytes;
+        if !self.started || mss == 0 || self.vantage == Vantage::Sender {
+            return None;
+        }
+        let (start, nxt) = (self.place(segment.seq), self.board.nxt());
+        if start <= nxt || start > nxt + MOST_HOLE * u64::from(mss) {
+            return None;
+        }
+        self.board.miss(start, segment.time_ns, u64::from(mss));
+        self.measure(nxt, mss);
+        Some(nxt)
     }
 
     /// The capture lacks too much: what was outstanding is forgotten, and the round says nothing.

@@ -132,9 +132,7 @@ impl Scoreboard {
     pub(super) fn send(&mut self, start: u64, end: u64, at_ns: i64, reorder_ns: i64, mss_bytes: u64) -> Kind {
         if end > self.nxt {
             let from = start.max(self.nxt);
-            if start > self.nxt {
-                self.push(self.nxt, start, at_ns, true, mss_bytes);
-            }
+            self.miss(start, at_ns, mss_bytes);
             self.push(from, end, at_ns, false, mss_bytes);
             self.nxt = end;
             return if start < from { Kind::Again } else { Kind::New };
@@ -165,6 +163,14 @@ impl Scoreboard {
             s.at_ns = at_ns;
         }
         kind
+    }
+
+    /// All before `start` was sent, too, though it was not seen.
+    pub(super) fn miss(&mut self, start: u64, at_ns: i64, mss_bytes: u64) {
+        if start > self.nxt {
+            self.push(self.nxt, start, at_ns, true, mss_bytes);
+            self.nxt = start;
+        }
     }
 
     /// Segment by segment: what the capture shows as one may be a super-segment that the device splits, or a hole of several.
