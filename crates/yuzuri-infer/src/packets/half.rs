@@ -4,6 +4,7 @@
 //! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
 
 use super::scoreboard::{Kind, Scoreboard};
+use super::sender_clock::{SenderClock, TickTally};
 use super::vantage::{Delays, as_sent};
 use super::waiting::{Answer, Blocks, Waiting};
 use crate::course::{Cause, Course, Round, RttTally, Turn, Vantage};
@@ -39,6 +40,7 @@ struct Open {
     /// Of these, in order.
     advanced_bytes: u64,
     rtts: RttTally,
+    ticks: TickTally,
     small: u32,
     /// The round ends when this place is acknowledged.
     until: u64,
@@ -97,6 +99,7 @@ pub(super) struct Half {
     after: Option<After>,
     dsacks: u32,
     delays: Delays,
+    clock: SenderClock,
     fin: bool,
     /// Bytes of the segment sent last, and how many in a row had as many.
     alike: (u32, u8),
@@ -147,8 +150,10 @@ impl Half {
             return;
         }
         let missed_from = if bytes > 0 { self.missed(segment) } else { None };
-        if let Some((_, echo)) = segment.options.timestamps {
-            self.echoed(echo, now);
+        let (stamp, echo) = segment.options.timestamps.unwrap_or_default();
+        if segment.options.timestamps.is_some() {
+            self.clock.saw(stamp, now);
+            self.echoed(echo, stamp, now);
         }
         if bytes == 0 {
             return;
@@ -181,7 +186,7 @@ impl Half {
         }
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
-        let kind = self.board.send(start, end, now, reorder_ns, u64::from(mss));
+        let kind = self.board.send((start, end), (now, stamp), reorder_ns, u64::from(mss));
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
         {
@@ -383,19 +388,19 @@ impl Half {
             blocks_used,
         };
         if self.vantage == Vantage::Sender || !answer.timed {
-            self.act(&answer, &blocks, segment.time_ns, true);
+            self.act(&answer, &blocks, segment.time_ns, Some(0));
         } else {
             if self.waiting.len() >= MOST_WAITING
                 && let Some((oldest, blocks)) = self.waiting.pop()
             {
-                self.act(&oldest, &blocks, segment.time_ns, false);
+                self.act(&oldest, &blocks, segment.time_ns, None);
             }
             self.waiting.push(answer, blocks);
         }
     }
 
     /// The sender has seen the acknowledgements up to this timestamp.
-    fn echoed(&mut self, echo: u32, now: i64) {
+    fn echoed(&mut self, echo: u32, stamp: u32, now: i64) {
         let mut first_of_echo = true;
         while let Some(next) = self.waiting.front() {
             let value = next.timestamp;
@@ -408,7 +413,7 @@ impl Half {
             if exact {
                 self.delays.back(now - answer.at_ns);
             }
-            self.act(&answer, &blocks, now, exact);
+            self.act(&answer, &blocks, now, exact.then_some(stamp));
         }
         if self.vantage == Vantage::Unknown {
             self.settle();
@@ -421,13 +426,13 @@ impl Half {
         self.vantage = vantage;
         if self.vantage == Vantage::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
-                self.act(&answer, &blocks, self.last_sent_ns, false);
+                self.act(&answer, &blocks, self.last_sent_ns, None);
             }
         }
     }
 
-    /// An acknowledgement acts on the sender; `exact`: now is when it did.
-    fn act(&mut self, answer: &Answer, blocks: &Blocks, now: i64, exact: bool) {
+    /// An acknowledgement acts on the sender; `stamp`: now is when it did, and this is what the sender's clock then said (away from it).
+    fn act(&mut self, answer: &Answer, blocks: &Blocks, now: i64, stamp: Option<u32>) {
         let mss = u64::from(self.course.mss_bytes.max(1));
         let blocks = &blocks[..usize::from(answer.blocks_used)];
         let una = self.board.una();
@@ -456,12 +461,17 @@ impl Half {
             self.open.acked_bytes += done.bytes;
             self.course.acked_bytes += done.bytes;
         }
-        if let Some(sent_ns) = done.sent_ns {
+        if let Some((sent_ns, sent_stamp)) = done.sent {
             let there = answer.at_ns - sent_ns;
             if there >= 0 {
                 self.delays.there(there);
             }
-            if exact && now > sent_ns {
+            if let Some(stamp) = stamp
+                && now > sent_ns
+            {
+                if self.vantage != Vantage::Sender {
+                    self.open.ticks.add(stamp.wrapping_sub(sent_stamp));
+                }
                 let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
                 self.timed(rtt_us);
                 if answer.timed && self.course.clock_offset_ms.is_none() {
@@ -530,7 +540,9 @@ impl Half {
                 round.acked >= LEAST_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;
-            self.course.keep(round);
+            if self.course.keep(round) && self.vantage != Vantage::Sender {
+                self.clock.keep(open.ticks);
+            }
         }
         self.open.round.start_ns = now;
         self.open.until = self.board.nxt() + 1;
@@ -546,6 +558,9 @@ impl Half {
         self.course.vantage = self.vantage;
         if self.vantage == Vantage::Receiver {
             as_sent(&mut self.course);
+        }
+        if self.vantage != Vantage::Sender {
+            self.clock.set(&mut self.course);
         }
         self.course
     }

@@ -3,6 +3,7 @@
 mod flow;
 mod half;
 mod scoreboard;
+mod sender_clock;
 mod spread;
 mod vantage;
 mod waiting;

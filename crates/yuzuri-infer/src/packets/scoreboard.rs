@@ -11,8 +11,10 @@ const DUP_THRESH: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
-    end: u64,
     at_ns: i64,
+    bytes: u32,
+    /// The sender's own clock when it sent it, ticks of its timestamps.
+    stamp: u32,
     sacked: bool,
     lost: bool,
     again: bool,
@@ -24,7 +26,11 @@ struct Sent {
 
 impl Sent {
     fn bytes(&self) -> u64 {
-        self.end - self.start
+        u64::from(self.bytes)
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes()
     }
 }
 
@@ -33,8 +39,8 @@ impl Sent {
 pub(super) struct Acked {
     /// Bytes newly acknowledged, either way.
     pub bytes: u64,
-    /// When the latest segment was sent that it acknowledges and that was sent once only.
-    pub sent_ns: Option<i64>,
+    /// When the latest segment was sent that it acknowledges and that was sent once only, by the capture's clock and by the sender's.
+    pub sent: Option<(i64, u32)>,
     /// Bytes newly selectively acknowledged.
     pub sacked_bytes: u64,
 }
@@ -69,7 +75,7 @@ impl Sums {
             self.again_bytes -= bytes;
         }
         if !s.twice && !s.unseen {
-            done.sent_ns = done.sent_ns.max(Some(s.at_ns));
+            done.sent = done.sent.max(Some((s.at_ns, s.stamp)));
         }
     }
 
@@ -128,17 +134,23 @@ impl Scoreboard {
             .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
-    /// `start..end` was sent. `reorder_ns`: a hole that is filled within this time was only late.
-    pub(super) fn send(&mut self, start: u64, end: u64, at_ns: i64, reorder_ns: i64, mss_bytes: u64) -> Kind {
+    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole that is filled within this time was only late.
+    pub(super) fn send(
+        &mut self,
+        (start, end): (u64, u64),
+        (at_ns, stamp): (i64, u32),
+        reorder_ns: i64,
+        mss_bytes: u64,
+    ) -> Kind {
         if end > self.nxt {
             let from = start.max(self.nxt);
             self.miss(start, at_ns, mss_bytes);
-            self.push(from, end, at_ns, false, mss_bytes);
+            self.push((from, end), (at_ns, stamp), false, mss_bytes);
             self.nxt = end;
             return if start < from { Kind::Again } else { Kind::New };
         }
         let mut kind = Kind::Again;
-        let first = self.sent.partition_point(|s| s.end <= start);
+        let first = self.sent.partition_point(|s| s.end() <= start);
         for s in self.sent.iter_mut().skip(first) {
             if s.start >= end {
                 break;
@@ -160,7 +172,7 @@ impl Scoreboard {
                     self.sums.again_bytes += s.bytes();
                 }
             }
-            s.at_ns = at_ns;
+            (s.at_ns, s.stamp) = (at_ns, stamp);
         }
         kind
     }
@@ -168,35 +180,44 @@ impl Scoreboard {
     /// All before `start` was sent, too, though it was not seen.
     pub(super) fn miss(&mut self, start: u64, at_ns: i64, mss_bytes: u64) {
         if start > self.nxt {
-            self.push(self.nxt, start, at_ns, true, mss_bytes);
+            self.push((self.nxt, start), (at_ns, 0), true, mss_bytes);
             self.nxt = start;
         }
     }
 
     /// Segment by segment: what the capture shows as one may be a super-segment that the device splits, or a hole of several.
-    fn push(&mut self, mut start: u64, end: u64, at_ns: i64, unseen: bool, mss_bytes: u64) {
+    fn push(
+        &mut self,
+        (mut start, end): (u64, u64),
+        (at_ns, stamp): (i64, u32),
+        unseen: bool,
+        mss_bytes: u64,
+    ) {
         while start < end {
             if self.sent.len() >= MOST_SEGMENTS {
                 // Counted as one with the last: the flight stays right, single round-trip times get lost.
                 if let Some(last) = self.sent.back_mut() {
+                    let more = u32::try_from(end - start).unwrap_or(u32::MAX).min(u32::MAX - last.bytes);
                     if last.again {
-                        self.sums.again_bytes += end - start;
+                        self.sums.again_bytes += u64::from(more);
                     }
                     if last.lost {
-                        self.sums.lost_bytes += end - start;
+                        self.sums.lost_bytes += u64::from(more);
                     }
                     if last.sacked {
-                        self.sums.sacked_bytes += end - start;
+                        self.sums.sacked_bytes += u64::from(more);
                     }
-                    (last.end, last.twice) = (end, true);
+                    last.bytes += more;
+                    last.twice = true;
                 }
                 return;
             }
             let to = end.min(start + mss_bytes.max(1));
             self.sent.push_back(Sent {
                 start,
-                end: to,
                 at_ns,
+                bytes: (to - start) as u32,
+                stamp,
                 sacked: false,
                 lost: false,
                 again: false,
@@ -217,11 +238,12 @@ impl Scoreboard {
                 if s.start >= ack {
                     break;
                 }
-                if s.end > ack {
+                if s.end() > ack {
                     // Part of a super-segment, or of a hole.
                     let part = ack - s.start;
                     let kept = *s;
                     s.start = ack;
+                    s.bytes -= part as u32;
                     doubtful |= kept.twice;
                     self.sums.forget(&kept, part, &mut done);
                     break;
@@ -233,7 +255,7 @@ impl Scoreboard {
             }
             if doubtful {
                 // As the kernel: what was held back behind a repaired hole tells no round-trip time (`tcp_clean_rtx_queue`).
-                done.sent_ns = None;
+                done.sent = None;
             }
             self.una = ack;
             self.high_sacked = self.high_sacked.max(ack);
@@ -246,12 +268,12 @@ impl Scoreboard {
                 continue;
             }
             self.high_sacked = self.high_sacked.max(*end);
-            let first = self.sent.partition_point(|s| s.end <= *start);
+            let first = self.sent.partition_point(|s| s.end() <= *start);
             for s in self.sent.iter_mut().skip(first) {
                 if s.start >= *end {
                     break;
                 }
-                if s.sacked || s.start < *start || s.end > *end {
+                if s.sacked || s.start < *start || s.end() > *end {
                     continue;
                 }
                 let bytes = s.bytes();
@@ -273,16 +295,16 @@ impl Scoreboard {
         if to <= self.judged {
             return;
         }
-        let first = self.sent.partition_point(|s| s.end <= self.judged);
+        let first = self.sent.partition_point(|s| s.end() <= self.judged);
         for s in self.sent.iter_mut().skip(first) {
-            if s.end > to {
+            if s.end() > to {
                 break;
             }
             if !s.sacked && !s.lost {
                 s.lost = true;
                 self.sums.lost_bytes += s.bytes();
             }
-            self.judged = s.end;
+            self.judged = s.end();
         }
     }
 
@@ -311,7 +333,7 @@ mod tests {
         let mut board = Scoreboard::default();
         board.begin(0);
         for n in 0..segments {
-            assert_eq!(board.send(n * MSS, (n + 1) * MSS, n as i64, 100, MSS), Kind::New);
+            assert_eq!(board.send((n * MSS, (n + 1) * MSS), (n as i64, n as u32), 100, MSS), Kind::New);
         }
         board
     }
@@ -321,7 +343,7 @@ mod tests {
         let mut board = board(10);
         assert_eq!(board.in_flight(), 10 * MSS);
         let done = board.acknowledge(4 * MSS, &[], MSS);
-        assert_eq!((done.bytes, done.sent_ns), (4 * MSS, Some(3)));
+        assert_eq!((done.bytes, done.sent), (4 * MSS, Some((3, 3))));
         assert_eq!(board.in_flight(), 6 * MSS);
         // More than was sent is no more than all.
         board.acknowledge(400 * MSS, &[], MSS);
@@ -336,10 +358,10 @@ mod tests {
         assert_eq!(board.in_flight(), 8 * MSS, "two are not enough");
         board.acknowledge(0, &[(MSS, 4 * MSS)], MSS);
         assert_eq!(board.in_flight(), 6 * MSS, "three acknowledged, one lost");
-        assert_eq!(board.send(0, MSS, 20, 100, MSS), Kind::Again);
+        assert_eq!(board.send((0, MSS), (20, 20), 100, MSS), Kind::Again);
         assert_eq!(board.in_flight(), 7 * MSS);
         let done = board.acknowledge(10 * MSS, &[], MSS);
-        assert_eq!(done.sent_ns, None, "behind a repaired hole no time is told");
+        assert_eq!(done.sent, None, "behind a repaired hole no time is told");
         assert_eq!((board.in_flight(), board.sacked_bytes()), (0, 0));
     }
 
@@ -347,7 +369,7 @@ mod tests {
     fn a_super_segment_is_acknowledged_piece_by_piece() {
         let mut board = Scoreboard::default();
         board.begin(0);
-        board.send(0, 44 * MSS, 1, 100, MSS);
+        board.send((0, 44 * MSS), (1, 1), 100, MSS);
         board.acknowledge(2 * MSS, &[(10 * MSS, 12 * MSS)], MSS);
         assert_eq!(board.sacked_bytes(), 2 * MSS);
         // 8 segments below the hole's end, the last three of them too young to be lost.
@@ -357,11 +379,11 @@ mod tests {
     #[test]
     fn a_late_segment_is_no_repair() {
         let mut board = board(2);
-        board.send(3 * MSS, 4 * MSS, 1000, 100, MSS);
+        board.send((3 * MSS, 4 * MSS), (1000, 1000), 100, MSS);
         assert_eq!(board.in_flight(), 4 * MSS, "the hole was sent, too");
-        assert_eq!(board.send(2 * MSS, 3 * MSS, 1050, 100, MSS), Kind::Late);
-        board.send(5 * MSS, 6 * MSS, 2000, 100, MSS);
-        assert_eq!(board.send(4 * MSS, 5 * MSS, 9000, 100, MSS), Kind::Again);
+        assert_eq!(board.send((2 * MSS, 3 * MSS), (1050, 1050), 100, MSS), Kind::Late);
+        board.send((5 * MSS, 6 * MSS), (2000, 2000), 100, MSS);
+        assert_eq!(board.send((4 * MSS, 5 * MSS), (9000, 9000), 100, MSS), Kind::Again);
     }
 
     #[test]
@@ -370,7 +392,7 @@ mod tests {
         board.acknowledge(0, &[(4 * MSS, 5 * MSS)], MSS);
         board.time_out();
         assert_eq!(board.in_flight(), 0);
-        board.send(0, MSS, 50, 100, MSS);
+        board.send((0, MSS), (50, 50), 100, MSS);
         assert_eq!(board.in_flight(), MSS);
     }
 }

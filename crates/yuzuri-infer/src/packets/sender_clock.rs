@@ -1,0 +1,94 @@
+//! Round-trip times by the sender's own clock, of which its timestamps (RFC 7323) tell away from it: between that of a segment and that of the one
+//! that its acknowledgement drew lies what the sender measures. What passes far from it was held up on ways of its own.
+
+use crate::course::{Course, Round};
+
+/// Clocks that senders have, ticks per second.
+const CLOCKS_HZ: [f64; 4] = [1e6, 1000.0, 250.0, 100.0];
+/// By how much of it a clock may seem to be off: a short flow's queue grows meanwhile.
+const CLOCK_OFF: f64 = 0.1;
+/// Ticks that the least round-trip time must have: between two readings one is lost or won.
+const LEAST_TICKS: f64 = 16.0;
+/// More ticks are no round-trip time: a made-up clock, or one that was set.
+const MOST_TICKS: u32 = 1 << 26;
+
+/// What is measured in a round, ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TickTally {
+    first: u32,
+    least: u32,
+    most: u32,
+    last: u32,
+    sum: u64,
+    count: u32,
+}
+
+impl TickTally {
+    pub(super) fn add(&mut self, ticks: u32) {
+        if ticks > MOST_TICKS {
+            return;
+        }
+        if self.count == 0 {
+            (self.first, self.least, self.most) = (ticks, ticks, ticks);
+        }
+        self.least = self.least.min(ticks);
+        self.most = self.most.max(ticks);
+        self.last = ticks;
+        self.sum += u64::from(ticks);
+        self.count += 1;
+    }
+
+    /// The round's times become these.
+    fn set(&self, round: &mut Round, tick_us: f64) {
+        if self.count == 0 {
+            return;
+        }
+        let us = |ticks: f64| ((ticks * tick_us) as u32).max(1);
+        round.rtt_first_us = us(f64::from(self.first));
+        round.rtt_min_us = us(f64::from(self.least));
+        round.rtt_max_us = us(f64::from(self.most));
+        round.rtt_last_us = us(f64::from(self.last));
+        round.rtt_mean_us = us(self.sum as f64 / f64::from(self.count));
+    }
+}
+
+/// The sender's clock, and what was measured by it round by round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SenderClock {
+    /// The first reading, with the capture's time.
+    first: Option<(u32, i64)>,
+    last: (u32, i64),
+    rounds: Vec<TickTally>,
+}
+
+impl SenderClock {
+    /// It said this.
+    pub(super) fn saw(&mut self, stamp: u32, now_ns: i64) {
+        self.first.get_or_insert((stamp, now_ns));
+        self.last = (stamp, now_ns);
+    }
+
+    /// A round is kept that had these.
+    pub(super) fn keep(&mut self, ticks: TickTally) {
+        self.rounds.push(ticks);
+    }
+
+    /// Ticks per second, where it is a clock that is known.
+    fn hz(&self) -> Option<f64> {
+        let (first, first_ns) = self.first?;
+        let (last, last_ns) = self.last;
+        let measured = f64::from(last.wrapping_sub(first)) / ((last_ns - first_ns) as f64 / 1e9);
+        CLOCKS_HZ.into_iter().find(|hz| (measured / hz - 1.0).abs() < CLOCK_OFF)
+    }
+
+    /// The round-trip times become those of this clock where it is fine enough for them.
+    pub(super) fn set(&self, course: &mut Course) {
+        let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };
+        if f64::from(course.min_rtt_us) < LEAST_TICKS * tick_us || self.rounds.len() != course.rounds.len() {
+            return;
+        }
+        for (ticks, round) in self.rounds.iter().zip(&mut course.rounds) {
+            ticks.set(round, tick_us);
+        }
+    }
+}
