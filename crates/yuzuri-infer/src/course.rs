@@ -197,6 +197,10 @@ pub struct Course {
     pub rounds_left_out: u64,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
+    /// That of the handshake, µs: the first that the sender knows, and mostly the least, as its segments are small and find no queue of their own.
+    /// `None` where the handshake was not seen or had to be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_rtt_us: Option<u32>,
     /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
     /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
     pub clock_offset_ms: Option<u32>,

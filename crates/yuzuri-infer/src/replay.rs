@@ -123,12 +123,8 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     let mut window = Window::new(chances.hz, course.mss_bytes.max(1), true);
     window.cwnd_limited = true;
     // When a law begins its sender has the handshake's round-trip time.
-    let rtt_us = course
-        .rounds
-        .iter()
-        .map(|round| u64::from(round.rtt_min_us))
-        .find(|rtt| *rtt > 0)
-        .map(|rtt| rtt.min(MOST_RTT_US));
+    let first_rtt_us = || course.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
+    let rtt_us = course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MOST_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
     window.cwnd = segments(first.window).max(1);

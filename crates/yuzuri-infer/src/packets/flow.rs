@@ -205,7 +205,7 @@ impl Flow {
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
                 let scale = if scaled { other.scale } else { Some(0) };
-                self.half(end).shake(Some(u32::from(mss)), scale, None);
+                self.half(end).shake(u32::from(mss), scale);
             }
         }
     }
@@ -222,8 +222,9 @@ impl Flow {
         if there < 0 || back < 0 || there + back < 50_000 {
             return;
         }
-        self.half(opener).shake(None, None, Some(vantage(there, back)));
-        self.half(1 - opener).shake(None, None, Some(vantage(back, there)));
+        let rtt_us = u32::try_from((there + back) / 1000).unwrap_or(u32::MAX);
+        self.half(opener).shaken(vantage(there, back), rtt_us);
+        self.half(1 - opener).shaken(vantage(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {

@@ -111,15 +111,16 @@ impl Half {
         Half { window_end: u64::MAX, ..Half::default() }
     }
 
-    /// What the handshake told: the segment size both accept, the window scale of the end that receives, and from its times where the capture is.
-    pub(super) fn shake(&mut self, mss_bytes: Option<u32>, scale: Option<u8>, vantage: Option<Vantage>) {
-        if let Some(mss) = mss_bytes {
-            self.mss_bytes = mss;
-        }
+    /// What both SYNs told: the segment size that both accept, the window scale of the end that receives.
+    pub(super) fn shake(&mut self, mss_bytes: u32, scale: Option<u8>) {
+        self.mss_bytes = mss_bytes;
         self.scale = scale.or(self.scale);
-        if let Some(vantage) = vantage {
-            self.vantage = vantage;
-        }
+    }
+
+    /// What the handshake's times told: where the capture is, and a round-trip time.
+    pub(super) fn shaken(&mut self, vantage: Vantage, rtt_us: u32) {
+        self.vantage = vantage;
+        self.course.handshake_rtt_us = Some(rtt_us);
     }
 
     /// Whether any data was sent.
