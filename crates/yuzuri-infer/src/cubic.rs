@@ -3,7 +3,7 @@
 //! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section 4.2; Hozumi 2017, equations 2 to 6).
 
 use crate::course::{Cause, Course};
-use crate::replay::{Chances, replay};
+use crate::replay::{Chances, Foreseen, Replay, replay};
 use serde::{Deserialize, Serialize};
 use yuzuri_laws::{Cubic, CubicConstants, SlowStartExit};
 
@@ -228,36 +228,49 @@ fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
     (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
 }
 
-/// Sum of the squares by which a replay is off, segments²; what a wild round is off counts no further.
-fn misfit(windows: &[(f32, f32)]) -> f64 {
-    windows.iter().map(|(law, seen)| f64::from(law - seen).powi(2).min(400.0)).sum()
+/// Error of a window in an epoch that is replayed well, segments.
+const EXACT: f64 = 0.5;
+/// Rounds of an epoch that count: they share their error.
+const ROUNDS_COUNT: usize = 10;
+
+/// How far a replay is off, by the logarithm of the mean square in each epoch: some go astray in whole, where a segment more before a reduction had
+/// made fast convergence another (RFC 9438, section 4.7), and must not outweigh those that are right.
+fn misfit(replay: &Replay) -> f64 {
+    let epochs = replay.rounds.chunk_by(|a, b| a.epoch == b.epoch);
+    let of = |epoch: &[Foreseen]| {
+        let squares = epoch.iter().filter(|round| round.counts).map(|r| f64::from(r.law - r.seen).powi(2));
+        let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
+        let weight = count.min(ROUNDS_COUNT) as f64 / 2.0;
+        weight * (sum / f64::from(count.max(1) as u32) / EXACT.powi(2)).ln_1p()
+    };
+    epochs.map(of).sum()
 }
 
 /// The least misfit, C there, and its standard error.
 fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
     let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
-    let windows = |ln_c: f64| -> Vec<(f32, f32)> {
+    let replayed = |ln_c: f64| {
         let mut law = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
-        let replay = replay(&mut law, course, Chances::default());
-        replay.rounds.iter().filter(|round| round.counts).map(|round| (round.law, round.seen)).collect()
+        replay(&mut law, course, Chances::default())
     };
-    let misfit = |ln_c: f64| misfit(&windows(ln_c));
+    let windows = |ln_c: f64| -> Vec<(f32, f32)> {
+        let counted = replayed(ln_c).rounds.into_iter().filter(|round| round.counts);
+        counted.map(|round| (round.law, round.seen)).collect()
+    };
+    let misfit = |ln_c: f64| misfit(&replayed(ln_c));
     let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, misfit(ln_c)));
     let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
-    let nearest = windows(ln_c);
-    let (least, n) = (self::misfit(&nearest), nearest.len());
-    if n < 16 {
+    if windows(ln_c).len() < 16 {
         return None;
     }
     if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < LEAST_FELT {
         return None;
     }
-    // Rounds of an epoch share their error: the curvature is that of one point in eight.
+    let least = misfit(ln_c);
     let step = 0.1;
     let curvature = (misfit(ln_c + step) + misfit(ln_c - step) - 2.0 * least) / (step * step);
-    let variance = (least / n as f64).max(0.1) * 8.0;
-    (curvature > 0.0).then(|| (least, ln_c.exp(), ln_c.exp() * (2.0 * variance / curvature).sqrt()))
+    (curvature > 0.0).then(|| (least, ln_c.exp(), ln_c.exp() / curvature.sqrt()))
 }
 
 /// An epoch: from the end of a reduction to the next one.
