@@ -28,7 +28,8 @@ fn main() -> Result<()> {
         };
         let Some((_, course)) = ended.main() else { continue };
         if let Some(law) = law.as_deref().and_then(Algorithm::named) {
-            let (ranked, replay) = name::rank(course, &[law]).into_iter().next().context("no form of this law")?;
+            let (ranked, replay) =
+                name::rank(course, &[law]).into_iter().next().context("no form of this law")?;
             for f in &replay.rounds {
                 let r = course.rounds[f.round];
                 println!(

@@ -155,7 +155,9 @@ pub(crate) fn stretches_without_half(course: &Course) -> usize {
     let mut place = 0;
     while let Some(first) = course.rounds.get(place) {
         let stretch = &course.rounds[place..];
-        let Some(count) = stretch.iter().position(|r| r.end_ns - first.start_ns >= HALVES_WITHIN_NS) else { break };
+        let Some(count) = stretch.iter().position(|r| r.end_ns - first.start_ns >= HALVES_WITHIN_NS) else {
+            break;
+        };
         let mut windows: Vec<f32> = stretch[..=count].iter().map(|round| round.window).collect();
         let least = windows.iter().copied().fold(f32::INFINITY, f32::min);
         let middle = windows.len() / 2;
@@ -185,6 +187,7 @@ pub(crate) fn paced_part(course: &Course) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::course::Turn;
 
     fn round(at_ms: i64, rtt_ms: i64, window: f32) -> Round {
         let rtt_us = rtt_ms as u32 * 1000;
@@ -218,5 +221,33 @@ mod tests {
     fn a_window_that_only_grows_and_falls_does_not_probe() {
         let rounds = (0..90).map(|n| round(n * 50, 50, 40.0 + (n % 30) as f32)).collect();
         assert_eq!(probes(&Course { rounds, ..Course::default() }).common(), None);
+    }
+
+    /// 40 segments in flight for a minute, at times (s) and for one round `fallen` ones.
+    fn falling(at_s: &[i64], fallen: f32) -> Course {
+        let falls = |at_ms: i64| at_s.iter().any(|s| (0..100).contains(&(at_ms - s * 1000)));
+        let rounds = (0..600).map(|n| n * 100);
+        let rounds =
+            rounds.map(|at_ms| round(at_ms, 100, if falls(at_ms) { fallen } else { 40.0 })).collect();
+        Course { rounds, ..Course::default() }
+    }
+
+    #[test]
+    fn falls_at_set_times_are_counted() {
+        assert_eq!(stills_on_time(&falling(&[8, 18, 29, 39], 4.0)), 3);
+        assert_eq!(stills_on_time(&falling(&[8, 13, 29, 36], 4.0)), 0, "at any time");
+        assert_eq!(stills_on_time(&falling(&[8, 18, 29, 39], 20.0)), 0, "not so far");
+        let mut timed_out = falling(&[8, 18], 4.0);
+        timed_out.turns.push(Turn { over_ns: 17_000_000_000, ..Turn::begun(0, Cause::Timeout, 40.0) });
+        assert_eq!(stills_on_time(&timed_out), 0, "slow start after a timeout");
+    }
+
+    #[test]
+    fn stretches_without_a_half_are_counted() {
+        assert_eq!(stretches_without_half(&falling(&[], 20.0)), 5);
+        assert_eq!(
+            stretches_without_half(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
+            0
+        );
     }
 }

@@ -124,7 +124,8 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     window.cwnd_limited = true;
     // When a law begins its sender has the handshake's round-trip time.
     let first_rtt_us = || course.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
-    let rtt_us = course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MOST_RTT_US));
+    let rtt_us =
+        course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MOST_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
     window.cwnd = segments(first.window).max(1);
@@ -183,10 +184,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
                 epoch += 1;
                 player.settle(round.window, true);
             }
-        } else if fell
-            && !rules_all
-            && (chances.draws_lots || former - round.window > CUT_SEGMENTS)
-        {
+        } else if fell && !rules_all && (chances.draws_lots || former - round.window > CUT_SEGMENTS) {
             let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
             starting = false;

@@ -267,7 +267,8 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
             };
             if algorithm == Algorithm::Cdg {
                 let [law, half, all] = CDG_REDUCES;
-                (law * of(kept.law).exp() + half * of(kept.before / 2.0).exp() + all * of(kept.before).exp()).ln()
+                (law * of(kept.law).exp() + half * of(kept.before / 2.0).exp() + all * of(kept.before).exp())
+                    .ln()
             } else {
                 of(kept.law)
             }

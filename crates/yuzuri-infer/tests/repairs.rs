@@ -1,0 +1,118 @@
+//! Reductions that follow upon each other, and the sender's own clock.
+#![allow(missing_docs)]
+
+mod made_up;
+
+use made_up::{ACK, SYN, segment};
+use yuzuri_capture::{End, FlowSlot};
+use yuzuri_infer::course::{Course, Vantage};
+use yuzuri_infer::packets::Tracker;
+
+const MS: i64 = 1_000_000;
+const NEAR: End = End::Lower;
+const FAR: End = End::Higher;
+
+/// A flow whose handshake takes 100 ms, watched at its sender or at its receiver.
+struct Flow {
+    tracker: Tracker,
+    /// What both ends' timestamps say at a time, ms.
+    stamped: bool,
+}
+
+impl Flow {
+    fn shaken(watched: Vantage, stamped: bool) -> Flow {
+        let mut flow = Flow { tracker: Tracker::new(), stamped };
+        let answered = if watched == Vantage::Sender { 100 } else { 0 };
+        flow.tracker.segment(&segment(0, NEAR, SYN, 99, 0, 0));
+        flow.tracker.segment(&segment(answered * MS, FAR, SYN | ACK, 499, 100, 0));
+        flow.tracker.segment(&segment(100 * MS, NEAR, ACK, 100, 500, 0));
+        flow
+    }
+
+    /// Segments are numbered from 0. The sender's and the peer's clock say `stamps`.
+    fn send(&mut self, at_us: i64, number: u32, stamps: (u32, u32)) {
+        let mut data = segment(at_us * 1000, NEAR, ACK, 100 + 1000 * number, 500, 1000);
+        data.options.timestamps = self.stamped.then_some(stamps);
+        self.tracker.segment(&data);
+    }
+
+    /// All below `number` is acknowledged, and those from and to.
+    fn acknowledge(&mut self, at_us: i64, number: u32, blocks: &[(u32, u32)], stamps: (u32, u32)) {
+        let mut answer = segment(at_us * 1000, FAR, ACK, 500, 100 + 1000 * number, 0);
+        answer.options.timestamps = self.stamped.then_some(stamps);
+        for (left, right) in blocks {
+            answer.options.sack.push(100 + 1000 * left, 100 + 1000 * right);
+        }
+        self.tracker.segment(&answer);
+    }
+
+    fn course(mut self) -> Course {
+        let ended = self.tracker.end(FlowSlot(0)).expect("the flow");
+        ended.courses[0].clone().expect("a course")
+    }
+}
+
+/// 20 segments of which the 5th and the 10th are lost; of the next five, that are sent while these are repaired, the first. The acknowledgement
+/// of all 20 finds it lost: its sender reduces its window from one that was never in flight.
+#[test]
+fn a_reduction_upon_a_reduction_has_no_window_before() {
+    let mut flow = Flow::shaken(Vantage::Sender, false);
+    let none = (0, 0);
+    for number in 0..20 {
+        flow.send(200_000 + i64::from(number) * 10, number, none);
+    }
+    flow.acknowledge(300_000, 5, &[], none);
+    for last in 7..10 {
+        flow.acknowledge(300_100, 5, &[(6, last)], none);
+    }
+    flow.send(300_200, 5, none);
+    for last in 12..=20 {
+        flow.acknowledge(300_300 + i64::from(last) * 100, 5, &[(11, last), (6, 10)], none);
+    }
+    for number in 20..25 {
+        flow.send(303_000, number, none);
+    }
+    flow.send(310_000, 10, none);
+    flow.acknowledge(400_200, 10, &[(11, 20)], none);
+    for last in 22..=25 {
+        flow.acknowledge(403_000 + i64::from(last), 10, &[(21, last), (11, 20)], none);
+    }
+    flow.acknowledge(410_000, 20, &[(21, 25)], none);
+    flow.send(410_100, 20, none);
+    for number in 25..30 {
+        flow.send(410_200, number, none);
+    }
+    flow.acknowledge(510_100, 25, &[], none);
+    for number in 25..29 {
+        flow.acknowledge(510_200 + i64::from(number), number + 1, &[], none);
+        flow.send(510_250 + i64::from(number), number + 5, none);
+    }
+    let course = flow.course();
+    let told: Vec<(f32, bool)> = course.turns.iter().map(|turn| (turn.before, turn.after > 0.0)).collect();
+    assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", course.turns);
+}
+
+/// At the receiver, where data comes 40 to 49 ms after it was sent and its acknowledgement goes back in as much less: the sender always measures 109 ms,
+/// while from data to the data that its acknowledgement draws it is 100 to 118.
+#[test]
+fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
+    let mut flow = Flow::shaken(Vantage::Receiver, true);
+    let came_ms = |round: u32, place: u32| 200 + 109 * round + 10 * place + 40 + (3 * round + place) % 10;
+    for round in 0..30 {
+        for place in 0..10 {
+            let sent_ms = 200 + 109 * round + 10 * place;
+            let echo = if round == 0 { 0 } else { came_ms(round - 1, place) };
+            let (came, number) = (came_ms(round, place), 10 * round + place);
+            flow.send(i64::from(came) * 1000, number, (sent_ms, echo));
+            flow.acknowledge(i64::from(came) * 1000 + 10, number + 1, &[], (came, sent_ms));
+        }
+    }
+    let course = flow.course();
+    assert_eq!(course.vantage, Vantage::Receiver);
+    assert_eq!(course.handshake_rtt_us, Some(100_000));
+    let rounds = &course.rounds[3..course.rounds.len() - 2];
+    assert!(rounds.len() > 10, "{}", rounds.len());
+    for round in rounds {
+        assert_eq!((round.rtt_min_us, round.rtt_max_us), (109_000, 109_000), "{round:?}");
+    }
+}
