@@ -24,7 +24,7 @@ help:
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
-	@echo "make fuzz    fuzz the readers (FUZZ_SECONDS=60 each)"
+	@echo "make fuzz    fuzz the readers (10 minutes those of captures, 1 minute each other; FUZZ_SECONDS=60 each)"
 	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, checksums, into dist/"
 	@echo "make test-dist   install dist/'s packages in a clean Debian, and run their programs under Debian's kernels in QEMU"
 	@echo "make apk     the Android app, signed with a key made here: android/build/yuzuri.apk"
@@ -127,7 +127,7 @@ bench-virtual: yuzuri
 	target/release/yuzuri-vm run --kernel 6.12 --as-shipped --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
 		target/release/yuzuri-bench efficiency --quick --yuzuri /opt/yuzuri --memory /tmp --disk /tmp
 
-fuzz:
+fuzz: ui
 	@scripts/fuzz.sh
 
 dist:
