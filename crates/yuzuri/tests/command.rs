@@ -211,15 +211,20 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
     let mut watch =
         Running::start(Command::new(YUZURI).args(["watch", &filter, "--quiet", "--record", recording]));
     watch.says("watching");
-    let length = || std::fs::metadata(&path).map(|m| m.len()).unwrap_or(0);
-    let head = length();
+    let replay = || yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
+    let samples = |replayed: &Output| of_kind(&json_lines(&replayed.stdout), "sample").len();
     send(&net, 20);
-    assert!(eventually(|| length() > head));
+    // Until a batch with samples is in the file: a file that grew may hold the flow's opening alone.
+    let mut written = 0;
+    assert!(eventually(|| {
+        written = samples(&replay());
+        written > 0
+    }));
     watch.signal(Signal::SIGKILL);
     drop(watch);
-    let replayed = yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
-    assert!(replayed.status.success());
-    assert!(!of_kind(&json_lines(&replayed.stdout), "sample").is_empty());
+    let replayed = replay();
+    assert!(replayed.status.success(), "{}", text(&replayed.stderr));
+    assert!(samples(&replayed) >= written);
 
     let other = folder.path().join("other");
     std::fs::write(&other, "no recording at all, but long enough to look into").unwrap();
