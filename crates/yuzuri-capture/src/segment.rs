@@ -225,6 +225,7 @@ impl SackBlocks {
 
 impl std::ops::Deref for SackBlocks {
     type Target = [(u32, u32)];
+    #[inline]
     fn deref(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.count & 7).min(4)]
     }

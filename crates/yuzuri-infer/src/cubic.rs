@@ -41,13 +41,13 @@ impl Cycle {
         let (first, last) = (points.first()?, points.last()?);
         // The slope over a fifth of the epoch, so that single segments do not make it.
         let reach = (last.t_s - first.t_s) / 10.0;
-        let slope = |at: f64| {
-            let near = points.iter().filter(|p| (p.t_s - at).abs() <= reach);
-            line(near)
-        };
+        let sums = Sums::of(points)?;
         let inner = points.iter().filter(|p| p.t_s >= first.t_s + reach && p.t_s <= last.t_s - reach);
-        let slopes: Vec<(f64, f64, f64)> =
-            inner.filter_map(|p| slope(p.t_s).map(|(slope, middle)| (p.t_s, slope, middle))).collect();
+        let slopes: Vec<(f64, f64, f64)> = inner
+            .filter_map(|p| {
+                sums.line(p.t_s - reach, p.t_s + reach).map(|(slope, middle)| (p.t_s, slope, middle))
+            })
+            .collect();
         let least = slopes.iter().map(|s| s.1).min_by(f64::total_cmp)?;
         let most = slopes.iter().map(|s| s.1).max_by(f64::total_cmp)?;
         // Windows are whole segments, so that several places are about as flat: their middle.
@@ -59,19 +59,50 @@ impl Cycle {
     }
 }
 
-/// The line through points, as its slope and its value in their middle.
-fn line<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Option<(f64, f64)> {
-    let n = points.clone().count() as f64;
-    if n < 3.0 {
-        return None;
+/// Points in order of time with the sums of those before each, so that the line through any that follow each other takes no pass over them: an epoch may have a
+/// million rounds.
+struct Sums {
+    /// What times and windows are taken from, so that differences of sums stay exact.
+    origin: Point,
+    times_s: Vec<f64>,
+    /// Of the first so many points: t, w, t², t w.
+    before: Vec<[f64; 4]>,
+}
+
+impl Sums {
+    fn of(points: &[Point]) -> Option<Sums> {
+        let mut points = points.to_vec();
+        points.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        let origin = *points.get(points.len() / 2)?;
+        let mut before = Vec::with_capacity(points.len() + 1);
+        let mut sum = [0.0; 4];
+        before.push(sum);
+        for point in &points {
+            let (t, w) = (point.t_s - origin.t_s, point.window - origin.window);
+            for (sum, more) in sum.iter_mut().zip([t, w, t * t, t * w]) {
+                *sum += more;
+            }
+            before.push(sum);
+        }
+        Some(Sums { origin, times_s: points.iter().map(|p| p.t_s).collect(), before })
     }
-    let (mt, mw) = points.clone().fold((0.0, 0.0), |(t, w), p| (t + p.t_s / n, w + p.window / n));
-    let (mut tt, mut tw) = (0.0, 0.0);
-    for p in points {
-        tt += (p.t_s - mt).powi(2);
-        tw += (p.t_s - mt) * (p.window - mw);
+
+    /// The line through the points from a time to another one, as its slope and its value in their middle.
+    fn line(&self, from_s: f64, to_s: f64) -> Option<(f64, f64)> {
+        let first = self.times_s.partition_point(|t| *t < from_s);
+        let end = self.times_s.partition_point(|t| *t <= to_s);
+        if end < first + 3 {
+            return None;
+        }
+        let n = (end - first) as f64;
+        let sum = |which: usize| self.before[end][which] - self.before[first][which];
+        let (mean_t, mean_w) = (sum(0) / n, sum(1) / n);
+        let spread = sum(2) - n * mean_t * mean_t;
+        let span_s = self.times_s[end - 1] - self.times_s[first];
+        // Points of one moment have none, but for rounding.
+        (span_s > 0.0 && spread > 1e-9 * span_s * span_s)
+            .then(|| ((sum(3) - n * mean_t * mean_w) / spread, self.origin.window + mean_w))
     }
-    (tt > 0.0).then(|| (tw / tt, mw))
 }
 
 /// A window at a time since the reduction.
@@ -121,7 +152,7 @@ impl Fit {
         let k_s = golden(best.0 - step, best.0 + step, |k| at(k).unwrap_or(f64::INFINITY));
         let (c, w_max, sum) = cubic_given_k(points, k_s)?;
         let n = points.len() as f64;
-        let (slope, middle) = line(points.iter())?;
+        let (slope, middle) = Sums::of(points)?.line(f64::NEG_INFINITY, f64::INFINITY)?;
         let mt = points.iter().map(|p| p.t_s).sum::<f64>() / n;
         let line_sum: f64 = points.iter().map(|p| (p.window - middle - slope * (p.t_s - mt)).powi(2)).sum();
         let error = standard_error(points, c, k_s, sum / (n - 3.0))?;
@@ -317,4 +348,46 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
         epochs.push(Epoch { turn: number, points, whole, friendly });
     }
     epochs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel's own constants make it: 700 segments after a loss at 1000, for 12 s.
+    fn cycle(points: u32, whole_segments: bool) -> Vec<Point> {
+        let k_s = (300.0_f64 / 0.4).cbrt();
+        (0..=points)
+            .map(|n| {
+                let t_s = 12.0 * f64::from(n) / f64::from(points);
+                let window = 0.4 * (t_s - k_s).powi(3) + 1000.0;
+                Point { t_s, window: if whole_segments { window.floor() } else { window } }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_cycle_is_read_where_it_is_flattest() {
+        for (whole_segments, off) in [(false, 0.01), (true, 0.1)] {
+            let cycle = Cycle::read(&cycle(400, whole_segments)).unwrap();
+            assert!((cycle.k_s / 9.086 - 1.0).abs() < off, "{cycle:?}");
+            assert!((cycle.w_max - 1000.0).abs() < 2.0, "{cycle:?}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_of_a_million_rounds_is_read() {
+        let cycle = Cycle::read(&cycle(1_000_000, true)).unwrap();
+        assert!((cycle.k_s / 9.086 - 1.0).abs() < 0.1, "{cycle:?}");
+    }
+
+    #[test]
+    fn points_of_one_moment_have_no_line() {
+        let point = |t_s, window| Point { t_s, window };
+        let sums = Sums::of(&[point(1e6, 1.0), point(1e6, 2.0), point(1e6, 4.0)]).unwrap();
+        assert_eq!(sums.line(f64::NEG_INFINITY, f64::INFINITY), None);
+        let sums = Sums::of(&[point(1e6 + 2.0, 5.0), point(1e6, 1.0), point(1e6 + 1.0, 3.0)]).unwrap();
+        assert_eq!(sums.line(f64::NEG_INFINITY, f64::INFINITY), Some((2.0, 3.0)));
+        assert_eq!(sums.line(1e6 + 1.0, 1e6 + 2.0), None, "two points");
+    }
 }

@@ -371,12 +371,14 @@ impl Half {
             return;
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
-        let mut blocks = Blocks::default();
-        let mut blocks_used = 0;
-        for (into, (left, right)) in blocks.iter_mut().zip(segment.options.sack.iter()) {
-            *into = (self.place(*left), self.place(*right));
-            blocks_used += 1;
+        if self.is_idle(segment) {
+            // As in most directions of most flows: nothing to acknowledge.
+            let window_bytes = u64::from(segment.window) << scale.min(14);
+            self.window_end = self.place(segment.ack).saturating_add(window_bytes);
+            return;
         }
+        let sack = &segment.options.sack[..];
+        let blocks = (!sack.is_empty()).then(|| self.blocks(sack));
         let (timestamp, echo) = segment.options.timestamps.unwrap_or_default();
         let answer = Answer {
             at_ns: segment.time_ns,
@@ -386,18 +388,36 @@ impl Half {
             window_bytes: u32::from(segment.window) << scale.min(14),
             timed: segment.options.timestamps.is_some(),
             ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
-            blocks_used,
+            blocks_used: sack.len() as u8,
         };
         if self.vantage == Vantage::Sender || !answer.timed {
-            self.act(&answer, &blocks, segment.time_ns, Some(0));
+            self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
         } else {
             if self.waiting.len() >= MOST_WAITING
                 && let Some((oldest, blocks)) = self.waiting.pop()
             {
-                self.act(&oldest, &blocks, segment.time_ns, None);
+                self.act(&oldest, blocks.as_ref(), segment.time_ns, None);
             }
             self.waiting.push(answer, blocks);
         }
+    }
+
+    fn blocks(&self, sack: &[(u32, u32)]) -> Blocks {
+        let mut blocks = Blocks::default();
+        for (into, (left, right)) in blocks.iter_mut().zip(sack) {
+            *into = (self.place(*left), self.place(*right));
+        }
+        blocks
+    }
+
+    /// Whether nothing is outstanding that this could acknowledge, now or when it is echoed.
+    fn is_idle(&self, segment: &Segment) -> bool {
+        !self.board.holds()
+            && self.waiting.is_empty()
+            && self.vantage != Vantage::Unknown
+            && segment.options.sack.is_empty()
+            && !segment.flags.contains(Flags::ECE)
+            && self.place(segment.ack) <= self.board.una()
     }
 
     /// The sender has seen the acknowledgements up to this timestamp.
@@ -414,7 +434,7 @@ impl Half {
             if exact {
                 self.delays.back(now - answer.at_ns);
             }
-            self.act(&answer, &blocks, now, exact.then_some(stamp));
+            self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
         }
         if self.vantage == Vantage::Unknown {
             self.settle();
@@ -427,15 +447,15 @@ impl Half {
         self.vantage = vantage;
         if self.vantage == Vantage::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
-                self.act(&answer, &blocks, self.last_sent_ns, None);
+                self.act(&answer, blocks.as_ref(), self.last_sent_ns, None);
             }
         }
     }
 
     /// An acknowledgement acts on the sender; `stamp`: now is when it did, and this is what the sender's clock then said (away from it).
-    fn act(&mut self, answer: &Answer, blocks: &Blocks, now: i64, stamp: Option<u32>) {
+    fn act(&mut self, answer: &Answer, blocks: Option<&Blocks>, now: i64, stamp: Option<u32>) {
         let mss = u64::from(self.course.mss_bytes.max(1));
-        let blocks = &blocks[..usize::from(answer.blocks_used)];
+        let blocks = blocks.map_or(&[][..], |blocks| &blocks[..usize::from(answer.blocks_used)]);
         let una = self.board.una();
         if let Some((_, end)) = blocks.first()
             && *end <= answer.ack

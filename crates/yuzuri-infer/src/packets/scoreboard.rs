@@ -99,6 +99,9 @@ pub(super) struct Scoreboard {
     sums: Sums,
     /// Segments below this place were already judged lost or not.
     judged: u64,
+    /// The blocks of the last acknowledgement that had any: what lies in them is marked, and is not looked at again (`recv_sack_cache` of the
+    /// kernel). Nothing takes a mark back.
+    known: Vec<(u64, u64)>,
 }
 
 impl Scoreboard {
@@ -262,31 +265,45 @@ impl Scoreboard {
             self.judged = self.judged.max(ack);
         }
         let before = self.high_sacked;
-        for (start, end) in blocks {
-            if *end <= *start || *end > self.nxt || *start < self.una {
-                // Below: D-SACK (RFC 2883), the caller's matter. Above: not of this flow.
-                continue;
-            }
+        // Below: D-SACK (RFC 2883), the caller's matter. Above: not of this flow.
+        let (una, nxt) = (self.una, self.nxt);
+        let believed = |(start, end): &&(u64, u64)| start < end && *end <= nxt && *start >= una;
+        for (start, end) in blocks.iter().filter(believed) {
             self.high_sacked = self.high_sacked.max(*end);
-            let first = self.sent.partition_point(|s| s.end() <= *start);
-            for s in self.sent.iter_mut().skip(first) {
-                if s.start >= *end {
-                    break;
-                }
-                if s.sacked || s.start < *start || s.end() > *end {
-                    continue;
-                }
-                let bytes = s.bytes();
-                self.sums.arrived(s, bytes, &mut done);
-                (s.sacked, s.lost, s.again) = (true, false, false);
-                self.sums.sacked_bytes += bytes;
-                done.sacked_bytes += bytes;
-            }
+            let known = self.known.iter().find(|(from, to)| from < end && to > start);
+            let (from, to) = *known.unwrap_or(&(*end, *end));
+            self.sack((*start, *end), (*start, from), &mut done);
+            self.sack((*start, *end), (to, *end), &mut done);
+        }
+        if !blocks.is_empty() {
+            self.known.clear();
+            self.known.extend(blocks.iter().filter(believed));
         }
         if self.high_sacked > before {
             self.judge(mss_bytes);
         }
         done
+    }
+
+    /// Marks what lies whole in a block, of that part of it which `from..to` touches.
+    fn sack(&mut self, (start, end): (u64, u64), (from, to): (u64, u64), done: &mut Acked) {
+        if from >= to {
+            return;
+        }
+        let first = self.sent.partition_point(|s| s.end() <= from);
+        for s in self.sent.iter_mut().skip(first) {
+            if s.start >= to {
+                break;
+            }
+            if s.sacked || s.start < start || s.end() > end {
+                continue;
+            }
+            let bytes = s.bytes();
+            self.sums.arrived(s, bytes, done);
+            (s.sacked, s.lost, s.again) = (true, false, false);
+            self.sums.sacked_bytes += bytes;
+            done.sacked_bytes += bytes;
+        }
     }
 
     /// Holes below three selectively acknowledged segments are lost.
@@ -374,6 +391,24 @@ mod tests {
         assert_eq!(board.sacked_bytes(), 2 * MSS);
         // 8 segments below the hole's end, the last three of them too young to be lost.
         assert_eq!(board.in_flight(), (44 - 2 - 2 - 7) * MSS);
+    }
+
+    #[test]
+    fn blocks_that_grow_and_join_mark_each_segment_once() {
+        let mut board = board(20);
+        let mut sacked = |blocks: &[(u64, u64)]| {
+            let blocks: Vec<_> = blocks.iter().map(|(from, to)| (from * MSS, to * MSS)).collect();
+            let done = board.acknowledge(0, &blocks, MSS);
+            (done.sacked_bytes / MSS, board.sacked_bytes() / MSS)
+        };
+        assert_eq!(sacked(&[(4, 6)]), (2, 2));
+        assert_eq!(sacked(&[(4, 8)]), (2, 4), "to the right");
+        assert_eq!(sacked(&[(3, 8), (10, 12)]), (3, 7), "to the left, and another");
+        assert_eq!(sacked(&[(10, 12), (3, 8)]), (0, 7), "again");
+        assert_eq!(sacked(&[(14, 15), (3, 12)]), (3, 10), "what lay between two");
+        assert_eq!(sacked(&[(2, 16)]), (4, 14), "all");
+        assert_eq!(sacked(&[(2, 30)]), (0, 14), "more than was sent is not of this flow");
+        assert_eq!(sacked(&[(2, 18)]), (2, 16));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::Scope;
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Item, ReadError, Segment};
 
 /// What follows a part of a capture's flows, on a thread of its own. Slots are its own, too: dense from 0, and used again once
@@ -31,9 +32,13 @@ const BATCHES: usize = 4;
 /// Packets between two looks at `go_on`.
 const LOOK: u64 = 1 << 12;
 
-/// Reads a capture to its end, or until `go_on` (asked now and then) says no; the flows go to `parts`, each of which works on a thread of
-/// its own while this one reads. A single part is called on this thread as the packets come, without delay. Gives whether
-/// the end was reached. The parts have finished, whatever the outcome.
+/// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
+/// third thread would take turns with the others and have to be told everything.)
+const READERS: usize = 4;
+
+/// Reads a capture to its end, or until `go_on` (asked now and then) says no; the flows go to `parts`. A single part is called on this
+/// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows a quarter of the flows; three
+/// and more work each on its own thread. Gives whether the end was reached. The parts have finished, whatever the outcome.
 ///
 /// # Panics
 /// With no parts.
@@ -46,14 +51,12 @@ pub fn spread<R: Read, P: Part>(
     if let [part] = parts {
         return feed(capture, part, go_on);
     }
-    std::thread::scope(|scope| {
-        let lines = parts.iter_mut().map(|part| {
-            let (sender, receiver) = sync_channel(BATCHES);
-            let (giver, emptied) = channel();
-            scope.spawn(move || work(part, &receiver, &giver));
-            Line { sender, emptied, batch: Vec::with_capacity(BATCH) }
-        });
-        feed(capture, &mut Lines(lines.collect()), go_on)
+    std::thread::scope(|scope| match parts {
+        [own, other] => feed(capture, &mut Shared { own, other: Line::to(other, scope) }, go_on),
+        _ => {
+            let lines = parts.iter_mut().map(|part| Line::to(part, scope));
+            feed(capture, &mut Lines(lines.collect()), go_on)
+        }
     })
 }
 
@@ -129,6 +132,58 @@ impl Part for Lines {
     }
 }
 
+/// A part on the reader's own thread, and one on another.
+struct Shared<'a, P> {
+    own: &'a mut P,
+    other: Line,
+}
+
+/// Whose a flow is, of two, and its slot there.
+enum Whose {
+    Own(FlowSlot),
+    Others(FlowSlot),
+}
+
+impl Whose {
+    fn is(flow: FlowSlot) -> Self {
+        let round = flow.index() / READERS;
+        if flow.index().is_multiple_of(READERS) {
+            Self::Own(FlowSlot(round as u32))
+        } else {
+            Self::Others(FlowSlot((flow.index() - round - 1) as u32))
+        }
+    }
+}
+
+impl<P: Part> Part for Shared<'_, P> {
+    fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
+        match Whose::is(flow) {
+            Whose::Own(slot) => self.own.begin(slot, key),
+            Whose::Others(slot) => self.other.push(Message::Begin(slot, key)),
+        }
+    }
+
+    #[inline(always)]
+    fn segment(&mut self, segment: &Segment) {
+        match Whose::is(segment.flow) {
+            Whose::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
+            Whose::Others(flow) => self.other.push(Message::Segment(Segment { flow, ..*segment })),
+        }
+    }
+
+    fn end(&mut self, flow: FlowSlot) {
+        match Whose::is(flow) {
+            Whose::Own(slot) => self.own.end(slot),
+            Whose::Others(slot) => self.other.push(Message::End(slot)),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.other.hand_over();
+        self.own.finish();
+    }
+}
+
 /// The way to a part.
 struct Line {
     sender: SyncSender<Vec<Message>>,
@@ -138,6 +193,14 @@ struct Line {
 }
 
 impl Line {
+    /// To a part that works on a thread of `scope`.
+    fn to<'scope, P: Part>(part: &'scope mut P, scope: &'scope Scope<'scope, '_>) -> Self {
+        let (sender, receiver) = sync_channel(BATCHES);
+        let (giver, emptied) = channel();
+        scope.spawn(move || work(part, &receiver, &giver));
+        Self { sender, emptied, batch: Vec::with_capacity(BATCH) }
+    }
+
     fn push(&mut self, message: Message) {
         self.batch.push(message);
         if self.batch.len() == BATCH {

@@ -28,21 +28,26 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn push(&mut self, answer: Answer, blocks: Blocks) {
+    /// `blocks` are there where the answer says so.
+    pub(super) fn push(&mut self, answer: Answer, blocks: Option<Blocks>) {
         self.answers.push_back(answer);
-        if answer.blocks_used > 0 {
+        if let Some(blocks) = blocks {
             self.blocks.push_back(blocks);
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Answer, Blocks)> {
+    pub(super) fn pop(&mut self) -> Option<(Answer, Option<Blocks>)> {
         let answer = self.answers.pop_front()?;
-        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front()? } else { Blocks::default() };
+        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front() } else { None };
         Some((answer, blocks))
     }
 
     pub(super) fn len(&self) -> usize {
         self.answers.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
     }
 
     pub(super) fn front(&self) -> Option<&Answer> {
