@@ -1,5 +1,6 @@
 //! From packets to courses: windows rebuilt from what passed a capture.
 
+mod brief;
 mod flow;
 mod half;
 mod scoreboard;

@@ -1,5 +1,6 @@
 //! The flows of a capture on several threads, each flow on one of them.
 
+use super::brief::Brief;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
@@ -18,26 +19,39 @@ pub trait Part: Send {
     fn finish(&mut self);
 }
 
-/// What the reader tells a part.
+/// What the reader tells a part. Each byte of it passes from one core's cache to another's, which costs as much as to follow the segment: it is kept
+/// small.
 enum Message {
-    Begin(FlowSlot, FlowKey),
-    Segment(Segment),
+    Begin(FlowSlot, Box<FlowKey>),
+    Brief(Brief),
+    Whole(Box<Segment>),
     End(FlowSlot),
 }
 
+impl Message {
+    /// A segment of the flow that has this slot there.
+    #[inline(always)]
+    fn segment(segment: &Segment, flow: FlowSlot) -> Message {
+        match Brief::of(segment, flow) {
+            Some(brief) => Message::Brief(brief),
+            None => Message::Whole(Box::new(Segment { flow, ..*segment })),
+        }
+    }
+}
+
 /// Messages are handed over so many at a time, and so many times a part may lag behind: what waits of a part is below half a megabyte.
-const BATCH: usize = 512;
-const BATCHES: usize = 4;
+const BATCH: usize = 1024;
+const BATCHES: usize = 8;
 
 /// Packets between two looks at `go_on`.
 const LOOK: u64 = 1 << 12;
 
 /// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
 /// third thread would take turns with the others and have to be told everything.)
-const READERS: usize = 4;
+const READERS: usize = 5;
 
 /// Reads a capture to its end, or until `go_on` (asked now and then) says no; the flows go to `parts`. A single part is called on this
-/// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows a quarter of the flows; three
+/// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows some of the flows; three
 /// and more work each on its own thread. Gives whether the end was reached. The parts have finished, whatever the outcome.
 ///
 /// # Panics
@@ -115,12 +129,12 @@ impl Lines {
 
 impl Part for Lines {
     fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
-        self.push(flow, |own| Message::Begin(own, key));
+        self.push(flow, |own| Message::Begin(own, Box::new(key)));
     }
 
     #[inline]
     fn segment(&mut self, segment: &Segment) {
-        self.push(segment.flow, |own| Message::Segment(Segment { flow: own, ..*segment }));
+        self.push(segment.flow, |own| Message::segment(segment, own));
     }
 
     fn end(&mut self, flow: FlowSlot) {
@@ -159,7 +173,7 @@ impl<P: Part> Part for Shared<'_, P> {
     fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
         match Whose::is(flow) {
             Whose::Own(slot) => self.own.begin(slot, key),
-            Whose::Others(slot) => self.other.push(Message::Begin(slot, key)),
+            Whose::Others(slot) => self.other.push(Message::Begin(slot, Box::new(key))),
         }
     }
 
@@ -167,7 +181,7 @@ impl<P: Part> Part for Shared<'_, P> {
     fn segment(&mut self, segment: &Segment) {
         match Whose::is(segment.flow) {
             Whose::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
-            Whose::Others(flow) => self.other.push(Message::Segment(Segment { flow, ..*segment })),
+            Whose::Others(flow) => self.other.push(Message::segment(segment, flow)),
         }
     }
 
@@ -220,8 +234,9 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
     for mut batch in messages {
         for message in &batch {
             match message {
-                Message::Begin(slot, key) => part.begin(*slot, *key),
-                Message::Segment(segment) => part.segment(segment),
+                Message::Begin(slot, key) => part.begin(*slot, **key),
+                Message::Brief(brief) => part.segment(&brief.segment()),
+                Message::Whole(segment) => part.segment(segment),
                 Message::End(slot) => part.end(*slot),
             }
         }
@@ -230,4 +245,14 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
         let _ = emptied.send(batch);
     }
     part.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_less_than_a_line_of_the_cache() {
+        assert!(size_of::<Message>() <= 48, "{}", size_of::<Message>());
+    }
 }

@@ -1,0 +1,103 @@
+//! Segments as they pass from thread to thread.
+
+use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, TcpOptions};
+
+/// A segment with no option but timestamps, as most are: less than half as large.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Brief {
+    time_ns: i64,
+    flow: FlowSlot,
+    seq: u32,
+    ack: u32,
+    payload_bytes: u32,
+    wire_bytes: u32,
+    timestamps: (u32, u32),
+    window: u16,
+    flags: Flags,
+    timed: bool,
+    from: End,
+    ecn: Ecn,
+    checksum: Checksum,
+    fragment: bool,
+}
+
+impl Brief {
+    /// The segment, of the flow that has this slot where it goes; `None` if there is more to it.
+    #[inline(always)]
+    pub(super) fn of(segment: &Segment, flow: FlowSlot) -> Option<Brief> {
+        let Segment {
+            time_ns,
+            flow: _,
+            seq,
+            ack,
+            payload_bytes,
+            wire_bytes,
+            window,
+            flags,
+            options:
+                TcpOptions {
+                    timestamps,
+                    mss: None,
+                    window_scale: None,
+                    sack_permitted: false,
+                    malformed: false,
+                    cut: false,
+                    ref sack,
+                },
+            from,
+            ecn,
+            checksum,
+            first: false,
+            fragment,
+        } = *segment
+        else {
+            return None;
+        };
+        sack.is_empty().then(|| Brief {
+            time_ns,
+            flow,
+            seq,
+            ack,
+            payload_bytes,
+            wire_bytes,
+            timestamps: timestamps.unwrap_or_default(),
+            window,
+            flags,
+            timed: timestamps.is_some(),
+            from,
+            ecn,
+            checksum,
+            fragment,
+        })
+    }
+
+    /// The segment that it was made of.
+    #[inline(always)]
+    pub(super) fn segment(&self) -> Segment {
+        let options = TcpOptions {
+            timestamps: self.timed.then_some(self.timestamps),
+            mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            malformed: false,
+            cut: false,
+            sack: SackBlocks::default(),
+        };
+        Segment {
+            time_ns: self.time_ns,
+            flow: self.flow,
+            seq: self.seq,
+            ack: self.ack,
+            payload_bytes: self.payload_bytes,
+            wire_bytes: self.wire_bytes,
+            window: self.window,
+            flags: self.flags,
+            options,
+            from: self.from,
+            ecn: self.ecn,
+            checksum: self.checksum,
+            first: false,
+            fragment: self.fragment,
+        }
+    }
+}
