@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use yuzuri_capture::{Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, PcapWriter, Segment};
+use yuzuri_capture::{
+    Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, PcapWriter, Segment, TcpOptions,
+};
 use yuzuri_infer::packets::{Part, spread};
 
 const CLIENTS: u16 = 7;
@@ -26,6 +28,18 @@ fn capture() -> Vec<u8> {
                 step if step == TURNS / 2 - 1 => packet.flags = Flags::FIN | Flags::ACK,
                 _ => packet.payload_bytes = 1,
             }
+            packet.window = step as u16;
+            let stamps = Some((step, turn)).filter(|_| step % 3 > 0);
+            packet.options = TcpOptions {
+                timestamps: stamps,
+                mss: Some(1460).filter(|_| step == 0),
+                window_scale: Some(7).filter(|_| step == 0),
+                sack_permitted: step == 0,
+                ..TcpOptions::default()
+            };
+            if step % 5 == 4 {
+                packet.options.sack.push(isn + step, isn + 2 * step);
+            }
             frame.clear();
             let wire_bytes = packet.encode(Framing::Ethernet, &mut frame);
             writer.write(i64::from(turn) * 1_000_000, &frame, wire_bytes).unwrap();
@@ -34,8 +48,8 @@ fn capture() -> Vec<u8> {
     writer.into_inner()
 }
 
-/// What came of each flow: its key, then the sequence number of each segment, and whether its end was told.
-type Log = (FlowKey, Vec<u32>, bool);
+/// What came of each flow: its key, then each segment but for its slot, and whether its end was told.
+type Log = (FlowKey, Vec<Segment>, bool);
 
 #[derive(Default)]
 struct Notes {
@@ -51,12 +65,13 @@ impl Part for Notes {
     }
 
     fn segment(&mut self, segment: &Segment) {
-        self.open.get_mut(&segment.flow).unwrap().1.push(segment.seq);
+        let log = &mut self.open.get_mut(&segment.flow).unwrap().1;
+        log.push(Segment { flow: FlowSlot(0), ..*segment });
     }
 
     fn end(&mut self, flow: FlowSlot) {
-        let (key, seqs, _) = self.open.remove(&flow).unwrap();
-        self.done.push((key, seqs, true));
+        let (key, segments, _) = self.open.remove(&flow).unwrap();
+        self.done.push((key, segments, true));
     }
 
     fn finish(&mut self) {
@@ -75,7 +90,7 @@ fn logs(bytes: &[u8], parts: usize) -> Vec<Log> {
         assert!(parts > usize::from(CLIENTS) || !part.done.is_empty(), "each has a share");
         all.extend(part.done);
     }
-    all.sort();
+    all.sort_by_key(|(key, segments, _)| (*key, segments[0].seq));
     all
 }
 
@@ -85,10 +100,10 @@ fn each_flow_comes_whole_and_in_order_to_one_part() {
     let alone = logs(&bytes, 1);
     assert_eq!(alone.len(), 2 * usize::from(CLIENTS), "each client had two connections");
     assert_eq!(
-        alone.iter().map(|(_, seqs, _)| seqs.len()).sum::<usize>(),
+        alone.iter().map(|(_, segments, _)| segments.len()).sum::<usize>(),
         (TURNS * u32::from(CLIENTS)) as usize
     );
-    assert!(alone.iter().all(|(_, seqs, _)| seqs.is_sorted()));
+    assert!(alone.iter().all(|(_, segments, _)| segments.is_sorted_by_key(|segment| segment.seq)));
     assert_eq!(alone.iter().filter(|(.., ended)| *ended).count(), usize::from(CLIENTS), "the former ones");
     for parts in 2..=10 {
         assert_eq!(logs(&bytes, parts), alone, "{parts} parts");
@@ -104,7 +119,8 @@ fn whoever_has_had_enough_gets_what_was_read() {
         let asked = AtomicUsize::new(0);
         let go_on = || asked.fetch_add(1, Ordering::Relaxed) > 0;
         assert!(!spread(&mut capture, &mut notes, go_on).unwrap(), "not the end");
-        let read: usize = notes.iter().flat_map(|part| &part.done).map(|(_, seqs, _)| seqs.len()).sum();
+        let read: usize =
+            notes.iter().flat_map(|part| &part.done).map(|(_, segments, _)| segments.len()).sum();
         assert_eq!((read, asked.into_inner()), (4095, 1), "{parts} parts");
         assert!(notes.iter().all(|part| part.finished));
     }
