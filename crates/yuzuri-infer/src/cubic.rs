@@ -351,6 +351,7 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

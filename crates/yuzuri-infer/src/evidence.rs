@@ -127,7 +127,7 @@ fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
     (!signs.is_empty()).then_some(yes * 2 > signs.len())
 }
 
-fn is_by_rate(ranked: &Ranked) -> bool {
+pub(crate) fn is_by_rate(ranked: &Ranked) -> bool {
     ranked.name.starts_with("bbr")
 }
 

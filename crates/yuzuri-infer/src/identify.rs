@@ -4,6 +4,7 @@ use crate::course::Course;
 use crate::evidence;
 use crate::name::{Ranked, candidates, rank};
 use crate::packets::Seen;
+use crate::probes::swings;
 use crate::verdict::{Answer, Verdict};
 use std::net::SocketAddr;
 
@@ -70,6 +71,12 @@ fn thin(course: &Course, counted: usize, best: Option<&Ranked>) -> Option<String
         ));
     }
     let best = best?;
+    if evidence::is_by_rate(best) && swings(course) {
+        return Some(format!(
+            "the flight follows no window, and swings more often than {} probes",
+            best.name
+        ));
+    }
     (best.score.misfit > UNEXPLAINED)
         .then(|| format!("no known law explains the window: {} comes nearest", best.name))
 }

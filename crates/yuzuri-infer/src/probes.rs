@@ -50,8 +50,9 @@ pub(crate) struct Probing {
 pub(crate) struct Probes {
     gains: Vec<f64>,
     intervals_s: Vec<f64>,
-    /// Rounds that were steady enough to look for probes in.
+    /// Rounds that were steady enough to look for probes in, and how long they took.
     pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
 }
 
 impl Probes {
@@ -94,6 +95,7 @@ pub(crate) fn probes(course: &Course) -> Probes {
             continue;
         }
         found.rounds += 1;
+        found.seconds += (round.end_ns - round.start_ns).max(0) as f64 / 1e9;
         let behind = &rounds[place - rests.min(CRUISE)..place];
         let cruising = behind.iter().filter(|r| steady(r)).map(|r| r.window).fold(f32::INFINITY, f32::min);
         let peak = round.window > rounds[place - 1].window && round.window >= rounds[place + 1].window;
@@ -166,6 +168,20 @@ pub(crate) fn stretches_without_half(course: &Course) -> usize {
         place += count + 1;
     }
     without
+}
+
+/// Least round-trip times between probes of BBR v1 (`bbr_cycle_len`), who probes most often; by how much more often is too often, and probes from which on that is
+/// no chance.
+const CYCLE: f64 = 8.0;
+const TOO_OFTEN: f64 = 1.35;
+const ENOUGH_PEAKS: usize = 10;
+
+/// Whether a flight that no loss disturbs has more peaks than any law by rate makes: it swings by chance. Any flight that neither grows nor falls
+/// would else pass for a rate.
+pub(crate) fn swings(course: &Course) -> bool {
+    let found = probes(course);
+    let cycles = found.seconds * 1e6 / (CYCLE * f64::from(course.min_rtt_us.max(1)));
+    course.turns.is_empty() && found.count() >= ENOUGH_PEAKS && found.count() as f64 > TOO_OFTEN * cycles
 }
 
 /// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
@@ -249,5 +265,19 @@ mod tests {
             stretches_without_half(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
             0
         );
+    }
+
+    /// A minute of 40 segments, and 50 in one of so many rounds.
+    fn peaks(each: i64) -> Course {
+        let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { 50.0 } else { 40.0 }));
+        Course { rounds: rounds.collect(), min_rtt_us: 100_000, ..Course::default() }
+    }
+
+    #[test]
+    fn a_flight_with_more_peaks_than_probes_swings() {
+        assert!(swings(&peaks(4)) && swings(&peaks(5)));
+        assert!(!swings(&peaks(8)) && !swings(&peaks(25)) && !swings(&peaks(1000)));
+        let disturbed = Course { turns: vec![Turn::begun(0, Cause::Recovery, 40.0)], ..peaks(4) };
+        assert!(!swings(&disturbed), "losses make peaks, too");
     }
 }
