@@ -351,8 +351,9 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     /// As the kernel's own constants make it: 700 segments after a loss at 1000, for 12 s.
