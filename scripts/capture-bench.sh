@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer; by one thread, and with the flows spread over as many as there are
-# cores): packets per second beside tcptrace and `tshark -T fields`, in turns, on a file that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
+# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer; by one thread, and by as many as there are cores, up to the four
+# of yuzuri-identify, each of which reads the file and follows its share of the flows): packets per second beside tcptrace and `tshark -T fields`, in turns, on a file that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
 # included. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1); YUZURI_CAPTURE_EXAMPLES is the folder with the built examples.
 set -euo pipefail
@@ -19,7 +19,8 @@ file=$folder/synthetic.pcap
 "$examples/synthesise" "$packets" "$seed" "$flows" "$snaplen" "$file"
 
 windows() { "$examples/rebuild" "$file"; }
-windows_spread() { "$examples/rebuild" "$file" 1 "$(nproc)"; }
+threads=$(nproc)
+windows_spread() { "$examples/rebuild" "$file" 1 $((threads < 4 ? threads : 4)); }
 yuzuri() { "$examples/count" "$file"; }
 tcptrace_all() { tcptrace -n "$file"; }
 tshark_fields() {

@@ -12,6 +12,7 @@ use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Sighting, Tab
 use crate::input::Input;
 use crate::ip::{self, IpPacket};
 use crate::segment::{Checksum, Ecn, Segment};
+use crate::share::Share;
 use crate::sniff;
 use crate::tcp;
 use std::fs::File;
@@ -30,11 +31,13 @@ pub struct Options {
     pub idle: Duration,
     /// Whether TCP checksums are checked. Costs time with whole packets only.
     pub checksums: bool,
+    /// Whose segments are given.
+    pub share: Share,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { max_flows: 100_000, idle: Duration::from_secs(60), checksums: true }
+        Options { max_flows: 100_000, idle: Duration::from_secs(60), checksums: true, share: Share::ALL }
     }
 }
 
@@ -62,6 +65,7 @@ struct Sorter {
     table: Table,
     facts: FileFacts,
     checksums: bool,
+    share: Share,
     /// The segment that is handed out. It stays in its place: it is long enough for copies to show.
     segment: Segment,
     /// `segment` belongs to a new flow, but the end of another one is told before.
@@ -136,6 +140,7 @@ impl<R: Read> Capture<R> {
                 table: Table::new(options.max_flows, idle_ns),
                 facts,
                 checksums: options.checksums,
+                share: options.share,
                 segment: Segment::EMPTY,
                 pending: None,
                 stopped: false,
@@ -170,7 +175,8 @@ impl<R: Read> Capture<R> {
                 Step::Packet(captured) => {
                     sorter.note(captured, &head);
                     match sorter.sort(captured, &head) {
-                        Ok(found) => return Ok(Some(found)),
+                        Ok(None) => continue,
+                        Ok(found) => return Ok(found),
                         Err(skip) => skip,
                     }
                 }
@@ -207,22 +213,22 @@ impl<R: Read> Capture<R> {
     ) -> Result<T, ReadError> {
         let mut value = start;
         while let Some(found) = self.advance()? {
-            value = with(value, self.sorter.item(found), &Flows { table: &self.sorter.table });
+            value = with(value, self.sorter.item(found), &Flows { sorter: &self.sorter });
         }
         Ok(value)
     }
 
     /// The endpoints of the flow in a slot; `None` for a slot that never came up.
     pub fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
-        self.sorter.table.key(flow)
+        self.sorter.key(flow)
     }
 
     /// The time stamps of the flow in a slot; `None` for a slot that never came up.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
-        self.sorter.table.clock(flow)
+        self.sorter.clock(flow)
     }
 
-    /// Flows that are remembered now.
+    /// Flows that are remembered now, of all shares.
     pub fn live_flows(&self) -> usize {
         self.sorter.table.len()
     }
@@ -268,9 +274,9 @@ impl Sorter {
         self.segment.time_ns = time_ns;
     }
 
-    /// Decodes a packet's headers and finds the segment's flow.
+    /// Decodes a packet's headers and finds the segment's flow; of another's share no more than that takes.
     #[inline(always)]
-    fn sort(&mut self, captured: &[u8], head: &Head) -> Result<Found, Skip> {
+    fn sort(&mut self, captured: &[u8], head: &Head) -> Result<Option<Found>, Skip> {
         let header_bytes = head.link.header_bytes(captured)?;
         let on_wire = (head.on_wire as usize).max(captured.len()).saturating_sub(header_bytes);
         let mut ip = IpPacket::EMPTY;
@@ -282,17 +288,30 @@ impl Sorter {
         let segment = &mut self.segment;
         let mut ports = (0, 0);
         let header_bytes = tcp::decode(&ip, segment, &mut ports)?;
-        tcp::decode_options(ip.tcp, header_bytes, &mut segment.options);
         let (key, from) = PackedKey::new(&ip, ports);
+        let facts = &mut self.facts;
+        facts.segments += 1;
+        facts.fragments += u64::from(ip.fragment);
+        let sighting =
+            Sighting { key, from, time_ns: segment.time_ns, seq: segment.seq, flags: segment.flags };
+        let place = self.table.place(&sighting, facts.packets, &mut facts.flows);
+        let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
+        let after = matches!(place, Place::After(_));
+        let Some(flow) = self.share.own(slot) else {
+            if after {
+                self.table.place(&sighting, facts.packets, &mut facts.flows);
+            }
+            return Ok(None);
+        };
+
+        tcp::decode_options(ip.tcp, header_bytes, &mut segment.options);
+        segment.flow = flow;
+        segment.first = !matches!(place, Place::Known(_));
         segment.wire_bytes = ip.wire_bytes;
         segment.from = from;
         segment.ecn = Ecn::from_bits(ip.ecn_bits);
         segment.fragment = ip.fragment;
         segment.checksum = if self.checksums { tcp::checksum(&ip) } else { Checksum::Unknown };
-
-        let facts = &mut self.facts;
-        facts.segments += 1;
-        facts.fragments += u64::from(ip.fragment);
         facts.malformed_options += u64::from(segment.options.malformed);
         let Checksums { unknown, valid, partial, invalid } = &mut facts.checksums;
         *match segment.checksum {
@@ -301,19 +320,12 @@ impl Sorter {
             Checksum::Partial => partial,
             Checksum::Invalid => invalid,
         } += 1;
-
-        let sighting =
-            Sighting { key, from, time_ns: segment.time_ns, seq: segment.seq, flags: segment.flags };
-        match self.table.place(&sighting, facts.packets, &mut facts.flows) {
-            Place::Known(slot) => (segment.flow, segment.first) = (slot, false),
-            Place::New(slot) => (segment.flow, segment.first) = (slot, true),
-            Place::After(slot) => {
-                self.pending = Some(sighting);
-                self.stopped = true;
-                return Ok(Found::Ended(slot));
-            }
+        if after {
+            self.pending = Some(sighting);
+            self.stopped = true;
+            return Ok(Some(Found::Ended(flow)));
         }
-        Ok(Found::Segment)
+        Ok(Some(Found::Segment))
     }
 
     /// Gives the segment that was put off until the end of another flow had been told.
@@ -322,10 +334,17 @@ impl Sorter {
     fn resume(&mut self) -> Option<Found> {
         let sighting = self.pending.take()?;
         self.stopped = false;
-        let place = self.table.place(&sighting, self.facts.packets, &mut self.facts.flows);
-        let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
-        (self.segment.flow, self.segment.first) = (slot, true);
+        // It comes into the slot of the one that ended, which its segment names already.
+        self.table.place(&sighting, self.facts.packets, &mut self.facts.flows);
         Some(Found::Segment)
+    }
+
+    fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
+        self.table.key(self.share.slot(flow)?)
+    }
+
+    fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
+        self.table.clock(self.share.slot(flow)?)
     }
 
     #[inline(always)]
@@ -346,18 +365,18 @@ enum Found {
 
 /// The flows of a capture, while items are handed out.
 pub struct Flows<'a> {
-    table: &'a Table,
+    sorter: &'a Sorter,
 }
 
 impl Flows<'_> {
     /// The endpoints of the flow in a slot; `None` for a slot that never came up.
     pub fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
-        self.table.key(flow)
+        self.sorter.key(flow)
     }
 
     /// The time stamps of the flow in a slot; `None` for a slot that never came up.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
-        self.table.clock(flow)
+        self.sorter.clock(flow)
     }
 }
 

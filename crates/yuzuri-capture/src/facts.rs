@@ -23,9 +23,9 @@ pub struct FileFacts {
     pub skipped: Skipped,
     /// Fragments of IP packets, first ones among them.
     pub fragments: u64,
-    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)).
+    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)); of the reader's own [`Share`](crate::Share).
     pub malformed_options: u64,
-    /// Segments by their checksum.
+    /// Segments by their checksum; of the reader's own share.
     pub checksums: Checksums,
     /// Flows.
     pub flows: FlowCounts,
@@ -43,6 +43,18 @@ pub struct FileFacts {
     pub capture_drops: Option<u64>,
     /// How the file ended.
     pub ending: Ending,
+}
+
+impl FileFacts {
+    /// Takes in what another who read the same capture knows of a share of its own.
+    pub fn add_share(&mut self, other: &FileFacts) {
+        self.malformed_options += other.malformed_options;
+        let Checksums { unknown, valid, partial, invalid } = other.checksums;
+        self.checksums.unknown += unknown;
+        self.checksums.valid += valid;
+        self.checksums.partial += partial;
+        self.checksums.invalid += invalid;
+    }
 }
 
 /// Format of a capture file.

@@ -56,7 +56,12 @@ impl IpPacket<'_> {
 pub(crate) fn decode<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Skip> {
     match bytes.first().ok_or(Skip::Cut)? >> 4 {
         4 => v4(bytes, on_wire, ip),
-        6 => v6(bytes, on_wire, ip),
+        6 => {
+            let mut other = IpPacket::EMPTY;
+            v6(bytes, on_wire, &mut other)?;
+            *ip = other;
+            Ok(())
+        }
         _ => Err(Skip::BadHeader),
     }
 }

@@ -32,6 +32,7 @@ mod input;
 mod ip;
 mod link;
 mod segment;
+mod share;
 mod sniff;
 mod tcp;
 mod write;
@@ -43,4 +44,5 @@ pub use facts::{
 };
 pub use flows::{FlowClock, FlowKey, FlowSlot};
 pub use segment::{Checksum, Ecn, End, Flags, SackBlocks, Segment, TcpOptions};
+pub use share::Share;
 pub use write::{Framing, NewSegment, PcapWriter};

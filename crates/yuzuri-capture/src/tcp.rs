@@ -33,7 +33,13 @@ pub(crate) fn decode(ip: &IpPacket<'_>, segment: &mut Segment, ports: &mut (u16,
 /// Decodes the options of a segment with so long a header.
 #[inline(always)]
 pub(crate) fn decode_options(segment: &[u8], header_bytes: u32, options: &mut TcpOptions) {
-    *options = TcpOptions::default();
+    let TcpOptions { timestamps, mss, window_scale, sack_permitted, malformed, cut, sack } = options;
+    (*timestamps, *mss, *window_scale) = (None, None, None);
+    (*sack_permitted, *malformed, *cut) = (false, false, false);
+    // Half of what there is, and mostly empty already.
+    if !sack.is_empty() {
+        *sack = SackBlocks::default();
+    }
     match segment.get(20..header_bytes as usize) {
         Some([]) => {}
         // What nearly every segment of a connection with time stamps carries: RFC 7323 appendix A.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{START_NS, Told, end, pcap, read, read_with};
+use common::{START_NS, Told, check_shares, end, pcap, read, read_with};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -163,7 +163,9 @@ proptest! {
     #[test]
     fn as_the_plainest_table(ports in proptest::collection::vec(0u16..40, 1..400), most in 1usize..30) {
         let stamped: Vec<_> = (START_NS..).zip(ports.iter().map(|port| up(*port, 1, ACK))).collect();
-        let (told, facts) = read_with(&pcap(&stamped), &Options { max_flows: most, ..Options::default() });
+        let (bytes, options) = (pcap(&stamped), Options { max_flows: most, ..Options::default() });
+        let (told, facts) = read_with(&bytes, &options);
+        check_shares(&bytes, &options, 3, &(told.clone(), facts.clone()));
         let mut told = told.into_iter();
         let mut model = Model::default();
         for (place, port) in ports.iter().enumerate() {

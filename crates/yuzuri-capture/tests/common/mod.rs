@@ -6,7 +6,7 @@ pub mod odd;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_capture::{
-    Capture, FileFacts, FlowKey, FlowSlot, Framing, Item, NewSegment, Options, PcapWriter, Segment,
+    Capture, FileFacts, FlowKey, FlowSlot, Framing, Item, NewSegment, Options, PcapWriter, Segment, Share,
 };
 
 /// 2023-11-14, 22:13:20 UTC.
@@ -39,6 +39,25 @@ pub fn read_from(reader: impl std::io::Read, options: &Options) -> (Vec<Told>, F
     }
     assert_eq!(capture.next_item().expect("no error"), None, "the end stays the end");
     (told, capture.facts().clone())
+}
+
+/// Reads the same by so many, each of which has a share: together they must give what one reader gave, each in its order, and know the same of the file.
+pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(Vec<Told>, FileFacts)) {
+    let shares = Share::each(of).map(|share| read_with(bytes, &Options { share, ..*options }));
+    let (told, mut known): (Vec<_>, Vec<FileFacts>) = shares.unzip();
+    for (number, told) in (0..of).zip(told) {
+        let slot = |flow: FlowSlot| (flow.0 % of == number).then_some(FlowSlot(flow.0 / of));
+        let own = whole.iter().filter_map(|one| match one {
+            Told::Segment(segment, key) => {
+                Some(Told::Segment(Segment { flow: slot(segment.flow)?, ..*segment }, *key))
+            }
+            Told::Ended(flow, key) => Some(Told::Ended(slot(*flow)?, *key)),
+        });
+        assert_eq!(told, own.collect::<Vec<_>>(), "share {number} of {of}");
+    }
+    let mut all = known.remove(0);
+    known.iter().for_each(|share| all.add_share(share));
+    assert_eq!(all, *facts, "{of} shares");
 }
 
 /// The segments alone.

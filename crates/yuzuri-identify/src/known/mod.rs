@@ -17,8 +17,6 @@ use crate::report::{Counted, FileReport, FlowReport, LogFacts};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{BufRead, BufReader};
-use std::sync::atomic::AtomicBool;
-use yuzuri_exit::stopped;
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.
@@ -116,16 +114,15 @@ pub(crate) fn read(
     whole: Whole<'_>,
     report: &mut FileReport,
     options: &Options,
-    stop: &AtomicBool,
 ) -> Result<(), IdentifyError> {
     let name = report.path.clone();
     let open = |source| IdentifyError::Open { name: name.clone(), source };
     let reader = BufReader::with_capacity(256 << 10, unpacked(whole).map_err(open)?);
     match kind {
-        Kind::Recording => recording::read(reader, report, options, stop),
-        Kind::ProbeCsv => lines(reader, report, options, stop, probe_csv::Reader::default()),
-        Kind::ProbeTrace => lines(reader, report, options, stop, probe_trace::Reader::default()),
-        Kind::Ss => lines(reader, report, options, stop, ss::Reader::default()),
+        Kind::Recording => recording::read(reader, report, options),
+        Kind::ProbeCsv => lines(reader, report, options, probe_csv::Reader::default()),
+        Kind::ProbeTrace => lines(reader, report, options, probe_trace::Reader::default()),
+        Kind::Ss => lines(reader, report, options, ss::Reader::default()),
         Kind::Capture => Ok(()),
     }
 }
@@ -148,13 +145,11 @@ fn lines<L: LineReader>(
     mut reader: impl BufRead,
     report: &mut FileReport,
     options: &Options,
-    stop: &AtomicBool,
     mut of: L,
 ) -> Result<(), IdentifyError> {
     let mut book = Book::new(options);
     let mut line = Vec::new();
     let mut result = Ok(());
-    let mut count = 0u64;
     loop {
         line.clear();
         match std::io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line) {
@@ -170,11 +165,6 @@ fn lines<L: LineReader>(
                 }
                 break;
             }
-        }
-        count += 1;
-        if count.is_multiple_of(1 << 12) && stopped(stop) {
-            report.stopped = true;
-            break;
         }
         if !of.line(&String::from_utf8_lossy(&line), &mut book) {
             book.log.unreadable += 1;

@@ -7,8 +7,6 @@ use crate::report::FileReport;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use yuzuri_exit::stopped;
 use yuzuri_trace::recording::{Reader, Tail};
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 
@@ -29,17 +27,12 @@ pub(crate) fn read(
     reader: impl Read,
     report: &mut FileReport,
     options: &Options,
-    stop: &AtomicBool,
 ) -> Result<(), IdentifyError> {
     let mut recording = Reader::new(reader, report.path.clone())?;
     let mut book: Book<'_, FlowId> = Book::new(options);
     let mut flows: HashMap<FlowId, Former> = HashMap::new();
     let mut result = Ok(());
     loop {
-        if stopped(stop) {
-            report.stopped = true;
-            break;
-        }
         let items = match recording.next_batch() {
             Ok(Some(items)) => items,
             Ok(None) => break,

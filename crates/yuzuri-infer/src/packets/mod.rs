@@ -3,6 +3,7 @@
 mod brief;
 mod flow;
 mod half;
+mod readers;
 mod scoreboard;
 mod sender_clock;
 mod spread;
@@ -10,6 +11,7 @@ mod vantage;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
+pub use readers::{MOST_READERS, read_each};
 pub use spread::{Part, spread};
 
 use flow::Flow;

@@ -43,63 +43,43 @@ impl Message {
 const BATCH: usize = 1024;
 const BATCHES: usize = 8;
 
-/// Packets between two looks at `go_on`.
-const LOOK: u64 = 1 << 12;
-
 /// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
 /// third thread would take turns with the others and have to be told everything.)
 const READERS: usize = 5;
 
-/// Reads a capture to its end, or until `go_on` (asked now and then) says no; the flows go to `parts`. A single part is called on this
+/// Reads a capture to its end; the flows go to `parts`. A single part is called on this
 /// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows some of the flows; three
-/// and more work each on its own thread. Gives whether the end was reached. The parts have finished, whatever the outcome.
+/// and more work each on its own thread. The parts have finished, whatever the outcome: who has had enough of a capture lets its reader fail.
 ///
 /// # Panics
 /// With no parts.
-pub fn spread<R: Read, P: Part>(
-    capture: &mut Capture<R>,
-    parts: &mut [P],
-    go_on: impl Fn() -> bool,
-) -> Result<bool, ReadError> {
+pub fn spread<R: Read, P: Part>(capture: &mut Capture<R>, parts: &mut [P]) -> Result<(), ReadError> {
     assert!(!parts.is_empty(), "flows without a part to go to");
     if let [part] = parts {
-        return feed(capture, part, go_on);
+        return feed(capture, part);
     }
     std::thread::scope(|scope| match parts {
-        [own, other] => feed(capture, &mut Shared { own, other: Line::to(other, scope) }, go_on),
+        [own, other] => feed(capture, &mut Shared { own, other: Line::to(other, scope) }),
         _ => {
             let lines = parts.iter_mut().map(|part| Line::to(part, scope));
-            feed(capture, &mut Lines(lines.collect()), go_on)
+            feed(capture, &mut Lines(lines.collect()))
         }
     })
 }
 
 /// Reads; all flows go to one part.
 #[inline(always)]
-fn feed<R: Read>(
-    capture: &mut Capture<R>,
-    part: &mut impl Part,
-    go_on: impl Fn() -> bool,
-) -> Result<bool, ReadError> {
-    let read = read(capture, part, go_on);
+pub(super) fn feed<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), ReadError> {
+    let read = read(capture, part);
     part.finish();
     read
 }
 
 #[inline(always)]
-fn read<R: Read>(
-    capture: &mut Capture<R>,
-    part: &mut impl Part,
-    go_on: impl Fn() -> bool,
-) -> Result<bool, ReadError> {
-    let mut count = 0u64;
+fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), ReadError> {
     while let Some(item) = capture.next_item()? {
         match item {
             Item::Segment(segment) => {
-                count += 1;
-                if count.is_multiple_of(LOOK) && !go_on() {
-                    return Ok(false);
-                }
                 if !segment.first {
                     part.segment(segment);
                     continue;
@@ -113,7 +93,7 @@ fn read<R: Read>(
             Item::Ended(slot) => part.end(slot),
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The part that hands each flow on to the one it belongs to, on whose thread slots are that one's own.
