@@ -37,13 +37,14 @@ if [ "$seconds" = 0 ]; then
 else
     times=(--half "$(awk -v s="$seconds" 'BEGIN { print s / 2 }')")
 fi
-"$lab" demo "${times[@]}" --names "$folder/names" >"$folder/table" &
+# Both in sessions of their own: of Ctrl-C they hear from here, once and in their order.
+setsid "$lab" demo "${times[@]}" --names "$folder/names" >"$folder/table" &
 run=$!
 # A signal ends the terminals' run; the table then still comes.
 trap 'kill -INT $run 2>/dev/null' INT TERM HUP
 while [ ! -e "$folder/names" ] && kill -0 $run 2>/dev/null; do sleep 0.05; done
 if [ -e "$folder/names" ]; then
-    "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --record "$recording" &
+    setsid "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --record "$recording" &
     watch=$!
 fi
 status=0
@@ -51,10 +52,12 @@ while kill -0 $run 2>/dev/null; do
     # Without the page there is nothing to see.
     if [ -n "$watch" ] && ! kill -0 "$watch" 2>/dev/null; then
         kill -INT $run 2>/dev/null || true
+        break
     fi
     sleep 0.2
 done
-wait $run || status=$?
+# A signal ends `wait` early.
+while kill -0 $run 2>/dev/null; do wait $run || status=$?; done
 if [ -n "$watch" ]; then
     kill -INT $watch 2>/dev/null || true
     watched=0

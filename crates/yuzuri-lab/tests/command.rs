@@ -70,7 +70,10 @@ fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
 fn ctrl_c_leaves_nothing() {
     let out = tempfile::tempdir().unwrap();
     let Some((child, namespaces)) = at_work("ctrl_c_leaves_nothing", out.path()) else { return };
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    // Who is called from a script hears of one Ctrl-C twice, and still cleans up.
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    }
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
     assert!(text(&ended.stderr).contains("stopped; 0 of 1 runs are finished"), "{}", text(&ended.stderr));
