@@ -6,7 +6,7 @@ mod steered;
 
 use common::{Pair, tcp_info};
 use std::process::Command;
-use steered::{control_of, name, pair, pair_with, start, state_of};
+use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
 use yuzuri_kernel::control::{Bound, ControlError, Law, available};
 use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
@@ -315,9 +315,7 @@ fn a_bbr_flow_is_moved_and_moved_back() {
     assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
     assert!(flow.paced, "{flow:?}");
     steering.bound(flow.id, Bound { lower: 0, upper: 8 }, std::time::Duration::from_secs(60)).unwrap();
-    pair.send(1_000_000);
-    let flow = state_of(&mut steering, &pair);
-    assert_eq!((flow.cwnd, flow.paced), (8, false));
+    assert!(!send_at_upper_bound(&mut steering, &pair, 8).paced);
     assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);
     assert_eq!(control_of(&pair.near), "bbr");
     pair.send(1_000_000);

@@ -56,3 +56,18 @@ pub fn state_of(steering: &mut Steering, pair: &Pair) -> FlowState {
     let found = flows.iter().find(|flow| flow.local == pair.near_addr());
     *found.unwrap_or_else(|| panic!("{} is not in {flows:#?}", pair.near_addr()))
 }
+
+/// Sends until the flow's window is the greatest that its bound allows. It is never above it; below is where a loss at the end of a transfer
+/// leaves it, or a machine that kept the sender from sending, and then it comes up to it again.
+pub fn send_at_upper_bound(steering: &mut Steering, pair: &Pair, upper: u32) -> FlowState {
+    const TRIES: usize = 20;
+    for _ in 0..TRIES {
+        pair.send(500_000);
+        let flow = state_of(steering, pair);
+        assert!(flow.cwnd <= upper, "{flow:?}");
+        if flow.cwnd == upper {
+            return flow;
+        }
+    }
+    panic!("never at its bound of {upper}: {:?}", state_of(steering, pair));
+}
