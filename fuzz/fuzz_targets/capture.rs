@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::io::Read;
-use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Segment};
+use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Segment, Share};
 
 const MOST_FLOWS: usize = 4;
 
@@ -20,8 +20,8 @@ impl Read for Dribble<'_> {
     }
 }
 
-fn read(reader: impl Read) -> Option<(Vec<Segment>, FileFacts)> {
-    let options = Options { max_flows: MOST_FLOWS, ..Options::default() };
+fn read(reader: impl Read, share: Share) -> Option<(Vec<Segment>, FileFacts)> {
+    let options = Options { max_flows: MOST_FLOWS, share, ..Options::default() };
     let mut capture = Capture::new(reader, "input", &options).ok()?;
     let mut segments = Vec::new();
     let mut live = [false; MOST_FLOWS];
@@ -45,7 +45,8 @@ fn read(reader: impl Read) -> Option<(Vec<Segment>, FileFacts)> {
     let facts = capture.facts().clone();
     assert_eq!(facts.packets, facts.segments + facts.skipped.total());
     assert_eq!(facts.flows.seen, facts.flows.evicted + facts.flows.superseded + capture.live_flows() as u64);
-    assert_eq!(live.iter().filter(|live| **live).count(), capture.live_flows());
+    let live = live.iter().filter(|live| **live).count();
+    assert!(if share == Share::ALL { live == capture.live_flows() } else { live <= capture.live_flows() });
     assert_ne!(facts.ending, Ending::Open);
     Some((segments, facts))
 }
@@ -66,17 +67,30 @@ fn packets(bytes: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes);
+    let whole = read(bytes, Share::ALL);
     // However the bytes come, they say the same. How much can be had of damaged compressed data, though, is up to what unpacks it.
     if let Some((_, facts)) = &whole
         && bytes.len() < 2000
         && !matches!(facts.ending, Ending::BadCompression { .. })
     {
-        assert_eq!(read(Dribble(bytes)), whole);
+        assert_eq!(read(Dribble(bytes), Share::ALL), whole);
+    }
+    // Two who share the flows give together what one gives.
+    if let Some((segments, facts)) = &whole
+        && bytes.len() < 2000
+    {
+        let shares = Share::each(2).map(|share| read(bytes, share).expect("the same file"));
+        let (given, known): (Vec<_>, Vec<_>) = shares.unzip();
+        if facts.segments < 1000 {
+            assert_eq!(given.concat().len(), segments.len());
+        }
+        let mut all = known[0].clone();
+        all.add_share(&known[1]);
+        assert_eq!(all, *facts);
     }
     if bytes.is_empty() {
         return;
     }
-    let (_, facts) = read(&packets(bytes)[..]).expect("it has the header of a capture");
+    let (_, facts) = read(&packets(bytes)[..], Share::ALL).expect("it has the header of a capture");
     assert_eq!(facts.ending, Ending::Whole);
 });
