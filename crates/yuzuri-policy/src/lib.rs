@@ -22,7 +22,7 @@ pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use group::{
     COMMON_RANK, Counts, MOST_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing, Rendezvous,
-    RendezvousConfig, RendezvousCounts, To,
+    RendezvousConfig, RendezvousCounts, SendersSeen, To,
 };
 pub use message::{
     Addressed, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MOST_AIR_PPM, MOST_BPS, MOST_BYTES,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
     Capacity, Decision, FlowSeen, GroupId, Key, Member, MemberConfig, Moment, NodeId, Outgoing, Policy,
-    PolicyConfig, RadioHint, Report, Summary, To,
+    PolicyConfig, RadioHint, Report, SendersSeen, Summary, To,
 };
 
 /// A summary of the leader before is a beginning for the next one for so long.
@@ -160,10 +160,16 @@ impl Link {
     pub(crate) fn decide(&mut self, now: Moment) {
         let member = self.member.as_ref();
         let summary = member.and_then(|member| member.summary(now));
-        let heard = member.map_or(1, |member| member.members(now).count()).min(u16::MAX.into()) as u16;
-        self.policy.decide(now, &self.seen, self.radio, summary, heard, &mut self.decisions);
+        let alone = SendersSeen { proved: 1, unproved: 0 };
+        let senders = member.map_or(alone, |member| member.senders(now));
+        self.policy.decide(now, &self.seen, self.radio, summary, senders, &mut self.decisions);
         if let Some(summary) = summary {
             self.last_summary = Some((now, summary.clone()));
+        }
+        if self.policy.wants_proof()
+            && let Some(member) = &mut self.member
+        {
+            member.ask_senders(now);
         }
     }
 

@@ -7,7 +7,7 @@ use yuzuri_medium::Time;
 use yuzuri_medium::radio::Phy;
 use yuzuri_policy::{
     Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
-    Summary,
+    SendersSeen, Summary,
 };
 
 /// All terminals of a scenario, each with its policy, and their leader.
@@ -20,6 +20,8 @@ pub struct Sharing {
     decisions: Vec<Decision>,
     /// What a lying leader makes of each summary.
     lie: Option<Lie>,
+    /// Senders that are not there, but proved themselves to all members.
+    invented: u16,
     /// Nobody shares before.
     begins: Time,
 }
@@ -62,6 +64,7 @@ impl Sharing {
             oracle: None,
             decisions: Vec::new(),
             lie: None,
+            invented: 0,
             begins: Time::ZERO,
         }
     }
@@ -81,6 +84,12 @@ impl Sharing {
     /// With a leader that lies.
     pub fn lying(mut self, lie: Lie) -> Sharing {
         self.lie = Some(lie);
+        self
+    }
+
+    /// With so many senders that an insider invented: each member believes that they are there.
+    pub fn beside_invented(mut self, senders: u16) -> Sharing {
+        self.invented = senders;
         self
     }
 
@@ -127,7 +136,7 @@ impl Steer for Sharing {
                 &flows,
                 member.radio,
                 self.summary.as_ref(),
-                members,
+                SendersSeen { proved: members.saturating_add(self.invented), unproved: 0 },
                 &mut self.decisions,
             );
             if let Some(decision) = self.decisions.first() {

@@ -94,6 +94,19 @@ pub(super) const PEER_KEPT: Duration = Duration::from_secs(120);
 pub(super) const TAKE_OVER_AFTER: Duration = Duration::from_secs(10);
 /// How often one tells a rendezvous that one is there: NAT forgets UDP after 30 s.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Another member's proof of life is good for so long, where it is needed ...
+pub(super) const PROOF_FRESH: Duration = Duration::from_secs(60);
+/// ... or, in large groups, for so long for each sender: asking costs each terminal as many answers as there are senders.
+pub(super) const PROOF_FRESH_PER_SENDER: Duration = Duration::from_secs(10);
+/// Least time between two calls of one terminal to all senders.
+pub(super) const CALL_AGAIN: Duration = Duration::from_secs(2);
+/// Answers to such calls that a terminal gives in a second, and that wait at most.
+pub(super) const ANSWERS_PER_SECOND: u32 = 32;
+pub(super) const MAX_WAITING_ANSWERS: usize = 64;
+/// Ids that are kept of one address at most: a member that draws another id at each of its starts has a few.
+pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
+/// Ids that were not known are taken in at this pace at most, after as many as the table holds.
+pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
 /// How early a report or summary may go, since ticks do not come exactly.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
 /// Messages that wait to be fetched; beyond, the oldest go. A leader answers 1,000 newcomers at once.

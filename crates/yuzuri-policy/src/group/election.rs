@@ -246,7 +246,8 @@ impl Member {
                     self.say(now, self.hello(None), None, false, None);
                 } else if heard.leads {
                     self.ask_at(now, heard.node, heard.from, heard.challenge);
-                } else if heard.sends && !heard.addressed {
+                } else if heard.sends && !heard.addressed && !heard.asks {
+                    // Who asks all senders is answered as by them.
                     self.answer(now, heard.node, heard.from, heard.challenge);
                 }
             }

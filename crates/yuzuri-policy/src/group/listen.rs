@@ -50,9 +50,14 @@ impl Member {
         }
         let echoed = message.addressed.and_then(|addressed| self.challenges.place_of(addressed.echo, now));
         let (_, generation) = self.challenges.current();
-        let peer = self.peers.entry(message.node, from, now)?;
+        let peer = self.peers.entry(message.node, from, now, relayed.is_some())?;
         let standing = match peer.sessions.admit(message.epoch, message.sequence, echoed, generation) {
-            Ok(standing) => standing,
+            Ok(standing) => {
+                if standing.proved {
+                    peer.proved_since.get_or_insert(now);
+                }
+                standing
+            }
             Err(Refusal::Epoch) => {
                 // It may be alive, with a clock that went back: a challenge that no recording repeats will tell.
                 self.challenges.renew(&mut self.random, now);
@@ -89,6 +94,8 @@ impl Member {
                 }
                 if asks {
                     self.answer(now, node, from, challenge);
+                } else if message.asks {
+                    self.hear_call(now, node, from, challenge);
                 }
                 if news || !standing.proved {
                     self.consider(now, &heard);
@@ -143,6 +150,9 @@ impl Member {
             if !known && self.reports(now).count() >= usize::from(most) {
                 return Err(Refusal::Crowded);
             }
+        }
+        if self.relayed.is_none() && !self.may_report(now, node) {
+            return Err(Refusal::Address);
         }
         if let Some(peer) = self.peers.get_mut(node) {
             peer.report = Some((now, report));

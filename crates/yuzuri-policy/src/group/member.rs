@@ -5,6 +5,7 @@ use super::counts::Counts;
 use super::election::Role;
 use super::limiter::Limiter;
 use super::peers::Peers;
+use super::senders::Asked;
 use super::session::Challenges;
 use super::trickle::Trickle;
 use crate::message::{Addressed, Body};
@@ -107,6 +108,7 @@ pub struct Member {
     pub(super) out: VecDeque<Outgoing>,
     pub(super) counts: Counts,
     pub(super) limiter: Limiter,
+    pub(super) asked: Asked,
     left: bool,
     prune_at: Moment,
     pub(super) collided: Option<Moment>,
@@ -146,7 +148,7 @@ impl Member {
             relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
             now,
             challenges: Challenges::new(&mut random, now),
-            peers: Peers::default(),
+            peers: Peers::new(now),
             role: Role::Idle,
             sends_since: None,
             own: None,
@@ -156,6 +158,7 @@ impl Member {
             out: VecDeque::new(),
             counts: Counts::default(),
             limiter: Limiter::default(),
+            asked: Asked::default(),
             left: false,
             prune_at: now + PRUNE_EACH,
             collided: None,
@@ -188,7 +191,7 @@ impl Member {
         let keep_alive = self.relayed.as_ref().filter(|_| !self.left).map(|relayed| relayed.keep_alive);
         let trickle = self.speaks_by_trickle().then(|| self.trickle.next());
         let linger = self.sends_since.and(self.own.as_ref()).map(|(at, _)| *at + LINGER);
-        [self.next_of_role(), keep_alive, trickle, linger]
+        [self.next_of_role(), keep_alive, trickle, linger, self.next_answer()]
             .into_iter()
             .flatten()
             .fold(self.prune_at, Moment::min)
@@ -203,6 +206,7 @@ impl Member {
             self.peers.prune(now);
         }
         self.poll_role(now);
+        self.answer_calls(now);
         if self.speaks_by_trickle() && self.trickle.poll(&mut self.random, now) {
             let hello = self.hello(None);
             self.say(now, hello, None, false, None);

@@ -1,15 +1,20 @@
 //! The other members, as far as they were heard.
 
-use super::config::{MOST_MEMBERS, PEER_KEPT};
+use super::config::{MAX_IDS_PER_ADDRESS, MOST_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
 use super::session::Sessions;
 use crate::{Message, Moment, NodeId, Refusal, Report};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     pub address: SocketAddr,
+    /// Where it was first heard: it is counted among the ids of that address.
+    first_ip: IpAddr,
     pub sessions: Sessions,
+    /// When one of its sessions first proved that it lives.
+    pub proved_since: Option<Moment>,
     /// The last challenge heard of it.
     pub challenge: u32,
     pub rank: u8,
@@ -30,7 +35,9 @@ impl Peer {
     fn new(from: SocketAddr, now: Moment) -> Peer {
         Peer {
             address: from,
+            first_ip: from.ip(),
             sessions: Sessions::default(),
+            proved_since: None,
             challenge: 0,
             rank: u8::MAX,
             sends: false,
@@ -42,6 +49,11 @@ impl Peer {
             asked: None,
             answered: None,
         }
+    }
+
+    /// Whether it has proved that it lives, and was heard within this time.
+    pub fn is_proved_since(&self, now: Moment, within: Duration) -> bool {
+        self.sessions.is_proved() && now.since(self.heard) <= within
     }
 
     /// What its header says of it.
@@ -64,12 +76,20 @@ impl Peer {
 }
 
 /// The table of them: never more than [`MOST_MEMBERS`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peers {
     all: BTreeMap<NodeId, Peer>,
+    /// How many of them were first heard at each address.
+    ids_at: BTreeMap<IpAddr, usize>,
+    /// Ids that may be taken in now, and when that was worked out.
+    room: (f64, Moment),
 }
 
 impl Peers {
+    pub fn new(now: Moment) -> Peers {
+        Peers { all: BTreeMap::new(), ids_at: BTreeMap::new(), room: (MOST_MEMBERS as f64, now) }
+    }
+
     pub fn get(&self, node: NodeId) -> Option<&Peer> {
         self.all.get(&node)
     }
@@ -83,30 +103,84 @@ impl Peers {
     }
 
     /// The member's entry, a new one if there is room. A full table gives up one that never proved anything and was silent longest; what
-    /// is known of believed sessions stays, because it is what keeps their recorded messages out.
-    pub fn entry(&mut self, node: NodeId, from: SocketAddr, now: Moment) -> Result<&mut Peer, Refusal> {
-        if self.all.len() >= MOST_MEMBERS && !self.all.contains_key(&node) {
+    /// is known of believed sessions stays, because it is what keeps their recorded messages out. Unless all have the address of a rendezvous
+    /// (`relayed`), an address has [`MAX_IDS_PER_ADDRESS`]: beyond, its own oldest goes.
+    pub fn entry(
+        &mut self,
+        node: NodeId,
+        from: SocketAddr,
+        now: Moment,
+        relayed: bool,
+    ) -> Result<&mut Peer, Refusal> {
+        if !self.all.contains_key(&node) {
+            self.make_room(from, now, relayed)?;
+        }
+        let Peers { all, ids_at, .. } = self;
+        Ok(all.entry(node).or_insert_with(|| {
+            *ids_at.entry(from.ip()).or_default() += 1;
+            Peer::new(from, now)
+        }))
+    }
+
+    fn make_room(&mut self, from: SocketAddr, now: Moment, relayed: bool) -> Result<(), Refusal> {
+        let (room, at) = self.room;
+        let room = (room + now.since(at).as_secs_f64() * NEW_IDS_PER_SECOND).min(MOST_MEMBERS as f64);
+        self.room = (room, now);
+        if room < 1.0 {
+            return Err(Refusal::Crowded);
+        }
+        if !relayed && self.ids_at.get(&from.ip()).is_some_and(|ids| *ids >= MAX_IDS_PER_ADDRESS) {
+            let here = self.all.iter().filter(|(_, peer)| peer.first_ip == from.ip());
+            let unproved = here.filter(|(_, peer)| !peer.sessions.is_proved());
+            let oldest = unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, _)| *node);
+            self.remove(oldest.ok_or(Refusal::Crowded)?);
+        }
+        if self.all.len() >= MOST_MEMBERS {
             self.prune(now);
             if self.all.len() >= MOST_MEMBERS {
                 let unproved = self.all.iter().filter(|(_, peer)| !peer.sessions.is_proved());
                 let least =
                     unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, peer)| (*node, peer.heard));
                 match least {
-                    Some((least, heard)) if now.since(heard) > std::time::Duration::from_secs(1) => {
-                        self.all.remove(&least);
+                    Some((least, heard)) if now.since(heard) > Duration::from_secs(1) => {
+                        self.remove(least);
                     }
                     _ => return Err(Refusal::Crowded),
                 }
             }
         }
-        Ok(self.all.entry(node).or_insert_with(|| Peer::new(from, now)))
+        self.room.0 -= 1.0;
+        Ok(())
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        if let Some(peer) = self.all.remove(&node) {
+            Peers::forget(&mut self.ids_at, peer.first_ip);
+        }
+    }
+
+    fn forget(ids_at: &mut BTreeMap<IpAddr, usize>, ip: IpAddr) {
+        if let Some(ids) = ids_at.get_mut(&ip) {
+            *ids -= 1;
+            if *ids == 0 {
+                ids_at.remove(&ip);
+            }
+        }
     }
 
     pub fn prune(&mut self, now: Moment) {
-        self.all.retain(|_, peer| now.since(peer.heard) < PEER_KEPT);
+        let Peers { all, ids_at, .. } = self;
+        all.retain(|_, peer| {
+            let kept = now.since(peer.heard) < PEER_KEPT;
+            if !kept {
+                Peers::forget(ids_at, peer.first_ip);
+            }
+            kept
+        });
     }
 
     pub fn clear(&mut self) {
         self.all.clear();
+        self.ids_at.clear();
     }
 }

@@ -65,6 +65,9 @@ const BURST: f64 = 256.0;
 /// Most addresses that a message for one member goes to: anybody can register under another's id.
 const MOST_OF_ONE: usize = 4;
 
+/// Members of a group at one IP address: people behind one NAT.
+const MAX_MEMBERS_PER_ADDRESS: usize = 16;
+
 /// Most groups that were first heard of from one IP address: nobody takes all the room.
 const MOST_FOUNDED: usize = 8;
 
@@ -77,6 +80,8 @@ struct Group {
 #[derive(Debug)]
 struct Entry {
     node: NodeId,
+    /// Since when it has this id.
+    named: Moment,
     heard: Moment,
     /// Datagrams it may send now, and when that was worked out.
     tokens: f64,
@@ -158,11 +163,13 @@ impl Rendezvous {
         }
         let group = self.groups.entry(glance.group);
         let members = &mut group.or_insert_with(|| Group { founder, members: BTreeMap::new() }).members;
-        if !members.contains_key(&from) && members.len() >= self.config.most_members {
+        let at_address = || members.keys().filter(|address| address.ip() == from.ip()).count();
+        let is_full = || members.len() >= self.config.most_members || at_address() >= MAX_MEMBERS_PER_ADDRESS;
+        if !members.contains_key(&from) && is_full() {
             self.counts.crowded += 1;
             return;
         }
-        let fresh = || Entry { node: glance.node, heard: now, tokens: BURST, filled: now };
+        let fresh = || Entry { node: glance.node, named: now, heard: now, tokens: BURST, filled: now };
         let entry = members.entry(from).or_insert_with(fresh);
         entry.tokens = (entry.tokens + now.since(entry.filled).as_secs_f64() * MOST_FROM_ONE).min(BURST);
         entry.filled = now;
@@ -171,7 +178,14 @@ impl Rendezvous {
             return;
         }
         entry.tokens -= 1.0;
-        entry.node = glance.node;
+        if entry.node != glance.node {
+            // A member takes another id where it finds its own at another one; not each moment.
+            if now.since(entry.named) < MEMBER_KEPT {
+                self.counts.crowded += 1;
+                return;
+            }
+            (entry.node, entry.named) = (glance.node, now);
+        }
         entry.heard = now;
         let goodbye = glance.kind == Kind::Goodbye;
         let others = members.iter().filter(|(address, _)| **address != from);

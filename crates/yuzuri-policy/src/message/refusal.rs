@@ -39,13 +39,15 @@ pub enum Refusal {
     Crowded,
     /// More from one address than any member says.
     RateLimited,
+    /// A report from the address of another member that reports.
+    Address,
     /// Not from the rendezvous, but this member hears nobody else.
     Source,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Refusal; 18] = [
+    pub const ALL: [Refusal; 19] = [
         Refusal::Oversized,
         Refusal::Malformed,
         Refusal::Version,
@@ -63,6 +65,7 @@ impl Refusal {
         Refusal::NotLeader,
         Refusal::Crowded,
         Refusal::RateLimited,
+        Refusal::Address,
         Refusal::Source,
     ];
 
@@ -86,6 +89,7 @@ impl Refusal {
             Refusal::NotLeader => "not-leader",
             Refusal::Crowded => "crowded",
             Refusal::RateLimited => "rate-limited",
+            Refusal::Address => "address",
             Refusal::Source => "source",
         }
     }

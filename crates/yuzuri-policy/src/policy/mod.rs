@@ -7,7 +7,7 @@ mod trust;
 pub use published::{RttBounds, RttTable};
 
 use crate::own::Own;
-use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, Summary};
+use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, SendersSeen, Summary};
 use published::Published;
 use serde::{Deserialize, Serialize};
 use share::{Share, View};
@@ -154,15 +154,15 @@ impl Policy {
         self.own.report(flows, radio)
     }
 
-    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others. `heard` is how many
-    /// members this terminal heard itself, this one included: a leader that speaks of more is not believed.
+    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others. A leader that
+    /// speaks of more senders than have proved themselves to this terminal is not believed.
     pub fn decide(
         &mut self,
         now: Moment,
         flows: &[FlowSeen],
         radio: RadioHint,
         summary: Option<&Summary>,
-        heard: u16,
+        senders: SendersSeen,
         out: &mut Vec<Decision>,
     ) {
         out.clear();
@@ -178,10 +178,16 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                let view = View { own: &self.own, radio, summary, heard };
+                let view = View { own: &self.own, radio, summary, senders };
                 self.share.decide(now, flows, view, out);
             }
         }
+    }
+
+    /// Whether only senders that have not proved themselves explain the share that the leader gives: whoever drives this asks them to
+    /// ([`Member::ask_senders`](crate::Member::ask_senders)).
+    pub fn wants_proof(&self) -> bool {
+        self.config.name == PolicyName::Yuzuri && self.share.wants_proof()
     }
 }
 

@@ -4,7 +4,7 @@
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
 use crate::own::{Known, Own};
-use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, Summary};
+use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ pub(super) struct View<'a> {
     pub(super) own: &'a Own,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
-    /// Members that this terminal heard itself, this one included.
-    pub(super) heard: u16,
+    /// Senders that this terminal knows of by itself.
+    pub(super) senders: SendersSeen,
 }
 
 impl Share {
@@ -116,6 +116,11 @@ impl Share {
             });
         }
         self.flows = held;
+    }
+
+    /// Whether senders are to be asked to prove themselves.
+    pub(super) fn wants_proof(&self) -> bool {
+        self.trust.wants_proof()
     }
 
     /// What is decided for a flow that shares, and what to keep of it.
@@ -198,8 +203,9 @@ impl Share {
 fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: share_of(summary, view.radio),
-        senders: summary.senders.min(view.heard),
-        heard: view.heard,
+        senders: summary.senders.min(view.senders.proved),
+        claimed: summary.senders,
+        heard: view.senders.proved.saturating_add(view.senders.unproved),
         bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
         ..Claim::default()
     };

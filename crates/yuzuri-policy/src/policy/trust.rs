@@ -34,6 +34,9 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 /// So long after it heard of another member a share that is too small is not obeyed, but nor held against the group: its leader may have
 /// heard only some of its members.
 const GATHERS: Duration = Duration::from_secs(10);
+/// A share that only the claimed number of senders explains is not obeyed for this long, while those senders are asked to prove
+/// themselves. After that the number that did counts.
+const PROOF_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a share is judged by.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,9 +45,11 @@ pub(super) struct Claim {
     pub(super) rate_bps: f64,
     /// What the group says it may, bit/s.
     pub(super) share_bps: f64,
-    /// Senders that this terminal knows of by itself, this one included.
+    /// Senders that have proved themselves to this terminal, itself included; no more than the leader claims.
     pub(super) senders: u16,
-    /// Members that it has heard, this one included.
+    /// Senders that the leader claims there are.
+    pub(super) claimed: u16,
+    /// Members that this terminal has heard of, proved or not, itself included.
     pub(super) heard: u16,
     /// Largest smoothed round-trip time of its flows.
     pub(super) srtt: Duration,
@@ -58,6 +63,11 @@ impl Claim {
     /// What all would carry if each carried so much, bit/s.
     fn of_all_bps(&self, each_bps: f64) -> f64 {
         each_bps * f64::from(self.senders.max(1))
+    }
+
+    /// The same claim, if all the senders that the leader speaks of were there.
+    fn believed(self) -> Claim {
+        Claim { senders: self.claimed, ..self }
     }
 }
 
@@ -73,6 +83,8 @@ pub(super) struct Trust {
     /// When it heard of another member last.
     joined: Option<Moment>,
     judged: Option<Moment>,
+    /// Since when senders have been asked to prove themselves, because only their number explains a share.
+    asks_since: Option<Moment>,
     doubt: Duration,
     mistrusts: Option<Mistrusts>,
 }
@@ -124,6 +136,14 @@ impl Trust {
         if too_small && self.joined.is_some_and(|at| now.since(at) < GATHERS) {
             return Verdict::Look;
         }
+        if too_small && !self.is_too_small(now, claim.believed()) {
+            let asks_since = *self.asks_since.get_or_insert(now);
+            if now.since(asks_since) < PROOF_PATIENCE {
+                return Verdict::Look;
+            }
+        } else {
+            self.asks_since = None;
+        }
         if too_small {
             self.doubt += since_last;
         } else {
@@ -131,6 +151,7 @@ impl Trust {
         }
         if self.doubt > patience {
             self.doubt = Duration::ZERO;
+            self.asks_since = None;
             self.mistrusts = Some(Mistrusts { until: now + MISTRUST, of_all_bps: 0.0, decisions: 0 });
             return Verdict::Mistrust;
         }
@@ -157,6 +178,11 @@ impl Trust {
         let of_all_bps = claim.of_all_bps(claim.share_bps);
         of_all_bps < TOO_SMALL * self.best_bps(now, Duration::MAX)
             || of_all_bps < LESS_THAN_USUAL * self.usual_of_all_bps()
+    }
+
+    /// Whether only senders that have not proved themselves explain the share: they are to be asked.
+    pub(super) fn wants_proof(&self) -> bool {
+        self.asks_since.is_some()
     }
 
     /// The best of the last minute, bit/s.
@@ -202,6 +228,7 @@ mod tests {
             rate_bps: 10e6,
             share_bps: 10e6,
             senders: 4,
+            claimed: 4,
             heard: 4,
             srtt: Duration::from_millis(80),
             elastic: true,
@@ -218,7 +245,7 @@ mod tests {
     #[test]
     fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group() {
         let mut trust = Trust::default();
-        let small = Claim { share_bps: 1e6, senders: 1, ..fair() };
+        let small = Claim { share_bps: 1e6, senders: 1, claimed: 1, ..fair() };
         let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
         let fits = |_: f64| Claim { heard: 4, ..fair() };
         assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|v| *v == Verdict::Look));
@@ -226,6 +253,37 @@ mod tests {
         // Who stays as many is judged.
         let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
         assert_eq!(later.last(), Some(&Verdict::Mistrust));
+    }
+
+    #[test]
+    fn senders_that_prove_nothing_explain_a_small_share_for_five_seconds_at_most() {
+        // A thousand are claimed, and this terminal knows of one other. Plain CUBIC would carry what it did before.
+        let starved = Claim { share_bps: 2e4, senders: 2, claimed: 1001, ..fair() };
+        let mut trust = Trust::default();
+        let mut said = verdicts(&mut trust, 0.0, 20.0, |_| Claim { senders: 2, claimed: 2, ..fair() });
+        for tick in 40..1240 {
+            let rate_bps = if said.last() == Some(&Verdict::Obey) { 2e4 } else { 10e6 };
+            said.push(trust.judge(at(f64::from(tick) / 2.0), Claim { rate_bps, ..starved }));
+        }
+        let said = &said[40..];
+        assert!(said[..10].iter().all(|v| *v == Verdict::Look));
+        // In ten minutes it obeys for no longer than doubt lasts, once in each time of mistrust.
+        let obeyed = said.iter().filter(|v| **v == Verdict::Obey).count();
+        assert!((1..=600 / 30 * 6).contains(&obeyed), "{obeyed} ticks");
+        // Those that prove themselves in time do explain it.
+        let mut trust = Trust::default();
+        verdicts(&mut trust, 0.0, 20.0, |_| Claim {
+            rate_bps: 40e6,
+            share_bps: 40e6,
+            senders: 2,
+            claimed: 2,
+            ..fair()
+        });
+        let proved = |s: f64| Claim { senders: if s < 23.0 { 2 } else { 8 }, claimed: 8, ..fair() };
+        let said = verdicts(&mut trust, 20.0, 60.0, proved);
+        assert!(said.iter().all(|v| *v != Verdict::Mistrust));
+        assert!(said[6..].iter().all(|v| *v == Verdict::Obey));
+        assert!(!trust.wants_proof());
     }
 
     #[test]
@@ -249,7 +307,13 @@ mod tests {
     #[test]
     fn more_senders_are_a_reason_for_less() {
         let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| Claim { rate_bps: 40e6, share_bps: 40e6, senders: 1, ..fair() });
+        verdicts(&mut trust, 0.0, 10.0, |_| Claim {
+            rate_bps: 40e6,
+            share_bps: 40e6,
+            senders: 1,
+            claimed: 1,
+            ..fair()
+        });
         let said = verdicts(&mut trust, 10.0, 30.0, |_| fair());
         assert!(said.iter().all(|v| *v == Verdict::Obey));
     }
@@ -290,7 +354,7 @@ mod tests {
         // Among twice as many it is what is due.
         let mut trust = Trust::default();
         verdicts(&mut trust, 0.0, 20.0, |_| fair());
-        let said = verdicts(&mut trust, 20.0, 40.0, |_| Claim { senders: 8, ..less });
+        let said = verdicts(&mut trust, 20.0, 40.0, |_| Claim { senders: 8, claimed: 8, ..less });
         assert!(said.iter().all(|v| *v == Verdict::Obey));
     }
 

@@ -7,3 +7,4 @@ mod hostile;
 mod many;
 mod net;
 mod relayed;
+mod senders;

@@ -1,0 +1,132 @@
+//! Which members send, as far as this terminal knows by itself.
+//!
+//! Whoever holds the key can invent members, and so can anybody in a group without one. So an address stands for one member, a session counts
+//! once it has repeated a challenge, and new ids come in at a bounded pace. Most senders need no proof of each other: a terminal asks all of
+//! them at once, and only when their number is what decides ([`Policy::wants_proof`](crate::Policy::wants_proof)).
+
+use super::config::{
+    ANSWERS_PER_SECOND, CALL_AGAIN, MAX_WAITING_ANSWERS, PROOF_FRESH, PROOF_FRESH_PER_SENDER,
+};
+use super::member::Member;
+use super::peers::Peer;
+use super::trickle::up_to;
+use crate::message::Addressed;
+use crate::{Moment, NodeId};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How many senders a terminal knows of, one for each address, itself included where it sends or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendersSeen {
+    /// Those whose session proved lately that it lives; this terminal is one of them.
+    pub proved: u16,
+    /// Those that were heard of, and have not.
+    pub unproved: u16,
+}
+
+/// An answer to a terminal that asked all senders for proof.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    at: Moment,
+    node: NodeId,
+    address: SocketAddr,
+    challenge: u32,
+}
+
+/// Who asked, and when we did.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// When this terminal asked all senders last.
+    called: Option<Moment>,
+    answers: Vec<Answer>,
+    /// Answers to this time's calls, and since when they are counted.
+    answered: Option<(Moment, u32)>,
+}
+
+impl Member {
+    /// The senders that this terminal knows of by itself.
+    pub fn senders(&self, now: Moment) -> SendersSeen {
+        let now = now.max(self.now);
+        // Over a rendezvous all have its address: there it bounds the ids of each.
+        let relayed = self.relayed.is_some();
+        let mut proved: BTreeSet<(IpAddr, NodeId)> = BTreeSet::new();
+        let mut unproved = BTreeSet::new();
+        let known: Vec<(NodeId, &Peer)> =
+            self.peers.iter().filter(|(_, peer)| peer.sends && !peer.gone).collect();
+        let fresh = PROOF_FRESH.max(PROOF_FRESH_PER_SENDER * known.len().min(1_000) as u32);
+        for (node, peer) in known {
+            let place = (peer.address.ip(), if relayed { node } else { NodeId::default() });
+            if peer.is_proved_since(now, fresh) {
+                proved.insert(place);
+            } else {
+                unproved.insert(place);
+            }
+        }
+        let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        SendersSeen { proved: count(proved.len() + 1), unproved: count(unproved.difference(&proved).count()) }
+    }
+
+    /// Asks all senders to prove themselves, unless it has just been done.
+    pub fn ask_senders(&mut self, now: Moment) {
+        let now = self.advance(now);
+        if self.asked.called.is_some_and(|at| now.since(at) < CALL_AGAIN) {
+            return;
+        }
+        self.asked.called = Some(now);
+        let hello = self.hello(None);
+        self.say(now, hello, None, true, None);
+    }
+
+    /// A terminal asked all senders for proof: it is answered after a moment, so that not all answer at once.
+    pub(super) fn hear_call(
+        &mut self,
+        now: Moment,
+        node: NodeId,
+        address: SocketAddr,
+        challenge: Option<u32>,
+    ) {
+        let Some(challenge) = challenge.filter(|_| self.sends_since.is_some()) else { return };
+        let (since, count) = self.asked.answered.get_or_insert((now, 0));
+        if now.since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        let waiting = &mut self.asked.answers;
+        if *count >= ANSWERS_PER_SECOND
+            || waiting.len() >= MAX_WAITING_ANSWERS
+            || waiting.iter().any(|answer| answer.node == node)
+        {
+            return;
+        }
+        *count += 1;
+        let at = now + up_to(&mut self.random, Duration::from_millis(300));
+        waiting.push(Answer { at, node, address, challenge });
+    }
+
+    /// Says what is due of the answers.
+    pub(super) fn answer_calls(&mut self, now: Moment) {
+        let (due, waiting) = self.asked.answers.drain(..).partition(|answer| answer.at <= now);
+        self.asked.answers = waiting;
+        for Answer { node, address, challenge, .. } in due {
+            let hello = self.hello(None);
+            self.say(now, hello, Some(Addressed { to: node, echo: challenge }), false, Some(address));
+        }
+    }
+
+    /// Whether a member's report counts: of those that report from one address only the one that has been proved for longest.
+    pub(super) fn may_report(&self, now: Moment, node: NodeId) -> bool {
+        let Some(own) = self.peers.get(node) else { return false };
+        let kept = self.report_kept();
+        let earlier = |(other, peer): (NodeId, &Peer)| {
+            other != node
+                && peer.address.ip() == own.address.ip()
+                && peer.report.as_ref().is_some_and(|(at, _)| now.since(*at) <= kept)
+                && (peer.proved_since, other) < (own.proved_since, node)
+        };
+        !self.peers.iter().any(earlier)
+    }
+
+    pub(super) fn next_answer(&self) -> Option<Moment> {
+        self.asked.answers.iter().map(|answer| answer.at).min()
+    }
+}

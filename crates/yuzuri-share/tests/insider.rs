@@ -1,0 +1,166 @@
+//! An insider that leads, tells tiny shares, and explains them by a thousand members that it invented: a terminal that shares keeps what plain
+//! CUBIC would give it. Over real sockets, with the kernel's own TCP.
+#![allow(clippy::unwrap_used)]
+
+mod cell;
+
+use cell::{Cell, Instance, RATE_MBIT, keyed};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_policy::{
+    Addressed, Body, Destination, GroupId, GroupKey, Key, Member, MemberConfig, Message, Moment, NodeId,
+    Outgoing, Phase, Report, Summary, To,
+};
+use yuzuri_share::{DEFAULT_PORT, ShareConfig};
+
+const KEY: [u8; 32] = [
+    0x3c, 0x51, 0x9a, 0x07, 0xe2, 0x44, 0x18, 0xbd, 0x60, 0xf3, 0x2e, 0x95, 0x71, 0xc8, 0x0b, 0xa6, 0xd9,
+    0x1f, 0x83, 0x5a, 0x34, 0xee, 0x67, 0x02, 0xb5, 0x4c, 0xf8, 0x29, 0x90, 0x1d, 0x76, 0xcb,
+];
+const INVENTED: u64 = 1000;
+
+/// Who leads, and lies. Its messages are those of a real member of the best rank, but for what its summaries say.
+struct Insider {
+    member: Member,
+    group: GroupId,
+    key: GroupKey,
+    socket: UdpSocket,
+    began: Instant,
+    sequence: u32,
+}
+
+/// A share of 20 kbit/s.
+fn lie() -> Summary {
+    Summary {
+        phase: Phase::Hold,
+        capacity_bps: 20_000_000,
+        share_bps: 20_000,
+        queue_us: 5_000,
+        srtt_us: 60_000,
+        destinations: vec![(Destination(1), 1_000)],
+        ..Summary::default()
+    }
+}
+
+impl Insider {
+    fn new(group: GroupId, socket: UdpSocket) -> Insider {
+        let key = Key::from_bytes(KEY);
+        let mut config = MemberConfig::new(NodeId(1), group, Some(key.clone()), 1, 99);
+        config.rank = 0;
+        let member = Member::new(config, Moment::default()).unwrap();
+        let key = GroupKey::new(Some(&key), group);
+        Insider { member, group, key, socket, began: Instant::now(), sequence: 0 }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::at(self.began.elapsed())
+    }
+
+    fn invented(&self, node: u64, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
+        let (asks, leads) = (false, false);
+        let (group, epoch, sequence, rank, challenge) = (self.group, 7, self.sequence, 128, Some(1));
+        let node = NodeId(1000 + node);
+        Message { group, node, epoch, sequence, rank, sends: true, leads, asks, addressed, challenge, body }
+            .encode(&self.key)
+    }
+
+    /// Half a second: it leads, and once it is followed some of its invented members say that they are there.
+    fn tick(&mut self, tick: u64) {
+        self.sequence += 1;
+        let report =
+            Report { flows: 1, elastic: true, rate_bps: 20_000, srtt_us: 60_000, ..Report::default() };
+        let now = self.now();
+        self.member.report(now, Some(report));
+        if self.member.is_leader(now) {
+            self.member.summarize(now, lie());
+        }
+        // Before that they would only put each other out of the table.
+        if self.member.reports(now).count() > 1 {
+            for node in (0..INVENTED).filter(|node| node % 50 == tick % 50) {
+                let bytes = self.invented(node, Body::Hello { leader: Some(NodeId(1)) }, None);
+                self.send(&Outgoing { to: To::All, bytes });
+            }
+        }
+        self.speak();
+    }
+
+    /// Says what its member says, but for the number of senders in summaries.
+    fn speak(&mut self) {
+        let now = self.now();
+        let mut out = Vec::new();
+        self.member.poll(now, &mut out);
+        for mut outgoing in out {
+            let mut message = Message::decode(&outgoing.bytes, self.group, &self.key).unwrap();
+            if let Body::Summary { summary, .. } = &mut message.body {
+                (summary.members, summary.senders) = (INVENTED as u16 + 2, INVENTED as u16 + 2);
+                outgoing.bytes = message.encode(&self.key);
+            }
+            self.send(&outgoing);
+        }
+    }
+
+    fn send(&self, outgoing: &Outgoing) {
+        let to = match outgoing.to {
+            To::All => SocketAddr::new(Ipv4Addr::BROADCAST.into(), DEFAULT_PORT),
+            To::One(address) => address,
+        };
+        self.socket.send_to(&outgoing.bytes, to).unwrap();
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> u64 {
+        self.socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut buffer = [0; 2048];
+        let (mut tick, mut next) = (0, self.now());
+        while !stop.load(Ordering::Relaxed) {
+            if let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
+                let now = self.now();
+                self.member.receive(now, from, &buffer[..length]);
+            }
+            if self.now() >= next {
+                self.tick(tick);
+                tick += 1;
+                next = next + Duration::from_millis(500);
+            }
+            self.speak();
+        }
+        self.member.counts().led
+    }
+}
+
+#[test]
+fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
+    let test = "a_thousand_invented_members_and_an_insider_that_leads_starve_nobody";
+    let Some(cell) = Cell::or_skip(test, 2) else { return };
+    let group = GroupId::of(b"an insider");
+    let config = ShareConfig { group: Some(group), ..keyed_with(KEY) };
+    let Some(victim) = Instance::or_skip(test, &cell, 1, config) else { return };
+    let socket = cell.inside(2, || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        // As a terminal's own socket: else a broadcast needs a route.
+        socket2::SockRef::from(&socket).bind_device(Some(b"eth0")).unwrap();
+        socket
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    let insider = std::thread::spawn(move || Insider::new(group, socket).run(&stopping));
+    let traffic = cell.traffic(1);
+    victim.until("the insider leads", |status| {
+        status.interfaces.iter().any(|i| i.leader == Some(NodeId(1).to_string()))
+    });
+    let (received, began) = (traffic.received(), Instant::now());
+    // Long enough for the first look, a time of doubt, and mistrust after it.
+    std::thread::sleep(Duration::from_secs(40));
+    let rate_mbps = (traffic.received() - received) as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6;
+    stop.store(true, Ordering::Relaxed);
+    assert!(insider.join().unwrap() >= 1, "it led");
+    println!("{rate_mbps:.1} of {RATE_MBIT} Mbit/s; {:#?}", victim.status().interfaces);
+    // The link carries 0.96 of its rate as payload.
+    assert!(rate_mbps >= 0.8 * 0.96 * f64::from(RATE_MBIT), "{rate_mbps} Mbit/s");
+}
+
+fn keyed_with(key: [u8; 32]) -> ShareConfig {
+    ShareConfig { key: yuzuri_share::KeySource::Key(Key::from_bytes(key)), ..keyed(0) }
+}

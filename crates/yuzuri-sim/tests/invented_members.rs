@@ -1,0 +1,121 @@
+//! An insider leads and invents members: up to a thousand of them, in whose names it explains a small share. Whatever it says for ten minutes, a
+//! terminal that shares has at least 0.8 of what plain CUBIC has in its place. The members have one address: an insider that has an address for
+//! each of them is counted as so many (docs/group.md). Cases are drawn: `CASES=100 SEED=7` draws so many by this seed; with `--nocapture`
+//! each is printed.
+#![allow(clippy::unwrap_used)]
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+use yuzuri_medium::radio::Phy;
+use yuzuri_policy::{Moment, Phase, PolicyConfig, Summary};
+use yuzuri_sim::{NoSteer, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+
+/// What is asked of each case, of plain CUBIC.
+const WANTED: f64 = 0.8;
+const DRAWN: usize = 6;
+const SECONDS: u64 = 600;
+
+/// A number of 0 to 1.
+fn part(random: &mut Pcg32) -> f64 {
+    f64::from(random.next_u32()) / f64::from(u32::MAX)
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    /// No radio: only the wire limits.
+    phy: Option<Phy>,
+    rtt_ms: u64,
+    wire_mbps: u64,
+    /// The insider's own terminal sends, too, and keeps to no share.
+    insider_sends: bool,
+    /// Members that it invents, all at its own address.
+    invented: u16,
+    /// What it says is each one's share, bit/s.
+    share_bps: u64,
+    base: f64,
+    phase: Phase,
+    paced: bool,
+}
+
+impl Case {
+    fn drawn(random: &mut Pcg32) -> Case {
+        let phys = [None, Some(Phy::ac(80, 1, 9)), Some(Phy::n(20, 1, 7)), Some(Phy::g(54))];
+        let phy = phys[random.next_u32() as usize % phys.len()];
+        // Even over the logarithm: from 10 to 200 ms, from 5 to 100 Mbit/s, from a thousand bits per second to 10 Mbit/s.
+        let log = |low: f64, high: f64, at: f64| low * (high / low).powf(at);
+        let insider_sends = random.next_u32() % 2 == 0;
+        Case {
+            phy,
+            rtt_ms: log(10.0, 200.0, part(random)) as u64,
+            wire_mbps: log(5.0, 100.0, part(random)) as u64,
+            insider_sends,
+            invented: log(1.0, 1000.0, part(random)) as u16,
+            share_bps: log(1e3, 1e5, part(random)) as u64,
+            base: part(random),
+            phase: if random.next_u32() % 2 == 0 { Phase::Hold } else { Phase::Probe },
+            paced: random.next_u32() % 2 == 0,
+        }
+    }
+
+    fn scenario(&self) -> Scenario {
+        let terminals = vec![Terminal::uploading(); if self.insider_sends { 2 } else { 1 }];
+        let packets = (self.wire_mbps * 1_000_000 / 8 / 1500 / 10).max(50) as u32;
+        let wire = path(self.wire_mbps * 1_000_000, packets, self.rtt_ms * 1000);
+        match self.phy {
+            Some(phy) => Scenario::wireless(&vec![phy; terminals.len()], wire, terminals, SECONDS * 1000),
+            None => Scenario::wired(wire, terminals, SECONDS * 1000),
+        }
+    }
+
+    fn tell(&self, summary: &mut Summary) {
+        summary.senders = self.invented.saturating_add(2);
+        summary.members = summary.senders;
+        summary.share_bps = self.share_bps;
+        let alone_bps = self.phy.map_or(0, |phy| hint_of(phy).alone_bps);
+        summary.air_share_ppm =
+            (self.share_bps * 1_000_000).checked_div(alone_bps).map_or(0, |ppm| ppm.max(1) as u32);
+        summary.alone_most_bps = 0;
+        summary.phase = self.phase;
+        summary.paced = self.paced;
+        summary.queue_us = 0;
+        for (_, base_us) in &mut summary.destinations {
+            *base_us = (f64::from(*base_us) * self.base) as u32;
+        }
+    }
+
+    /// What the victim, the first terminal, has of what it has as plain CUBIC.
+    fn of_plain(&self) -> f64 {
+        let scenario = self.scenario();
+        let victim = |steer: &mut dyn Steer| {
+            let results = run(&scenario, steer).unwrap();
+            results.terminals[0].goodput_total_mbps
+        };
+        let plain = victim(&mut NoSteer);
+        let case = self.clone();
+        let lie = move |_: Moment, summary: &mut Summary| case.tell(summary);
+        // The insider's terminal takes no part. Whoever is at its address counts once.
+        let mut radios = vec![Some(self.phy.map(hint_of).unwrap_or_default())];
+        radios.resize(scenario.terminals.len(), None);
+        let sharing = Sharing::new(PolicyConfig::default(), &radios);
+        let mut sharing = sharing.lying(Box::new(lie)).beside_invented(1);
+        victim(&mut sharing) / plain
+    }
+}
+
+#[test]
+fn an_insider_that_invents_members_starves_nobody() {
+    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let cases = number("CASES", DRAWN as u64);
+    let mut random = Pcg32::from_seed(u128::from(number("SEED", 1)).to_le_bytes());
+    let mut below = Vec::new();
+    for _ in 0..cases {
+        let case = Case::drawn(&mut random);
+        let of_plain = case.of_plain();
+        println!("{of_plain:.3} of plain CUBIC: {case:?}");
+        if of_plain < WANTED {
+            below.push((of_plain, case));
+        }
+    }
+    println!("{} of {cases} cases below {WANTED} of plain CUBIC", below.len());
+    assert!(below.is_empty(), "{below:#?}");
+}
