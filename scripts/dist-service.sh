@@ -19,7 +19,8 @@ is active inactive
 name=yuzuri_pkg
 stage="the name $name is free"
 if controls | grep -qw $name; then false; fi
-printf 'keyless = true\ncontrol = "%s"\n' $name >>/etc/yuzuri/share.toml
+yuzuri share key /etc/yuzuri/share.key
+printf 'key_file = "/etc/yuzuri/share.key"\ncontrol = "%s"\n' $name >>/etc/yuzuri/share.toml
 ip link add v0 type veth peer name v1
 ip address add 10.99.0.1/24 broadcast 10.99.0.255 dev v0
 ip link set v0 up
@@ -36,8 +37,20 @@ fi
 is active active
 stage="its congestion control is registered"
 controls | grep -qw $name
-stage="it answers"
-yuzuri share status --json >/dev/null
+stage="it answers, and takes new flows at once"
+yuzuri share status --json >/service.status
+grep -q '"steers":true' /service.status
+grep -q '"new_flows_wait":null' /service.status
+stage="it is a user of its own, without a capability"
+own=/proc/$(process)
+[ "$(stat -c %U "$own")" = yuzuri ]
+[ "$(grep -c '^Cap\(Inh\|Prm\|Eff\|Amb\):.0*$' "$own/status")" = 4 ]
+stage="its files are its own"
+[ "$(stat -c '%U:%G %a' /etc/yuzuri/share.key)" = 'root:yuzuri 640' ]
+[ "$(stat -c '%U:%G %a' /run/yuzuri)" = 'yuzuri:yuzuri 755' ]
+[ "$(stat -c '%U:%G %a' /var/lib/yuzuri)" = 'yuzuri:yuzuri 700' ]
+[ "$(stat -c '%U:%G %a' /var/lib/yuzuri/node)" = 'yuzuri:yuzuri 600' ]
+[ "$(find /run/yuzuri -name share.sock -printf '%u:%g %m')" = 'yuzuri:yuzuri 660' ]
 
 first=$(process)
 stage="reloading reads the configuration again and keeps the process"

@@ -89,7 +89,8 @@ package() {
     cp packaging/systemd/yuzuri-share.service "$stage/debian/yuzuri.yuzuri-share.service"
     cp packaging/share.toml "$out/licences.txt" "$stage/"
     cp -r "$work/words/man" "$work/words/completions" "$stage/"
-    mkdir "$stage/bin"
+    mkdir "$stage/bin" "$stage/sysusers"
+    cp packaging/systemd/yuzuri.sysusers "$stage/sysusers/yuzuri.conf"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
     for file in control group identify monitor recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
     cp CHANGELOG.md "$stage/"
