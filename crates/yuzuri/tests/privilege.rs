@@ -71,9 +71,16 @@ fn copy_with(test: &str, folder: &Path, capabilities: &str) -> Option<PathBuf> {
     }
 }
 
+/// A command in a host's network namespace and nothing else of it: `ip netns exec` mounts /sys anew, without control groups.
+fn inside(cell: &Cell, host: u32, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{}", cell.name(host))).arg(program);
+    command
+}
+
 /// A command at a host, as nobody.
 fn as_nobody(cell: &Cell, host: u32, program: &Path) -> Command {
-    let mut command = cell.command(host, "setpriv");
+    let mut command = inside(cell, host, "setpriv");
     command.args(["--reuid", &NOBODY.to_string(), "--regid", &NOBODY.to_string(), "--clear-groups"]);
     command.arg(program).stdin(Stdio::null());
     command
@@ -134,13 +141,12 @@ fn watch_needs_three_capabilities_and_not_root() {
 }
 
 /// A daemon at host 1 that is nobody; its folders are nobody's, too.
-fn daemon(cell: &Cell, folder: &Path, mut command: Command) -> (Ended, PathBuf) {
+fn daemon(folder: &Path, mut command: Command) -> (Ended, PathBuf) {
     let runtime = folder.join("run");
     for path in [&runtime, &folder.join("state")] {
         std::fs::create_dir(path).unwrap();
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    let _ = cell;
     command.args(["share", "--keyless", "--control", &control_name(), "--runtime"]).arg(&runtime);
     command.arg("--state").arg(folder.join("state"));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -156,7 +162,7 @@ fn status(runtime: &Path) -> Option<Value> {
 /// Shares as nobody, with nothing missing, and leaves nothing that is not nobody's.
 fn shares_as_nobody(test: &str, cell: &Cell, folder: &Path, command: Command) {
     let traffic = cell.traffic(1);
-    let (mut daemon, runtime) = daemon(cell, folder, command);
+    let (mut daemon, runtime) = daemon(folder, command);
     let ended = |daemon: &mut Ended| daemon.0.as_mut().unwrap().try_wait().unwrap().is_some();
     assert!(eventually(|| status(&runtime).is_some() || ended(&mut daemon)));
     if ended(&mut daemon) {
@@ -210,7 +216,7 @@ fn the_daemon_works_as_a_user_of_its_own_with_what_the_unit_gives_it() {
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let copy = folder.path().join("yuzuri");
     std::fs::copy(YUZURI, &copy).unwrap();
-    let mut command = cell.command(1, "setpriv");
+    let mut command = inside(&cell, 1, "setpriv");
     command.args(["--reuid", &NOBODY.to_string(), "--regid", &NOBODY.to_string(), "--clear-groups"]);
     command.args(["--bounding-set", &sets, "--inh-caps", &sets, "--ambient-caps", &sets, "--no-new-privs"]);
     command.arg(&copy);
