@@ -95,7 +95,7 @@ package() {
     mkdir -p "$stage"/root/{dev,etc/yuzuri,proc,run,sys,tmp,usr/bin,var/lib/yuzuri,var/tmp}
     : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
-    for file in control group identify monitor recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    for file in control group identify monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
     cp CHANGELOG.md "$stage/"
     cat >"$stage/debian/changelog" <<END
 yuzuri ($version) unstable; urgency=medium

@@ -198,12 +198,7 @@ impl<'a> Room<'a> {
         while let Some(at) = self.guests.len().checked_sub(1) {
             self.part(at, end)?;
         }
-        if let Some(limit) = max_total_bytes.filter(|_| end == End::TotalLimit) {
-            let text = format!(
-                "the limit of {limit} bytes on all connections is reached: the receiver ends; a higher limit (`--total-bytes`) lets it go on"
-            );
-            self.tell(&ReceiveEvent::Note { text })?;
-        }
+        self.summary.limit_reached = end == End::TotalLimit;
         let summary = self.summarize();
         self.tell(&ReceiveEvent::Summary(summary.clone()))?;
         Ok(summary)

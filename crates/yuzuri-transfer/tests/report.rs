@@ -146,6 +146,7 @@ fn receive_events() -> Vec<ReceiveEvent> {
             bytes: 5_000_000,
             duration_ns: 3_500_000_000,
             throughput_bps: 11_428_571,
+            limit_reached: false,
         }),
     ]
 }

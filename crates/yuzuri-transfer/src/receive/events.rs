@@ -121,4 +121,6 @@ pub struct ReceiveSummary {
     pub duration_ns: u64,
     /// `bytes` × 8 / `duration_ns`, bits per second.
     pub throughput_bps: u64,
+    /// It ended because as many bytes had come over all connections as it was to take.
+    pub limit_reached: bool,
 }

@@ -261,12 +261,17 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
     fn summary(&mut self, summary: &ReceiveSummary) -> io::Result<()> {
         writeln!(
             self.output,
-            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} turned away",
+            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} turned away{}",
             size(summary.bytes),
             summary.accepted,
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
-            summary.refused
+            summary.refused,
+            if summary.limit_reached {
+                "; ended, as the limit of bytes of all connections is reached (a higher one: --total-bytes)"
+            } else {
+                ""
+            }
         )
     }
 }
