@@ -1,5 +1,6 @@
-//! A folder that the daemon alone writes into. Files in it are opened by their name in the open folder, and never through a symbolic link:
-//! the daemon may be root, and whoever could plant one would have it write elsewhere.
+//! A folder that the daemon alone writes into. Files in it are opened by their name in the open folder, and
+//! never through a symbolic link: the daemon may be root, and whoever could plant one would have it write
+//! elsewhere.
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
@@ -24,8 +25,9 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes it where it is not there, with those above it. Root takes over a folder of another user, whose daemon ran before: the service
-    /// manager gives it back to the service's user at the next start of the service.
+    /// Makes it where it is not there, with those above it. Root takes over a folder of another user, whose
+    /// daemon ran before: the service manager gives it back to the service's user at the next start of the
+    /// service.
     ///
     /// # Errors
     /// Others may write into it; it belongs to another user; it is a symbolic link of another user.

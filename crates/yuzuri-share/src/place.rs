@@ -23,8 +23,8 @@ pub struct Places {
     runtime: PathBuf,
 }
 
-/// The control's usual name: `yuzuri`, and with the namespace's number wherever this is not certainly the initial network namespace, since
-/// the names of congestion controls are the whole machine's.
+/// The control's usual name: `yuzuri`, and with the namespace's number wherever this is not certainly the
+/// initial network namespace, since the names of congestion controls are the whole machine's.
 pub fn default_control_name() -> String {
     match netns::foreign() {
         Some(number) => format!("yuzuri_{:x}", number & 0xffff_ffff),
@@ -33,8 +33,8 @@ pub fn default_control_name() -> String {
 }
 
 impl Places {
-    /// In a runtime folder; the usual one is `/run/yuzuri`, and below it `netns-NUMBER` wherever this is not certainly the initial network
-    /// namespace.
+    /// In a runtime folder; the usual one is `/run/yuzuri`, and below it `netns-NUMBER` wherever this is not
+    /// certainly the initial network namespace.
     pub fn new(runtime: Option<PathBuf>) -> Places {
         let usual = || match netns::foreign() {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
@@ -112,15 +112,16 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 /// Keeps the terminal's id for the next start.
 ///
 /// # Errors
-/// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in logs.
+/// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in
+/// logs.
 pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     folder::replace(&path, &format!("{node}\n"))
         .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
 }
 
-/// Makes a key file that only its owner reads: 64 hexadecimal digits. Where root makes it on a machine that has the service's group, the
-/// service reads it, too (mode 0640).
+/// Makes a key file that only its owner reads: 64 hexadecimal digits. Where root makes it on a machine that
+/// has the service's group, the service reads it, too (mode 0640).
 ///
 /// # Errors
 /// Where it exists already or cannot be written.
@@ -142,7 +143,8 @@ pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     written.and(shared).map_err(|e| wrong(e.to_string()))
 }
 
-/// Number of a group of this machine. The C library's call would load the system's other sources of names, which a static program cannot.
+/// Number of a group of this machine. The C library's call would load the system's other sources of names,
+/// which a static program cannot.
 fn group_number(file: &str, name: &str) -> Option<u32> {
     let groups = std::fs::read_to_string(file).ok()?;
     let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());

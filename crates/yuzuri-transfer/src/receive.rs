@@ -1,5 +1,5 @@
-//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and without
-//! a buffer of its own.
+//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and
+//! without a buffer of its own.
 
 mod events;
 mod options;
@@ -48,7 +48,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens as the options say: on all addresses of both families where no address is given and the host has IPv6.
+    /// Listens as the options say: on all addresses of both families where no address is given and the host
+    /// has IPv6.
     ///
     /// # Errors
     /// [`ReceiveError::Option`], [`ReceiveError::Busy`], [`ReceiveError::Listen`].
@@ -76,8 +77,9 @@ impl Listener {
         self.address
     }
 
-    /// Receives until `stop` is set, [`ReceiveOptions::max_total_bytes`] have come or, with [`ReceiveOptions::once`], the first senders
-    /// are done. Memory does not grow with what is sent or how long it runs.
+    /// Receives until `stop` is set, [`ReceiveOptions::max_total_bytes`] have come or, with
+    /// [`ReceiveOptions::once`], the first senders are done. Memory does not grow with what is sent or how
+    /// long it runs.
     ///
     /// # Errors
     /// [`ReceiveError::Poll`], [`ReceiveError::Report`]. What a single sender does is never an error.

@@ -1,4 +1,5 @@
-//! With which capabilities, and as which user, the program works: by capabilities on the file, and as the service's unit has it.
+//! With which capabilities, and as which user, the program works: by capabilities on the file, and as the
+//! service's unit has it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
@@ -56,7 +57,8 @@ fn the_unit_is_as_tight_as_it_is_said_to_be() {
     println!("{TEST}: {}", said.lines().last().unwrap());
 }
 
-/// A copy of the program that this user may call, with capabilities on it; `None`, with a word why, where files cannot have any.
+/// A copy of the program that this user may call, with capabilities on it; `None`, with a word why, where
+/// files cannot have any.
 fn copy_with(test: &str, folder: &Path, capabilities: &str) -> Option<PathBuf> {
     let copy = folder.join("yuzuri");
     std::fs::copy(YUZURI, &copy).unwrap();
@@ -71,7 +73,8 @@ fn copy_with(test: &str, folder: &Path, capabilities: &str) -> Option<PathBuf> {
     }
 }
 
-/// A command in a host's network namespace and nothing else of it: `ip netns exec` mounts /sys anew, without control groups.
+/// A command in a host's network namespace and nothing else of it: `ip netns exec` mounts /sys anew, without
+/// control groups.
 fn inside(cell: &Cell, host: u32, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{}", cell.name(host))).arg(program);

@@ -14,14 +14,15 @@ pub(super) const MAX_ASKED_BYTES: usize = 8192;
 /// Most header lines of a request.
 const MAX_HEADERS: usize = 64;
 
-/// What is written to a client: bytes of its own, then bytes that all clients share who asked at the same time.
+/// What is written to a client: bytes of its own, then bytes that all clients share who asked at the same
+/// time.
 pub(super) struct Reply {
     pub(super) head: Vec<u8>,
     pub(super) body: Arc<[u8]>,
 }
 
-/// Bytes made of a status. They live as long as a client needs them, so that those who do not read cost one copy of each status of the
-/// last two seconds, however many they are.
+/// Bytes made of a status. They live as long as a client needs them, so that those who do not read cost one
+/// copy of each status of the last two seconds, however many they are.
 #[derive(Default)]
 struct Made(Option<(Weak<Status>, Weak<[u8]>)>);
 

@@ -28,8 +28,8 @@ enum Stage {
     Asking(Vec<u8>),
     /// The answer, and how many of its bytes are written.
     Answering(Reply, usize),
-    /// All is said. What the client still sends is read and thrown away: closing before it was read would reset the connection, and the
-    /// answer could be lost with it (RFC 9112, section 9.6).
+    /// All is said. What the client still sends is read and thrown away: closing before it was read would
+    /// reset the connection, and the answer could be lost with it (RFC 9112, section 9.6).
     Ending,
     /// Over.
     Over,

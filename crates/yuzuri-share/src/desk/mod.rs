@@ -1,4 +1,5 @@
-//! Where a running daemon is asked: a unix socket with one JSON document each way, and Prometheus metrics over HTTP.
+//! Where a running daemon is asked: a unix socket with one JSON document each way, and Prometheus metrics
+//! over HTTP.
 
 mod answers;
 mod client;
@@ -66,8 +67,8 @@ pub enum Answer {
     Status(Box<Status>),
 }
 
-/// A desk: a thread of its own that serves all clients at once and waits for none of them, so that who asks slowly keeps neither the
-/// daemon nor another client from its work.
+/// A desk: a thread of its own that serves all clients at once and waits for none of them, so that who asks
+/// slowly keeps neither the daemon nor another client from its work.
 pub struct Desk {
     /// The thread ends when this end of the pipe is closed.
     stop: Option<PipeWriter>,
@@ -77,7 +78,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens the desk of a sharing. Whoever holds the lock of its places may: what another instance left there is removed.
+    /// Opens the desk of a sharing. Whoever holds the lock of its places may: what another instance left
+    /// there is removed.
     ///
     /// # Errors
     /// Where the socket or the address cannot be had.
@@ -90,7 +92,8 @@ impl Desk {
             _ => {}
         }
         let unix = UnixListener::bind(path).map_err(failed)?;
-        // Nobody else writes into this folder ([`crate::Places::take`]): the path is still the socket that was just made.
+        // Nobody else writes into this folder ([`crate::Places::take`]): the path is still the socket that
+        // was just made.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(failed)?;
         unix.set_nonblocking(true).map_err(failed)?;
         let mut counters = vec![Counter::status(unix)];

@@ -14,7 +14,8 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// Most clients of a listener at once. One more takes the place of the oldest, so that a new one always gets in.
+/// Most clients of a listener at once. One more takes the place of the oldest, so that a new one always gets
+/// in.
 const MAX_CLIENTS: usize = 128;
 /// Most clients taken from a listener's queue before others have their turn.
 const MAX_ACCEPTS_IN_A_ROW: usize = 64;

@@ -1,4 +1,5 @@
-//! Clients that hold on to a server: each sends one byte at a time, never ends its request, and connects again when it is closed.
+//! Clients that hold on to a server: each sends one byte at a time, never ends its request, and connects
+//! again when it is closed.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -25,7 +26,8 @@ impl Crowd {
         Crowd::start(SockAddr::unix(path).unwrap(), clients, b'"')
     }
 
-    /// At a TCP port of the calling thread's network namespace; what they send is the beginning of a method of HTTP.
+    /// At a TCP port of the calling thread's network namespace; what they send is the beginning of a method
+    /// of HTTP.
     pub fn at_port(address: SocketAddr, clients: usize) -> Crowd {
         Crowd::start(address.into(), clients, b'G')
     }

@@ -11,7 +11,8 @@ pub struct ReceiveOptions {
     pub bind: Option<IpAddr>,
     /// TCP port; [`DEFAULT_PORT`]. 0 lets the kernel choose.
     pub port: u16,
-    /// Most connections at once, 1 to [`ReceiveOptions::MOST_CONNECTIONS`]; 256. One more is told so in a line of text and closed.
+    /// Most connections at once, 1 to [`ReceiveOptions::MOST_CONNECTIONS`]; 256. One more is told so in a
+    /// line of text and closed.
     pub max_connections: usize,
     /// Most connections at once from one address; 64.
     pub max_per_peer: usize,
@@ -49,7 +50,8 @@ impl Default for ReceiveOptions {
 impl ReceiveOptions {
     /// Most connections at once.
     pub const MOST_CONNECTIONS: usize = 10_000;
-    /// What a connection may send where nothing else is said. The receiver may be reached by strangers: what it takes from them has an end.
+    /// What a connection may send where nothing else is said. The receiver may be reached by strangers: what
+    /// it takes from them has an end.
     pub const USUAL_MAX_BYTES: u64 = 100_000_000_000;
     /// What all connections together may send where nothing else is said.
     pub const USUAL_MAX_TOTAL_BYTES: u64 = 1_000_000_000_000;

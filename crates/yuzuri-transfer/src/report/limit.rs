@@ -4,8 +4,8 @@ use crate::receive::ReceiveEvent;
 use crate::report::Report;
 use std::io;
 
-/// Hands on so many events at most, then counts the others. When it listens, that the limit is reached, and the summary are told in any
-/// case.
+/// Hands on so many events at most, then counts the others. When it listens, that the limit is reached, and
+/// the summary are told in any case.
 pub struct MaxLines<'a> {
     report: &'a mut dyn Report<ReceiveEvent>,
     /// `None`: no limit.
