@@ -9,7 +9,8 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 const FOLDER_MODE: u32 = 0o755;
@@ -132,6 +133,17 @@ impl Folder {
     }
 }
 
+/// Lets the group use a socket of ours, whatever the umask was when it was bound (mode 0660).
+pub(crate) fn let_group_in(socket: &Path) -> Result<()> {
+    // The socket itself and not what a link there leads to; it is changed by its descriptor.
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(socket)?;
+    let found = open.metadata()?;
+    if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
+        return Err(refused("something else took its place".into()));
+    }
+    std::fs::set_permissions(format!("/proc/self/fd/{}", open.as_raw_fd()), Permissions::from_mode(0o660))
+}
+
 fn refused(why: String) -> Error {
     Error::new(ErrorKind::PermissionDenied, why)
 }
@@ -223,5 +235,20 @@ mod tests {
         assert_eq!(at.metadata().unwrap().uid(), 0);
         std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
         Folder::make(&link).unwrap();
+    }
+
+    #[test]
+    fn only_a_socket_of_ours_is_opened_to_the_group() {
+        let own = tempfile::tempdir().unwrap();
+        let (victim, socket) = (own.path().join("victim"), own.path().join("share.sock"));
+        std::fs::write(&victim, "").unwrap();
+        std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        symlink(&victim, &socket).unwrap();
+        assert!(let_group_in(&socket).is_err() && let_group_in(&victim).is_err());
+        assert_eq!(mode(&victim), 0o600);
+        std::fs::remove_file(&socket).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let_group_in(&socket).unwrap();
+        assert_eq!(mode(&socket), 0o660);
     }
 }

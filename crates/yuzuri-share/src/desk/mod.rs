@@ -6,13 +6,12 @@ mod client;
 mod serve;
 
 use crate::event::Order;
-use crate::{Board, ShareError, Status};
+use crate::{Board, ShareError, Status, folder};
 use serde::{Deserialize, Serialize};
 use serve::{Counter, serve};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{ErrorKind, PipeWriter, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -92,9 +91,7 @@ impl Desk {
             _ => {}
         }
         let unix = UnixListener::bind(path).map_err(failed)?;
-        // Nobody else writes into this folder ([`crate::Places::take`]): the path is still the socket that
-        // was just made.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(failed)?;
+        folder::let_group_in(path).map_err(failed)?;
         unix.set_nonblocking(true).map_err(failed)?;
         let mut counters = vec![Counter::status(unix)];
         let mut metrics = None;
