@@ -1,7 +1,7 @@
 #!/bin/bash
 # The service of the package under a real systemd: dist-test.sh runs this in a container, as a service that ends it. Writes
 # /service.verdict: passed, skipped or FAILED, with why.
-set -euo pipefail
+set -Eeuo pipefail
 stage=beginning
 verdict() { echo "$*" >/service.verdict; }
 trap 'verdict "FAILED: $stage"; systemctl status --no-pager --full yuzuri-share || true' ERR
@@ -19,7 +19,8 @@ is active inactive
 name=yuzuri_pkg
 stage="the name $name is free"
 if controls | grep -qw $name; then false; fi
-printf 'keyless = true\ncontrol = "%s"\n' $name >>/etc/yuzuri/share.toml
+yuzuri share key /etc/yuzuri/share.key
+printf 'key_file = "/etc/yuzuri/share.key"\ncontrol = "%s"\n' $name >>/etc/yuzuri/share.toml
 ip link add v0 type veth peer name v1
 ip address add 10.99.0.1/24 broadcast 10.99.0.255 dev v0
 ip link set v0 up
@@ -36,8 +37,60 @@ fi
 is active active
 stage="its congestion control is registered"
 controls | grep -qw $name
-stage="it answers"
-yuzuri share status --json >/dev/null
+stage="it answers, and takes new flows at once"
+yuzuri share status --json >/service.status
+grep -q '"steers":true' /service.status
+if grep -q '"new_flows_wait"' /service.status; then false; fi
+stage="it is a user of its own, without a capability"
+own=/proc/$(process)
+[ "$(stat -c %U "$own")" = yuzuri ]
+[ "$(grep -c '^Cap\(Inh\|Prm\|Eff\|Amb\):.0*$' "$own/status")" = 4 ]
+stage="its files are its own"
+[ "$(stat -c '%U:%G %a' /etc/yuzuri/share.key)" = 'root:yuzuri 640' ]
+[ "$(stat -c '%U:%G %a' /run/yuzuri)" = 'yuzuri:yuzuri 755' ]
+[ "$(stat -c '%U:%G %a' /var/lib/yuzuri)" = 'yuzuri:yuzuri 700' ]
+[ "$(stat -c '%U:%G %a' /var/lib/yuzuri/node)" = 'yuzuri:yuzuri 600' ]
+[ "$(find /run/yuzuri -name share.sock -printf '%u:%g %m')" = 'yuzuri:yuzuri 660' ]
+
+stage="its address filter lets a neighbour in and it out to the neighbour"
+ip netns add neighbour
+ip link set v1 netns neighbour
+ip -n neighbour address add 10.99.0.2/24 broadcast 10.99.0.255 dev v1
+ip -n neighbour link set v1 up
+ip netns exec neighbour yuzuri share --key-file /etc/yuzuri/share.key --control yuzuri_pkg2 --runtime /root/neighbour --state /root/neighbour &
+neighbour=$!
+members() { yuzuri share status --json "$@" | grep -o '"node":"[0-9a-f]*","address":"[^"]*"' | wc -l; }
+deadline=$((SECONDS + 30))
+until [ "$(members)" = 1 ] && [ "$(members --runtime /root/neighbour)" = 1 ]; do
+    [ $SECONDS -lt $deadline ] || false
+    sleep 0.5
+done
+stage="its address filter keeps other addresses out"
+refused() {
+    yuzuri share status --json | grep -o '"refused":{[^}]*}' | tr -c '0-9\n' ' ' |
+        awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum + 0 }'
+}
+from() { ip netns exec neighbour bash -c "echo 'not a message' >/dev/udp/$1/48770"; }
+# One that comes in is refused, and counted.
+counted() {
+    local before
+    before=$(refused)
+    from 10.99.0.1
+    deadline=$((SECONDS + 30))
+    until [ "$(refused)" != "$before" ]; do
+        [ $SECONDS -lt $deadline ] || false
+        sleep 0.2
+    done
+}
+counted
+before_others=$(refused)
+ip address add 203.0.113.1/24 dev v0
+ip -n neighbour address add 203.0.113.2/24 dev v1
+for _ in {1..200}; do from 203.0.113.1; done
+counted
+[ $(($(refused) - before_others)) -lt 100 ]
+kill -TERM $neighbour
+wait $neighbour
 
 first=$(process)
 stage="reloading reads the configuration again and keeps the process"

@@ -116,11 +116,14 @@ mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 
 inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"; }
-# Every file and folder, what it is and what is in it; but for what dpkg, apt, man and systemctl note of themselves.
+# Every file and folder, what it is and what is in it; but for what dpkg, apt, man and systemctl note of themselves, and the service's user,
+# which stays.
 state() {
-    (cd "$root" && find . ./run -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
+    (cd "$root" && find . ./run -xdev \( -path ./etc/.pwd.lock -o -path './etc/*-' -o -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
         -o -path ./var/log -o -path ./var/cache -o -path ./run/systemd -o -path ./package \) -prune -o -printf '%p %y %m %u %l\n' | sort -u
-    find etc -type f ! -name 'ld.so.cache' -exec md5sum {} + | sort)
+    find etc -type f ! -name 'ld.so.cache' ! -path etc/.pwd.lock ! -path 'etc/*-' \
+        ! -path etc/passwd ! -path etc/group ! -path etc/shadow ! -path etc/gshadow -exec md5sum {} + | sort
+    grep -v '^yuzuri:' etc/passwd etc/group etc/shadow etc/gshadow)
 }
 check() { say "$debian: $*"; }
 unit=/lib/systemd/system/yuzuri-share.service
@@ -188,9 +191,11 @@ for package in dist/*.deb; do
     [ -e "$root$unit" ] || fail "$debian: no $unit"
     inside systemd-analyze verify $unit >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: the unit"; }
     [ ! -s "$work/log" ] || { cat "$work/log" >&2; fail "$debian: systemd warns of the unit"; }
+    told=$(inside getent passwd yuzuri | cut -d: -f 1,6,7) || true
+    [ "$told" = yuzuri:/:/usr/sbin/nologin ] || fail "$debian: the service's user is: $told"
     told=$(inside systemctl is-enabled yuzuri-share.service) || true
     [ "$told" = disabled ] || fail "$debian: the unit is $told"
-    check "the unit is right, and disabled"
+    check "the unit is right, and disabled; its user is there"
 
     # An upgrade keeps what was changed.
     echo '# mine' >>"$root/etc/yuzuri/share.toml"
@@ -204,6 +209,13 @@ for package in dist/*.deb; do
     mkdir -p "$root/var/lib/yuzuri" "$root/run/yuzuri"
     touch "$root/var/lib/yuzuri/node" "$root/run/yuzuri/share.moved"
     inside "${call[@]}" /usr/bin/yuzuri share key /etc/yuzuri/share.key >/dev/null
+    told=$(inside stat -c '%U:%G %a' /etc/yuzuri/share.key)
+    [ "$told" = 'root:yuzuri 640' ] || fail "$debian: the service cannot read the key: $told"
+    # One of before, when the service was root: the next upgrade lets the service's group read it.
+    inside sh -c 'chown root:root /etc/yuzuri/share.key; chmod 0600 /etc/yuzuri/share.key'
+    inside dpkg --force-confdef --force-confold -i /package.deb >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: upgrading"; }
+    told=$(inside stat -c '%U:%G %a' /etc/yuzuri/share.key)
+    [ "$told" = 'root:yuzuri 640' ] || fail "$debian: after an upgrade the service cannot read the key: $told"
     inside apt-get -q -y remove "yuzuri:$debian" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: removing"; }
     for gone in /usr/bin/yuzuri /usr/bin/yuzuri-identify /usr/share/doc/yuzuri $unit /usr/share/man/man1/yuzuri.1.gz; do
         [ ! -e "$root$gone" ] || fail "$debian: $gone is there after removing"

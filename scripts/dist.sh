@@ -89,9 +89,13 @@ package() {
     cp packaging/systemd/yuzuri-share.service "$stage/debian/yuzuri.yuzuri-share.service"
     cp packaging/share.toml "$out/licences.txt" "$stage/"
     cp -r "$work/words/man" "$work/words/completions" "$stage/"
-    mkdir "$stage/bin"
+    mkdir "$stage/bin" "$stage/sysusers"
+    cp packaging/systemd/yuzuri.sysusers "$stage/sysusers/yuzuri.conf"
+    # What the service sees as its root (RootDirectory= of the unit): places to mount at, and nothing else.
+    mkdir -p "$stage"/root/{dev,etc/yuzuri,proc,run,sys,tmp,usr/bin,var/lib/yuzuri,var/tmp}
+    : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
-    for file in control group identify monitor recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    for file in control group identify monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
     cp CHANGELOG.md "$stage/"
     cat >"$stage/debian/changelog" <<END
 yuzuri ($version) unstable; urgency=medium

@@ -199,7 +199,13 @@ impl Link {
                     To::All => "everybody".to_owned(),
                     To::One(address) => address.to_string(),
                 };
-                self.last_send_error = Some(format!("to {to}: {error}"));
+                let advice = match error.raw_os_error() {
+                    Some(libc::EPERM) => {
+                        ": a rule of the firewall or IPAddressDeny= of the service keeps it in"
+                    }
+                    _ => "",
+                };
+                self.last_send_error = Some(format!("to {to}: {error}{advice}"));
             }
         }
     }

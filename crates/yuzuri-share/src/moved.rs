@@ -1,7 +1,7 @@
 //! Flows that were moved to our control and moved back. The kernel notes for ever that a control was chosen by socket option, and a move is
 //! one: a steering that is not told of them takes them for chosen by their programs, and leaves them alone.
 
-use crate::{ShareError, place};
+use crate::{ShareError, folder};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Moved {
             boot_id().ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, BOOT_ID)).and_then(|boot| {
                 let flows = joined(kept(file, Some(&boot)), given_back);
                 let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
-                place::replace(file, &format!("{boot}\n{lines}"))
+                folder::replace(file, &format!("{boot}\n{lines}"))
             });
         let doing = || format!("keeping in {} which flows were given back", file.display());
         written.map_err(|e| ShareError::system(doing(), e))
@@ -64,7 +64,7 @@ fn boot_id() -> Option<String> {
 /// What a file holds of this boot: its id, then a cookie each line. One that is not there or is not right holds nothing: the price is that
 /// a few flows are left alone.
 fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = folder::read(file).unwrap_or_default();
     let mut lines = text.lines();
     if boot.is_none() || lines.next() != boot {
         return Vec::new();

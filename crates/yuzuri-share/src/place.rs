@@ -1,16 +1,21 @@
 //! Where a daemon keeps its things, and that there is one only.
 
-use crate::{ShareError, clock};
+use crate::folder::{self, Folder};
+use crate::{ShareError, clock, netns};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{File, OpenOptions};
+use nix::unistd::geteuid;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use yuzuri_policy::{KEY_BYTES, NodeId};
 
 const RUNTIME: &str = "/run/yuzuri";
 const STATE: &str = "/var/lib/yuzuri";
+const LOCK: &str = "share.lock";
+/// The group of the service's user, which the package makes.
+const SERVICE_GROUP: &str = "yuzuri";
 
 /// The folders and files of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,35 +23,20 @@ pub struct Places {
     runtime: PathBuf,
 }
 
-/// Inode number of a process's network namespace.
-fn netns_of(process: &str) -> Option<u64> {
-    std::fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|m| m.ino())
-}
-
-/// The own namespace's number, unless it is that of process 1.
-fn foreign_netns() -> Option<u64> {
-    let own = netns_of("thread-self")?;
-    match netns_of("1") {
-        Some(init) => (own != init).then_some(own),
-        // Without the privilege to ask: whoever runs in another namespace has a folder there.
-        None => Path::new(RUNTIME).join(format!("netns-{own}")).exists().then_some(own),
-    }
-}
-
-/// The control's usual name: `yuzuri`, in another network namespace than that of process 1 with its number, since the names of congestion
-/// controls are the whole machine's.
+/// The control's usual name: `yuzuri`, and with the namespace's number wherever this is not certainly the
+/// initial network namespace, since the names of congestion controls are the whole machine's.
 pub fn default_control_name() -> String {
-    match foreign_netns() {
+    match netns::foreign() {
         Some(number) => format!("yuzuri_{:x}", number & 0xffff_ffff),
         None => "yuzuri".into(),
     }
 }
 
 impl Places {
-    /// In a runtime folder; the usual one is `/run/yuzuri`, and below it `netns-NUMBER` in another network namespace than that of
-    /// process 1.
+    /// In a runtime folder; the usual one is `/run/yuzuri`, and below it `netns-NUMBER` wherever this is not
+    /// certainly the initial network namespace.
     pub fn new(runtime: Option<PathBuf>) -> Places {
-        let usual = || match foreign_netns() {
+        let usual = || match netns::foreign() {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
             None => RUNTIME.into(),
         };
@@ -64,7 +54,7 @@ impl Places {
     }
 
     fn lock_file(&self) -> PathBuf {
-        self.runtime.join("share.lock")
+        self.runtime.join(LOCK)
     }
 
     /// Makes the folder and takes the lock, for as long as the result lives.
@@ -73,12 +63,11 @@ impl Places {
     /// Another instance has it, which is named; or the folder cannot be made.
     pub fn take(&self) -> Result<Sole, ShareError> {
         let doing = |what: &str, path: &Path| format!("{what} {}", path.display());
-        std::fs::create_dir_all(&self.runtime)
+        let folder = Folder::make(&self.runtime)
             .map_err(|e| ShareError::system(doing("making the folder", &self.runtime), e))?;
         let path = self.lock_file();
         let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(&path);
-        let file = file.map_err(|e| ShareError::system(doing("opening the lock", &path), e))?;
+            folder.open_file(LOCK).map_err(|e| ShareError::system(doing("opening the lock", &path), e))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut lock) => {
                 let pid = std::process::id();
@@ -108,7 +97,7 @@ pub struct Sole {
 /// The terminal's id as it was kept, in `/var/lib/yuzuri` or another folder.
 pub fn kept_node(state: Option<&Path>) -> Option<NodeId> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = folder::read(&path).ok()?;
     u64::from_str_radix(text.trim(), 16).ok().filter(|node| *node != 0).map(NodeId)
 }
 
@@ -123,25 +112,16 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 /// Keeps the terminal's id for the next start.
 ///
 /// # Errors
-/// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in logs.
+/// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in
+/// logs.
 pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
-    replace(&path, &format!("{node}\n"))
+    folder::replace(&path, &format!("{node}\n"))
         .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
 }
 
-/// Writes a file, with its folder; whoever reads it meanwhile finds the old one or the new one, whole.
-pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    std::fs::write(&new, text)?;
-    std::fs::rename(&new, path)
-}
-
-/// Makes a key file that only its owner reads: 64 hexadecimal digits.
+/// Makes a key file that only its owner reads: 64 hexadecimal digits. Where root makes it on a machine that
+/// has the service's group, the service reads it, too (mode 0640).
 ///
 /// # Errors
 /// Where it exists already or cannot be written.
@@ -154,7 +134,21 @@ pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
         ErrorKind::AlreadyExists => wrong("it exists already; a key is never replaced".into()),
         _ => wrong(e.to_string()),
     })?;
-    writeln!(opened, "{text}").and_then(|()| opened.sync_all()).map_err(|e| wrong(e.to_string()))
+    let written = writeln!(opened, "{text}").and_then(|()| opened.sync_all());
+    let group = geteuid().is_root().then(|| group_number("/etc/group", SERVICE_GROUP)).flatten();
+    let shared = group.map_or(Ok(()), |group| {
+        fchown(&opened, None, Some(group))?;
+        opened.set_permissions(Permissions::from_mode(0o640))
+    });
+    written.and(shared).map_err(|e| wrong(e.to_string()))
+}
+
+/// Number of a group of this machine. The C library's call would load the system's other sources of names,
+/// which a static program cannot.
+fn group_number(file: &str, name: &str) -> Option<u32> {
+    let groups = std::fs::read_to_string(file).ok()?;
+    let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.into_iter().find(|fields| fields[0] == name).and_then(|fields| fields.get(2)?.parse().ok())
 }
 
 #[cfg(test)]
@@ -162,6 +156,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::KeySource;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn a_second_instance_is_refused_and_the_first_named() {
@@ -186,10 +181,68 @@ mod tests {
         assert_eq!(kept_node(Some(&state)), Some(NodeId(0xfe)));
         let file = folder.path().join("key");
         new_key_file(&file).unwrap();
-        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        let found = file.metadata().unwrap();
+        match group_number("/etc/group", SERVICE_GROUP).filter(|_| geteuid().is_root()) {
+            Some(group) => assert_eq!((found.mode() & 0o777, found.gid()), (0o640, group)),
+            None => assert_eq!(found.mode() & 0o777, 0o600),
+        }
         let key = KeySource::File(file.clone()).load().unwrap();
         assert!(key.is_some());
         assert!(new_key_file(&file).unwrap_err().to_string().contains("exists already"));
         assert!(KeySource::File(file).load().unwrap() == key);
+    }
+
+    #[test]
+    fn groups_are_found_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("group");
+        std::fs::write(&file, "root:x:0:\n\nyuzurisan:x:7:\nyuzuri:x:998:alice\nbroken\n").unwrap();
+        let file = file.to_str().unwrap();
+        assert_eq!(group_number(file, "yuzuri"), Some(998));
+        assert_eq!(group_number(file, "broken"), None);
+        assert_eq!(group_number("/nowhere", "yuzuri"), None);
+    }
+
+    #[test]
+    fn a_planted_lock_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "whole").unwrap();
+        let run = folder.path().join("run");
+        std::fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink(&victim, run.join("share.lock")).unwrap();
+        let error = Places::new(Some(run)).take().unwrap_err().to_string();
+        assert!(error.contains("share.lock") && error.contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(victim).unwrap(), "whole");
+    }
+
+    /// In a new network namespace, on a thread of its own; `None` without privilege.
+    fn in_a_new_namespace<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let thread = std::thread::spawn(|| {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).ok()?;
+            Some(f())
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn namespaces_have_names_and_folders_of_their_own() {
+        const TEST: &str = "namespaces_have_names_and_folders_of_their_own";
+        let here = || (default_control_name(), Places::new(None).socket());
+        // Both at once: the number of one that is gone may be drawn again.
+        let both = in_a_new_namespace(move || (here(), in_a_new_namespace(here)));
+        let Some((one, Some(other))) = both else {
+            println!("{TEST}: skipped: network namespaces need root");
+            return;
+        };
+        assert_ne!(one.0, other.0);
+        assert_ne!(one.1, other.1);
+        for (control, socket) in [one, other] {
+            assert!(control.starts_with("yuzuri_") && control.len() <= 15, "{control}");
+            assert!(
+                socket.starts_with("/run/yuzuri") && socket.to_str().unwrap().contains("netns-"),
+                "{socket:?}"
+            );
+        }
     }
 }

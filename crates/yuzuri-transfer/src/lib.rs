@@ -70,7 +70,7 @@ pub use gate::Gate;
 pub use options::{Limits, SendOptions, Shown, ShownConnection};
 pub use payload::{PAYLOAD_BYTES, payload};
 pub use receive::{End, Listener, ReceiveEvent, ReceiveOptions, ReceiveSummary, Received, receive};
-pub use report::{Both, JsonLines, Report, human::ReceiveText, human::SendText};
+pub use report::{Both, JsonLines, Report, human::ReceiveText, human::SendText, limit::MaxLines};
 pub use send::send;
 pub use target::{Family, Target, TargetError};
 

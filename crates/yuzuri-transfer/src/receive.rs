@@ -1,5 +1,5 @@
-//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and without
-//! a buffer of its own.
+//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and
+//! without a buffer of its own.
 
 mod events;
 mod options;
@@ -48,7 +48,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens as the options say: on all addresses of both families where no address is given and the host has IPv6.
+    /// Listens as the options say: on all addresses of both families where no address is given and the host
+    /// has IPv6.
     ///
     /// # Errors
     /// [`ReceiveError::Option`], [`ReceiveError::Busy`], [`ReceiveError::Listen`].
@@ -76,8 +77,9 @@ impl Listener {
         self.address
     }
 
-    /// Receives until `stop` is set or, with [`ReceiveOptions::once`], the first senders are done. Memory does not
-    /// grow with what is sent or how long it runs.
+    /// Receives until `stop` is set, [`ReceiveOptions::max_total_bytes`] have come or, with
+    /// [`ReceiveOptions::once`], the first senders are done. Memory does not grow with what is sent or how
+    /// long it runs.
     ///
     /// # Errors
     /// [`ReceiveError::Poll`], [`ReceiveError::Report`]. What a single sender does is never an error.
@@ -150,11 +152,12 @@ impl<'a> Room<'a> {
 
     fn run(mut self, stop: &AtomicBool) -> Result<ReceiveSummary, ReceiveError> {
         let address = self.listener.address;
-        self.tell(&ReceiveEvent::Listening { address })?;
+        let ReceiveOptions { max_bytes, max_total_bytes, .. } = self.listener.options;
+        self.tell(&ReceiveEvent::Listening { address, max_bytes, max_total_bytes })?;
         let mut fds: Vec<PollFd> = Vec::new();
         let mut last_progress = (Instant::now(), 0);
         let mut next_look = Instant::now() + LOOK;
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && self.room_in_all() > 0 {
             let now = Instant::now();
             self.paused_until = self.paused_until.filter(|&until| until > now);
             fds.clear();
@@ -193,9 +196,11 @@ impl<'a> Room<'a> {
                 }
             }
         }
+        let end = if self.room_in_all() > 0 { End::Stopped } else { End::TotalLimit };
         while let Some(at) = self.guests.len().checked_sub(1) {
-            self.part(at, End::Stopped)?;
+            self.part(at, end)?;
         }
+        self.summary.limit_reached = end == End::TotalLimit;
         let summary = self.summarize();
         self.tell(&ReceiveEvent::Summary(summary.clone()))?;
         Ok(summary)
@@ -277,11 +282,23 @@ impl<'a> Room<'a> {
         })
     }
 
+    /// How many bytes may still come over all connections.
+    fn room_in_all(&self) -> u64 {
+        self.listener
+            .options
+            .max_total_bytes
+            .map_or(u64::MAX, |limit| limit.saturating_sub(self.summary.bytes))
+    }
+
     /// Takes what has come; tells whether the connection is over.
     fn read(&mut self, at: usize) -> Option<End> {
+        let in_all = self.room_in_all();
+        if in_all == 0 {
+            return Some(End::TotalLimit);
+        }
         let guest = &mut self.guests[at];
         let room = self.listener.options.max_bytes.map_or(u64::MAX, |most| most.saturating_sub(guest.bytes));
-        let most = TURN_BYTES.min(usize::try_from(room).unwrap_or(usize::MAX));
+        let most = TURN_BYTES.min(usize::try_from(room.min(in_all)).unwrap_or(usize::MAX));
         match discard(&guest.socket, most) {
             Ok(0) => Some(End::Closed),
             Ok(count) => {
@@ -293,6 +310,9 @@ impl<'a> Room<'a> {
                 self.summary.bytes += count as u64;
                 self.first_mono_ns.get_or_insert(now);
                 self.last_mono_ns = now;
+                if count as u64 >= in_all {
+                    return Some(End::TotalLimit);
+                }
                 (count as u64 >= room).then_some(End::Limit)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -306,7 +326,7 @@ impl<'a> Room<'a> {
         for at in (0..self.guests.len()).rev() {
             let guest = &self.guests[at];
             if self.listener.options.max_time.is_some_and(|most| now - guest.accepted >= most) {
-                self.part(at, End::Limit)?;
+                self.part(at, End::TimeLimit)?;
             } else if now - guest.heard >= self.listener.options.idle_timeout {
                 self.part(at, End::Idle)?;
             }
@@ -320,7 +340,9 @@ impl<'a> Room<'a> {
         match end {
             End::Closed | End::Failed => {}
             End::Idle => say("closed, nothing came for too long"),
-            End::Limit => say("closed, the limit of bytes or time is reached"),
+            End::Limit => say("closed, the limit of bytes of a connection is reached"),
+            End::TimeLimit => say("closed, the limit of time of a connection is reached"),
+            End::TotalLimit => say("closed, the limit of bytes of all connections is reached"),
             End::Stopped => say("closed, the receiver was stopped"),
         }
         let duration_ns = guest.first_mono_ns.map_or(0, |first| guest.last_mono_ns.saturating_sub(first));

@@ -1,6 +1,7 @@
 //! Where events go.
 
 pub(crate) mod human;
+pub(crate) mod limit;
 
 use serde::Serialize;
 use std::io::{self, Write};

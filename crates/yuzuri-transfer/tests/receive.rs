@@ -58,6 +58,7 @@ fn impossible_options_are_refused() {
         ReceiveOptions { max_connections: 0, ..receive_options() },
         ReceiveOptions { max_per_peer: 0, ..receive_options() },
         ReceiveOptions { max_bytes: Some(0), ..receive_options() },
+        ReceiveOptions { max_total_bytes: Some(0), ..receive_options() },
         ReceiveOptions { idle_timeout: Duration::ZERO, ..receive_options() },
         ReceiveOptions { max_time: Some(Duration::ZERO), ..receive_options() },
     ] {
@@ -153,8 +154,39 @@ fn no_connection_gets_more_than_its_time() {
     let error = run(&options).0.unwrap_err();
     assert!(matches!(&error, SendError::Closed { .. }), "{error}");
     assert!(started.elapsed() >= most);
-    assert_eq!(receiving.wait(closed).end, End::Limit);
+    assert_eq!(receiving.wait(closed).end, End::TimeLimit);
     receiving.stop();
+}
+
+#[test]
+fn all_connections_together_have_a_limit_after_which_the_receiver_ends() {
+    let most = 5_000_000;
+    let receiving = Receiving::start(ReceiveOptions { max_total_bytes: Some(most), ..receive_options() });
+    let address = at_v4(&receiving);
+    let mut idle = TcpStream::connect(address).unwrap();
+    let mut options = options(address);
+    options.limits.bytes = Some(1 << 40);
+    options.connections = 2;
+    let error = run(&options).0.unwrap_err().to_string();
+    assert!(error.contains("the limit of bytes of all connections is reached"), "{error}");
+    // It ends by itself, and takes not a byte more.
+    let (summary, events) = receiving.join();
+    assert_eq!(summary.bytes, most);
+    let ends: Vec<Received> = events.iter().filter_map(closed).collect();
+    assert_eq!(ends.len(), 3);
+    assert!(ends.iter().all(|received| received.end == End::TotalLimit), "{ends:?}");
+    assert_eq!(ends.iter().map(|received| received.bytes).sum::<u64>(), most);
+    assert!(summary.limit_reached);
+    let mut said = String::new();
+    idle.read_to_string(&mut said).unwrap();
+    assert!(said.contains("the limit of bytes of all connections is reached"), "{said}");
+}
+
+#[test]
+fn what_strangers_send_has_an_end_by_default() {
+    let options = ReceiveOptions::default();
+    assert_eq!(options.max_bytes, Some(100_000_000_000));
+    assert_eq!(options.max_total_bytes, Some(1_000_000_000_000));
 }
 
 #[test]

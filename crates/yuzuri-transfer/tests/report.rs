@@ -117,7 +117,11 @@ fn send_events() -> Vec<SendEvent> {
 
 fn receive_events() -> Vec<ReceiveEvent> {
     vec![
-        ReceiveEvent::Listening { address: "[::]:4950".parse().unwrap() },
+        ReceiveEvent::Listening {
+            address: "[::]:4950".parse().unwrap(),
+            max_bytes: Some(100_000_000_000),
+            max_total_bytes: None,
+        },
         ReceiveEvent::Accepted {
             connection: 0,
             peer: "192.0.2.1:40000".parse().unwrap(),
@@ -142,6 +146,7 @@ fn receive_events() -> Vec<ReceiveEvent> {
             bytes: 5_000_000,
             duration_ns: 3_500_000_000,
             throughput_bps: 11_428_571,
+            limit_reached: false,
         }),
     ]
 }
@@ -215,4 +220,36 @@ fn two_reports_get_the_same() {
     };
     written(&send_events(), &mut Both(&mut JsonLines(&mut one), &mut count));
     assert_eq!(one.iter().filter(|&&byte| byte == b'\n').count(), two);
+}
+
+#[test]
+fn a_log_has_an_end_and_says_so() {
+    use yuzuri_transfer::MaxLines;
+    let [listening, accepted, _, progress, closed, _, summary] =
+        <[ReceiveEvent; 7]>::try_from(receive_events()).unwrap();
+    let run = |limit, progress_is_a_line| {
+        let mut lines = Vec::new();
+        let mut json = JsonLines(&mut lines);
+        let mut report = MaxLines::new(&mut json, limit, progress_is_a_line);
+        report.report(&listening).unwrap();
+        for _ in 0..1000 {
+            for event in [&accepted, &progress, &closed] {
+                report.report(event).unwrap();
+            }
+        }
+        report.report(&summary).unwrap();
+        String::from_utf8(lines).unwrap()
+    };
+    assert_eq!(run(None, true).lines().count(), 3002);
+    let bounded = run(Some(10), true);
+    // What it listens on, ten events, that this is the limit, how many are missing, the summary.
+    assert_eq!(bounded.lines().count(), 14, "{bounded}");
+    let lines: Vec<&str> = bounded.lines().collect();
+    assert!(lines[11].contains("limit of 10 lines"), "{bounded}");
+    assert!(lines[12].contains("2990 more lines were not written"), "{bounded}");
+    assert!(lines[13].contains("\"summary\""), "{bounded}");
+    // A line that is written over is none.
+    let over = run(Some(10), false);
+    assert_eq!(over.lines().filter(|line| line.contains("\"progress\"")).count(), 1000);
+    assert!(over.contains("1990 more lines were not written"));
 }

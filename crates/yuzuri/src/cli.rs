@@ -244,7 +244,7 @@ pub struct ReceiveArgs {
     #[arg(long, short, default_value_t = yuzuri_transfer::DEFAULT_PORT)]
     pub port: u16,
 
-    /// Address to listen at [default: all]
+    /// Address to listen at, such as 127.0.0.1 or ::1 for this host alone [default: all of this host's, so whoever reaches the port may send]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
 
@@ -256,9 +256,19 @@ pub struct ReceiveArgs {
     #[arg(long, default_value_t = 256)]
     pub connections: usize,
 
-    /// Close a connection after this many bytes
-    #[arg(long, value_parser = units::bytes)]
-    pub bytes: Option<u64>,
+    /// Close a connection after this many bytes; none: no limit
+    #[arg(long, default_value = "100GB", value_parser = units::max_bytes)]
+    pub bytes: units::Maximum,
+
+    /// End after this many bytes on all connections; none: no limit
+    #[arg(long, value_name = "BYTES", default_value = "1TB", value_parser = units::max_bytes)]
+    pub total_bytes: units::Maximum,
+
+    /// Write this many lines at most, then only count; none: no limit
+    ///
+    /// The summary at the end is written in any case, and tells how many lines are missing.
+    #[arg(long, value_name = "COUNT", default_value = "100000", value_parser = units::max_count)]
+    pub lines: units::Maximum,
 
     /// Close a connection after this time
     #[arg(long, short = 't', value_parser = units::duration)]

@@ -6,8 +6,8 @@ use crate::own_share::{OwnShare, Sharing};
 use std::process::ExitCode;
 use yuzuri_exit::{in_one_line, stop_flag};
 use yuzuri_transfer::{
-    FailureKind, Family, JsonLines, Limits, ReceiveEvent, ReceiveOptions, ReceiveText, Report, SendEvent,
-    SendOptions, SendText, WarningKind,
+    FailureKind, Family, JsonLines, Limits, MaxLines, ReceiveEvent, ReceiveOptions, ReceiveText, Report,
+    SendEvent, SendOptions, SendText, WarningKind,
 };
 
 /// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
@@ -87,7 +87,8 @@ pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
         bind: args.bind,
         port: args.port,
         max_connections: args.connections,
-        max_bytes: args.bytes,
+        max_bytes: args.bytes.0,
+        max_total_bytes: args.total_bytes.0,
         max_time: args.time,
         once: args.once,
         ..ReceiveOptions::default()
@@ -95,6 +96,7 @@ pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
     let mut json = JsonLines(std::io::stdout());
     let mut text = ReceiveText::standard();
     let report: &mut dyn Report<ReceiveEvent> = if args.json { &mut json } else { &mut text };
-    yuzuri_transfer::receive(&options, report, &stop)?;
+    let mut report = MaxLines::new(report, args.lines.0, args.json);
+    yuzuri_transfer::receive(&options, &mut report, &stop)?;
     Ok(ExitCode::SUCCESS)
 }

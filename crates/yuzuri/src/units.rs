@@ -20,7 +20,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
 }
 
-/// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024.
+/// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no number of bytes: write 1000000, 64k, 10MB or 1GiB");
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -30,14 +30,34 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "k" | "K" => 1e3,
         "M" | "m" => 1e6,
         "G" | "g" => 1e9,
+        "T" | "t" => 1e12,
         "Ki" | "ki" => 1024.0,
         "Mi" => 1_048_576.0,
         "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
         _ => return Err(wrong()),
     };
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
     let bytes = number * factor;
     if !(0.0..9e18).contains(&bytes) { Err(wrong()) } else { Ok(bytes.round() as u64) }
+}
+
+/// As [`bytes`], or `none` for no limit.
+pub fn max_bytes(text: &str) -> Result<Maximum, String> {
+    maximum(text, bytes)
+}
+
+/// A number, or `none` for no limit.
+pub fn max_count(text: &str) -> Result<Maximum, String> {
+    maximum(text, |text| text.parse().map_err(|_| format!("'{text}' is no number: write 1000, or none")))
+}
+
+/// A limit, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Maximum(pub Option<u64>);
+
+fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Maximum, String> {
+    if text == "none" { Ok(Maximum(None)) } else { parse(text).map(|limit| Maximum(Some(limit))) }
 }
 
 /// `ack`, or the least time between two samples of a flow.
@@ -65,7 +85,12 @@ mod tests {
         assert_eq!(bytes("64k"), Ok(64_000));
         assert_eq!(bytes("10MB"), Ok(10_000_000));
         assert_eq!(bytes("1GiB"), Ok(1 << 30));
+        assert_eq!(bytes("1TB"), Ok(1_000_000_000_000));
         assert!(bytes("-1").is_err() && bytes("1x").is_err());
+        assert_eq!(max_bytes("10MB"), Ok(Maximum(Some(10_000_000))));
+        assert_eq!((max_bytes("none"), max_count("none")), (Ok(Maximum(None)), Ok(Maximum(None))));
+        assert_eq!(max_count("7"), Ok(Maximum(Some(7))));
+        assert!(max_bytes("some").is_err() && max_count("-1").is_err() && max_count("1k").is_err());
         assert_eq!(density("ack"), Ok(Density::EveryAck));
         assert_eq!(density("1ms"), Ok(Density::default()));
         assert!(density("2h").is_err());

@@ -149,6 +149,36 @@ fn every_help_text_is_there() {
 }
 
 #[test]
+fn a_receiver_listens_where_it_is_told_and_ends_at_its_limit() {
+    let help = text(&yuzuri(&["receive", "--help"]).stdout);
+    for limit in ["[default: 100GB]", "[default: 1TB]", "[default: 100000]", "none: no limit"] {
+        assert!(help.contains(limit), "{help}");
+    }
+    assert_eq!(yuzuri(&["receive", "--bytes", "many"]).status.code(), Some(2));
+    let words = ["receive", "--json", "--bind", "127.0.0.1", "--port", "0", "--bytes", "none"];
+    let mut command = Command::new(YUZURI);
+    command.args(words).args(["--total-bytes", "300k", "--lines", "1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut receiver = Running(command.spawn().unwrap(), None);
+    let mut lines = BufReader::new(receiver.0.stdout.take().unwrap()).lines();
+    let listening: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&listening["max_bytes"], &listening["max_total_bytes"]), (&Value::Null, &300_000.into()));
+    let address: std::net::SocketAddr = listening["address"].as_str().unwrap().parse().unwrap();
+    assert!(address.ip().is_loopback() && address.is_ipv4(), "{address}");
+    let mut sender = TcpStream::connect(address).unwrap();
+    // It may be closed before all of it is written.
+    let _ = sender.write_all(&[0; 1_000_000]);
+    let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    assert_eq!(receiver.0.wait().unwrap().code(), Some(0));
+    let summary = rest.last().unwrap();
+    assert_eq!((&summary["type"], &summary["bytes"]), (&"summary".into(), &300_000.into()), "{rest:?}");
+    assert_eq!(summary["limit_reached"], true, "{rest:?}");
+    // A line, that there are more, and how many; then the summary.
+    assert_eq!(rest.iter().filter(|line| line["type"] == "note").count(), 2, "{rest:?}");
+    assert_eq!(rest.len(), 4, "{rest:?}");
+}
+
+#[test]
 fn doctor_prints_a_table_and_json() {
     let findings: Value = serde_json::from_slice(&yuzuri(&["doctor", "--json"]).stdout).unwrap();
     let findings = findings.as_array().unwrap();

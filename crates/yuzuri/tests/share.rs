@@ -3,9 +3,12 @@
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
 mod cell;
+#[path = "../../yuzuri-share/tests/slow/mod.rs"]
+mod slow;
 
 use cell::{Cell, Traffic, control_name};
 use serde_json::Value;
+use slow::{Crowd, raise_open_files};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -479,6 +482,48 @@ fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
     let rest: Vec<String> = lines.collect();
     assert_eq!(relay.0.wait().unwrap().code(), Some(0));
     assert!(rest.iter().any(|line| line.contains("passed on")), "{rest:?}");
+}
+
+#[test]
+fn a_daemon_under_slow_clients_answers_and_ends_at_once() {
+    const TEST: &str = "a_daemon_under_slow_clients_answers_and_ends_at_once";
+    const CLIENTS: usize = 1000;
+    /// What a machine that is busy with other tests may add.
+    const BUSY: Duration = Duration::from_secs(2);
+    raise_open_files();
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let name = control_name();
+    let words = ["--keyless", "--control", &name, "--metrics", "127.0.0.1:0"];
+    let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+    let traffic = cell.traffic(1);
+    daemon.until_rule(&traffic, &["start-up", "share", "probe"]);
+    let all = daemon.all();
+    let metrics = all.split("http://").nth(1).unwrap().split("/metrics").next().unwrap().parse().unwrap();
+    let _crowds = cell.inside(1, || {
+        let crowds =
+            [Crowd::at_socket(&daemon.runtime.join("share.sock"), CLIENTS), Crowd::at_port(metrics, CLIENTS)];
+        assert!(eventually(|| crowds.iter().all(|crowd| crowd.connected() == CLIENTS)));
+        crowds
+    });
+    let mut times: Vec<Duration> = (0..5)
+        .map(|_| {
+            let began = Instant::now();
+            daemon.status();
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    let chosen = daemon.ask(&["policy", "off"]);
+    assert!(chosen.status.success(), "{}", text(&chosen.stderr));
+    daemon.until_rule(&traffic, &["none"]);
+    daemon.signal(nix::sys::signal::SIGTERM);
+    let began = Instant::now();
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+    let ended = began.elapsed();
+    println!("{TEST}: `share status` took {times:?}, SIGTERM {ended:?}");
+    assert!(times[2] < Duration::from_secs(1) && times[4] < Duration::from_secs(1) + BUSY, "{times:?}");
+    assert!(ended < Duration::from_secs(1) + BUSY, "{ended:?}");
 }
 
 /// Prints what sharing costs at 8 flows: `cargo test --release -p yuzuri --test share -- --ignored --nocapture`.

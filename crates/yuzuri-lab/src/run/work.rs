@@ -136,6 +136,8 @@ pub fn receive(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
         max_connections: ReceiveOptions::MOST_CONNECTIONS,
         max_per_peer: ReceiveOptions::MOST_CONNECTIONS,
         idle_timeout: Duration::from_secs(100_000),
+        max_bytes: None,
+        max_total_bytes: None,
         progress_interval: Duration::from_secs(3600),
         ..ReceiveOptions::default()
     };

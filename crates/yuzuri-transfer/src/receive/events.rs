@@ -11,6 +11,10 @@ pub enum ReceiveEvent {
     Listening {
         /// Where.
         address: SocketAddr,
+        /// A connection is closed after so many bytes.
+        max_bytes: Option<u64>,
+        /// The receiver ends after so many bytes on all connections.
+        max_total_bytes: Option<u64>,
     },
     /// A connection was accepted.
     Accepted {
@@ -62,8 +66,12 @@ pub enum End {
     Failed,
     /// Nothing came for the idle timeout.
     Idle,
-    /// It reached the limit of bytes or time.
+    /// It reached the limit of bytes of a connection.
     Limit,
+    /// It reached the limit of time of a connection.
+    TimeLimit,
+    /// All connections together reached the limit of bytes of the receiver.
+    TotalLimit,
     /// The receiver was stopped.
     Stopped,
 }
@@ -75,7 +83,9 @@ impl End {
             End::Closed => "closed by the sender",
             End::Failed => "reset or failed",
             End::Idle => "idle for too long",
-            End::Limit => "limit reached",
+            End::Limit => "closed: limit of bytes of a connection reached",
+            End::TimeLimit => "closed: limit of time of a connection reached",
+            End::TotalLimit => "closed: limit of bytes of all connections reached",
             End::Stopped => "receiver stopped",
         }
     }
@@ -111,4 +121,6 @@ pub struct ReceiveSummary {
     pub duration_ns: u64,
     /// `bytes` × 8 / `duration_ns`, bits per second.
     pub throughput_bps: u64,
+    /// It ended because as many bytes had come over all connections as it was to take.
+    pub limit_reached: bool,
 }

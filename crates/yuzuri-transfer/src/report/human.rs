@@ -4,6 +4,7 @@ use crate::events::{Buffer, SendEvent, SendSummary, ThroughputSpread};
 use crate::receive::{ReceiveEvent, ReceiveSummary};
 use crate::report::Report;
 use std::io::{self, IsTerminal, Write};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Rows of the table a terminal gets in a second; the others are counted and said.
@@ -260,12 +261,17 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
     fn summary(&mut self, summary: &ReceiveSummary) -> io::Result<()> {
         writeln!(
             self.output,
-            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} turned away",
+            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} turned away{}",
             size(summary.bytes),
             summary.accepted,
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
-            summary.refused
+            summary.refused,
+            if summary.limit_reached {
+                "; ended, as the limit of bytes of all connections is reached (a higher one: --total-bytes)"
+            } else {
+                ""
+            }
         )
     }
 }
@@ -276,8 +282,22 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
             self.status.clear();
         }
         match event {
-            ReceiveEvent::Listening { address } => {
-                writeln!(self.output, "listening on {address}; Ctrl-C ends")?;
+            ReceiveEvent::Listening { address, max_bytes, max_total_bytes } => {
+                let at = match address.ip() {
+                    IpAddr::V6(ip) if ip.is_unspecified() => ", all addresses of this host, IPv4 and IPv6",
+                    IpAddr::V4(ip) if ip.is_unspecified() => ", all IPv4 addresses of this host",
+                    ip if ip.is_loopback() => ", this host alone",
+                    _ => "",
+                };
+                let up_to = |limit: &Option<u64>| {
+                    limit.map_or("any amount".to_owned(), |limit| format!("up to {}", size(limit)))
+                };
+                writeln!(
+                    self.output,
+                    "listening on {address}{at}; takes {} a connection, {} in all; Ctrl-C ends",
+                    up_to(max_bytes),
+                    up_to(max_total_bytes)
+                )?;
             }
             ReceiveEvent::Accepted { connection, peer, open, .. } => {
                 writeln!(self.output, "connection {connection}: from {peer}, {open} open")?;
@@ -318,7 +338,8 @@ fn size(bytes: u64) -> String {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+        1_000_000_000..1_000_000_000_000 => format!("{:.2} GB", bytes as f64 / 1e9),
+        _ => format!("{:.2} TB", bytes as f64 / 1e12),
     }
 }
 

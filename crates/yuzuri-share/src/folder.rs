@@ -1,0 +1,254 @@
+//! A folder that the daemon alone writes into. Files in it are opened by their name in the open folder, and
+//! never through a symbolic link: the daemon may be root, and whoever could plant one would have it write
+//! elsewhere.
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+const FOLDER_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+/// Longest file that is read, bytes; ours are far shorter.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    open: File,
+}
+
+impl Folder {
+    /// Makes it where it is not there, with those above it. Root takes over a folder of another user, whose
+    /// daemon ran before: the service manager gives it back to the service's user at the next start of the
+    /// service.
+    ///
+    /// # Errors
+    /// Others may write into it; it belongs to another user; it is a symbolic link of another user.
+    pub(crate) fn make(path: &Path) -> Result<Folder> {
+        if let Some(above) = path.parent() {
+            std::fs::create_dir_all(above)?;
+        }
+        let made = match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+            Ok(()) => true,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(e),
+        };
+        let folder = Folder::open(path)?;
+        if made {
+            // Whatever the umask is: others find the socket here.
+            folder.open.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
+        }
+        let (owner, own) = (folder.open.metadata()?.uid(), geteuid().as_raw());
+        if owner != own && own == 0 {
+            fchown(&folder.open, Some(0), None).map_err(|e| {
+                refused(format!("it belongs to user {owner}, and taking it over failed: {e}"))
+            })?;
+        }
+        Ok(folder)
+    }
+
+    /// One that is there.
+    ///
+    /// # Errors
+    /// As [`Folder::make`]; it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Folder> {
+        let own = geteuid().as_raw();
+        let trusted = |uid: u32| uid == 0 || uid == own;
+        let mut flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let link = std::fs::symlink_metadata(path)?;
+        if link.is_symlink() {
+            if !trusted(link.uid()) {
+                return Err(refused(format!(
+                    "it is a symbolic link of user {}: name the folder itself",
+                    link.uid()
+                )));
+            }
+            flags = libc::O_DIRECTORY;
+        }
+        let open = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let found = open.metadata()?;
+        if found.mode() & 0o022 != 0 {
+            return Err(refused(format!(
+                "others may write into it (mode {:04o}): take that from them with `chmod go-w`, or choose another folder",
+                found.mode() & 0o7777
+            )));
+        }
+        if !trusted(found.uid()) && own != 0 {
+            return Err(refused(format!("it belongs to user {}: choose another folder", found.uid())));
+        }
+        Ok(Folder { path: path.to_owned(), open })
+    }
+
+    /// Opens a file to read and write, and makes it where it is not there; what is in it stays.
+    pub(crate) fn open_file(&self, name: &str) -> Result<File> {
+        self.file(OsStr::new(name), OFlag::O_RDWR | OFlag::O_CREAT)
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(&self, name: &OsStr) -> Result<String> {
+        let mut text = String::new();
+        self.file(name, OFlag::O_RDONLY)?.take(MAX_BYTES).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// Writes a file; whoever reads it meanwhile finds the old one or the new one, whole.
+    pub(crate) fn replace(&self, name: &OsStr, text: &str) -> Result<()> {
+        let mut new = name.to_owned();
+        new.push(".new");
+        // What a run that was killed left.
+        match unlinkat(&self.open, new.as_os_str(), UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(e) => return Err(e.into()),
+        }
+        self.file(&new, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?.write_all(text.as_bytes())?;
+        Ok(renameat(&self.open, new.as_os_str(), &self.open, name)?)
+    }
+
+    /// A plain file that has no other name, not even in another folder.
+    fn file(&self, name: &OsStr, flags: OFlag) -> Result<File> {
+        // Without blocking: a pipe with that name would be waited for.
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        let file = match openat(&self.open, name, flags, Mode::from_bits_truncate(FILE_MODE)) {
+            Ok(file) => File::from(file),
+            Err(Errno::ELOOP) => return Err(refused("it is a symbolic link: remove it".into())),
+            Err(e) => return Err(e.into()),
+        };
+        let found = file.metadata()?;
+        if !found.is_file() || found.nlink() != 1 {
+            let place = self.path.join(name);
+            return Err(refused(format!(
+                "it is no plain file, or has several names: remove {}",
+                place.display()
+            )));
+        }
+        Ok(file)
+    }
+}
+
+/// Lets the group use a socket of ours, whatever the umask was when it was bound (mode 0660).
+pub(crate) fn let_group_in(socket: &Path) -> Result<()> {
+    // The socket itself and not what a link there leads to; it is changed by its descriptor.
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(socket)?;
+    let found = open.metadata()?;
+    if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
+        return Err(refused("something else took its place".into()));
+    }
+    std::fs::set_permissions(format!("/proc/self/fd/{}", open.as_raw_fd()), Permissions::from_mode(0o660))
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::PermissionDenied, why)
+}
+
+/// Folder and name of a file.
+fn split(path: &Path) -> Result<(&Path, &OsStr)> {
+    let name = path.file_name().ok_or_else(|| Error::new(ErrorKind::InvalidInput, "it names no file"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((folder, name))
+}
+
+/// Writes a file, with its folder, as [`Folder::replace`] does.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::make(folder)?.replace(name, text)
+}
+
+/// Reads a file of a folder that others cannot write into.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.read(name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn planted_links_are_not_followed() {
+        let own = tempfile::tempdir().unwrap();
+        let victim = own.path().join("victim");
+        std::fs::write(&victim, "whole").unwrap();
+        let at = own.path().join("run");
+        let folder = Folder::make(&at).unwrap();
+        for name in ["share.lock", "node", "node.new"] {
+            symlink(&victim, at.join(name)).unwrap();
+        }
+        let error = folder.open_file("share.lock").unwrap_err().to_string();
+        assert!(error.contains("it is a symbolic link"), "{error}");
+        folder.replace(OsStr::new("node"), "fe\n").unwrap();
+        assert_eq!(folder.read(OsStr::new("node")).unwrap(), "fe\n");
+        assert!(at.join("node").symlink_metadata().unwrap().is_file());
+        symlink(&victim, at.join("moved")).unwrap();
+        assert!(folder.read(OsStr::new("moved")).is_err());
+        std::fs::hard_link(&victim, at.join("hard")).unwrap();
+        let error = folder.open_file("hard").unwrap_err().to_string();
+        assert!(error.contains("several names"), "{error}");
+        nix::unistd::mkfifo(&at.join("pipe"), Mode::S_IRWXU).unwrap();
+        assert!(folder.read(OsStr::new("pipe")).is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_folder_that_others_write_into_is_refused() {
+        let own = tempfile::tempdir().unwrap();
+        let at = own.path().join("run");
+        Folder::make(&at).unwrap();
+        assert_eq!(mode(&at), 0o755);
+        for wide in [0o777, 0o1777, 0o775] {
+            std::fs::set_permissions(&at, Permissions::from_mode(wide)).unwrap();
+            let error = Folder::make(&at).unwrap_err().to_string();
+            assert!(error.contains("others may write into it") && error.contains("chmod go-w"), "{error}");
+            assert!(replace(&at.join("node"), "1").is_err() && !at.join("node").exists());
+        }
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_root_s_to_take_and_nobody_else_s() {
+        if !geteuid().is_root() {
+            println!("a_folder_of_another_user: skipped: giving a folder away needs root");
+            return;
+        }
+        let own = tempfile::tempdir().unwrap();
+        let at = own.path().join("run");
+        std::fs::create_dir(&at).unwrap();
+        std::os::unix::fs::chown(&at, Some(65534), Some(65534)).unwrap();
+        let link = own.path().join("link");
+        symlink(&at, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+        let error = Folder::make(&link).unwrap_err().to_string();
+        assert!(error.contains("symbolic link of user 65534"), "{error}");
+        Folder::make(&at).unwrap();
+        assert_eq!(at.metadata().unwrap().uid(), 0);
+        std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
+        Folder::make(&link).unwrap();
+    }
+
+    #[test]
+    fn only_a_socket_of_ours_is_opened_to_the_group() {
+        let own = tempfile::tempdir().unwrap();
+        let (victim, socket) = (own.path().join("victim"), own.path().join("share.sock"));
+        std::fs::write(&victim, "").unwrap();
+        std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        symlink(&victim, &socket).unwrap();
+        assert!(let_group_in(&socket).is_err() && let_group_in(&victim).is_err());
+        assert_eq!(mode(&victim), 0o600);
+        std::fs::remove_file(&socket).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let_group_in(&socket).unwrap();
+        assert_eq!(mode(&socket), 0o660);
+    }
+}

@@ -1,0 +1,94 @@
+//! Clients that hold on to a server: each sends one byte at a time, never ends its request, and connects
+//! again when it is closed.
+#![allow(clippy::unwrap_used, missing_docs, dead_code)]
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// From one byte of a client to its next: shorter than any read timeout of a second.
+const BYTE_EVERY: Duration = Duration::from_millis(800);
+
+/// A crowd of slow clients; they go away when it is dropped.
+pub struct Crowd {
+    stop: Arc<AtomicBool>,
+    connected: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Crowd {
+    /// At a unix socket; what they send is the beginning of a JSON string.
+    pub fn at_socket(path: &Path, clients: usize) -> Crowd {
+        Crowd::start(SockAddr::unix(path).unwrap(), clients, b'"')
+    }
+
+    /// At a TCP port of the calling thread's network namespace; what they send is the beginning of a method
+    /// of HTTP.
+    pub fn at_port(address: SocketAddr, clients: usize) -> Crowd {
+        Crowd::start(address.into(), clients, b'G')
+    }
+
+    /// All sockets are made before it returns, so in the caller's network namespace; a client that was closed
+    /// connects from the thread's, which is inherited from the caller.
+    fn start(address: SockAddr, clients: usize, byte: u8) -> Crowd {
+        let stop = Arc::new(AtomicBool::new(false));
+        let connected = Arc::new(AtomicUsize::new(0));
+        let (stopping, counting) = (stop.clone(), connected.clone());
+        let thread = std::thread::spawn(move || {
+            let mut crowd: Vec<Option<Socket>> = (0..clients).map(|_| None).collect();
+            while !stopping.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                for client in &mut crowd {
+                    let alive = client.as_ref().is_some_and(|socket| socket.send(&[byte]).is_ok());
+                    if !alive {
+                        *client = connect(&address);
+                        if let Some(socket) = client {
+                            let _ = socket.send(&[byte]);
+                        }
+                    }
+                }
+                counting.store(crowd.iter().flatten().count(), Ordering::Relaxed);
+                while began.elapsed() < BYTE_EVERY && !stopping.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        });
+        Crowd { stop, connected, thread: Some(thread) }
+    }
+
+    /// How many of them had a connection after the last round.
+    pub fn connected(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Without waiting: where the queue of the listener is full it is tried again in the next round.
+fn connect(address: &SockAddr) -> Option<Socket> {
+    let domain = if address.is_unix() { Domain::UNIX } else { Domain::for_address(address.as_socket()?) };
+    let socket = Socket::new(domain, Type::STREAM, None).ok()?;
+    socket.set_nonblocking(true).ok()?;
+    match socket.connect(address) {
+        Ok(()) => Some(socket),
+        Err(error) if error.raw_os_error() == Some(nix::libc::EINPROGRESS) => Some(socket),
+        Err(_) => None,
+    }
+}
+
+/// Lets this process have as many open files as it may.
+pub fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    assert!(hard >= 4096, "these tests open 2,000 sockets; the limit is {hard}: raise it with ulimit -Hn");
+}
