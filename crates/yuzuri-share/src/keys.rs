@@ -205,17 +205,23 @@ impl KeySource {
             KeySource::Keyless => Ok(None),
             KeySource::Key(key) => match yuzuri_policy::check_key(key.secret()) {
                 Ok(()) => Ok(Some(Secret::Key(Box::new(key.clone())))),
-                Err(weak) => Err(setting("key", format!("anybody would guess it: {weak}; draw 32 random bytes"))),
+                Err(weak) => {
+                    Err(setting("key", format!("anybody would guess it: {weak}; draw 32 random bytes")))
+                }
             },
             KeySource::Passphrase(words) if words.chars().count() < MIN_PASSPHRASE => Err(setting(
                 "passphrase",
-                format!("it must have {MIN_PASSPHRASE} letters at least; better is a key file (`yuzuri share key FILE`)"),
+                format!(
+                    "it must have {MIN_PASSPHRASE} letters at least; better is a key file (`yuzuri share key FILE`)"
+                ),
             )),
             KeySource::Passphrase(words) => match yuzuri_policy::check_pattern(words.as_bytes()) {
                 Ok(()) => Ok(Some(Secret::Words(words.as_str().into()))),
                 Err(weak) => Err(setting(
                     "passphrase",
-                    format!("anybody would guess it: {weak}; take four words that nobody connects, or a key file"),
+                    format!(
+                        "anybody would guess it: {weak}; take four words that nobody connects, or a key file"
+                    ),
                 )),
             },
             KeySource::File(file) => {
@@ -282,7 +288,8 @@ fn key_of(bytes: &[u8]) -> Result<Key, String> {
     let member: MemberFile =
         toml::from_str(text).map_err(|e| format!("{of_authority}: {}", e.message().replace('\n', "; ")))?;
     let hex = |field: &str, text: &str| {
-        from_hex::<KEY_BYTES>(text).ok_or_else(|| format!("{of_authority}: `{field}` is not 64 hexadecimal digits"))
+        from_hex::<KEY_BYTES>(text)
+            .ok_or_else(|| format!("{of_authority}: `{field}` is not 64 hexadecimal digits"))
     };
     let (own, key) = (hex("own", &member.own)?, hex("key", &member.key)?);
     if member.number == 0 || !(1..=MAX_GENERATION).contains(&member.generation) {
@@ -301,7 +308,8 @@ pub(crate) struct NoticesFile {
 }
 
 fn read_notices(file: &Path) -> Result<Notices, ShareError> {
-    let wrong = |why: String| ShareError::System { doing: format!("reading the notices {}", file.display()), why };
+    let wrong =
+        |why: String| ShareError::System { doing: format!("reading the notices {}", file.display()), why };
     let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
     let not_so = "it is not as `yuzuri share authority shut-out` writes it";
     let read: NoticesFile =

@@ -1,7 +1,7 @@
 //! A member's keys at work: the one it sends with, one that it accepts besides, and those that were replaced to shut somebody out.
 
 use super::limiter::Limiter;
-use crate::message::{Notices, Sealed};
+use crate::message::{Notice, Notices, Sealed};
 use crate::{GroupId, GroupKey, Key, Message, Moment, NodeId, Refusal};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const MAX_RETIRED: usize = 16;
 const MAX_OLDER_TRIES: u32 = 64;
 
 /// The keys of a member, as they are configured.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keys {
     /// What messages are signed with, and what is accepted. None: a group without a key.
     pub key: Option<Key>,
@@ -28,15 +28,12 @@ impl Keys {
         Keys { key, ..Keys::default() }
     }
 
-    /// With the key that the notices have for this member, where they have one.
-    fn up_to_date(mut self) -> Keys {
-        if let (Some(key), Some(notices)) = (&self.key, &self.notices)
-            && let Some(number) = key.membership().map(|membership| membership.number)
-            && let Some(told) = notices.0.get(&number).and_then(|notice| key.take(notice))
-        {
-            self.key = Some(told);
-        }
-        self
+    /// Takes the key that the notices have for this member, where they have one that is news; which.
+    fn update(&mut self) -> Option<Notice> {
+        let key = self.key.as_ref()?;
+        let notice = *self.notices.as_ref()?.0.get(&key.membership()?.number)?;
+        self.key = Some(key.take(&notice)?);
+        Some(notice)
     }
 
     /// The member's id, where its key says who it is: the key's number is the id's lower half.
@@ -68,11 +65,13 @@ pub(super) struct KeyRing {
     /// The newest first.
     retired: Vec<GroupKey>,
     older_tries: Limiter<()>,
+    /// What told the key, where it is another one than was configured.
+    pub told: Option<Notice>,
 }
 
 impl KeyRing {
-    pub fn new(keys: Keys, group: GroupId) -> KeyRing {
-        let keys = keys.up_to_date();
+    pub fn new(mut keys: Keys, group: GroupId) -> KeyRing {
+        let told = keys.update();
         let of = |key: &Key| GroupKey::new(Some(key), group);
         let before = std::iter::successors(keys.key.as_ref().and_then(Key::before), Key::before);
         KeyRing {
@@ -80,6 +79,7 @@ impl KeyRing {
             accepts: keys.accepts.as_ref().map(of),
             retired: before.take(MAX_RETIRED).map(|key| of(&key)).collect(),
             older_tries: Limiter::default(),
+            told,
             keys,
         }
     }

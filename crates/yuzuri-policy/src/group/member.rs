@@ -12,7 +12,7 @@ use super::session::Challenges;
 use super::shut_out::HandedOut;
 use super::trickle::Trickle;
 use crate::message::{Addressed, Body};
-use crate::{GroupId, Moment, NodeId, Notice, Report, Summary};
+use crate::{GroupId, Moment, NodeId, Report, Summary};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -115,7 +115,6 @@ pub struct Member {
     pub(super) of_addresses: Limiter<IpAddr>,
     pub(super) of_unproved: Limiter<()>,
     pub(super) handed_out: HandedOut,
-    pub(super) told: Option<Notice>,
     pub(super) asked: Asked,
     left: bool,
     prune_at: Moment,
@@ -162,7 +161,6 @@ impl Member {
             of_addresses: Limiter::default(),
             of_unproved: Limiter::default(),
             handed_out: HandedOut::default(),
-            told: None,
             asked: Asked::default(),
             left: false,
             prune_at: now + PRUNE_EACH,

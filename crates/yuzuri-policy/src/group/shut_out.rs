@@ -52,7 +52,7 @@ impl Member {
 
     /// The notice that told this member the present key since the last call, to be kept for the next start.
     pub fn told(&mut self) -> Option<Notice> {
-        self.told.take()
+        self.keys.told.take()
     }
 
     /// Whatever was believed under another key counts no more.
@@ -67,7 +67,7 @@ impl Member {
         let told = self.keys.keys.key.as_ref().and_then(|key| key.take(notice)).ok_or(Refusal::Replay)?;
         let keys = Keys { key: Some(told), ..self.keys.keys.clone() };
         self.keys = KeyRing::new(keys, self.group);
-        self.told = Some(*notice);
+        self.keys.told = Some(*notice);
         self.start_over(now);
         Ok(())
     }
