@@ -83,6 +83,16 @@ impl Secrets {
     }
 }
 
+impl ShareConfig {
+    /// Reads the keys that the settings name; gives what works, but should not stay as it is.
+    ///
+    /// # Errors
+    /// As at a start: no key, one that cannot be read, one that anybody would guess.
+    pub fn check_keys(&self) -> Result<Vec<String>, ShareError> {
+        Secrets::load(self).map(|secrets| secrets.warnings)
+    }
+}
+
 fn membership(secret: Option<&Secret>) -> Option<&Membership> {
     match secret {
         Some(Secret::Key(key)) => key.membership(),

@@ -40,7 +40,7 @@ enum Task {
     Status(StatusArgs),
     /// Choose another policy in the running daemon; flows go on
     Policy(PolicyArgs),
-    /// Check a configuration file
+    /// Check a configuration file, and the keys that it names
     Check {
         /// The file
         #[arg(default_value = USUAL_CONFIG)]
@@ -482,7 +482,11 @@ fn check(file: &Path) -> anyhow::Result<ExitCode> {
         KeySource::Missing => {
             println!("{}: right, but names no key: --key-file or --keyless is needed", file.display())
         }
-        _ => println!("{}: right", file.display()),
+        _ => {
+            let warnings = share.check_keys()?;
+            println!("{}: right", file.display());
+            warnings.iter().for_each(|warning| println!("warning: {warning}"));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

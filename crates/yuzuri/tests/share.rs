@@ -361,9 +361,13 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     let traffic = cell.traffic(1);
     let flow = daemon.until_rule(&traffic, &["share", "probe"]);
 
+    let checked = yuzuri(&["share", "check", &config]);
+    assert!(checked.status.success() && text(&checked.stdout).contains("chmod 0640"), "{checked:?}");
+
     // A key that cannot be used changes nothing.
     std::fs::write(at("weak"), [0; 32]).unwrap();
     write(&format!("key_file = {:?}\n", at("weak")));
+    assert_eq!(yuzuri(&["share", "check", &config]).status.code(), Some(1));
     let refused = daemon.ask(&["reload"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("anybody would guess"), "{}", text(&refused.stderr));
