@@ -173,6 +173,22 @@ fn a_member_that_was_away_is_told_when_it_comes_back_however_often_the_key_chang
 }
 
 #[test]
+fn those_who_hold_notices_do_not_tell_each_other_for_ever() {
+    let mut net = group_of(3, 2);
+    for place in 0..3 {
+        let key = AUTHORITY.member(place as u32 + 1, 1);
+        set_keys(&mut net, place, Keys { notices: Some(notices(1..=3, 2)), ..Keys::of(key) });
+    }
+    net.run_for(ms(3000));
+    let said = |net: &Net| -> u64 { (0..3).map(|at| net.member(at).counts().sent(Kind::Notice)).sum() };
+    let before = said(&net);
+    assert!(before > 0);
+    net.run_for(ms(30_000));
+    assert_eq!(said(&net), before);
+    assert!((0..3).all(|place| net.is_counted(place)));
+}
+
+#[test]
 fn questions_by_somebody_shut_out_are_answered_seldom_and_with_what_is_no_use_to_it() {
     let mut net = group_of(2, 1);
     let key = AUTHORITY.member(1, 1);
