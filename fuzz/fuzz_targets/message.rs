@@ -9,24 +9,23 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use yuzuri_policy::{
-    Authority, GroupId, GroupKey, Key, Keys, MOST_MEMBERS, Member, MemberConfig, Message, Moment, NodeId,
-    Notices, Outgoing, Rendezvous, RendezvousConfig, Report, Summary, To,
+    Authority, GroupId, GroupKey, Key, Keys, MAX_GENERATION, MOST_MEMBERS, Member, MemberConfig, Message,
+    Moment, NodeId, Notices, Outgoing, Rendezvous, RendezvousConfig, Report, Summary, To,
 };
 
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
 const AUTHORITY: Authority = Authority::from_bytes([0x11; 32]);
 
-/// A member's key; the one before was replaced.
+/// A member's key of the last generation, which is soon computed; those before it were replaced.
 fn key(number: u32) -> Key {
-    AUTHORITY.member(number, 2).expect("there is such a member")
+    AUTHORITY.member(number, MAX_GENERATION).expect("there is such a member")
 }
 
 static KEY: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&key(1)), GROUP));
 static RETIRED: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(key(1).before().as_ref(), GROUP));
-/// For those that use the key before, and for the two themselves.
+/// For those that use a key before, and for the two themselves.
 static NOTICES: LazyLock<Arc<Notices>> = LazyLock::new(|| {
-    let notice = |number: u32| Some((number, AUTHORITY.notice(number, 2)?));
-    Arc::new(Notices((0..=255).filter_map(notice).collect()))
+    Arc::new(AUTHORITY.notices(0..=255, MAX_GENERATION).expect("there is such a generation"))
 });
 static OTHER: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&Key::from_bytes([0x22; 32])), GROUP));
 static SIGNER: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {

@@ -4,7 +4,6 @@
 use crate::keys::{MemberFile, NoticesFile, from_hex, to_hex};
 use crate::{ShareError, clock};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -169,12 +168,10 @@ impl AuthorityFile {
     pub fn write_notices(&self, file: &Path) -> Result<(), ShareError> {
         let generation = self.content.generation;
         let stay = self.content.member.iter().filter(|member| member.shut_out.is_none());
-        let notice = |member: &AuthorityMember| {
-            let notice = self.authority.notice(member.number, generation)?;
-            Some((member.number.to_string(), to_hex(&notice.to_bytes())))
-        };
-        let content =
-            NoticesFile { generation, notices: stay.filter_map(notice).collect::<BTreeMap<_, _>>() };
+        let made = self.authority.notices(stay.map(|member| member.number), generation).unwrap_or_default();
+        let notices =
+            made.0.iter().map(|(number, notice)| (number.to_string(), to_hex(&notice.to_bytes()))).collect();
+        let content = NoticesFile { generation, notices };
         let wrong = |why: String| file_error("writing the notices", file, why);
         let text = toml::to_string(&content).map_err(|e| wrong(e.to_string()))?;
         let text = format!("# Each line is of use to one terminal alone: this file is no secret.\n{text}");

@@ -35,17 +35,29 @@ impl Authority {
     /// The key of member `number`, from 1, as the group is in this generation. None: there is no such member or generation.
     pub fn member(&self, number: u32, generation: u32) -> Option<Key> {
         let exists = number > 0 && (1..=MAX_GENERATION).contains(&generation);
-        exists.then(|| {
-            Key::of_member(self.key(generation), Membership { number, own: self.own(number), generation })
-        })
+        exists.then(|| Key::of_member(self.key(generation), self.membership(number, generation)))
     }
 
-    /// What tells member `number` the key of a generation, and nobody else.
+    fn membership(&self, number: u32, generation: u32) -> Membership {
+        Membership { number, own: self.own(number), generation }
+    }
+
+    /// What tells these members the key of a generation, each its own. Numbers that no member has are left out; none: there is no such
+    /// generation.
+    pub fn notices(&self, numbers: impl IntoIterator<Item = u32>, generation: u32) -> Option<Notices> {
+        // Once for all: the way from the last generation is long.
+        let key = (1..=MAX_GENERATION).contains(&generation).then(|| self.key(generation))?;
+        let notice = |number: u32| {
+            let membership = self.membership(number, generation);
+            let wrapped = xor(&membership.pad(generation), &key);
+            (number, Notice { generation, wrapped, proof: membership.proof(generation, &wrapped) })
+        };
+        Some(Notices(numbers.into_iter().filter(|number| *number > 0).map(notice).collect()))
+    }
+
+    /// The same for one member.
     pub fn notice(&self, number: u32, generation: u32) -> Option<Notice> {
-        let key = self.member(number, generation)?;
-        let membership = key.membership()?;
-        let wrapped = xor(&membership.pad(generation), key.secret());
-        Some(Notice { generation, wrapped, proof: membership.proof(generation, &wrapped) })
+        self.notices([number], generation)?.0.remove(&number)
     }
 }
 
