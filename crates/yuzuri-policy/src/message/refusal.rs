@@ -49,7 +49,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Refusal; 19] = [
+    pub const ALL: [Refusal; 20] = [
         Refusal::Oversized,
         Refusal::Malformed,
         Refusal::Version,
