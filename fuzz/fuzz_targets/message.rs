@@ -6,21 +6,32 @@ use hmac::{Hmac, KeyInit, Mac};
 use libfuzzer_sys::fuzz_target;
 use sha2::Sha256;
 use std::net::SocketAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use yuzuri_policy::{
-    GroupId, GroupKey, Key, MOST_MEMBERS, Member, MemberConfig, Message, Moment, NodeId, Outgoing,
-    Rendezvous, RendezvousConfig, Report, Summary, To,
+    Authority, GroupId, GroupKey, Key, Keys, MAX_GENERATION, MOST_MEMBERS, Member, MemberConfig, Message,
+    Moment, NodeId, Notices, Outgoing, Rendezvous, RendezvousConfig, Report, Summary, To,
 };
 
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
-const SECRET: [u8; 32] = [0x11; 32];
+const AUTHORITY: Authority = Authority::from_bytes([0x11; 32]);
 
-static KEY: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&Key::from_bytes(SECRET)), GROUP));
+/// A member's key of the last generation, which is soon computed; those before it were replaced.
+fn key(number: u32) -> Key {
+    AUTHORITY.member(number, MAX_GENERATION).expect("there is such a member")
+}
+
+static KEY: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&key(1)), GROUP));
+static RETIRED: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(key(1).before().as_ref(), GROUP));
+/// For those that use a key before, and for the two themselves.
+static NOTICES: LazyLock<Arc<Notices>> = LazyLock::new(|| {
+    Arc::new(AUTHORITY.notices(0..=255, MAX_GENERATION).expect("there is such a generation"))
+});
+static OTHER: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&Key::from_bytes([0x22; 32])), GROUP));
 static SIGNER: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
     let mut derived = [0; 32];
     let info = [&b"yuzuri group 1 "[..], &GROUP.0].concat();
-    hkdf::Hkdf::<Sha256>::new(Some(b"yuzuri"), &SECRET)
+    hkdf::Hkdf::<Sha256>::new(Some(b"yuzuri"), key(1).secret())
         .expand(&info, &mut derived)
         .expect("32 bytes are few");
     Hmac::<Sha256>::new_from_slice(&derived).expect("any length will do")
@@ -61,7 +72,8 @@ fn check(member: &mut Member, now: Moment) {
 fuzz_target!(|bytes: &[u8]| {
     let _ = Message::decode(bytes, GROUP, &KEY);
     let new = |node: u64| {
-        let config = MemberConfig::new(NodeId(node), GROUP, Some(Key::from_bytes(SECRET)), node, node);
+        let mut config = MemberConfig::new(NodeId(node), GROUP, Some(key(node as u32)), node, node);
+        config.notices = Some(NOTICES.clone());
         Member::new(config, Moment::default()).expect("settings that are good")
     };
     let mut members = [new(0x99), new(5)];
@@ -91,7 +103,15 @@ fuzz_target!(|bytes: &[u8]| {
                 };
                 member.report(now, Some(report));
             }
-            (5, _) => member.report(now, None),
+            // Other keys: the same with another one besides, another one with the same besides.
+            (5, [which, ..]) => {
+                let other = Some(Key::from_bytes([0x22; 32]));
+                let own = Some(key((member.node().0 as u32).max(1)));
+                let (key, accepts) = if which & 1 == 0 { (own, other) } else { (other, own) };
+                let notices = (which & 2 != 0).then(|| NOTICES.clone());
+                member.set_keys(now, Keys { key, accepts, notices });
+            }
+            (5, []) => member.report(now, None),
             (6, bytes) => {
                 let share_bps = u64::from(bytes.first().copied().unwrap_or_default()) << 32;
                 member.summarize(now, Summary { share_bps, capacity_bps: 1 << 36, ..Summary::default() });
@@ -104,7 +124,8 @@ fuzz_target!(|bytes: &[u8]| {
             let mut out = Vec::new();
             members[which].poll(now, &mut out);
             for Outgoing { to, bytes } in out {
-                assert!(Message::decode(&bytes, GROUP, &KEY).is_ok());
+                let read = |key: &GroupKey| Message::decode(&bytes, GROUP, key).is_ok();
+                assert!(read(&KEY) || read(&OTHER) || read(&RETIRED));
                 if to == To::All || to == To::One(address(1 - which as u8)) {
                     members[1 - which].receive(now, address(which as u8), &bytes);
                 }

@@ -21,12 +21,13 @@ mod report;
 pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use group::{
-    COMMON_RANK, Counts, MOST_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing, Rendezvous,
-    RendezvousConfig, RendezvousCounts, SendersSeen, To,
+    COMMON_RANK, Counts, Keys, MOST_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing,
+    Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SendersSeen, To,
 };
 pub use message::{
-    Addressed, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MOST_AIR_PPM, MOST_BPS, MOST_BYTES,
-    MOST_RTT_US, Message, PASSPHRASE_ROUNDS, REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, epoch,
+    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_GENERATION, MOST_AIR_PPM,
+    MOST_BPS, MOST_BYTES, MOST_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
+    REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
 };
 pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};

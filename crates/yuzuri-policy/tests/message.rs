@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use yuzuri_policy::{
-    Addressed, Body, Destination, GroupId, GroupKey, Key, Kind, MOST_AIR_PPM, MOST_BPS, MOST_BYTES,
-    MOST_DESTINATIONS, MOST_RTT_US, Message, NodeId, Phase, Refusal, Report, Summary, TAG_BYTES,
+    Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MOST_AIR_PPM, MOST_BPS,
+    MOST_BYTES, MOST_DESTINATIONS, MOST_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary,
+    TAG_BYTES,
 };
 
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
@@ -24,8 +25,9 @@ fn message(body: Body) -> Message {
         sends: kind != Kind::Goodbye,
         leads: kind == Kind::Summary,
         asks: false,
-        addressed: (kind == Kind::Report).then_some(Addressed { to: NodeId(0x99), echo: 0xcafe_f00d }),
-        challenge: (kind != Kind::Report && kind != Kind::Goodbye).then_some(0x1234_5678),
+        addressed: matches!(kind, Kind::Report | Kind::Notice)
+            .then_some(Addressed { to: NodeId(0x99), echo: 0xcafe_f00d }),
+        challenge: matches!(kind, Kind::Hello | Kind::Summary).then_some(0x1234_5678),
         body,
     }
 }
@@ -57,6 +59,10 @@ fn summary() -> Summary {
         srtt_us: 70_000,
         destinations: vec![(Destination(0xd1d2_d3d4), 48_000)],
     }
+}
+
+fn notice() -> Notice {
+    Notice { generation: 7, wrapped: [0xc1; 32], proof: [0xd2; 16] }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -96,6 +102,16 @@ fn the_wire_format_stays() {
             format!("1401{header}{}", "0000000000000000"),
             GOODBYE_TAG,
         ),
+        (
+            message(Body::Notice(notice())),
+            format!(
+                "1513{header}0000000000000099cafef00d{}{}{}",
+                "00000007",
+                "c1".repeat(32),
+                "d2".repeat(16)
+            ),
+            NOTICE_TAG,
+        ),
     ];
     for (message, signed, tag) in golden {
         let bytes = message.encode(&key());
@@ -108,6 +124,7 @@ const HELLO_TAG: &str = "c0908e36a718a3f9db2d11be46683b3f";
 const REPORT_TAG: &str = "b6899a36d1f3224be5a050aec6c6d76c";
 const SUMMARY_TAG: &str = "c578ba2951789d875d195ba7a8db4fb4";
 const GOODBYE_TAG: &str = "ff9ac49a4257d2b152b3d0e37ee19013";
+const NOTICE_TAG: &str = "94de0b33bfaaed3a4afdc420a70737f7";
 
 #[test]
 fn messages_are_small() {
@@ -117,6 +134,7 @@ fn messages_are_small() {
     assert_eq!(size(Body::Report(report())), 94);
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary: summary() }), 98);
     assert_eq!(size(Body::Goodbye { successor: None }), 55);
+    assert_eq!(size(Body::Notice(notice())), 111);
     let destinations: Vec<_> = (1..=MOST_DESTINATIONS as u32).map(|n| (Destination(n), n)).collect();
     let summary = Summary { destinations: destinations.clone(), ..summary() };
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary }), 119);
@@ -135,13 +153,27 @@ fn keys_are_derived_as_others_derive_them() {
         let bytes = signed.encode(&GroupKey::new(key, group));
         hex(&bytes[bytes.len() - TAG_BYTES..])
     };
-    assert_eq!(tag(Some(&Key::from_passphrase("correct horse battery staple"))), PASSPHRASE_TAG);
+    assert_eq!(tag(Some(&Key::from_passphrase("correct horse battery staple", group))), PASSPHRASE_TAG);
     assert_eq!(tag(Some(&Key::from_bytes([0x22; 32]))), KEY_TAG);
     assert_eq!(tag(None), KEYLESS_TAG);
 }
 
+/// The same of what an authority gives out.
+#[test]
+fn an_authoritys_keys_are_derived_as_others_derive_them() {
+    let authority = Authority::from_bytes([0x5c; 32]);
+    let key = authority.member(7, 3).unwrap();
+    assert_eq!(hex(key.secret()), THIRD_KEY);
+    assert_eq!(hex(&key.membership().unwrap().own), SEVENTH_OWN);
+    assert_eq!(hex(&authority.notice(7, 3).unwrap().to_bytes()), SEVENTH_NOTICE);
+}
+
+const THIRD_KEY: &str = "6932205bb4834686abd6ae9e77aad40278e5a403db93960088394cd9991dd701";
+const SEVENTH_OWN: &str = "da030d6601986b51d2279b57f39cf5b0987543db5dc1459baec5bbce458901d9";
+const SEVENTH_NOTICE: &str = "00000003c642372453af8298f38c53c98dcc8aefb66d0d04b58e555c93c07fa1f73ea3572a3a409204286524a78325c04972e27f";
+
 const GROUP_ID: &str = "9e92ffd5a79d517d";
-const PASSPHRASE_TAG: &str = "36382af75e015216edbf57fa0baf92a9";
+const PASSPHRASE_TAG: &str = "9c313450e86feb06911ad0367572846c";
 const KEY_TAG: &str = "724d9bf1cb301568f7023f521ad5e9cd";
 const KEYLESS_TAG: &str = "62639b4537d4a6822a76def61fbec04a";
 
@@ -222,6 +254,11 @@ fn body() -> impl Strategy<Value = Body> {
             summary
         }),
         node().prop_map(|successor| Body::Goodbye { successor }),
+        any::<([u8; 32], [u8; 16], u32)>().prop_map(|(wrapped, proof, generation)| Body::Notice(Notice {
+            generation,
+            wrapped,
+            proof
+        })),
     ]
 }
 
@@ -240,6 +277,7 @@ prop_compose! {
             Body::Report(_) => (true, false, addressed.or(Some(any))),
             Body::Summary { .. } => (true, true, None),
             Body::Goodbye { .. } => (false, false, None),
+            Body::Notice(_) => (sends, leads, addressed.or(Some(any))),
         };
         let (node, asks) = (NodeId(node), asks && challenge.is_some());
         Message { group: GroupId(group), node, epoch, sequence, rank, sends, leads, asks, addressed, challenge, body }

@@ -24,3 +24,9 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], crate::ShareError> {
     })?;
     Ok(bytes)
 }
+
+/// A number of the system's generator, for challenges: nobody can foresee it. The kernel's generator does not fail once it has given
+/// numbers, as it has by the time that this is called ([`random`]); a kernel where it does is none to share secrets on.
+pub(crate) fn draw() -> u64 {
+    rand_core::Rng::next_u64(&mut rand_core::UnwrapErr(getrandom::SysRng))
+}

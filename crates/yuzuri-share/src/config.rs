@@ -1,12 +1,11 @@
 //! The settings of a sharing.
 
-use crate::{OwnSockets, ShareError};
+use crate::OwnSockets;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use yuzuri_policy::{Aggregation, COMMON_RANK, GroupId, KEY_BYTES, Key, NodeId, PolicyConfig, RadioHint};
+use std::path::PathBuf;
+use yuzuri_policy::{Aggregation, COMMON_RANK, GroupId, Key, NodeId, Notice, PolicyConfig, RadioHint};
 
 /// How to share.
 #[derive(Debug, Clone)]
@@ -17,6 +16,12 @@ pub struct ShareConfig {
     pub policy: PolicyConfig,
     /// What proves membership.
     pub key: KeySource,
+    /// A second key that is accepted, and nothing is sent with: for changing keys without splitting the group.
+    pub accepts: Option<KeySource>,
+    /// What tells members the group's next key, as an authority wrote it when it shut somebody out.
+    pub notice_file: Option<PathBuf>,
+    /// What this terminal was told before of the group's key ([`kept_notice`](crate::kept_notice)).
+    pub told: Option<Notice>,
     /// Name under which the congestion control is registered, 1 to 15 letters, digits, `_` and `.`. Each sharing of a machine has its own.
     pub control_name: String,
     /// UDP port of the messages, the same at each member.
@@ -44,6 +49,9 @@ impl Default for ShareConfig {
             interfaces: Vec::new(),
             policy: PolicyConfig::default(),
             key: KeySource::Missing,
+            accepts: None,
+            notice_file: None,
+            told: None,
             control_name: "yuzuri".into(),
             port: crate::DEFAULT_PORT,
             node: None,
@@ -115,7 +123,7 @@ pub enum KeySource {
     /// Nowhere: an error in so many words.
     #[default]
     Missing,
-    /// A file of 32 bytes, or of their 64 hexadecimal digits.
+    /// A file of 32 bytes, of their 64 hexadecimal digits, or of what an authority gave this terminal.
     File(PathBuf),
     /// Words.
     Passphrase(String),
@@ -134,88 +142,5 @@ impl fmt::Debug for KeySource {
             KeySource::Key(_) => f.write_str("Key(secret)"),
             KeySource::Keyless => f.write_str("Keyless"),
         }
-    }
-}
-
-/// Least length of a passphrase, letters: shorter ones are guessed from one recorded message.
-const LEAST_PASSPHRASE: usize = 12;
-
-impl KeySource {
-    /// The key; none where groups without one are joined.
-    ///
-    /// # Errors
-    /// No key and no leave to do without; a file that cannot be used; a passphrase that is too short.
-    pub fn load(&self) -> Result<Option<Key>, ShareError> {
-        match self {
-            KeySource::Missing => Err(ShareError::NoKey),
-            KeySource::Keyless => Ok(None),
-            KeySource::Key(key) => Ok(Some(key.clone())),
-            KeySource::Passphrase(words) if words.chars().count() < LEAST_PASSPHRASE => {
-                Err(ShareError::Setting {
-                    field: "passphrase".into(),
-                    why: format!("it must have {LEAST_PASSPHRASE} letters at least; better is a key file"),
-                })
-            }
-            KeySource::Passphrase(words) => Ok(Some(Key::from_passphrase(words))),
-            KeySource::File(file) => read_key(file).map(Some),
-        }
-    }
-}
-
-fn read_key(file: &Path) -> Result<Key, ShareError> {
-    let wrong = |why: String| ShareError::KeyFile { file: file.to_owned(), why };
-    let bytes = std::fs::read(file).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => wrong("it does not exist; `yuzuri share key FILE` makes one".into()),
-        _ => wrong(e.to_string()),
-    })?;
-    let key = <[u8; KEY_BYTES]>::try_from(bytes.as_slice()).ok().or_else(|| {
-        let text = std::str::from_utf8(&bytes).ok()?.trim();
-        from_hex(text)
-    });
-    key.map(Key::from_bytes).ok_or_else(|| {
-        wrong(format!(
-            "it holds {} bytes; a key is {KEY_BYTES} bytes or their {} hexadecimal digits, as `yuzuri share key FILE` writes them",
-            bytes.len(),
-            2 * KEY_BYTES
-        ))
-    })
-}
-
-fn from_hex(text: &str) -> Option<[u8; KEY_BYTES]> {
-    let digits: Vec<u8> =
-        text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<Vec<u8>>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
-    if rest.is_empty() { bytes.try_into().ok() } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn keys_are_read_as_bytes_and_as_digits() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("key");
-        std::fs::write(&file, [0xa5; 32]).unwrap();
-        let key = KeySource::File(file.clone()).load().unwrap();
-        std::fs::write(&file, format!("{}\n", "a5".repeat(32))).unwrap();
-        assert!(KeySource::File(file.clone()).load().unwrap() == key && key.is_some());
-        for wrong in [vec![1; 31], b"a5a5".to_vec(), "zz".repeat(32).into_bytes()] {
-            std::fs::write(&file, wrong).unwrap();
-            let error = KeySource::File(file.clone()).load().unwrap_err().to_string();
-            assert!(error.contains("64 hexadecimal digits"), "{error}");
-        }
-        let error = KeySource::File(folder.path().join("none")).load().unwrap_err().to_string();
-        assert!(error.contains("does not exist"), "{error}");
-    }
-
-    #[test]
-    fn without_a_key_it_says_so() {
-        assert!(matches!(KeySource::Missing.load(), Err(ShareError::NoKey)));
-        assert!(matches!(KeySource::Keyless.load(), Ok(None)));
-        assert!(matches!(KeySource::Passphrase("short".into()).load(), Err(ShareError::Setting { .. })));
-        assert!(!format!("{:?}", KeySource::Passphrase("hidden words".into())).contains("hidden"));
     }
 }

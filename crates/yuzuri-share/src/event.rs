@@ -3,7 +3,7 @@
 use crate::config::ShareConfig;
 use crate::discover::GroupFrom;
 use std::fmt;
-use yuzuri_policy::{NodeId, PolicyConfig};
+use yuzuri_policy::{NodeId, Notice, PolicyConfig};
 
 /// What happened, for a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,10 @@ pub enum Event {
     Redrawn(NodeId),
     /// Something does not work, and is tried again.
     Problem(String),
+    /// Something works, but should not stay as it is.
+    Warning(String),
+    /// Somebody was shut out: this is the group's next key for this terminal, worth keeping for the next start.
+    Told(Notice),
     /// The flows are as they were.
     Left {
         /// Flows that have their former control again.
@@ -68,6 +72,10 @@ impl fmt::Display for Event {
             }
             Event::Redrawn(node) => write!(f, "another member has our id; ours is {node} now"),
             Event::Problem(what) => f.write_str(what),
+            Event::Warning(what) => write!(f, "warning: {what}"),
+            Event::Told(notice) => {
+                write!(f, "the group's key is generation {} now: somebody was shut out", notice.generation)
+            }
             Event::Left { moved_back, stay: 0 } => {
                 write!(f, "left; {moved_back} flows have their control again")
             }
@@ -83,6 +91,6 @@ impl fmt::Display for Event {
 pub enum Order {
     /// Another policy.
     Policy(PolicyConfig),
-    /// Other settings: the policy and the interfaces. What else differs needs a new start.
+    /// Other settings: the policy, the interfaces and the keys. What else differs needs a new start.
     Reload(Box<ShareConfig>),
 }

@@ -22,6 +22,12 @@ pub struct ConfigFile {
     pub key_file: Option<PathBuf>,
     /// Words instead of a key file.
     pub passphrase: Option<Spanned<String>>,
+    /// File of a second key that is accepted, and nothing is sent with.
+    pub accept_key_file: Option<Spanned<PathBuf>>,
+    /// Words instead of that file.
+    pub accept_passphrase: Option<Spanned<String>>,
+    /// File of the notices that tell others the group's next key.
+    pub notice_file: Option<PathBuf>,
     /// Whether groups without a key are joined.
     pub keyless: Option<Spanned<bool>>,
     /// Name of the congestion control.
@@ -104,6 +110,7 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
     {
         return wrong(keyless.span().start, "keyless: there is a key; take one of both out".into());
     }
+    check_accepted(&config)?;
     for (place, interface) in config.interface.iter().enumerate() {
         let name = interface.name.get_ref();
         let at = interface.name.span().start;
@@ -116,6 +123,22 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
         interface.radio()?;
     }
     Ok(config)
+}
+
+/// A second key is beside a first one.
+fn check_accepted(config: &ConfigFile) -> Result<(), Problem> {
+    let file = config.accept_key_file.as_ref().map(|file| file.span().start);
+    let words = config.accept_passphrase.as_ref().map(|words| words.span().start);
+    if let (Some(at), true) = (words, file.is_some()) {
+        return Err((Some(at), "accept_passphrase: there is an accept_key_file already; one of both".into()));
+    }
+    match file.or(words) {
+        Some(at) if config.key_file.is_none() && config.passphrase.is_none() => {
+            let what = "a key that is accepted needs one that is sent with: key_file or passphrase";
+            Err((Some(at), what.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl FileInterface {
@@ -168,6 +191,12 @@ impl ConfigFile {
         } else if self.keyless.as_ref().is_some_and(|keyless| *keyless.get_ref()) {
             config.key = KeySource::Keyless;
         }
+        if let Some(file) = &self.accept_key_file {
+            config.accepts = Some(KeySource::File(file.get_ref().clone()));
+        } else if let Some(words) = &self.accept_passphrase {
+            config.accepts = Some(KeySource::Passphrase(words.get_ref().clone()));
+        }
+        config.notice_file = self.notice_file.clone().or(config.notice_file.take());
         if let Some(control) = &self.control {
             config.control_name.clone_from(control);
         }
@@ -219,6 +248,13 @@ mod tests {
         assert_eq!(twice, "share.toml:4:8: interface: 'a' is there twice");
         let both = problem("key_file = \"k\"\nkeyless = true\n");
         assert_eq!(both, "share.toml:2:11: keyless: there is a key; take one of both out");
+        let alone = problem("accept_key_file = \"k\"\n");
+        assert!(alone.starts_with("share.toml:1:19: a key that is accepted needs one"), "{alone}");
+        let both = problem("key_file = \"k\"\naccept_key_file = \"k\"\naccept_passphrase = \"w\"\n");
+        assert!(
+            both.starts_with("share.toml:3:21: accept_passphrase: there is an accept_key_file"),
+            "{both}"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! A [`Share`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
 //! several in a process, each with a control name of its own. See also: `docs/share.md`, `docs/group.md`, `docs/control.md`.
 
+mod authority;
 mod board;
 mod clock;
 mod config;
@@ -26,9 +27,11 @@ mod discover;
 mod error;
 mod event;
 mod file;
+mod flood;
 mod flows;
 mod folder;
 mod hands;
+mod keys;
 mod link;
 mod moved;
 mod netlink;
@@ -43,6 +46,7 @@ mod sockets;
 mod status;
 mod wireless;
 
+pub use authority::{AuthorityFile, AuthorityMember};
 pub use board::Board;
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
 pub use desk::{Answer, Desk, DeskOptions, Question, ask};
@@ -52,12 +56,16 @@ pub use event::{Event, Order};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
 pub use own::OwnSockets;
-pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
+pub use place::{
+    Places, Sole, default_control_name, keep_node, keep_notice, kept_node, kept_notice, new_key_file,
+    new_node,
+};
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::serve_rendezvous;
 pub use share::Share;
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
-    FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
+    FlowStatus, InterfaceStatus, MemberStatus, MembershipStatus, MessageCounts, PolicyStatus, ReloadStatus,
+    Status, SummaryStatus,
 };

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
-    Capacity, Decision, FlowSeen, GroupId, Key, Member, MemberConfig, Moment, NodeId, Outgoing, Policy,
-    PolicyConfig, RadioHint, Report, SendersSeen, Summary, To,
+    Capacity, Decision, FlowSeen, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, Policy,
+    PolicyConfig, RadioHint, Randomness, Report, SendersSeen, Summary, To,
 };
 
 /// A summary of the leader before is a beginning for the next one for so long.
@@ -20,7 +20,6 @@ const RESUMED_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
-    pub(crate) key: Option<Key>,
     pub(crate) rank: u8,
     pub(crate) port: u16,
 }
@@ -40,6 +39,8 @@ pub(crate) struct Link {
     pub(crate) own_report: Option<Report>,
     pub(crate) send_errors: u64,
     pub(crate) last_send_error: Option<String>,
+    /// Those that the member was given last.
+    keys: Option<Keys>,
     capacity: Option<Capacity>,
     last_summary: Option<(Moment, Summary)>,
 }
@@ -67,6 +68,7 @@ impl Link {
             own_report: None,
             send_errors: 0,
             last_send_error: None,
+            keys: None,
             capacity: None,
             last_summary: None,
         })
@@ -82,18 +84,27 @@ impl Link {
         &mut self,
         now: Moment,
         group: (GroupId, GroupFrom),
+        keys: Keys,
         identity: &Identity,
     ) -> Result<bool, ShareError> {
         self.group_from = Some(group.1);
+        let same_keys = self.keys.as_ref() == Some(&keys);
+        self.keys = Some(keys.clone());
         match &mut self.member {
-            Some(member) if member.group() == group.0 => return Ok(false),
-            Some(member) => member.set_group(now, group.0),
+            Some(member) if member.group() == group.0 => {
+                if !same_keys {
+                    member.set_keys(now, keys);
+                }
+                return Ok(false);
+            }
+            Some(member) => member.set_group_and_keys(now, group.0, keys),
             None => {
-                let [epoch, seed] = [clock::random()?, clock::random()?].map(u64::from_ne_bytes);
-                let epoch = yuzuri_policy::epoch(clock::unix_time(), epoch as u32);
-                let mut config = MemberConfig::new(identity.node, group.0, identity.key.clone(), epoch, seed);
+                let epoch = yuzuri_policy::epoch(clock::unix_time(), u32::from_ne_bytes(clock::random()?));
+                let random = Randomness::System(clock::draw);
+                let mut config = MemberConfig::new(identity.node, group.0, keys.key, epoch, random);
+                (config.accepts, config.notices) = (keys.accepts, keys.notices);
                 // Whether a key may be missing was settled when it was loaded.
-                config.allow_keyless = identity.key.is_none();
+                config.allow_keyless = config.key.is_none();
                 config.rank = identity.rank;
                 config.rendezvous = self.config.rendezvous;
                 self.member = Some(Member::new(config, now)?);
@@ -122,8 +133,11 @@ impl Link {
         })
     }
 
-    /// Hands in what has come.
-    pub(crate) fn receive(&mut self, now: Moment, buffer: &mut [u8]) {
+    /// Hands in what has come; how much of it was refused.
+    pub(crate) fn receive(&mut self, now: Moment, buffer: &mut [u8]) -> u64 {
+        let refused =
+            |member: &Option<Member>| member.as_ref().map_or(0, |member| member.counts().refused_total());
+        let before = refused(&self.member);
         let addresses = &self.interface.addresses;
         let member = &mut self.member;
         self.sockets.drain(buffer, |from, bytes| {
@@ -132,6 +146,7 @@ impl Link {
                 member.receive(now, from, bytes);
             }
         });
+        refused(&self.member) - before
     }
 
     /// The half second's work before the bounds: what the flows do is told, and summed up by who leads.

@@ -1,6 +1,7 @@
 //! Where a daemon keeps its things, and that there is one only.
 
 use crate::folder::{self, Folder};
+use crate::keys::{from_hex, to_hex};
 use crate::{ShareError, clock, netns};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -9,7 +10,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use yuzuri_policy::{KEY_BYTES, NodeId};
+use yuzuri_policy::{KEY_BYTES, NodeId, Notice};
 
 const RUNTIME: &str = "/run/yuzuri";
 const STATE: &str = "/var/lib/yuzuri";
@@ -120,6 +121,23 @@ pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
         .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
 }
 
+/// What the terminal was told of the group's key, as it was kept.
+pub fn kept_notice(state: Option<&Path>) -> Option<Notice> {
+    let path = state.unwrap_or(Path::new(STATE)).join("notice");
+    let text = folder::read(&path).ok()?;
+    Some(Notice::from_bytes(&from_hex(text.trim())?))
+}
+
+/// Keeps what the terminal was told of the group's key for the next start.
+///
+/// # Errors
+/// Where it cannot be written: after the next start another member has to tell it again.
+pub fn keep_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareError> {
+    let path = state.unwrap_or(Path::new(STATE)).join("notice");
+    folder::replace(&path, &format!("{}\n", to_hex(&notice.to_bytes())))
+        .map_err(|e| ShareError::system(format!("keeping the group's key in {}", path.display()), e))
+}
+
 /// Makes a key file that only its owner reads: 64 hexadecimal digits. Where root makes it on a machine that
 /// has the service's group, the service reads it, too (mode 0640).
 ///
@@ -127,7 +145,7 @@ pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
 /// Where it exists already or cannot be written.
 pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     let key: [u8; KEY_BYTES] = clock::random()?;
-    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = to_hex(&key);
     let wrong = |why: String| ShareError::KeyFile { file: file.to_owned(), why };
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut opened = opened.map_err(|e| match e.kind() {
@@ -186,10 +204,16 @@ mod tests {
             Some(group) => assert_eq!((found.mode() & 0o777, found.gid()), (0o640, group)),
             None => assert_eq!(found.mode() & 0o777, 0o600),
         }
-        let key = KeySource::File(file.clone()).load().unwrap();
+        let load = || KeySource::File(file.clone()).load(&mut Vec::new()).unwrap();
+        let key = load();
         assert!(key.is_some());
         assert!(new_key_file(&file).unwrap_err().to_string().contains("exists already"));
-        assert!(KeySource::File(file).load().unwrap() == key);
+        assert!(load() == key);
+        let authority = yuzuri_policy::Authority::from_bytes([1; 32]);
+        let notice = authority.notice(2, 3).unwrap();
+        assert_eq!(kept_notice(Some(&state)), None);
+        keep_notice(Some(&state), &notice).unwrap();
+        assert_eq!(kept_notice(Some(&state)), Some(notice));
     }
 
     #[test]

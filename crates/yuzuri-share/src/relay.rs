@@ -23,6 +23,7 @@ pub fn serve_rendezvous(
     let doing = || format!("serving a rendezvous at {listen}");
     let failed = |e: std::io::Error| ShareError::system(doing(), e);
     let socket = UdpSocket::bind(listen).map_err(failed)?;
+    crate::sockets::widen(&socket);
     let bound = socket.local_addr().map_err(failed)?;
     socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new(clock::random()?), clock::now());

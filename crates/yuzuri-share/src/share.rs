@@ -5,18 +5,20 @@ mod look;
 use crate::config::{ShareConfig, WithoutKernel};
 use crate::discover::Discovery;
 use crate::event::{Event, Order};
+use crate::flood::Flood;
 use crate::flows::Flows;
 use crate::hands::Hands;
+use crate::keys::{KeyChain, Secrets};
 use crate::link::{Identity, Link};
 use crate::moved::Moved;
-use crate::status::{InterfaceStatus, Status};
+use crate::status::{InterfaceStatus, ReloadStatus, Status};
 use crate::{Board, ShareError, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use yuzuri_kernel::steer::{FlowState, Scope};
-use yuzuri_policy::{Moment, NodeId, Outgoing, PolicyConfig};
+use yuzuri_policy::{Member, Moment, NodeId, Outgoing, PolicyConfig};
 
 /// From one tick to the next.
 const TICK: Duration = Duration::from_millis(500);
@@ -31,6 +33,10 @@ const BUFFER: usize = 2048;
 pub struct Share {
     config: ShareConfig,
     identity: Identity,
+    keys: KeyChain,
+    flood: Flood,
+    rest: Option<Duration>,
+    reload: Option<ReloadStatus>,
     hands: Hands,
     discovery: Discovery,
     links: Vec<Link>,
@@ -70,12 +76,12 @@ impl Share {
         config: ShareConfig,
         tell: impl FnMut(&Event) + Send + 'static,
     ) -> Result<Share, ShareError> {
-        let key = config.key.load()?;
+        let secrets = Secrets::load(&config)?;
         let node = match config.node.filter(|node| node.0 != 0) {
             Some(node) => node,
             None => crate::new_node()?,
         };
-        let identity = Identity { node, key, rank: config.rank, port: config.port };
+        let identity = Identity { node: secrets.bind(node), rank: config.rank, port: config.port };
         let mut discovery = Discovery::new().map_err(|why| ShareError::system("starting to share", why))?;
         let there = discovery.interfaces().map_err(|why| ShareError::system("starting to share", why))?;
         if let Some(missing) = config.interfaces.iter().find(|i| there.iter().all(|t| t.name != i.name)) {
@@ -83,6 +89,7 @@ impl Share {
             return Err(ShareError::NoInterface { name: missing.name.clone(), there: names.join(", ") });
         }
         let mut tell: Box<dyn FnMut(&Event) + Send> = Box::new(tell);
+        secrets.warnings.iter().for_each(|warning| tell(&Event::Warning(warning.clone())));
         let moved = Moved::new(config.moved_file.clone());
         let taken = match &config.own {
             Some(sockets) => Ok(Hands::of_own(sockets.clone())),
@@ -101,6 +108,10 @@ impl Share {
         let mut share = Share {
             config,
             identity,
+            keys: KeyChain::new(secrets),
+            flood: Flood::default(),
+            rest: None,
+            reload: None,
             hands,
             discovery,
             links: Vec::new(),
@@ -170,8 +181,11 @@ impl Share {
                 Order::Reload(config) => self.reload(*config),
             }
         }
-        for link in &mut self.links {
-            link.receive(now, &mut self.buffer);
+        let refused = self.links.iter_mut().map(|link| link.receive(now, &mut self.buffer)).sum();
+        self.rest = self.flood.note(now, refused);
+        self.take_notices();
+        if self.keys.work() {
+            self.look_at = now;
         }
         if now >= self.look_at {
             self.look_at = now + LOOK;
@@ -191,6 +205,9 @@ impl Share {
     }
 
     fn wait(&self) -> Result<(), ShareError> {
+        if let Some(rest) = self.rest {
+            std::thread::sleep(rest);
+        }
         let now = clock::now();
         let next = self.links.iter().filter_map(Link::next).fold(self.tick_at.min(self.look_at), Moment::min);
         // Rounded up: else the last millisecond is waited for in turns.
@@ -295,14 +312,55 @@ impl Share {
         self.publish(now);
     }
 
-    /// Takes over the policy and the interfaces of other settings. Key, port, name of the control, id and rank stay as they were.
+    /// Takes over the policy, the interfaces and the keys of other settings. Port, name of the control, id and rank stay as they were, and so
+    /// does everything if there is no key among the settings that can be used. The status says how it went.
     pub fn reload(&mut self, config: ShareConfig) {
+        let told = self.config.told;
+        match Secrets::load(&ShareConfig { told, ..config.clone() }) {
+            Ok(secrets) => self.take_over(config, secrets),
+            Err(error) => self.reload_failed(&error.to_string()),
+        }
+    }
+
+    /// Other settings could not be read.
+    pub fn reload_failed(&mut self, why: &str) {
+        (self.tell)(&Event::Problem(format!("the configuration stays as it was: {why}")));
+        self.note_reload(Some(why.to_owned()));
+        self.publish(clock::now());
+    }
+
+    fn note_reload(&mut self, error: Option<String>) {
+        let count = self.reload.as_ref().map_or(0, |reload| reload.count) + 1;
+        self.reload = Some(ReloadStatus { count, error });
+    }
+
+    fn take_over(&mut self, config: ShareConfig, secrets: Secrets) {
         let now = clock::now();
+        secrets.warnings.iter().for_each(|warning| (self.tell)(&Event::Warning(warning.clone())));
+        self.identity.node = secrets.bind(self.config.node.unwrap_or(self.identity.node));
+        self.keys.replace(secrets);
+        (self.config.key, self.config.accepts) = (config.key, config.accepts);
+        self.config.notice_file = config.notice_file;
         self.config.interfaces = config.interfaces;
         self.config.rendezvous = config.rendezvous;
         self.config.group = config.group;
         self.choose(config.policy);
         self.look(now);
+        self.note_reload(None);
+        self.publish(now);
+    }
+
+    /// What one interface's group was told of the next key goes for all.
+    fn take_notices(&mut self) {
+        let told: Vec<_> =
+            self.links.iter_mut().filter_map(|link| link.member.as_mut()).filter_map(Member::told).collect();
+        for notice in told {
+            if self.keys.take(&notice) {
+                self.config.told = Some(notice);
+                self.look_at = clock::now();
+                (self.tell)(&Event::Told(notice));
+            }
+        }
     }
 
     /// Gives the flows back and says goodbye. A [`Share`] that is dropped does the same without a word.
@@ -337,7 +395,9 @@ impl Share {
             control: self.config.control_name.clone(),
             new_flows_wait: self.hands.new_flows_wait().map(str::to_owned),
             policy: self.config.policy.into(),
-            keyed: self.identity.key.is_some(),
+            keyed: self.keys.secrets.sends.is_some(),
+            warnings: self.keys.secrets.warnings.clone(),
+            reload: self.reload.clone(),
             interfaces: self
                 .links
                 .iter()

@@ -40,8 +40,14 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(why) = &status.new_flows_wait {
         writeln!(out, "new flows are taken at the next half second: {why}")?;
     }
+    for warning in &status.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
     for problem in &status.problems {
         writeln!(out, "problem: {problem}")?;
+    }
+    if let Some(why) = status.reload.as_ref().and_then(|reload| reload.error.as_ref()) {
+        writeln!(out, "the configuration is an older one, since the last reload failed: {why}")?;
     }
     for interface in &status.interfaces {
         writeln!(out)?;
@@ -82,6 +88,17 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
         }
         None => writeln!(out, "  nothing is said: nobody sends, or no leader is found yet")?,
     }
+    if let Some(membership) = interface.membership {
+        writeln!(
+            out,
+            "  member {}, the group's key is generation {}",
+            membership.number, membership.generation
+        )?;
+    }
+    let others = interface.members.iter().filter(|member| member.other_key).count();
+    if others > 0 {
+        writeln!(out, "  {others} members still send with the other key")?;
+    }
     if interface.alone_bps > 0 {
         writeln!(out, "  alone on the air: {} Mbit/s", mbps(interface.alone_bps))?;
     }
@@ -110,7 +127,8 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
             yes(member.leads),
             yes(member.sends),
             member.age_s,
-            member.address.map_or("this terminal".to_owned(), |a| a.ip().to_string()),
+            member.address.map_or("this terminal".to_owned(), |a| a.ip().to_string())
+                + if member.other_key { ", other key" } else { "" },
         )?;
     }
     if interface.flows.is_empty() {

@@ -1,6 +1,7 @@
 //! The UDP sockets of an interface: IPv6 link-local multicast where there is a link-local address, IPv4 broadcast where there is not, or
 //! where a member is known that has nothing else.
 
+use nix::sys::socket::{setsockopt, sockopt::RcvBuf, sockopt::RcvBufForce};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -13,7 +14,10 @@ pub const DEFAULT_PORT: u16 = 48_770;
 pub const MULTICAST_GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x8079, 0x757a);
 
 /// Datagrams taken from a socket at one wake-up: what is beyond waits for the next, so that a flood keeps nobody from his work.
-const MOST_AT_ONCE: usize = 1024;
+const MAX_AT_ONCE: usize = 1024;
+/// Bytes that may wait in a socket (the kernel counts about 1 kB for a datagram of ours, and doubles what is asked for): what 20,000
+/// datagrams a second bring in a fifth of a second, so that a flood costs nobody's messages while this process waits for a processor.
+const RECEIVE_BUFFER_BYTES: usize = 2 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Sockets {
@@ -51,7 +55,7 @@ impl Sockets {
     /// Takes what has come. What the handler sees: from where, and the bytes.
     pub(crate) fn drain(&self, buffer: &mut [u8], mut each: impl FnMut(SocketAddr, &[u8])) {
         for socket in self.v6.iter().chain(&self.v4) {
-            for _ in 0..MOST_AT_ONCE {
+            for _ in 0..MAX_AT_ONCE {
                 match socket.recv_from(buffer) {
                     Ok((length, from)) => each(from, &buffer[..length]),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
@@ -98,6 +102,7 @@ fn open_v6(name: &str, index: u32, port: u16) -> std::io::Result<UdpSocket> {
     socket.set_multicast_if_v6(index)?;
     socket.set_multicast_loop_v6(false)?;
     socket.set_nonblocking(true)?;
+    widen(&socket);
     Ok(socket.into())
 }
 
@@ -107,5 +112,14 @@ fn open_v4(name: &str, port: u16) -> std::io::Result<UdpSocket> {
     socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
     socket.set_broadcast(true)?;
     socket.set_nonblocking(true)?;
+    widen(&socket);
     Ok(socket.into())
+}
+
+/// Makes room for a flood: beyond `net.core.rmem_max` where CAP_NET_ADMIN allows that (at the start), else up to it.
+pub(crate) fn widen(socket: &impl AsFd) {
+    if setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+        // It works with less, too.
+        let _ = setsockopt(socket, RcvBuf, &RECEIVE_BUFFER_BYTES);
+    }
 }

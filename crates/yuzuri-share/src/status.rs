@@ -33,6 +33,12 @@ pub struct Status {
     pub policy: PolicyStatus,
     /// Whether members prove themselves with a key.
     pub keyed: bool,
+    /// What works, but should not stay as it is: a key file that others read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// How the last reload went; absent: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<ReloadStatus>,
     /// The interfaces that take part.
     pub interfaces: Vec<InterfaceStatus>,
     /// Flows of other interfaces' addresses.
@@ -45,6 +51,16 @@ pub struct Status {
     pub kernel_refusals: u64,
     /// What went wrong lately and is not over: an interface that cannot be opened, an unknown group.
     pub problems: Vec<String>,
+}
+
+/// Other settings that were read while it ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadStatus {
+    /// How often.
+    pub count: u64,
+    /// Why those of the last time were not taken over; absent: they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The policy in force.
@@ -108,6 +124,18 @@ pub struct InterfaceStatus {
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_send_error: Option<String>,
+    /// Which member of an authority's group this terminal is, and the generation of the group's key; absent: there is no authority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<MembershipStatus>,
+}
+
+/// A terminal whose key an authority gave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MembershipStatus {
+    /// Its number at the authority.
+    pub number: u32,
+    /// The generation of the group's key: it grows when somebody is shut out.
+    pub generation: u32,
 }
 
 /// A member.
@@ -124,6 +152,9 @@ pub struct MemberStatus {
     pub leads: bool,
     /// It has proved that it is no recording; asked for only where it matters.
     pub proved: bool,
+    /// It sends with the key that is accepted besides the one in use here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_key: bool,
     /// Since it was last heard, seconds.
     pub age_s: f64,
 }
@@ -218,6 +249,9 @@ pub struct MessageCounts {
     pub sent: BTreeMap<String, u64>,
     /// Their bytes, without UDP and IP.
     pub sent_bytes: u64,
+    /// Messages that were believed under the key that is accepted besides the one in use here.
+    #[serde(default)]
+    pub by_other_key: u64,
     /// Times this terminal began to lead.
     pub led: u64,
 }
@@ -232,6 +266,7 @@ impl From<&Counts> for MessageCounts {
             refused: refused.filter(|(_, count)| *count > 0).collect(),
             sent: kinds(&|kind| counts.sent(kind)),
             sent_bytes: counts.sent_bytes,
+            by_other_key: counts.by_other_key,
             led: counts.led,
         }
     }
@@ -246,6 +281,7 @@ impl InterfaceStatus {
             sends: seen.sends,
             leads: seen.leads,
             proved: seen.proved,
+            other_key: seen.other_key,
             age_s: seen.age.as_secs_f64(),
         });
         let flows = link.seen.iter().zip(&link.states).zip(&link.decisions);
@@ -287,6 +323,12 @@ impl InterfaceStatus {
             messages: member.map(|member| member.counts().into()).unwrap_or_default(),
             send_errors: link.send_errors,
             last_send_error: link.last_send_error.clone(),
+            membership: member.and_then(|member| member.keys().key.as_ref()?.membership()).map(
+                |membership| MembershipStatus {
+                    number: membership.number,
+                    generation: membership.generation,
+                },
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The command: parses words, wires the rooms together, prints.
 
+mod authority;
 mod cli;
 mod convert;
 mod doctor;

@@ -1,5 +1,6 @@
 //! `yuzuri share`: the daemon, and what is asked of it.
 
+use crate::authority::{self, AuthorityTask};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use yuzuri_exit::in_one_line;
 use yuzuri_policy::{NodeId, Objective, PolicyName};
 use yuzuri_share::{
-    Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Order, Places, Question, Share,
+    Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Places, Question, Share,
     ShareConfig, Status, WithoutKernel,
 };
 
@@ -39,7 +40,7 @@ enum Task {
     Status(StatusArgs),
     /// Choose another policy in the running daemon; flows go on
     Policy(PolicyArgs),
-    /// Check a configuration file
+    /// Check a configuration file, and the keys that it names
     Check {
         /// The file
         #[arg(default_value = USUAL_CONFIG)]
@@ -50,6 +51,11 @@ enum Task {
         /// Where to; nothing is replaced
         file: PathBuf,
     },
+    /// Let the running daemon read its configuration and keys again; flows go on
+    Reload(ReloadArgs),
+    /// Give each terminal a key of its own, so that one can be shut out
+    #[command(subcommand)]
+    Authority(AuthorityTask),
     /// Serve a relay for terminals that do not hear each other (no privilege needed)
     Rendezvous {
         /// Address and port to listen at, such as [::]:48770
@@ -77,6 +83,14 @@ pub struct RunArgs {
     /// File of the key that proves membership (`yuzuri share key` makes one)
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+
+    /// File of a second key that is accepted, and nothing is sent with: for changing keys step by step
+    #[arg(long, value_name = "FILE")]
+    pub accept_key_file: Option<PathBuf>,
+
+    /// File of notices that tell other members the group's next key (`yuzuri share authority shut-out` makes one)
+    #[arg(long, value_name = "FILE")]
+    pub notice_file: Option<PathBuf>,
 
     /// Join groups without a key: anybody on the network can then say anything
     #[arg(long, conflicts_with = "key_file")]
@@ -139,6 +153,17 @@ struct StatusArgs {
 }
 
 #[derive(Debug, Args)]
+struct ReloadArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Folder of the daemon's socket [default: /run/yuzuri]
+    #[arg(long, value_name = "FOLDER")]
+    runtime: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct PolicyArgs {
     /// off, count, hayakawa2015, shimada2016, steady or yuzuri
     name: PolicyName,
@@ -177,6 +202,8 @@ pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
             println!("made {}: bring it to each terminal, and name it with --key-file", file.display());
             Ok(ExitCode::SUCCESS)
         }
+        Some(Task::Reload(args)) => reload(&args),
+        Some(Task::Authority(task)) => authority::run(task),
         Some(Task::Rendezvous { listen }) => rendezvous(listen),
     }
 }
@@ -220,7 +247,12 @@ fn over(args: &RunArgs, share: &mut ShareConfig) {
         share.key = KeySource::File(file.clone());
     } else if args.keyless {
         share.key = KeySource::Keyless;
+        share.accepts = None;
     }
+    if let Some(file) = &args.accept_key_file {
+        share.accepts = Some(KeySource::File(file.clone()));
+    }
+    share.notice_file = args.notice_file.clone().or(share.notice_file.take());
     share.rendezvous = args.rendezvous.or(share.rendezvous);
     share.port = args.port.unwrap_or(share.port);
     if let Some(control) = &args.control {
@@ -279,12 +311,16 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let sole = places.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
+    share.told = yuzuri_share::kept_notice(state.as_deref());
     share.moved_file = Some(places.moved_file());
     let log = move |event: &Event| {
         say(&event.to_string());
-        if let Event::Redrawn(node) = event
-            && let Err(error) = yuzuri_share::keep_node(state.as_deref(), *node)
-        {
+        let kept = match event {
+            Event::Redrawn(node) => yuzuri_share::keep_node(state.as_deref(), *node),
+            Event::Told(notice) => yuzuri_share::keep_notice(state.as_deref(), notice),
+            _ => Ok(()),
+        };
+        if let Err(error) = kept {
             say(&error.to_string());
         }
     };
@@ -322,13 +358,10 @@ fn work(args: &RunArgs, share: &mut Share, signals: &Signals) -> anyhow::Result<
             notify(&states);
             match settings(args) {
                 Ok(settings) => {
-                    // Only this loop takes orders, so there always is somebody who does.
-                    let _ = share.orders().send(Order::Reload(Box::new(settings.share)));
                     say("the configuration was read again");
+                    share.reload(settings.share);
                 }
-                Err(error) => {
-                    say(&format!("the configuration stays as it was: {}", in_one_line(error.as_ref())))
-                }
+                Err(error) => share.reload_failed(&in_one_line(error.as_ref())),
             }
             notify(&[NotifyState::Ready]);
         }
@@ -401,6 +434,46 @@ fn policy(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How long a daemon is waited for: it does nothing that takes longer than a passphrase.
+const RELOADED_WITHIN: Duration = Duration::from_secs(5);
+
+fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
+    let socket = Places::new(args.runtime.clone()).socket();
+    let status = || match yuzuri_share::ask(&socket, Question::Status)? {
+        Answer::Status(status) => Ok(status),
+        other => bail!("asking the daemon at {}: it answered {other:?}", socket.display()),
+    };
+    let before = status()?;
+    let count = |status: &Status| status.reload.as_ref().map_or(0, |reload| reload.count);
+    let pid = nix::unistd::Pid::from_raw(before.pid as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGHUP)
+        .with_context(|| format!("asking process {pid} to read its configuration again"))?;
+    let until = Instant::now() + RELOADED_WITHIN;
+    let after = loop {
+        let after = status()?;
+        if count(&after) > count(&before) {
+            break after;
+        }
+        if Instant::now() > until {
+            bail!(
+                "process {pid} did not say within {} s how it went; its log may",
+                RELOADED_WITHIN.as_secs()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if let Some(error) = after.reload.as_ref().and_then(|reload| reload.error.clone()) {
+        bail!("the daemon keeps the configuration that it had: {error}");
+    }
+    if args.json {
+        println!("{}", serde_json::json!({ "reloaded": true, "warnings": after.warnings }));
+    } else {
+        println!("the configuration was read again");
+        after.warnings.iter().for_each(|warning| println!("warning: {warning}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn check(file: &Path) -> anyhow::Result<ExitCode> {
     let read = yuzuri_share::read_config(file)?;
     let mut share = ShareConfig::default();
@@ -409,7 +482,11 @@ fn check(file: &Path) -> anyhow::Result<ExitCode> {
         KeySource::Missing => {
             println!("{}: right, but names no key: --key-file or --keyless is needed", file.display())
         }
-        _ => println!("{}: right", file.display()),
+        _ => {
+            let warnings = share.check_keys()?;
+            println!("{}: right", file.display());
+            warnings.iter().for_each(|warning| println!("warning: {warning}"));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use slow::{Crowd, raise_open_files};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -330,6 +331,69 @@ fn who_was_suspended_begins_anew() {
     assert!(eventually(follows), "{:#}", first.status());
     first.until_rule(&traffic, &["start-up", "share", "probe"]);
     assert!(first.status()["late_ticks"].as_u64().unwrap() >= 1);
+}
+
+#[test]
+fn keys_are_read_again_and_a_terminal_is_shut_out() {
+    const TEST: &str = "keys_are_read_again_and_a_terminal_is_shut_out";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let authority = |words: &[&str]| {
+        let done = yuzuri(&[&["share", "authority"], words].concat());
+        assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    authority(&["new", &at("authority")]);
+    for name in ["one", "two"] {
+        authority(&["issue", &at("authority"), name, &at(name)]);
+    }
+    // Too wide: it is said, and it works.
+    let mode = |mode| std::fs::set_permissions(at("one"), PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o644);
+    let write = |lines: &str| std::fs::write(at("share.toml"), lines).unwrap();
+    let with_key = format!("key_file = {:?}\n", at("one"));
+    write(&with_key);
+    let (config, name) = (at("share.toml"), control_name());
+    let words = ["--config", &config, "--control", &name];
+    let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+    assert!(daemon.said("chmod 0640"), "{}", daemon.all());
+    assert!(text(&daemon.ask(&["status"]).stdout).contains("mode 0644"));
+    let generation = |daemon: &Daemon| daemon.status()["interfaces"][0]["membership"]["generation"].clone();
+    assert!(eventually(|| generation(&daemon) == 1), "{:#}", daemon.status());
+    let traffic = cell.traffic(1);
+    let flow = daemon.until_rule(&traffic, &["share", "probe"]);
+
+    let checked = yuzuri(&["share", "check", &config]);
+    assert!(checked.status.success() && text(&checked.stdout).contains("chmod 0640"), "{checked:?}");
+
+    // A key that cannot be used changes nothing.
+    std::fs::write(at("weak"), [0; 32]).unwrap();
+    write(&format!("key_file = {:?}\n", at("weak")));
+    assert_eq!(yuzuri(&["share", "check", &config]).status.code(), Some(1));
+    let refused = daemon.ask(&["reload"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("anybody would guess"), "{}", text(&refused.stderr));
+    assert!(text(&daemon.ask(&["status"]).stdout).contains("the last reload failed"));
+
+    mode(0o600);
+    authority(&["shut-out", &at("authority"), "two", "--notices", &at("notices")]);
+    assert!(authority(&["list", &at("authority")]).contains("two  shut out, generation 2"));
+    write(&format!("{with_key}notice_file = {:?}\n", at("notices")));
+    let done = daemon.ask(&["reload"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(eventually(|| generation(&daemon) == 2), "{:#}", daemon.status());
+    assert_eq!(daemon.status().get("warnings"), None);
+    let same = daemon.until_rule(&traffic, &["share", "probe"]);
+    assert_eq!((&same["id"], &same["control"]), (&flow["id"], &flow["control"]));
+
+    // The next start knows the key without being told again.
+    assert!(eventually(|| Path::new(&at("state/notice")).exists()));
+    daemon.signal(nix::sys::signal::SIGTERM);
+    assert!(daemon.child.wait().unwrap().success());
+    write(&with_key);
+    let Some(daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
+    assert!(eventually(|| generation(&daemon) == 2), "{:#}", daemon.status());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A member's settings, and the group's timers.
 
-use crate::{GroupId, Key, NodeId};
+use super::Randomness;
+use crate::{GroupId, Key, NodeId, Notices};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most members that a member keeps; the others are refused and counted.
@@ -18,12 +20,16 @@ pub struct MemberConfig {
     pub group: GroupId,
     /// What proves membership.
     pub key: Option<Key>,
+    /// A second key that is accepted, and nothing is sent with: [`Keys::accepts`](super::Keys).
+    pub accepts: Option<Key>,
+    /// What tells others the group's next key: [`Keys::notices`](super::Keys).
+    pub notices: Option<Arc<Notices>>,
     /// Without a key, be in a group of those that have none: anybody on the network can then say anything. Ignored with a key.
     pub allow_keyless: bool,
     /// This session: another one after each start ([`epoch`](crate::epoch) makes one).
     pub epoch: u64,
-    /// What random numbers come from: entropy, so that two terminals do not draw the same. One seed, one run.
-    pub seed: u64,
+    /// What random numbers come from.
+    pub random: Randomness,
     /// The lower, the rather it leads among those that send: for terminals on mains power, say.
     pub rank: u8,
     /// Stations of the access point as it tells (BSS Load element, vendor interfaces), this one included, where it does: no more are
@@ -35,15 +41,23 @@ pub struct MemberConfig {
 
 impl MemberConfig {
     /// The usual settings.
-    pub fn new(node: NodeId, group: GroupId, key: Option<Key>, epoch: u64, seed: u64) -> MemberConfig {
+    pub fn new(
+        node: NodeId,
+        group: GroupId,
+        key: Option<Key>,
+        epoch: u64,
+        random: impl Into<Randomness>,
+    ) -> MemberConfig {
         let (allow_keyless, station_count, rendezvous) = (false, None, None);
         MemberConfig {
             node,
             group,
             key,
+            accepts: None,
+            notices: None,
             allow_keyless,
             epoch,
-            seed,
+            random: random.into(),
             rank: COMMON_RANK,
             station_count,
             rendezvous,

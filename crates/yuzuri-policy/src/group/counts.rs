@@ -12,6 +12,8 @@ pub struct Counts {
     pub received: u64,
     /// Cookies of a rendezvous that were taken; part of neither sum.
     pub cookies: u64,
+    /// Messages that were believed under the key that is accepted besides the own one; part of `accepted`.
+    pub by_other_key: u64,
     /// Bytes of the messages that were sent, without UDP and IP.
     pub sent_bytes: u64,
     /// Messages that nobody fetched in time.

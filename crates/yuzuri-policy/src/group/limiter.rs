@@ -2,25 +2,30 @@
 
 use crate::Moment;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// Sources that are kept apart. Forged addresses can push a real flood out of the table; they never lock a member out of it.
-const MOST_SOURCES: usize = 1024;
+/// Sources that are kept apart. Forged ones can push a real flood out of the table; they never lock anybody out of it.
+const MAX_SOURCES: usize = 1024;
 
 /// Counts messages of each source in each second.
-#[derive(Debug, Default)]
-pub(super) struct Limiter {
-    sources: BTreeMap<IpAddr, (Moment, u32)>,
+#[derive(Debug)]
+pub(super) struct Limiter<S> {
+    sources: BTreeMap<S, (Moment, u32)>,
 }
 
-impl Limiter {
+impl<S> Default for Limiter<S> {
+    fn default() -> Limiter<S> {
+        Limiter { sources: BTreeMap::new() }
+    }
+}
+
+impl<S: Ord> Limiter<S> {
     /// Whether one more message of this source is read.
-    pub fn admits(&mut self, now: Moment, source: IpAddr, most: u32) -> bool {
-        if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&source) {
+    pub fn admits(&mut self, now: Moment, source: S, max: u32) -> bool {
+        if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sources.retain(|_, (since, _)| now.since(*since) < WINDOW);
-            if self.sources.len() >= MOST_SOURCES {
+            if self.sources.len() >= MAX_SOURCES {
                 self.sources.clear();
             }
         }
@@ -29,6 +34,6 @@ impl Limiter {
             (*since, *count) = (now, 0);
         }
         *count = count.saturating_add(1);
-        *count <= most
+        *count <= max
     }
 }

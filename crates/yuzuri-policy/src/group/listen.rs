@@ -1,6 +1,7 @@
 //! What a member makes of what it hears.
 
 use super::election::{Heard, Role};
+use super::keys::Under;
 use super::member::Member;
 use super::session::Standing;
 use crate::message::{Addressed, Body, Cookie, Message};
@@ -9,9 +10,12 @@ use rand_core::Rng as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Most datagrams a second from one address, and from a rendezvous, which speaks for all.
-const MOST_FROM_ONE: u32 = 200;
-const MOST_FROM_RENDEZVOUS: u32 = 8192;
+/// Messages a second that are read of a member that proved itself: a leader that answers many newcomers says this much for a moment.
+const MAX_OF_MEMBER: u32 = 200;
+/// The same of one address whose messages prove nothing (recordings, or a group without a key), and of all such addresses together.
+const MAX_OF_ADDRESS: u32 = 200;
+const MAX_OF_RENDEZVOUS: u32 = 8192;
+const MAX_UNPROVED: u32 = 4096;
 
 impl Member {
     /// Takes a datagram that came from an address. Whatever it is, it is counted, and nothing fails.
@@ -30,8 +34,10 @@ impl Member {
         if relayed.is_some_and(|address| address != from) {
             return Err(Refusal::Source);
         }
-        let most = if relayed.is_some() { MOST_FROM_RENDEZVOUS } else { MOST_FROM_ONE };
-        if !self.limiter.admits(now, from.ip(), most) {
+        let max_of_address = if relayed.is_some() { MAX_OF_RENDEZVOUS } else { MAX_OF_ADDRESS };
+        let keyed = self.keys.sends.is_keyed();
+        // Without a key a tag proves nothing and costs who forges it nothing. All that tells senders apart is the address.
+        if !keyed && !self.of_addresses.admits(now, from.ip(), max_of_address) {
             return Err(Refusal::RateLimited);
         }
         if relayed.is_some()
@@ -39,7 +45,15 @@ impl Member {
         {
             return self.take_cookie(now, cookie).map(|()| None);
         }
-        let message = Message::decode(bytes, self.group, &self.key)?;
+        // With a key nobody's budget is touched before the tag was found to be right: an address is forged more easily than a tag.
+        let (message, under) = self.keys.open(now, bytes, self.group)?;
+        if let Under::Retired(_) = under {
+            // A notice is signed with the key of the one it is for, and its sender has a newer one: two that hold notices would go on for ever.
+            if !matches!(message.body, Body::Notice(_)) {
+                self.hand_out(now, from, &message, under);
+            }
+            return Err(Refusal::RetiredKey);
+        }
         let to_me = message.addressed.is_none_or(|addressed| addressed.to == self.node);
         if message.node == self.node {
             self.hear_own_name(now, from, &message, to_me);
@@ -47,6 +61,9 @@ impl Member {
         }
         if !to_me {
             return Err(Refusal::Misdirected);
+        }
+        if let Body::Notice(notice) = &message.body {
+            return self.take_notice(now, notice).map(|()| Some(Kind::Notice));
         }
         let echoed = message.addressed.and_then(|addressed| self.challenges.place_of(addressed.echo, now));
         let (_, generation) = self.challenges.current();
@@ -66,14 +83,28 @@ impl Member {
             }
             Err(why) => return Err(why),
         };
+        // After the guard against replays: who plays a member's messages again uses up nothing of what the member has.
+        let in_budget = match (keyed, standing.proved) {
+            (false, _) => true,
+            (true, true) => self.of_members.admits(now, message.node, MAX_OF_MEMBER),
+            (true, false) => {
+                self.of_addresses.admits(now, from.ip(), max_of_address)
+                    && self.of_unproved.admits(now, (), MAX_UNPROVED)
+            }
+        };
+        if !in_budget {
+            return Err(Refusal::RateLimited);
+        }
         // What a believed session's newest message says replaces what was known; an unproved one replaces only what is unproved.
         let news = standing.latest && (standing.proved || !peer.sessions.is_proved());
         if news {
             peer.address = from;
             peer.note(&message, now);
+            peer.other_key = under == Under::Accepted;
         }
         let kind = message.body.kind();
         self.hear(now, from, message, standing, news)?;
+        self.counts.by_other_key += u64::from(under == Under::Accepted);
         Ok(Some(kind))
     }
 
@@ -126,6 +157,8 @@ impl Member {
                     self.take_summary(now, node, deputy, report_interval_ds, summary);
                 }
             }
+            // Was taken before.
+            Body::Notice(_) => {}
             Body::Goodbye { successor } => {
                 if !standing.proved {
                     return Err(Refusal::Unproved);
@@ -180,7 +213,7 @@ impl Member {
     }
 
     fn draw_again(&mut self, now: Moment) {
-        self.node = NodeId(self.random.next_u64().max(1));
+        self.node = self.keys.keys.bind(NodeId(self.random.next_u64().max(1)));
         self.counts.redrawn += 1;
         self.begin_anew(now);
     }

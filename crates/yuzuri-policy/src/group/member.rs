@@ -3,17 +3,18 @@
 use super::config::*;
 use super::counts::Counts;
 use super::election::Role;
+use super::keys::{KeyRing, Keys};
 use super::limiter::Limiter;
 use super::peers::Peers;
+use super::random::Generator;
 use super::senders::Asked;
 use super::session::Challenges;
+use super::shut_out::HandedOut;
 use super::trickle::Trickle;
 use crate::message::{Addressed, Body};
-use crate::{GroupId, GroupKey, Key, Moment, NodeId, Report, Summary};
-use rand_core::{Rng as _, SeedableRng as _};
-use rand_pcg::Pcg32;
+use crate::{GroupId, Moment, NodeId, Report, Summary};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A message to be sent.
@@ -49,6 +50,8 @@ pub struct MemberSeen {
     pub leads: bool,
     /// It has proved to this terminal that it is no recording. Members that need nothing of each other do not ask for that.
     pub proved: bool,
+    /// It sends with the key that this terminal accepts besides its own.
+    pub other_key: bool,
 }
 
 /// The way over a rendezvous.
@@ -85,14 +88,13 @@ pub(super) struct Relayed {
 pub struct Member {
     pub(super) node: NodeId,
     pub(super) group: GroupId,
-    secret: Option<Key>,
-    pub(super) key: GroupKey,
+    pub(super) keys: KeyRing,
     pub(super) epoch: u64,
     pub(super) sequence: u32,
     pub(super) rank: u8,
     pub(super) station_count: Option<u16>,
     pub(super) relayed: Option<Relayed>,
-    pub(super) random: Pcg32,
+    pub(super) random: Generator,
     /// The latest time that was handed in: it never goes back.
     pub(super) now: Moment,
     pub(super) challenges: Challenges,
@@ -107,7 +109,12 @@ pub struct Member {
     pub(super) heard_summary: Option<(Moment, Summary)>,
     pub(super) out: VecDeque<Outgoing>,
     pub(super) counts: Counts,
-    pub(super) limiter: Limiter,
+    /// Messages that were taken of each member that proved itself.
+    pub(super) of_members: Limiter<NodeId>,
+    /// Messages of others by their addresses, and of all others together.
+    pub(super) of_addresses: Limiter<IpAddr>,
+    pub(super) of_unproved: Limiter<()>,
+    pub(super) handed_out: HandedOut,
     pub(super) asked: Asked,
     left: bool,
     prune_at: Moment,
@@ -128,19 +135,12 @@ impl Member {
         if config.node.0 == 0 {
             return Err(MemberError::NoNode);
         }
-        // The node and the session part generators that got the same seed.
-        let mut seed = [0; 16];
-        seed[..8].copy_from_slice(&(config.seed ^ config.epoch.rotate_left(32)).to_le_bytes());
-        seed[8..].copy_from_slice(&config.node.0.to_le_bytes());
-        let mut random = Pcg32::from_seed(seed);
-        for _ in 0..8 {
-            random.next_u32();
-        }
+        let mut random = Generator::new(config.random, config.node.0, config.epoch);
+        let keys = Keys { key: config.key, accepts: config.accepts, notices: config.notices };
         Ok(Member {
-            node: config.node,
+            node: keys.bind(config.node),
             group: config.group,
-            key: GroupKey::new(config.key.as_ref(), config.group),
-            secret: config.key,
+            keys: KeyRing::new(keys, config.group),
             epoch: config.epoch,
             sequence: 0,
             rank: config.rank,
@@ -157,7 +157,10 @@ impl Member {
             heard_summary: None,
             out: VecDeque::new(),
             counts: Counts::default(),
-            limiter: Limiter::default(),
+            of_members: Limiter::default(),
+            of_addresses: Limiter::default(),
+            of_unproved: Limiter::default(),
+            handed_out: HandedOut::default(),
             asked: Asked::default(),
             left: false,
             prune_at: now + PRUNE_EACH,
@@ -263,6 +266,7 @@ impl Member {
             age: Duration::ZERO,
             leads: leader == Some(self.node),
             proved: true,
+            other_key: false,
         };
         let others =
             self.peers.iter().filter(move |(_, peer)| !peer.gone && now.since(peer.heard) <= MEMBER_FRESH);
@@ -273,6 +277,7 @@ impl Member {
             age: now.since(peer.heard),
             leads: leader == Some(node),
             proved: peer.sessions.is_proved(),
+            other_key: peer.other_key,
         }))
     }
 
@@ -311,8 +316,23 @@ impl Member {
         if group == self.group {
             return;
         }
+        self.move_to(now, group, self.keys.keys.clone());
+    }
+
+    /// The same, where the key is another one in each group.
+    pub fn set_group_and_keys(&mut self, now: Moment, group: GroupId, keys: Keys) {
+        let now = self.advance(now);
+        if group == self.group {
+            self.set_keys(now, keys);
+        } else {
+            self.move_to(now, group, keys);
+        }
+    }
+
+    fn move_to(&mut self, now: Moment, group: GroupId, keys: Keys) {
         self.group = group;
-        self.key = GroupKey::new(self.secret.as_ref(), group);
+        self.keys = KeyRing::new(keys, group);
+        self.node = self.keys.keys.bind(self.node);
         self.out.clear();
         self.peers.clear();
         // What was repeated to us before proves nothing any more: it is forgotten who used it.

@@ -6,18 +6,23 @@
 mod config;
 mod counts;
 mod election;
+mod keys;
 mod limiter;
 mod listen;
 mod member;
 mod peers;
+mod random;
 mod rendezvous;
 mod senders;
 mod session;
+mod shut_out;
 mod talk;
 mod trickle;
 
 pub use config::{COMMON_RANK, MOST_MEMBERS, MemberConfig, MemberError};
 pub use counts::Counts;
+pub use keys::Keys;
 pub use member::{Member, MemberSeen, Outgoing, To};
+pub use random::Randomness;
 pub use rendezvous::{Rendezvous, RendezvousConfig, RendezvousCounts};
 pub use senders::SendersSeen;

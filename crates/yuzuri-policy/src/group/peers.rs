@@ -29,6 +29,8 @@ pub(super) struct Peer {
     pub report: Option<(Moment, Report)>,
     pub asked: Option<Moment>,
     pub answered: Option<Moment>,
+    /// It sends with the key that is accepted besides ours.
+    pub other_key: bool,
 }
 
 impl Peer {
@@ -48,6 +50,7 @@ impl Peer {
             report: None,
             asked: None,
             answered: None,
+            other_key: false,
         }
     }
 

@@ -4,7 +4,7 @@ use super::config::{ANSWER_AGAIN, ASK_AGAIN, MOST_WAITING};
 use super::election::Role;
 use super::member::{Member, Outgoing, To};
 use crate::message::{Addressed, Body, Message, relay};
-use crate::{Moment, NodeId};
+use crate::{GroupKey, Moment, NodeId};
 use std::net::SocketAddr;
 
 impl Member {
@@ -17,6 +17,20 @@ impl Member {
     pub(super) fn say(
         &mut self,
         now: Moment,
+        body: Body,
+        addressed: Option<Addressed>,
+        asks: bool,
+        at: Option<SocketAddr>,
+    ) {
+        let key = self.keys.sends.clone();
+        self.say_under(now, &key, body, addressed, asks, at);
+    }
+
+    /// The same, signed with this key.
+    pub(super) fn say_under(
+        &mut self,
+        now: Moment,
+        key: &GroupKey,
         body: Body,
         addressed: Option<Addressed>,
         asks: bool,
@@ -45,7 +59,7 @@ impl Member {
             challenge: shows_challenge.then_some(challenge),
             body,
         };
-        let mut bytes = message.encode(&self.key);
+        let mut bytes = message.encode(key);
         let to = match (&self.relayed, at) {
             (Some(relayed), _) => {
                 if let Some(cookie) = relayed.cookie {

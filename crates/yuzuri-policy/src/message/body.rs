@@ -1,7 +1,7 @@
 //! Bodies of messages: written, read, and checked for sense.
 
 use super::wire::{Reader, Writer};
-use super::{Body, MOST_AIR_PPM, MOST_BPS, MOST_RTT_US, REPORT_INTERVAL_DS, Refusal};
+use super::{Body, MOST_AIR_PPM, MOST_BPS, MOST_RTT_US, Notice, REPORT_INTERVAL_DS, Refusal};
 use crate::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};
 
 /// Largest loss a report may speak of, of a thousand.
@@ -39,6 +39,7 @@ pub(super) fn write(body: &Body, out: &mut Writer) {
             destinations(&summary.destinations, if summary.paced { PACED } else { 0 }, out);
         }
         Body::Goodbye { successor } => node(*successor, out),
+        Body::Notice(notice) => out.bytes(&notice.to_bytes()),
     }
 }
 
@@ -82,6 +83,7 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
             Body::Summary { deputy, report_interval_ds, summary }
         }
         4 => Body::Goodbye { successor: read_node(from)? },
+        5 => Body::Notice(Notice::from_bytes(&from.array()?)),
         _ => return Err(Refusal::Malformed),
     })
 }
@@ -110,6 +112,7 @@ pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> R
             agrees(distinct(&summary.destinations))
         }
         Body::Goodbye { .. } => agrees(!leads && !sends && !addressed),
+        Body::Notice(_) => agrees(addressed),
     }
 }
 

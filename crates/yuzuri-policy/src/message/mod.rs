@@ -1,13 +1,15 @@
 //! What members of a group say to each other, and how it looks on the wire. The table of the layout: `docs/group.md`.
 
+mod authority;
 mod body;
 mod key;
 mod refusal;
 mod relay;
 mod wire;
 
+pub use authority::{Authority, MAX_GENERATION, Membership, Notice, Notices};
 pub(crate) use key::keyed_hash;
-pub use key::{GroupKey, KEY_BYTES, Key, PASSPHRASE_ROUNDS, TAG_BYTES};
+pub use key::{GroupKey, KEY_BYTES, Key, PASSPHRASE_ROUNDS, TAG_BYTES, WeakKey, check_key, check_pattern};
 pub use refusal::Refusal;
 pub(crate) use relay::{COOKIE_BYTES, Cookie, Glance, glance, relay};
 
@@ -111,6 +113,8 @@ pub enum Body {
         /// Who leads from now on, if the one that leaves did.
         successor: Option<NodeId>,
     },
+    /// The group's next key, for the member that it is addressed to.
+    Notice(Notice),
 }
 
 /// The kinds of messages.
@@ -124,11 +128,13 @@ pub enum Kind {
     Summary,
     /// [`Body::Goodbye`].
     Goodbye,
+    /// [`Body::Notice`].
+    Notice,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 4] = [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye];
+    pub const ALL: [Kind; 5] = [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice];
 
     /// The word for it on screens and in metrics.
     pub fn name(self) -> &'static str {
@@ -137,6 +143,7 @@ impl Kind {
             Kind::Report => "report",
             Kind::Summary => "summary",
             Kind::Goodbye => "goodbye",
+            Kind::Notice => "notice",
         }
     }
 
@@ -146,6 +153,7 @@ impl Kind {
             Kind::Report => 2,
             Kind::Summary => 3,
             Kind::Goodbye => 4,
+            Kind::Notice => 5,
         }
     }
 }
@@ -158,6 +166,7 @@ impl Body {
             Body::Report(_) => Kind::Report,
             Body::Summary { .. } => Kind::Summary,
             Body::Goodbye { .. } => Kind::Goodbye,
+            Body::Notice(_) => Kind::Notice,
         }
     }
 }
@@ -207,29 +216,8 @@ impl Message {
     /// # Errors
     /// Why it was not believed.
     pub fn decode(bytes: &[u8], group: GroupId, key: &GroupKey) -> Result<Message, Refusal> {
-        if bytes.len() > MOST_BYTES {
-            return Err(Refusal::Oversized);
-        }
-        let mut header = Reader::new(bytes);
-        let first = header.u8()?;
-        if first >> 4 != VERSION {
-            return Err(Refusal::Version);
-        }
-        let flags = header.u8()?;
-        if GroupId(header.array()?) != group {
-            return Err(Refusal::Group);
-        }
-        if (flags & KEYED != 0) != key.is_keyed() {
-            return Err(if key.is_keyed() { Refusal::Keyless } else { Refusal::Keyed });
-        }
-        let (signed, tag) = bytes.split_last_chunk::<TAG>().ok_or(Refusal::Malformed)?;
-        if signed.len() < HEADER_BYTES {
-            return Err(Refusal::Malformed);
-        }
-        if !key.verify(signed, tag) {
-            return Err(Refusal::Tag);
-        }
-        Message::read(Reader::new(signed), first & 0xf, flags, group)
+        let sealed = Sealed::of(bytes, group, key.is_keyed())?;
+        if sealed.is_signed_with(key) { sealed.read() } else { Err(Refusal::Tag) }
     }
 
     fn read(mut from: Reader, kind: u8, flags: u8, group: GroupId) -> Result<Message, Refusal> {
@@ -250,6 +238,50 @@ impl Message {
         let (sends, leads, asks) = (is(SENDS), is(LEADS), is(ASKS));
         body::check(&body, sends, leads, addressed.is_some())?;
         Ok(Message { group, node, epoch, sequence, rank, sends, leads, asks, addressed, challenge, body })
+    }
+}
+
+/// A datagram of this group's that may be a message: its tag was not looked at yet.
+pub(crate) struct Sealed<'a> {
+    group: GroupId,
+    kind: u8,
+    flags: u8,
+    signed: &'a [u8],
+    tag: &'a [u8; TAG],
+}
+
+impl<'a> Sealed<'a> {
+    /// Looks at what costs nothing to look at: length, version, group, keyed or not.
+    pub fn of(bytes: &'a [u8], group: GroupId, keyed: bool) -> Result<Sealed<'a>, Refusal> {
+        if bytes.len() > MOST_BYTES {
+            return Err(Refusal::Oversized);
+        }
+        let mut header = Reader::new(bytes);
+        let first = header.u8()?;
+        if first >> 4 != VERSION {
+            return Err(Refusal::Version);
+        }
+        let flags = header.u8()?;
+        if GroupId(header.array()?) != group {
+            return Err(Refusal::Group);
+        }
+        if (flags & KEYED != 0) != keyed {
+            return Err(if keyed { Refusal::Keyless } else { Refusal::Keyed });
+        }
+        let (signed, tag) = bytes.split_last_chunk::<TAG>().ok_or(Refusal::Malformed)?;
+        if signed.len() < HEADER_BYTES {
+            return Err(Refusal::Malformed);
+        }
+        Ok(Sealed { group, kind: first & 0xf, flags, signed, tag })
+    }
+
+    pub fn is_signed_with(&self, key: &GroupKey) -> bool {
+        key.verify(self.signed, self.tag)
+    }
+
+    /// Reads it. Only after a tag was found to be right.
+    pub fn read(self) -> Result<Message, Refusal> {
+        Message::read(Reader::new(self.signed), self.kind, self.flags, self.group)
     }
 }
 

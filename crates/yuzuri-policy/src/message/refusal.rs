@@ -19,6 +19,8 @@ pub enum Refusal {
     Keyed,
     /// The tag is wrong: another key, or changed on its way.
     Tag,
+    /// Under a key that was replaced to shut a member out: of that member, or of one that was not told the new key yet.
+    RetiredKey,
     /// A value that cannot be: a rate beyond any radio's, an interval out of range.
     Range,
     /// Values that do not go together: more senders than members, a share above the whole.
@@ -37,7 +39,7 @@ pub enum Refusal {
     NotLeader,
     /// More members than this one keeps, or than the access point has stations.
     Crowded,
-    /// More from one address than any member says.
+    /// More than any member says: from a member that proved itself, or from an address that did not (in a group without a key: from any address).
     RateLimited,
     /// A report from the address of another member that reports.
     Address,
@@ -47,7 +49,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Refusal; 19] = [
+    pub const ALL: [Refusal; 20] = [
         Refusal::Oversized,
         Refusal::Malformed,
         Refusal::Version,
@@ -55,6 +57,7 @@ impl Refusal {
         Refusal::Keyless,
         Refusal::Keyed,
         Refusal::Tag,
+        Refusal::RetiredKey,
         Refusal::Range,
         Refusal::Contradictory,
         Refusal::Own,
@@ -79,6 +82,7 @@ impl Refusal {
             Refusal::Keyless => "keyless",
             Refusal::Keyed => "keyed",
             Refusal::Tag => "tag",
+            Refusal::RetiredKey => "retired-key",
             Refusal::Range => "range",
             Refusal::Contradictory => "contradictory",
             Refusal::Own => "own",

@@ -32,10 +32,10 @@ fn group_addressed_ns(timing: &Timing, bytes: u32, basic_mbps: u32) -> u64 {
     contention_ns(timing) + frame
 }
 
-/// Everything goes to the access point, and from there once more.
-fn air_ns(sent: &Sent, basic_mbps: u32) -> u64 {
+/// Everything goes to the access point, and from there once more. `more_bytes`: what each message would have besides.
+fn air_ns(sent: &Sent, basic_mbps: u32, more_bytes: u32) -> u64 {
     let timing = Timing::new(Band::Ghz2);
-    let bytes = sent.bytes.len() as u32;
+    let bytes = sent.bytes.len() as u32 + more_bytes;
     let up = unicast_ns(&timing, bytes);
     match sent.to {
         To::All => up + group_addressed_ns(&timing, bytes, basic_mbps),
@@ -56,6 +56,10 @@ fn the_timing_by_hand() {
 
 /// Millionths of the air that a group of senders takes once it has settled, the messages in a second, and the mean report.
 fn share_ppm(senders: u64, basic_mbps: u32) -> (u64, f64, f64) {
+    share_with_ppm(senders, basic_mbps, 0)
+}
+
+fn share_with_ppm(senders: u64, basic_mbps: u32, more_bytes: u32) -> (u64, f64, f64) {
     let mut net = Net::new(senders);
     for node in 1..=senders {
         let place = net.add(node);
@@ -66,7 +70,7 @@ fn share_ppm(senders: u64, basic_mbps: u32) -> (u64, f64, f64) {
     assert!((0..senders as usize).all(|place| net.senders(place) == Some(senders as u16)));
     let since = net.now;
     net.run_for(Duration::from_secs(120));
-    let air: u64 = net.sent_since(since).map(|sent| air_ns(sent, basic_mbps)).sum();
+    let air: u64 = net.sent_since(since).map(|sent| air_ns(sent, basic_mbps, more_bytes)).sum();
     let sent = net.sent_since(since).count();
     let single: Vec<usize> =
         net.sent_since(since).filter(|sent| sent.to != To::All).map(|sent| sent.bytes.len()).collect();
@@ -86,4 +90,28 @@ fn sixty_four_senders_cost_at_most_half_a_percent() {
             assert!(ppm <= 5000, "{senders} senders at {basic_mbps} Mbit/s: {ppm} millionths");
         }
     }
+}
+
+/// What the ways to shut a member out cost (`docs/group-keys.md`): a signature in each message, or a notice to each member once.
+#[test]
+fn a_signature_in_each_message_would_cost_more_air_than_there_is() {
+    const SIGNATURE_BYTES: u32 = 64;
+    const NOTICE_BYTES: u32 = 111;
+    for senders in [1, 8, 64] {
+        for basic_mbps in [1, 6] {
+            let (with, ..) = share_with_ppm(senders, basic_mbps, SIGNATURE_BYTES);
+            let (without, ..) = share_ppm(senders, basic_mbps);
+            println!(
+                "{senders} senders, basic rate {basic_mbps}: {:.3} % of the air, with signatures {:.3} %",
+                without as f64 / 1e4,
+                with as f64 / 1e4
+            );
+            assert!(with > without);
+        }
+    }
+    let (most, ..) = share_with_ppm(64, 1, SIGNATURE_BYTES);
+    assert!(most > 5000, "{most} millionths would be within the budget of half a percent");
+    let notice_us = 2 * unicast_ns(&Timing::new(Band::Ghz2), NOTICE_BYTES) / 1000;
+    println!("a notice to one member: {notice_us} µs of the air, once");
+    assert!(notice_us < 1000);
 }

@@ -3,7 +3,9 @@
 
 mod airtime;
 mod election;
+mod flood;
 mod hostile;
+mod keys;
 mod many;
 mod net;
 mod relayed;

@@ -87,7 +87,9 @@ impl Share {
                 )),
             };
         };
-        let is_news = link.set_group(now, (group, from), &self.identity);
+        // A passphrase's key is computed beside; until it is there the link stays as it is.
+        let Some(keys) = self.keys.of(group) else { return Ok(()) };
+        let is_news = link.set_group(now, (group, from), keys, &self.identity);
         if is_news.map_err(|error| format!("{name}: {error}"))? {
             (self.tell)(&Event::Joined { interface: name, group: group.to_string(), from });
         }

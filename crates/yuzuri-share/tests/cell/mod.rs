@@ -212,7 +212,9 @@ pub fn control_name() -> String {
 }
 
 pub fn keyed(byte: u8) -> ShareConfig {
-    let key = KeySource::Key(yuzuri_policy::Key::from_bytes([byte; 32]));
+    // What is not easily guessed; a byte again and again is refused.
+    let key = yuzuri_policy::Authority::from_bytes([byte; 32]).member(1, 1).unwrap();
+    let key = KeySource::Key(yuzuri_policy::Key::from_bytes(*key.secret()));
     ShareConfig { key, control_name: control_name(), ..ShareConfig::default() }
 }
 
@@ -222,6 +224,8 @@ pub struct Instance {
     pub orders: Sender<Order>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The thread's number.
+    tid: i32,
 }
 
 impl Instance {
@@ -245,14 +249,21 @@ impl Instance {
             enter(&name);
             match Share::start_with(config, move |event| println!("{name}: {event}")) {
                 Ok(mut share) => {
-                    tell.send(Ok((share.board(), share.orders()))).unwrap();
+                    let tid = nix::unistd::gettid().as_raw();
+                    tell.send(Ok((share.board(), share.orders(), tid))).unwrap();
                     share.run(&stopping).unwrap();
                 }
                 Err(error) => tell.send(Err(error)).unwrap(),
             }
         });
-        let (board, orders) = told.recv().unwrap()?;
-        Ok(Instance { board, orders, stop, thread: Some(thread) })
+        let (board, orders, tid) = told.recv().unwrap()?;
+        Ok(Instance { board, orders, stop, thread: Some(thread), tid })
+    }
+
+    /// Time that its thread spent on a processor.
+    pub fn cpu(&self) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.tid)).unwrap();
+        Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
     }
 
     pub fn status(&self) -> Arc<Status> {

@@ -1,0 +1,196 @@
+//! Keys that an authority gives out: one key for each member, under which it can be told the group's next key. Whoever is not told it
+//! is shut out. The reasons for this scheme: `docs/group-keys.md`.
+//!
+//! Everything follows from the authority's 32 random bytes. The group's keys, one for each *generation*, form a chain: each follows from
+//! the next one by HKDF, so a member knows the keys of former generations and can still read who uses them, but not the keys to come.
+
+use super::key::{KEY_BYTES, Key, TAG_BYTES, derive, keyed_hash};
+use hmac::Mac;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The last generation of the group's key: how often an authority can shut somebody out.
+pub const MAX_GENERATION: u32 = 1000;
+
+/// Who gives out keys. Its bytes stay with whoever administers the group, on no member's device.
+#[derive(Clone)]
+pub struct Authority([u8; KEY_BYTES]);
+
+impl Authority {
+    /// From 32 random bytes.
+    pub const fn from_bytes(master: [u8; KEY_BYTES]) -> Authority {
+        Authority(master)
+    }
+
+    /// The group's key of a generation, 1 to [`MAX_GENERATION`].
+    fn key(&self, generation: u32) -> [u8; KEY_BYTES] {
+        let last = derive(&self.0, b"yuzuri last key 1");
+        (generation..MAX_GENERATION).fold(last, |key, _| before(&key))
+    }
+
+    fn own(&self, number: u32) -> [u8; KEY_BYTES] {
+        derive(&self.0, &[&b"yuzuri member 1 "[..], &number.to_be_bytes()].concat())
+    }
+
+    /// The key of member `number`, from 1, as the group is in this generation. None: there is no such member or generation.
+    pub fn member(&self, number: u32, generation: u32) -> Option<Key> {
+        let exists = number > 0 && (1..=MAX_GENERATION).contains(&generation);
+        exists.then(|| Key::of_member(self.key(generation), self.membership(number, generation)))
+    }
+
+    fn membership(&self, number: u32, generation: u32) -> Membership {
+        Membership { number, own: self.own(number), generation }
+    }
+
+    /// What tells these members the key of a generation, each its own. Numbers that no member has are left out; none: there is no such
+    /// generation.
+    pub fn notices(&self, numbers: impl IntoIterator<Item = u32>, generation: u32) -> Option<Notices> {
+        // Once for all: the way from the last generation is long.
+        let key = (1..=MAX_GENERATION).contains(&generation).then(|| self.key(generation))?;
+        let notice = |number: u32| {
+            let membership = self.membership(number, generation);
+            let wrapped = xor(&membership.pad(generation), &key);
+            (number, Notice { generation, wrapped, proof: membership.proof(generation, &wrapped) })
+        };
+        Some(Notices(numbers.into_iter().filter(|number| *number > 0).map(notice).collect()))
+    }
+
+    /// The same for one member.
+    pub fn notice(&self, number: u32, generation: u32) -> Option<Notice> {
+        self.notices([number], generation)?.0.remove(&number)
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authority(secret)")
+    }
+}
+
+/// The key of the generation before.
+pub(super) fn before(key: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
+    derive(key, b"yuzuri key before 1")
+}
+
+fn xor(one: &[u8; KEY_BYTES], other: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
+    std::array::from_fn(|place| one[place] ^ other[place])
+}
+
+/// A member's own part of its key: nobody but this member and the authority knows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Which member, from 1. It is the lower half of the member's id.
+    pub number: u32,
+    /// Its own secret.
+    pub own: [u8; KEY_BYTES],
+    /// The generation of the group's key beside it.
+    pub generation: u32,
+}
+
+impl Membership {
+    /// What hides a generation's key on its way to this member. It hides nothing else, so it is used once.
+    fn pad(&self, generation: u32) -> [u8; KEY_BYTES] {
+        derive(&self.own, &[&b"yuzuri notice 1 "[..], &generation.to_be_bytes()].concat())
+    }
+
+    fn proof(&self, generation: u32, wrapped: &[u8; KEY_BYTES]) -> [u8; TAG_BYTES] {
+        let mac = keyed_hash(&derive(&self.own, b"yuzuri proof 1"));
+        let whole = mac.chain_update(generation.to_be_bytes()).chain_update(wrapped).finalize().into_bytes();
+        let mut proof = [0; TAG_BYTES];
+        proof.copy_from_slice(&whole[..TAG_BYTES]);
+        proof
+    }
+
+    /// The key in a notice, if the authority made the notice for this member.
+    pub(super) fn open(&self, notice: &Notice) -> Option<[u8; KEY_BYTES]> {
+        let mac = keyed_hash(&derive(&self.own, b"yuzuri proof 1"));
+        let mac = mac.chain_update(notice.generation.to_be_bytes()).chain_update(notice.wrapped);
+        mac.verify_truncated_left(&notice.proof).ok()?;
+        Some(xor(&self.pad(notice.generation), &notice.wrapped))
+    }
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Membership({}, generation {})", self.number, self.generation)
+    }
+}
+
+/// Tells one member a generation's key. Worth nothing to others: it may be shown to anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Notice {
+    /// Which generation.
+    pub generation: u32,
+    /// The key, under the member's own.
+    pub wrapped: [u8; KEY_BYTES],
+    /// That it comes from the authority: HMAC-SHA-256 with the member's own key, truncated.
+    pub proof: [u8; TAG_BYTES],
+}
+
+impl Notice {
+    /// Bytes of a notice.
+    pub const BYTES: usize = 4 + KEY_BYTES + TAG_BYTES;
+
+    /// As it is kept in files.
+    pub fn to_bytes(&self) -> [u8; Notice::BYTES] {
+        let mut bytes = [0; Notice::BYTES];
+        bytes[..4].copy_from_slice(&self.generation.to_be_bytes());
+        bytes[4..4 + KEY_BYTES].copy_from_slice(&self.wrapped);
+        bytes[4 + KEY_BYTES..].copy_from_slice(&self.proof);
+        bytes
+    }
+
+    /// The same, read.
+    pub fn from_bytes(bytes: &[u8; Notice::BYTES]) -> Notice {
+        let mut notice = Notice { generation: 0, wrapped: [0; KEY_BYTES], proof: [0; TAG_BYTES] };
+        let (generation, rest) = bytes.split_at(4);
+        generation.iter().for_each(|byte| notice.generation = notice.generation << 8 | u32::from(*byte));
+        notice.wrapped.copy_from_slice(&rest[..KEY_BYTES]);
+        notice.proof.copy_from_slice(&rest[KEY_BYTES..]);
+        notice
+    }
+}
+
+/// The notices of a generation for all members that stay, by their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notices(pub BTreeMap<u32, Notice>);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const AUTHORITY: Authority = Authority::from_bytes([0x5c; 32]);
+
+    #[test]
+    fn a_notice_tells_its_member_the_next_key_and_nobody_else() {
+        let (one, other) = (AUTHORITY.member(1, 1).unwrap(), AUTHORITY.member(2, 1).unwrap());
+        assert_eq!(one.secret(), other.secret());
+        let notice = AUTHORITY.notice(1, 3).unwrap();
+        let told = one.take(&notice).unwrap();
+        assert_eq!(told, AUTHORITY.member(1, 3).unwrap());
+        assert_ne!(told.secret(), one.secret());
+        assert_eq!(other.take(&notice), None);
+        assert_eq!(told.take(&notice), None, "it is no news");
+        assert_eq!(told.take(&AUTHORITY.notice(1, 2).unwrap()), None, "there is no way back");
+        for bit in 0..Notice::BYTES * 8 {
+            let mut bytes = notice.to_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(one.take(&Notice::from_bytes(&bytes)), None, "bit {bit}");
+        }
+        assert_eq!(Notice::from_bytes(&notice.to_bytes()), notice);
+        let stranger = Authority::from_bytes([0x5d; 32]);
+        assert_eq!(one.take(&stranger.notice(1, 2).unwrap()), None);
+        assert_eq!(Key::from_bytes([9; 32]).take(&notice), None);
+    }
+
+    #[test]
+    fn a_key_tells_those_before_and_none_that_follow() {
+        let third = AUTHORITY.member(1, 3).unwrap();
+        assert_eq!(third.before().unwrap(), AUTHORITY.member(1, 2).unwrap());
+        assert_eq!(third.before().unwrap().before().unwrap().before(), None);
+        assert!(AUTHORITY.member(1, MAX_GENERATION).is_some());
+        assert!(AUTHORITY.member(0, 1).is_none() && AUTHORITY.member(1, 0).is_none());
+        assert!(AUTHORITY.member(1, MAX_GENERATION + 1).is_none());
+    }
+}
