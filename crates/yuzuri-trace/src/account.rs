@@ -14,7 +14,8 @@ pub enum LossReason {
     NoMemory,
     /// The recording could not be written (disk full) or did not keep up.
     Recording,
-    /// A face (page, screen) did not keep up; recordings are not touched by it.
+    /// A face (page, screen) did not keep up. Only in recordings of before: what a face does not show is counted
+    /// beside the account, which is the same for all.
     Face,
 }
 
@@ -95,6 +96,11 @@ impl Account {
         self.cpus.iter().map(CpuAccount::lost_total).sum()
     }
 
+    /// What was lost for that reason.
+    pub fn lost_to(&self, reason: LossReason) -> u64 {
+        self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason).map(|(_, n)| n).sum()
+    }
+
     /// Hook runs merged by the density.
     pub fn thinned(&self) -> u64 {
         self.cpus.iter().map(|c| c.thinned).sum()
@@ -117,10 +123,7 @@ impl Account {
     pub fn lost_by_reason(&self) -> Vec<(LossReason, u64)> {
         LossReason::ALL
             .into_iter()
-            .map(|reason| {
-                let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
-                (reason, lost.map(|(_, n)| n).sum())
-            })
+            .map(|reason| (reason, self.lost_to(reason)))
             .filter(|(_, n)| *n > 0)
             .collect()
     }
