@@ -65,7 +65,7 @@ pub struct CpuAccount {
 impl CpuAccount {
     /// All that was lost.
     pub fn lost_total(&self) -> u64 {
-        self.lost.iter().map(|(_, n)| n).sum()
+        self.lost.iter().map(|(_, n)| *n).fold(0, u64::saturating_add)
     }
 }
 
@@ -81,29 +81,35 @@ pub struct Account {
 }
 
 impl Account {
+    /// Saturating: a file may hold any numbers.
+    fn sum(&self, of: impl Fn(&CpuAccount) -> u64) -> u64 {
+        self.cpus.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// Records that were due.
     pub fn seen(&self) -> u64 {
-        self.cpus.iter().map(|c| c.seen).sum()
+        self.sum(|c| c.seen)
     }
 
     /// Records that reached user space.
     pub fn kept(&self) -> u64 {
-        self.cpus.iter().map(|c| c.kept).sum()
+        self.sum(|c| c.kept)
     }
 
     /// Records that did not.
     pub fn lost(&self) -> u64 {
-        self.cpus.iter().map(CpuAccount::lost_total).sum()
+        self.sum(CpuAccount::lost_total)
     }
 
     /// What was lost for that reason.
     pub fn lost_to(&self, reason: LossReason) -> u64 {
-        self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason).map(|(_, n)| n).sum()
+        let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
+        lost.map(|(_, n)| *n).fold(0, u64::saturating_add)
     }
 
     /// Hook runs merged by the density.
     pub fn thinned(&self) -> u64 {
-        self.cpus.iter().map(|c| c.thinned).sum()
+        self.sum(|c| c.thinned)
     }
 
     /// Takes records from what was kept, because somebody behind the reader could not keep them.

@@ -391,7 +391,9 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     let _reading = watch.read_on();
     exchange(&net, 200);
     // An account is in the file.
-    assert!(eventually(|| Recorded::of(&path).converted.is_some_and(|sums| sums.seen > 200 && sums.seen == sums.kept + sums.lost)));
+    assert!(eventually(|| Recorded::of(&path)
+        .converted
+        .is_some_and(|sums| sums.seen > 200 && sums.seen == sums.kept + sums.lost)));
     watch.signal(Signal::SIGKILL);
     drop(watch);
     let recorded = Recorded::of(&path);

@@ -61,6 +61,8 @@ pub struct Writer {
     account: Option<Arc<Account>>,
     /// Where the end-of-stream marker lies.
     end: u64,
+    /// The checksum of the message before it.
+    checksum: u32,
     retry_at: Option<Instant>,
     /// Identities and settings that came while nothing could be written.
     owed: Vec<Item>,
@@ -114,6 +116,7 @@ impl Writer {
         let mut encoder = Encoder::new(schema(session)).map_err(|source| encode_error(path, source))?;
         let mut head = encoder.schema_message().map_err(|source| encode_error(path, source))?;
         let end = head.len() as u64;
+        let checksum = encoder.checksum;
         head.extend_from_slice(&END_OF_STREAM);
         let written = file
             .set_len(0)
@@ -139,6 +142,7 @@ impl Writer {
             records: 0,
             account: None,
             end,
+            checksum,
             retry_at: None,
             owed: Vec::new(),
             lost: 0,
@@ -280,6 +284,7 @@ impl Writer {
             return Err(RecordError::Write { path: self.path.clone(), source });
         }
         self.end += self.pending.len() as u64 - PREFIX;
+        self.checksum = self.encoder.checksum;
         self.written_rows += self.pending_rows;
         self.pending.clear();
         self.pending_records = 0;
@@ -368,6 +373,8 @@ impl Writer {
 
     fn forget(&mut self) {
         self.pending.clear();
+        // The next message follows the last one that is in the file.
+        self.encoder.checksum = self.checksum;
         self.pending_records = 0;
         self.owed.clear();
         self.records = 0;
