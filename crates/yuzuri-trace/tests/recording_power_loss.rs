@@ -32,34 +32,32 @@ fn short() -> &'static Recorded {
 }
 
 fn record(batches: &[usize]) -> Recorded {
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.arrows");
-        let mut traffic = common::Traffic::new(20, 50_000);
-        let now = Instant::now();
-        let mut writer = Writer::create(&path, &common::session(), false).unwrap();
-        let mut items = traffic.identities();
-        writer.write(&items, now).unwrap();
-        for &rows in batches {
-            let mut more: Vec<Item> = (0..rows).map(|_| Item::Event(traffic.next())).collect();
-            more.push(traffic.account(rows as u64, 1));
-            writer.write(&more, now).unwrap();
-            writer.flush(now).unwrap();
-            items.extend(more);
-        }
-        assert!(writer.finish().finished);
-        let bytes = std::fs::read(path).unwrap();
-        let mut reader = Reader::new(&bytes[..], "input").unwrap();
-        let mut batches = Vec::new();
-        let mut count = 0;
-        while let Some(batch) = reader.next_batch().unwrap() {
-            count += batch.len();
-            batches.push((reader.bytes_read() as usize, count));
-        }
-        assert_eq!(reader.complete(), Some(true));
-        assert_eq!(count, items.len());
-        Recorded { bytes, batches, items }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let mut traffic = common::Traffic::new(20, 50_000);
+    let now = Instant::now();
+    let mut writer = Writer::create(&path, &common::session(), false).unwrap();
+    let mut items = traffic.identities();
+    writer.write(&items, now).unwrap();
+    for &rows in batches {
+        let mut more: Vec<Item> = (0..rows).map(|_| Item::Event(traffic.next())).collect();
+        more.push(traffic.account(rows as u64, 1));
+        writer.write(&more, now).unwrap();
+        writer.flush(now).unwrap();
+        items.extend(more);
     }
+    assert!(writer.finish().finished);
+    let bytes = std::fs::read(path).unwrap();
+    let mut reader = Reader::new(&bytes[..], "input").unwrap();
+    let mut batches = Vec::new();
+    let mut count = 0;
+    while let Some(batch) = reader.next_batch().unwrap() {
+        count += batch.len();
+        batches.push((reader.bytes_read() as usize, count));
+    }
+    assert_eq!(reader.complete(), Some(true));
+    assert_eq!(count, items.len());
+    Recorded { bytes, batches, items }
 }
 
 /// What is read of the bytes, how they end, and why reading broke off.
@@ -110,19 +108,20 @@ fn cut_at(of: &Recorded, at: usize) {
     assert_eq!(complete, Some(false));
 }
 
-/// A short recording at every byte; a long one at random places, and at the ends of its batches and beside them.
+/// At random places, all over the end mark, and at the ends of batches and beside them. `recording_hostile` cuts a small
+/// recording at every byte.
 #[test]
 fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
-    let Recorded { bytes, batches, .. } = short();
-    println!("every byte of {}", bytes.len());
-    (0..bytes.len()).for_each(|at| cut_at(short(), at));
-    let Recorded { bytes, batches: of_long, .. } = long();
     let mut random = random();
-    let mut cuts: Vec<usize> = (0..60).map(|_| random.below(bytes.len() as u64) as usize).collect();
-    cuts.extend(of_long.iter().flat_map(|(end, _)| [end - 8, end - 1, *end, end + 1, end + 7]));
-    println!("{} cuts of {} bytes", cuts.len(), bytes.len());
-    cuts.into_iter().filter(|at| *at < bytes.len()).for_each(|at| cut_at(long(), at));
-    assert!(batches.len() == 4 && of_long.len() > 4);
+    for of in [short(), long()] {
+        let length = of.bytes.len();
+        let mut cuts: Vec<usize> = (0..100).map(|_| random.below(length as u64) as usize).collect();
+        cuts.extend(of.batches.iter().flat_map(|(end, _)| [end - 8, end - 1, *end, end + 1, end + 7]));
+        let end_mark = of.batches[of.batches.len() - 2].0;
+        cuts.extend((end_mark..length).step_by(1 + random.below(60) as usize));
+        println!("{} cuts of {length} bytes", cuts.len());
+        cuts.into_iter().filter(|at| *at < length).for_each(|at| cut_at(of, at));
+    }
 }
 
 /// A killed writer or a machine that went down between two batches: the stream ends in good order, without an end mark.
