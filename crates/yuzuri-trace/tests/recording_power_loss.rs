@@ -60,8 +60,16 @@ fn record(batches: &[usize]) -> Recorded {
     Recorded { bytes, batches, items }
 }
 
-/// What is read of the bytes, how they end, and why reading broke off.
-fn read(of: &Recorded, bytes: &[u8]) -> Option<(usize, Option<Tail>, Option<ReadError>, Option<bool>)> {
+/// What is read of bytes that were done harm.
+struct Read {
+    count: usize,
+    tail: Option<Tail>,
+    broke: Option<ReadError>,
+    complete: Option<bool>,
+}
+
+/// `None`: it is not taken for a recording any more.
+fn read(of: &Recorded, bytes: &[u8]) -> Option<Read> {
     let all = &of.items;
     let mut reader = match Reader::new(bytes, "input") {
         Ok(reader) => reader,
@@ -80,7 +88,7 @@ fn read(of: &Recorded, bytes: &[u8]) -> Option<(usize, Option<Tail>, Option<Read
             Err(error) => break Some(error),
         }
     };
-    Some((count, reader.tail(), broke, reader.complete()))
+    Some(Read { count, tail: reader.tail(), broke, complete: reader.complete() })
 }
 
 /// The items of all batches that end at or before a byte.
@@ -98,7 +106,7 @@ fn random() -> common::Random {
 }
 
 fn cut_at(of: &Recorded, at: usize) {
-    let Some((count, tail, broke, complete)) = read(of, &of.bytes[..at]) else {
+    let Some(Read { count, tail, broke, complete }) = read(of, &of.bytes[..at]) else {
         assert!(at < of.batches[0].0, "no recording any more at {at}");
         return;
     };
@@ -131,9 +139,9 @@ fn a_stream_that_ends_between_batches_is_not_taken_for_a_finished_one() {
     for (end, count) in &batches[..batches.len() - 1] {
         let mut bytes = bytes[..*end].to_vec();
         bytes.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
-        let (read, tail, broke, complete) = read(long(), &bytes).unwrap();
+        let Read { count: found, tail, broke, complete } = read(long(), &bytes).unwrap();
         assert!(broke.is_none());
-        assert_eq!((read, tail, complete), (*count, Some(Tail::Unfinished), Some(false)));
+        assert_eq!((found, tail, complete), (*count, Some(Tail::Unfinished), Some(false)));
     }
 }
 
@@ -151,7 +159,7 @@ fn pages_that_never_reached_the_disk_are_said() {
             continue;
         }
         bytes[page..end].fill(0);
-        let Some((count, _, _, complete)) = read(long(), &bytes) else {
+        let Some(Read { count, complete, .. }) = read(long(), &bytes) else {
             assert!(page < batches[0].0);
             continue;
         };
@@ -176,7 +184,7 @@ fn a_flipped_bit_never_changes_a_row() {
         let mut bytes = bytes.clone();
         bytes[at] ^= 1 << (flip % 8);
         // The head is no recording any more, or a newer one: that is said.
-        let Some((count, tail, _, complete)) = read(short(), &bytes) else { continue };
+        let Some(Read { count, tail, complete, .. }) = read(short(), &bytes) else { continue };
         assert!(count <= whole_before(short(), at), "bit {flip}: {count} items");
         assert_eq!(complete, Some(false), "bit {flip}: {tail:?}");
     }
