@@ -165,10 +165,10 @@ def check_checksums(path: Path) -> None:
     print(f"ok: checksums of {count} batches of {path.name}")
 
 
-def check_golden(name: str) -> None:
+def check_golden(recording: str) -> None:
     """The committed recording has what the committed CSV has, apart from the identity beside each event."""
-    df = pl.read_ipc_stream(GOLDEN / f"{name}.arrows")
-    csv = pl.read_csv(GOLDEN / f"{name}.csv", schema_overrides={k: v for k, v in df.schema.items() if k != "time"})
+    df = pl.read_ipc_stream(GOLDEN / f"{recording}.arrows")
+    csv = pl.read_csv(GOLDEN / f"{recording}.csv", schema_overrides={k: v for k, v in df.schema.items() if k != "time"})
     same("columns", csv.columns, df.columns)
     identity = df.columns[df.columns.index("local"):df.columns.index("inode") + 1]
     for name in df.columns:
@@ -178,7 +178,7 @@ def check_golden(name: str) -> None:
         if name in identity:
             theirs = theirs.zip_with(csv["kind"] == "flow", pl.Series(name, [None] * csv.height, theirs.dtype))
         same(f"golden column {name}", df[name].to_list(), theirs.to_list())
-    print(f"ok: golden recording {name}, {df.height} rows, {df.width} columns")
+    print(f"ok: golden recording {recording}, {df.height} rows, {df.width} columns")
 
 
 def killed(writer: str, path: Path) -> None:
