@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import duckdb
@@ -118,7 +119,7 @@ def check_snippets(path: Path) -> None:
     """Runs what the documentation tells people to type."""
     text = (REPOSITORY / "docs/recording-format.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", text, re.S)
-    same("snippets in the documentation", len(snippets), 5)
+    same("snippets in the documentation", len(snippets), 6)
     for snippet in snippets:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
@@ -127,10 +128,47 @@ def check_snippets(path: Path) -> None:
     print(f"ok: {len(snippets)} snippets of docs/recording-format.md")
 
 
-def check_golden() -> None:
+def check_end(path: Path, finished: bool) -> None:
+    """The end mark is the last row, with the sums of the last account; a killed writer left none."""
+    df = pl.read_ipc_stream(path)
+    same("end marks", (df["kind"] == "end").sum(), int(finished))
+    if finished:
+        last = df.filter(pl.col("kind") == "account").group_by("mono_ns").agg(
+            pl.col("seen", "kept", "lost", "thinned").sum()).sort("mono_ns").tail(1)
+        end = df.tail(1)
+        same("the last row", end["kind"].item(), "end")
+        same("the sums of the end", end.select("mono_ns", *last.columns[1:]).rows(), last.rows())
+
+
+def check_checksums(path: Path) -> None:
+    """The checksum of every batch, by the rule of the documentation and Python's own zlib."""
+    data = Path(path).read_bytes()
+    batches = pa.ipc.open_stream(path)
+    stream = pa.BufferReader(data)
+    pa.ipc.read_message(stream)
+    end = stream.tell()
+    checksum = zlib.crc32(data[:end])
+    count = 0
+    while True:
+        try:
+            _, metadata = batches.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            break
+        start = end
+        pa.ipc.read_message(stream)
+        end = stream.tell()
+        written = metadata[b"crc32"]
+        message = data[start:end].replace(written, b"00000000", 1)
+        checksum = zlib.crc32(message, checksum)
+        same(f"checksum of batch {count} of {path.name}", written.decode(), f"{checksum:08x}")
+        count += 1
+    print(f"ok: checksums of {count} batches of {path.name}")
+
+
+def check_golden(recording: str) -> None:
     """The committed recording has what the committed CSV has, apart from the identity beside each event."""
-    df = pl.read_ipc_stream(GOLDEN / "v1.arrows")
-    csv = pl.read_csv(GOLDEN / "v1.csv", schema_overrides={k: v for k, v in df.schema.items() if k != "time"})
+    df = pl.read_ipc_stream(GOLDEN / f"{recording}.arrows")
+    csv = pl.read_csv(GOLDEN / f"{recording}.csv", schema_overrides={k: v for k, v in df.schema.items() if k != "time"})
     same("columns", csv.columns, df.columns)
     identity = df.columns[df.columns.index("local"):df.columns.index("inode") + 1]
     for name in df.columns:
@@ -140,7 +178,7 @@ def check_golden() -> None:
         if name in identity:
             theirs = theirs.zip_with(csv["kind"] == "flow", pl.Series(name, [None] * csv.height, theirs.dtype))
         same(f"golden column {name}", df[name].to_list(), theirs.to_list())
-    print(f"ok: golden recording, {df.height} rows, {df.width} columns")
+    print(f"ok: golden recording {recording}, {df.height} rows, {df.width} columns")
 
 
 def killed(writer: str, path: Path) -> None:
@@ -156,6 +194,8 @@ def killed(writer: str, path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         same("killed", process.wait(), -signal.SIGKILL)
     events = check(path)
+    check_end(path, False)
+    check_checksums(path)
     same("several batches before the kill", events > 10_000, True)
 
 
@@ -168,9 +208,13 @@ def main() -> None:
             path = Path(folder) / f"{events}.arrows"
             subprocess.run([writer, path, str(events)], check=True, stdout=subprocess.DEVNULL)
             check(path, events)
+            check_end(path, True)
+            check_checksums(path)
         check_snippets(path)
         killed(writer, Path(folder) / "killed.arrows")
-    check_golden()
+    # The one of before the end mark, and the one of today.
+    check_golden("v1")
+    check_golden("v1-end")
 
 
 if __name__ == "__main__":

@@ -174,11 +174,11 @@ fn record_injected(
     let wall = began.elapsed();
     let cpu = cpu::process_ns(agent.pid())? - cpu;
     let Said { kept, lost, line, .. } = agent.finish()?;
-    // What the recorder could not take is told in the recording's last account.
+    // What the recorder could not take is in the account already.
     let dropped = dropped_by_recorder(&file)?;
     let why = if dropped > 0 { format!("{line}; the recorder dropped {dropped}") } else { line };
     let bytes = std::fs::metadata(&file)?.len();
-    Ok((Seen::of(kept.saturating_sub(dropped), lost + dropped, wall, cpu, why), bytes))
+    Ok((Seen::of(kept, lost, wall, cpu, why), bytes))
 }
 
 /// Events that the recording's last account says the recorder lost.

@@ -15,6 +15,10 @@ pub struct LogFacts {
     pub unreadable: u64,
     /// Whether the log ended in the midst of something; what came before was read.
     pub cut: bool,
+    /// Whether all of a recording was there; `None` where its format does not tell, and of logs.
+    pub complete: Option<bool>,
+    /// How a recording ended, as the predicate of a sentence about it.
+    pub ending: Option<String>,
     /// Rows that the writer had lost.
     pub lost: u64,
 }

@@ -195,8 +195,10 @@ pub fn oddities(report: &FileReport) -> Vec<String> {
         if log.unreadable > 0 {
             odd.push(format!("{} could not be read", many(log.unreadable, "row")));
         }
-        if log.cut {
-            odd.push("its end is missing".into());
+        match (&log.ending, log.complete) {
+            (Some(ending), Some(false) | None) => odd.push(ending.clone()),
+            _ if log.cut => odd.push("its end is missing".into()),
+            _ => {}
         }
         if log.lost > 0 {
             odd.push(format!("{} lost while it was written", many(log.lost, "row")));

@@ -1,6 +1,7 @@
 //! Flows that are silent: no hook tells of a connection on which nothing happens, so `sock_diag` is asked once for all
-//! that there are, when watching begins and when the filter changes. A thread of its own asks: with many sockets and
-//! namespaces it takes longer than the rings may wait.
+//! that there are, when watching begins and when the filter changes. And once more after records were lost: the close of
+//! a flow may have been among them, and so may the only word of one that is open. A thread of its own asks: with many
+//! sockets and namespaces it takes longer than the rings may wait.
 
 use crate::diag::{Diag, Socket};
 use crate::errand::{Errand, Given};
@@ -9,7 +10,7 @@ use crate::{clock, netns, sampled};
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
-use yuzuri_trace::{Event, Filter, Flow, Hook, HookState, Place};
+use yuzuri_trace::{Event, Filter, Flow, FlowId, Hook, HookState, Place};
 
 /// A dump is asked for again this many times where sockets came or went meanwhile: one may be missing in it.
 const TRIES: u32 = 3;
@@ -19,7 +20,12 @@ const TRIES: u32 = 3;
 struct Order {
     number: u32,
     filter: Filter,
+    /// Flows that are held open, with their namespaces where these are known.
+    held_open: Vec<HeldOpen>,
 }
+
+/// A flow that is held open, with its namespace where that is known.
+pub(crate) type HeldOpen = (FlowId, Option<u32>);
 
 /// The flows that there were.
 pub(crate) struct Counted {
@@ -29,6 +35,8 @@ pub(crate) struct Counted {
     pub(crate) mono_ns: u64,
     /// Established flows that the filter chooses, or would if they had the right owner: none has one here.
     pub(crate) flows: Vec<(Flow, Event)>,
+    /// Of the flows that were held open, those that the kernel does not have any more.
+    pub(crate) gone: Vec<FlowId>,
 }
 
 /// Asks for all flows that there are, once for each order.
@@ -37,7 +45,7 @@ pub(crate) struct Census {
     /// The latest order.
     number: u32,
     /// What to ask for once the errand is free.
-    next: Option<Filter>,
+    next: Option<(Filter, Vec<HeldOpen>)>,
 }
 
 impl Census {
@@ -50,16 +58,21 @@ impl Census {
 
     /// Orders a new count; one that is under way no longer counts.
     pub(crate) fn order(&mut self, filter: &Filter) {
+        self.order_with(filter, Vec::new());
+    }
+
+    /// The same, and which of these flows are gone.
+    pub(crate) fn order_with(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
         self.number = self.number.wrapping_add(1);
-        self.next = Some(filter.clone());
+        self.next = Some((filter.clone(), held_open));
         self.send();
     }
 
     fn send(&mut self) {
         if self.errand.is_free()
-            && let Some(filter) = self.next.take()
+            && let Some((filter, held_open)) = self.next.take()
         {
-            let _ = self.errand.send(Order { number: self.number, filter });
+            let _ = self.errand.send(Order { number: self.number, filter, held_open });
         }
     }
 
@@ -91,21 +104,29 @@ pub(crate) fn hook() -> Hook {
             HookState::Missing { why, instead: "silent flows of our own network namespace only".into() }
         }
     };
-    let tells = "flows that are silent, once at the start and at each change of filter";
+    let tells =
+        "flows that are silent, at the start and at each change of filter; flows that are gone, after losses";
     Hook { name: "sock_diag".into(), tells: tells.into(), state }
 }
 
 fn count(order: &Order, given: &Given) -> Counted {
-    let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new() };
+    let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new() };
+    let mut there = There::default();
     // A group that has gone since the filter was set chooses nothing.
     if let Ok(scope) = Scope::new(&order.filter) {
         let place = Place::named(sampled::PLACE);
         for space in spaces(&order.filter) {
             if given.up() {
+                there.all_looked_at = false;
                 break;
             }
             // A namespace may end at any moment, and without CAP_SYS_ADMIN others' are closed to us: the session says so.
-            for socket in sockets_in(&space).unwrap_or_default() {
+            let Some(sockets) = sockets_in(&space, !order.held_open.is_empty()) else {
+                there.all_looked_at = false;
+                continue;
+            };
+            there.add(space.number, &sockets);
+            for socket in sockets {
                 let flow = sampled::identity(&socket, space.number, space.name.as_deref());
                 // A connection that is being opened tells of itself.
                 if socket.is_synchronized() && scope.may_choose(&flow) {
@@ -114,8 +135,36 @@ fn count(order: &Order, given: &Given) -> Counted {
             }
         }
     }
+    counted.gone = order.held_open.iter().filter(|flow| there.lacks(**flow)).map(|(id, _)| *id).collect();
     counted.mono_ns = clock::mono_ns();
     counted
+}
+
+/// Which sockets there are, as far as was looked.
+struct There {
+    spaces: HashSet<u32>,
+    cookies: HashSet<u64>,
+    all_looked_at: bool,
+}
+
+impl Default for There {
+    fn default() -> There {
+        There { spaces: HashSet::new(), cookies: HashSet::new(), all_looked_at: true }
+    }
+}
+
+impl There {
+    fn add(&mut self, space: u32, sockets: &[Socket]) {
+        self.spaces.insert(space);
+        self.cookies.extend(sockets.iter().map(|socket| socket.cookie));
+    }
+
+    /// Whether the flow is surely gone: nothing is said of namespaces that could not be looked at.
+    fn lacks(&self, (id, space): HeldOpen) -> bool {
+        let looked =
+            space.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
+        looked && !self.cookies.contains(&id.0)
+    }
 }
 
 /// The namespaces that a filter names, or all.
@@ -128,7 +177,8 @@ fn spaces(filter: &Filter) -> Vec<netns::Space> {
     spaces
 }
 
-fn sockets_in(space: &netns::Space) -> Option<Vec<Socket>> {
+/// `surely`: no socket may be missing that there was all the time.
+fn sockets_in(space: &netns::Space, surely: bool) -> Option<Vec<Socket>> {
     // The socket stays in the namespace where it was made. Our own needs no right to enter it.
     let mut diag = if netns::is_own(space.number) {
         Diag::open().ok()?
@@ -138,9 +188,14 @@ fn sockets_in(space: &netns::Space) -> Option<Vec<Socket>> {
     let mut sockets = Vec::new();
     for _ in 0..TRIES {
         sockets.clear();
-        if !diag.dump(&mut sockets).ok()? {
+        if !diag.dump_of_flows(&mut sockets).ok()? {
             break;
         }
+    }
+    if surely {
+        // A dump is given piece by piece. Where a socket of the same hash chain goes between two pieces, the kernel skips
+        // another one, without a word. Such an accident does not happen twice to the same socket.
+        diag.dump_of_flows(&mut sockets).ok()?;
     }
     // Twice in it, one is where the list changed under the dump.
     let mut met = HashSet::new();

@@ -23,8 +23,12 @@ const HEADER: usize = 16;
 const INET_DIAG_MSG: usize = 72;
 
 const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
 /// States worth a look: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE (7).
 const STATES: u32 = 1 << 1 | 1 << SYN_SENT | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+
+/// The same, and sockets of TCP Fast Open whose handshake is not done (SYN_RECV): every socket that a flow may have.
+const STATES_OF_FLOWS: u32 = STATES | 1 << SYN_RECV;
 
 /// A TCP socket as `sock_diag` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +49,7 @@ pub(crate) struct Socket {
 impl Socket {
     /// Whether the connection was established (RFC 9293 section 3.3.2: the synchronized states).
     pub(crate) fn is_synchronized(&self) -> bool {
-        self.state != SYN_SENT
+        !matches!(self.state, SYN_SENT | SYN_RECV)
     }
 }
 
@@ -73,10 +77,19 @@ impl Diag {
     /// Every TCP socket of the namespace. The flag says whether the list changed while it was read, so that a socket
     /// may be missing or twice in it.
     pub(crate) fn dump(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
+        self.dump_states(STATES, out)
+    }
+
+    /// The same, with every socket that a flow may have.
+    pub(crate) fn dump_of_flows(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
+        self.dump_states(STATES_OF_FLOWS, out)
+    }
+
+    fn dump_states(&mut self, states: u32, out: &mut Vec<Socket>) -> std::io::Result<bool> {
         let mut interrupted = false;
         for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
             self.sequence = self.sequence.wrapping_add(1);
-            let request = request(family, self.sequence);
+            let request = request(family, states, self.sequence);
             sendto(self.socket.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
             loop {
                 let length = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
@@ -90,7 +103,7 @@ impl Diag {
     }
 }
 
-fn request(family: u8, sequence: u32) -> [u8; HEADER + 56] {
+fn request(family: u8, states: u32, sequence: u32) -> [u8; HEADER + 56] {
     const LENGTH: usize = HEADER + 56;
     let mut bytes = [0u8; LENGTH];
     bytes[0..4].copy_from_slice(&(LENGTH as u32).to_ne_bytes());
@@ -101,7 +114,7 @@ fn request(family: u8, sequence: u32) -> [u8; HEADER + 56] {
     bytes[16] = family;
     bytes[17] = libc::IPPROTO_TCP as u8;
     bytes[18] = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
-    bytes[20..24].copy_from_slice(&STATES.to_ne_bytes());
+    bytes[20..24].copy_from_slice(&states.to_ne_bytes());
     bytes
 }
 

@@ -78,11 +78,16 @@ pub struct Monitor {
     counted: Option<Counted>,
     /// Records of flows that only the census told of.
     sampled: u64,
+    /// Records that had been lost when a census was last ordered for their sake.
+    swept_lost: u64,
+    sweep_due_ns: u64,
     account_due_ns: u64,
     pending: Vec<Item>,
 }
 
 const ACCOUNT_NS: u64 = 1_000_000_000;
+/// While records are lost, a census looks this often which flows are gone.
+const SWEEP_NS: u64 = 5_000_000_000;
 /// An event is written at once after its time was read; only a preempted CPU takes longer.
 const SETTLE_NS: u64 = 200_000;
 
@@ -170,6 +175,8 @@ impl Monitor {
             census,
             counted: None,
             sampled: 0,
+            swept_lost: 0,
+            sweep_due_ns: 0,
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
         })
@@ -239,9 +246,39 @@ impl Monitor {
         }
     }
 
+    /// Records that the rings had no room for, or the kernel no memory.
+    fn lost(&self) -> u64 {
+        let lost = |cpu| {
+            let counters = self.rings.counters(cpu);
+            counters.lost_ring + counters.lost_memory
+        };
+        (0..self.rings.cpus()).map(lost).sum()
+    }
+
+    /// Orders a census where records were lost since the last: a close may have been among them.
+    fn sweep(&mut self, now_ns: u64) {
+        let lost = self.lost();
+        if lost == self.swept_lost
+            || now_ns < self.sweep_due_ns
+            || self.reader.awaits_census()
+            || self.counted.is_some()
+            || self.census.is_due()
+        {
+            return;
+        }
+        self.swept_lost = lost;
+        self.sweep_due_ns = now_ns.saturating_add(SWEEP_NS);
+        self.reader.expect_census();
+        self.reader.expect_no_more_losses();
+        self.census.order_with(&self.filter, self.reader.held_open());
+    }
+
     /// The same at the end: waits for what is under way.
     fn conclude(&mut self, out: &mut Vec<Item>) {
         let until = Instant::now() + owners::LAST_WAIT;
+        self.wait_for_census(until);
+        self.take_in_silent(clock::mono_ns(), out);
+        self.sweep(u64::MAX);
         self.wait_for_census(until);
         self.take_in_silent(clock::mono_ns(), out);
         self.reader.conclude(until, out);
@@ -318,8 +355,12 @@ impl Watch for Monitor {
     fn read(&mut self, out: &mut Vec<Item>) {
         let now = clock::mono_ns();
         let until = now.saturating_sub(SETTLE_NS);
+        if self.lost() != self.swept_lost {
+            self.reader.expect_losses();
+        }
         self.drain(until, out);
         self.tend(until, out);
+        self.sweep(now);
         if now >= self.account_due_ns {
             self.account_due_ns = now + ACCOUNT_NS;
             out.push(Item::Account(Arc::new(self.account())));

@@ -1,15 +1,15 @@
 //! From records to items: identities, owners, places.
 
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
-use crate::census::Counted;
+use crate::census::{Counted, HeldOpen};
 use crate::owners::Owners;
 use crate::places::Symbols;
-use crate::{decode, netns};
+use crate::{decode, netns, sampled};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
-use yuzuri_trace::{Event, Filter, Flow, FlowId, Item, Kind, Owner};
+use yuzuri_trace::{Event, Filter, Flow, FlowId, Item, Kind, Owner, Place};
 
 const TEND_NS: u64 = 100_000_000;
 /// A flow's owner is looked for once more often than this, at growing distances: about half a minute in all.
@@ -66,6 +66,10 @@ pub(crate) struct Reader {
     silent_chosen: bool,
     /// Flows that closed while a census was under way, which may still tell of them.
     closed: HashSet<FlowId>,
+    /// Records were lost, and no census since then has told of what was in them.
+    lossy: bool,
+    /// Flows that spoke since then without an identity, which was lost.
+    unnamed: HashSet<FlowId>,
     netns_names: HashMap<u32, String>,
     symbols: Option<Symbols>,
     symbols_coming: Option<Receiver<Result<Symbols, String>>>,
@@ -93,6 +97,8 @@ impl Reader {
             census: Awaited::No,
             silent_chosen: false,
             closed: HashSet::new(),
+            lossy: false,
+            unnamed: HashSet::new(),
             netns_names: netns::names(),
             symbols: None,
             symbols_coming: Some(symbols_coming),
@@ -109,6 +115,7 @@ impl Reader {
         self.silent_chosen = false;
         self.undecided.clear();
         self.searches.clear();
+        self.unnamed.clear();
         let known = self.flows.drain();
         self.owners_known = known.filter_map(|(id, flow)| Some((id, flow.owner.clone()?))).collect();
     }
@@ -177,9 +184,12 @@ impl Reader {
             self.flows.remove(&event.flow);
             self.searches.remove(&event.flow);
             self.owners_known.remove(&event.flow);
-            if self.census != Awaited::No {
+            self.unnamed.remove(&event.flow);
+            if self.census != Awaited::No || self.lossy {
                 self.closed.insert(event.flow);
             }
+        } else if self.lossy && !self.flows.contains_key(&event.flow) && !self.closed.contains(&event.flow) {
+            self.unnamed.insert(event.flow);
         }
         out.push(Item::Event(event));
     }
@@ -222,6 +232,7 @@ impl Reader {
             return;
         }
         self.undecided.remove(&flow.id);
+        self.unnamed.remove(&flow.id);
         let flow = Arc::new(flow);
         self.flows.insert(flow.id, flow.clone());
         out.push(Item::Flow(flow));
@@ -231,6 +242,43 @@ impl Reader {
     pub(crate) fn expect_census(&mut self) {
         self.census = Awaited::First;
         self.closed.clear();
+    }
+
+    /// Records were lost before those that are taken from now on.
+    pub(crate) fn expect_losses(&mut self) {
+        self.lossy = true;
+    }
+
+    /// A census under way tells of all that was lost.
+    pub(crate) fn expect_no_more_losses(&mut self) {
+        self.lossy = false;
+    }
+
+    /// Whether a census is under way.
+    pub(crate) fn awaits_census(&self) -> bool {
+        self.census != Awaited::No
+    }
+
+    /// The flows that are held to be open.
+    pub(crate) fn held_open(&self) -> Vec<HeldOpen> {
+        let named = self.flows.values().map(|flow| (flow.id, Some(flow.netns)));
+        named.chain(self.unnamed.iter().map(|id| (*id, None))).collect()
+    }
+
+    /// Closes the flows that a census found gone, and whose close was not read in the meantime either.
+    fn close_gone(&mut self, gone: &[FlowId], mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+        let place = Place::named(sampled::PLACE);
+        let mut records = 0;
+        for id in gone {
+            let was_open = self.flows.remove(id).is_some() | self.unnamed.remove(id);
+            if was_open {
+                self.searches.remove(id);
+                self.owners_known.remove(id);
+                out.push(Item::Event(Event::close_not_seen(*id, mono_ns, place)));
+                records += 1;
+            }
+        }
+        records
     }
 
     /// Whether another census is worth its while, because owners were found; it is expected from now on.
@@ -252,7 +300,7 @@ impl Reader {
     /// all that the hooks told was taken in: so each flow's records stay in order. Returns the number of records.
     pub(crate) fn meet_silent(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
-        let mut records = 0;
+        let mut records = self.close_gone(&counted.gone, mono_ns, out);
         for (mut flow, event) in counted.flows {
             if self.flows.contains_key(&flow.id) || self.closed.contains(&flow.id) {
                 continue;
@@ -275,6 +323,7 @@ impl Reader {
                 _ => {}
             }
             let flow = Arc::new(flow);
+            self.unnamed.remove(&flow.id);
             self.flows.insert(flow.id, flow.clone());
             out.push(Item::Flow(flow));
             out.push(Item::Event(Event { mono_ns, ..event }));
@@ -442,7 +491,8 @@ mod tests {
     fn counted(ids: &[u64]) -> Counted {
         let flow = |id: &u64| Flow { id: FlowId(*id), inode: 100 + id, ..Flow::default() };
         let sample = |id: &u64| Event { flow: FlowId(*id), mono_ns: 5, ..Event::default() };
-        Counted { number: 1, mono_ns: 5, flows: ids.iter().map(|id| (flow(id), sample(id))).collect() }
+        let flows = ids.iter().map(|id| (flow(id), sample(id))).collect();
+        Counted { number: 1, mono_ns: 5, flows, gone: Vec::new() }
     }
 
     #[test]
@@ -459,6 +509,40 @@ mod tests {
         let [Item::Flow(flow), Item::Event(event)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((flow.id, event.flow, event.mono_ns), (FlowId(3), FlowId(3), 9));
         assert!(!reader.asks_for_census());
+    }
+
+    #[test]
+    fn what_a_census_finds_gone_is_closed_once_and_nothing_else() {
+        let (mut reader, _go, _) = slow("");
+        let mut out = Vec::new();
+        reader.expect_losses();
+        for n in 1..=3 {
+            reader.take(0, &identity(n), no_stack, &mut out);
+        }
+        // The identity of 4 was lost.
+        reader.take(0, &ack(4, 1), no_stack, &mut out);
+        let mut held: Vec<u64> = reader.held_open().iter().map(|(id, _)| id.0).collect();
+        held.sort_unstable();
+        assert_eq!(held, [1, 2, 3, 4]);
+        reader.expect_census();
+        reader.expect_no_more_losses();
+        // Of 2 the close is read while the census is under way; 3 is there; 5 is new.
+        let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
+        reader.take(0, &Record { event: close }, no_stack, &mut out);
+        reader.take(0, &identity(5), no_stack, &mut out);
+        out.clear();
+        let gone = [1, 2, 4].map(FlowId).to_vec();
+        assert_eq!(reader.meet_silent(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
+        let closed: Vec<_> = out
+            .iter()
+            .map(|item| match item {
+                Item::Event(e) => (e.flow.0, e.kind, e.reason, e.mono_ns, e.has_snapshot()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let close = |id| (id, Kind::Close, yuzuri_trace::Reason::CloseNotSeen, 9, false);
+        assert_eq!(closed, [close(1), close(4)]);
+        assert_eq!(reader.remembered(), 2 + reader.searches.len());
     }
 
     #[test]

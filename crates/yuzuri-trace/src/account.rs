@@ -14,7 +14,8 @@ pub enum LossReason {
     NoMemory,
     /// The recording could not be written (disk full) or did not keep up.
     Recording,
-    /// A face (page, screen) did not keep up; recordings are not touched by it.
+    /// A face (page, screen) did not keep up. Only in recordings of before: what a face does not show is counted
+    /// beside the account, which is the same for all.
     Face,
 }
 
@@ -64,7 +65,7 @@ pub struct CpuAccount {
 impl CpuAccount {
     /// All that was lost.
     pub fn lost_total(&self) -> u64 {
-        self.lost.iter().map(|(_, n)| n).sum()
+        self.lost.iter().map(|(_, n)| *n).fold(0, u64::saturating_add)
     }
 }
 
@@ -80,24 +81,35 @@ pub struct Account {
 }
 
 impl Account {
+    /// Saturating: a file may hold any numbers.
+    fn sum(&self, of: impl Fn(&CpuAccount) -> u64) -> u64 {
+        self.cpus.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// Records that were due.
     pub fn seen(&self) -> u64 {
-        self.cpus.iter().map(|c| c.seen).sum()
+        self.sum(|c| c.seen)
     }
 
     /// Records that reached user space.
     pub fn kept(&self) -> u64 {
-        self.cpus.iter().map(|c| c.kept).sum()
+        self.sum(|c| c.kept)
     }
 
     /// Records that did not.
     pub fn lost(&self) -> u64 {
-        self.cpus.iter().map(CpuAccount::lost_total).sum()
+        self.sum(CpuAccount::lost_total)
+    }
+
+    /// What was lost for that reason.
+    pub fn lost_to(&self, reason: LossReason) -> u64 {
+        let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
+        lost.map(|(_, n)| *n).fold(0, u64::saturating_add)
     }
 
     /// Hook runs merged by the density.
     pub fn thinned(&self) -> u64 {
-        self.cpus.iter().map(|c| c.thinned).sum()
+        self.sum(|c| c.thinned)
     }
 
     /// Takes records from what was kept, because somebody behind the reader could not keep them.
@@ -117,10 +129,7 @@ impl Account {
     pub fn lost_by_reason(&self) -> Vec<(LossReason, u64)> {
         LossReason::ALL
             .into_iter()
-            .map(|reason| {
-                let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
-                (reason, lost.map(|(_, n)| n).sum())
-            })
+            .map(|reason| (reason, self.lost_to(reason)))
             .filter(|(_, n)| *n > 0)
             .collect()
     }

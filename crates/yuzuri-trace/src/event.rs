@@ -142,6 +142,9 @@ words! {
         TimedOut = 17 "timed-out",
         /// A program or the kernel chose another congestion control.
         Chosen = 18 "chosen",
+        /// The record that told of the close was lost; a census found the connection gone. The event's time is that
+        /// of the census, at which all is unknown but the flow: it closed between its record before and then.
+        CloseNotSeen = 19 "close-not-seen",
     }
 }
 
@@ -252,6 +255,30 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Nothing is known.
+    pub const UNKNOWN: Snapshot = Snapshot {
+        cwnd: 0,
+        ssthresh: Snapshot::SSTHRESH_INFINITE,
+        srtt_us: 0,
+        rttvar_us: 0,
+        min_rtt_us: u32::MAX,
+        packets_out: 0,
+        sacked_out: 0,
+        lost_out: 0,
+        retrans_out: 0,
+        mss: 0,
+        snd_wnd: 0,
+        rcv_wnd: 0,
+        wmem_queued: 0,
+        notsent: 0,
+        bytes_acked: 0,
+        bytes_received: 0,
+        delivery_rate_bps: 0,
+        pacing_rate_bps: u64::MAX,
+        total_retrans: 0,
+        reordering: 0,
+    };
+
     /// `TCP_INFINITE_SSTHRESH`.
     pub const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
@@ -304,6 +331,21 @@ pub struct Event {
     pub snapshot: Snapshot,
     /// CPU on which it happened; 0 where polled.
     pub cpu: u16,
+}
+
+impl Event {
+    /// The close of a flow that a census found gone.
+    pub fn close_not_seen(flow: FlowId, mono_ns: u64, place: Place) -> Event {
+        let kind = Kind::Close;
+        let reason = Reason::CloseNotSeen;
+        Event { mono_ns, flow, kind, reason, place, snapshot: Snapshot::UNKNOWN, ..Event::default() }
+    }
+
+    /// Whether the connection's variables are known at this event; if not, [`Event::snapshot`] and the like stand
+    /// for nothing.
+    pub fn has_snapshot(&self) -> bool {
+        self.reason != Reason::CloseNotSeen
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The format as it was committed: today's reader reads it, today's writer writes it.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test recording_golden` writes the files anew: only with a new
-//! format version, or for columns added to this one.
+//! format version, or for what is added to this one. `v1.arrows` and its conversions stay as they are.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,6 +14,11 @@ use yuzuri_trace::{
     Account, CaState, Counts, CpuAccount, Density, Event, FlowId, Item, Kind, LossReason, Marks, Place,
     Reason, Setting, Snapshot,
 };
+
+/// A recording of before the end mark and the checksums: it is read for ever, and not written any more.
+const OLD: &str = "v1.arrows";
+/// What is written today.
+const TODAY: &str = "v1-end.arrows";
 
 fn golden(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
@@ -51,7 +56,9 @@ fn items() -> Vec<Item> {
         pacing_rate_bps: u64::MAX,
         ..Snapshot::default()
     };
-    for (n, &reason) in Reason::ALL.iter().enumerate() {
+    // Those that there were when the old recording was made.
+    let reasons = Reason::ALL.iter().take_while(|reason| **reason != Reason::CloseNotSeen);
+    for (n, &reason) in reasons.enumerate() {
         let kind = Kind::ALL[n % Kind::ALL.len()];
         let ca_state = CaState::ALL[n % 5];
         items.push(Item::Event(Event {
@@ -97,12 +104,21 @@ fn items() -> Vec<Item> {
     items
 }
 
+/// The same, and what came later.
+fn items_today() -> Vec<Item> {
+    let start = common::STARTED_MONO_NS;
+    let close = Event::close_not_seen(FlowId(0x1001), start + 24_000_000, Place::named("sock_diag"));
+    let mut items = items();
+    items.push(Item::Event(close));
+    items
+}
+
 fn today() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrows");
     let mut writer = Writer::create(&path, &common::session(), false).unwrap();
     let now = Instant::now();
-    let items = items();
+    let items = items_today();
     let (first, second) = items.split_at(12);
     for part in [first, second] {
         writer.write(part, now).unwrap();
@@ -122,18 +138,20 @@ fn update() -> bool {
 
 #[test]
 fn the_recording_reads_as_it_did() {
-    let path = golden("v1.arrows");
     if update() {
-        std::fs::write(&path, today()).unwrap();
+        std::fs::write(golden(TODAY), today()).unwrap();
     }
-    let mut reader = Reader::open(&path).unwrap();
-    assert_eq!(*reader.session(), common::session());
-    let mut read = Vec::new();
-    while let Some(batch) = reader.next_batch().unwrap() {
-        read.extend(batch);
+    for (name, items, tail) in [(OLD, items(), Tail::Unknown), (TODAY, items_today(), Tail::Complete)] {
+        let mut reader = Reader::open(&golden(name)).unwrap();
+        assert_eq!(*reader.session(), common::session());
+        let mut read = Vec::new();
+        while let Some(batch) = reader.next_batch().unwrap() {
+            read.extend(batch);
+        }
+        assert_eq!(read, items, "{name}");
+        assert_eq!((reader.tail(), reader.unknown_rows()), (Some(tail), 0), "{name}");
+        assert_eq!(reader.complete(), if name == OLD { None } else { Some(true) });
     }
-    assert_eq!(read, items());
-    assert_eq!((reader.tail(), reader.unknown_rows()), (Some(Tail::Complete), 0));
 }
 
 /// Byte by byte: the same schema, the same rows in the same form, packed by the same zstd. If only the last
@@ -143,7 +161,7 @@ fn the_recording_is_written_as_it_was() {
     if update() {
         return;
     }
-    let committed = std::fs::read(golden("v1.arrows")).unwrap();
+    let committed = std::fs::read(golden(TODAY)).unwrap();
     let now = today();
     let head = |bytes: &[u8]| {
         let length = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
@@ -153,10 +171,10 @@ fn the_recording_is_written_as_it_was() {
     assert!(now == committed, "the batches changed");
 }
 
-fn conversion(name: &str, format: Format) {
+fn conversion(recording: &str, name: &str, format: Format) {
     let mut out = Vec::new();
-    convert(Reader::open(&golden("v1.arrows")).unwrap(), format, &mut out, |_, _| ()).unwrap();
-    if update() {
+    convert(Reader::open(&golden(recording)).unwrap(), format, &mut out, |_, _| ()).unwrap();
+    if update() && recording == TODAY {
         std::fs::write(golden(name), &out).unwrap();
     }
     let (now, then) = (String::from_utf8(out).unwrap(), std::fs::read_to_string(golden(name)).unwrap());
@@ -169,10 +187,12 @@ fn conversion(name: &str, format: Format) {
 #[test]
 fn conversions_are_as_they_were() {
     if update() {
-        std::fs::write(golden("v1.arrows"), today()).unwrap();
+        std::fs::write(golden(TODAY), today()).unwrap();
     }
-    conversion("v1.csv", Format::Csv);
-    conversion("v1.jsonl", Format::JsonLines);
+    conversion(OLD, "v1.csv", Format::Csv);
+    conversion(OLD, "v1.jsonl", Format::JsonLines);
+    conversion(TODAY, "v1-end.csv", Format::Csv);
+    conversion(TODAY, "v1-end.jsonl", Format::JsonLines);
 }
 
 /// Parquet's bytes are the library's business; what is in them is ours.
@@ -183,7 +203,7 @@ fn parquet_holds_the_same_rows_and_the_session() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let out = std::fs::File::create(&path).unwrap();
-    let recording = || Reader::open(&golden("v1.arrows")).unwrap();
+    let recording = || Reader::open(&golden(OLD)).unwrap();
     let done = convert(recording(), Format::Parquet, out, |_, _| ()).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
     let metadata = builder.metadata().file_metadata().key_value_metadata().unwrap();

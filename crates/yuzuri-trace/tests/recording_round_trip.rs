@@ -16,13 +16,23 @@ use yuzuri_trace::{
     Place, Reason, Role, Session, Setting, Snapshot,
 };
 
+/// A finished recording.
 fn read(path: &Path) -> (Session, Vec<Item>) {
+    read_ending(path, Tail::Complete)
+}
+
+/// A recording whose writer lives, or was not told to finish.
+fn so_far(path: &Path) -> Vec<Item> {
+    read_ending(path, Tail::Unfinished).1
+}
+
+fn read_ending(path: &Path, tail: Tail) -> (Session, Vec<Item>) {
     let mut reader = Reader::open(path).unwrap();
     let mut items = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         items.extend(batch);
     }
-    assert_eq!(reader.tail(), Some(Tail::Complete));
+    assert_eq!(reader.tail(), Some(tail));
     assert_eq!(reader.unknown_rows(), 0);
     (reader.session().clone(), items)
 }
@@ -63,6 +73,9 @@ prop_compose! {
         cpu in any::<u16>(),
     ) -> Event {
         let [acks, dup_acks, sacks, dsacks] = counts;
+        if reason == Reason::CloseNotSeen {
+            return Event::close_not_seen(FlowId(flow), mono_ns, Place::named(place));
+        }
         Event {
             mono_ns, flow: FlowId(flow), kind, reason, place: Place::named(place), ca_state: states.0,
             ca_before: states.1, marks: Marks(marks), counts: Counts { acks, dup_acks, sacks, dsacks }, snapshot, cpu,
@@ -174,20 +187,20 @@ fn batches_are_written_when_full_or_due() {
     assert_eq!(writer.due(), Some(start + FLUSH_AFTER));
     assert_eq!(writer.rows(), 0);
     writer.flush_due(start + FLUSH_AFTER - Duration::from_nanos(1)).unwrap();
-    assert_eq!(read(&path).1, []);
+    assert_eq!(so_far(&path), []);
     writer.flush_due(start + FLUSH_AFTER).unwrap();
     assert_eq!(writer.due(), None);
     // While the writer lives, a reader sees a whole recording.
-    assert_eq!(read(&path).1, expected);
+    assert_eq!(so_far(&path), expected);
 
     let many: Vec<Item> = (0..BATCH_ROWS * 2 + 5).map(|_| Item::Event(traffic.next())).collect();
     writer.write(&many, start).unwrap();
     expected.extend_from_slice(&many[..BATCH_ROWS * 2]);
-    assert_eq!(read(&path).1, expected);
+    assert_eq!(so_far(&path), expected);
     // Without finish, dropping keeps the rest.
     drop(writer);
     expected.extend_from_slice(&many[BATCH_ROWS * 2..]);
-    assert_eq!(read(&path).1, expected);
+    assert_eq!(so_far(&path), expected);
 }
 
 #[test]
@@ -202,7 +215,7 @@ fn a_reader_beside_the_writer_always_sees_a_whole_recording() {
         move || {
             let mut counts = Vec::new();
             while !done.load(std::sync::atomic::Ordering::SeqCst) {
-                counts.push(read(&path).1.len());
+                counts.push(so_far(&path).len());
             }
             counts
         }

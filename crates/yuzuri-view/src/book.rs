@@ -129,6 +129,12 @@ impl Row {
     }
 
     fn apply(&mut self, event: &Event) {
+        if !event.has_snapshot() {
+            // Nothing is known but that it is gone: the last record stays the last.
+            self.tally.events += 1;
+            self.closed_ns = Some(event.mono_ns);
+            return;
+        }
         self.tally.add(event);
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
@@ -208,21 +214,34 @@ impl Book {
             }
             Item::Event(event) => {
                 self.now_ns = self.now_ns.max(event.mono_ns);
+                let mut event = *event;
                 if !self.rows.contains_key(&event.flow) {
+                    if !event.has_snapshot() {
+                        return;
+                    }
                     // The identity was lost (the account says so): show what there is.
                     self.make_room();
                     let flow = Arc::new(Flow { id: event.flow, ..Flow::default() });
                     self.rows.insert(event.flow, Row::new(flow, event.mono_ns));
                 }
                 if let Some(row) = self.rows.get_mut(&event.flow) {
-                    row.apply(event);
+                    if !event.has_snapshot() {
+                        // The list of events shows what was known last.
+                        event = Event {
+                            mono_ns: event.mono_ns,
+                            kind: event.kind,
+                            reason: event.reason,
+                            ..row.last
+                        };
+                    }
+                    row.apply(&event);
                 }
                 if event.kind != Kind::Sample || event.marks.contains(Marks::DSACK) {
                     self.logged += 1;
                     if self.log.len() == self.limits.log {
                         self.log.pop_front();
                     }
-                    self.log.push_back(Logged { number: self.logged, event: *event });
+                    self.log.push_back(Logged { number: self.logged, event });
                 }
             }
             Item::Account(account) => {

@@ -47,7 +47,10 @@ impl Feed {
 
     pub(crate) fn push(&mut self, items: &[Item]) {
         for item in items {
-            if let Item::Event(event) = item {
+            // Of a close that was not seen there is nothing to draw.
+            if let Item::Event(event) = item
+                && event.has_snapshot()
+            {
                 self.push_event(event);
             }
         }

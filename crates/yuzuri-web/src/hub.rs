@@ -25,7 +25,9 @@ const SETTLE_NS: u64 = 10_000_000;
 pub(crate) struct Hub {
     clients: Vec<Client>,
     epoch: u64,
-    face_lost: u64,
+    browsers_lost: u64,
+    /// Events that never reached the page.
+    missed: u64,
     told: HashMap<FlowId, (Arc<Flow>, String)>,
     event: u64,
     now_ns: u64,
@@ -40,8 +42,16 @@ impl Hub {
         self.clients.len()
     }
 
+    pub(crate) fn set_missed(&mut self, events: u64) {
+        self.missed = events;
+    }
+
     pub(crate) fn face_lost(&self) -> u64 {
-        self.face_lost
+        self.browsers_lost + self.missed
+    }
+
+    pub(crate) fn browsers_lost(&self) -> u64 {
+        self.browsers_lost
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -200,7 +210,7 @@ pub(crate) fn tell_chart(shared: &Shared) {
             client.gap = true;
         }
     }
-    hub.face_lost += lost;
+    hub.browsers_lost += lost;
 }
 
 /// The rows that changed; all of them for browsers that are new or missed some.
@@ -270,7 +280,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
             lost += records;
         }
     }
-    hub.face_lost += lost;
+    hub.browsers_lost += lost;
 }
 
 /// A message of rows in the making.
@@ -319,7 +329,7 @@ pub(crate) fn tell_status(shared: &Shared) {
     let replay = shared.control.replay();
     let (epoch, face_lost, browsers) = {
         let hub = lock(&shared.hub);
-        (hub.epoch, hub.face_lost, hub.len())
+        (hub.epoch, hub.face_lost(), hub.len())
     };
     let data = message("status", &encode::status(&lock(&shared.book), replay, epoch, face_lost, browsers));
     for client in &mut lock(&shared.hub).clients {

@@ -67,10 +67,20 @@ impl Page {
         lock(&self.shared.hub).len()
     }
 
-    /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
-    /// Nothing else is touched by that: the book and recordings have them.
+    /// Tells browsers that so many events, all in all, never reached this page.
+    pub fn missed(&self, events: u64) {
+        lock(&self.shared.hub).set_missed(events);
+    }
+
+    /// Records that some browser does not show: those of [`Page::browsers_lost`], and those that never reached the page.
     pub fn face_lost(&self) -> u64 {
         lock(&self.shared.hub).face_lost()
+    }
+
+    /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
+    /// Nothing else is touched by that: the book and recordings have them.
+    pub fn browsers_lost(&self) -> u64 {
+        lock(&self.shared.hub).browsers_lost()
     }
 }
 

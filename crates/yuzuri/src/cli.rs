@@ -19,12 +19,15 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch TCP flows as the kernel runs them: print, record, show in a browser
+    #[command(after_long_help = WATCH_ENDS)]
     Watch(WatchArgs),
     /// Watch TCP flows on the terminal screen
+    #[command(after_long_help = WATCH_ENDS)]
     Top(TopArgs),
     /// Show a recording in a browser or on the terminal screen as if live
     Replay(ReplayArgs),
     /// Make CSV, JSON lines or Parquet of a recording
+    #[command(after_long_help = CONVERT_ENDS)]
     Convert(ConvertArgs),
     /// Send buffers to a receiver and tell of each how it went
     #[command(after_long_help = SEND_ENDS)]
@@ -42,6 +45,17 @@ pub enum Command {
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
 }
+
+const WATCH_ENDS: &str = "\
+Exit codes: 0 all went well; 1 watching or recording failed, or the recording lacks records that the kernel delivered \
+(lost for the reason `recording`: its disk was full, failed or too slow); 2 wrong words. Records that were lost in the \
+kernel (`ring-full`, `nested`, `no-memory`) are counted in the account and do not change the exit code. The account in \
+the last line, on the page, in --json and at the end of the recording is the same.";
+
+const CONVERT_ENDS: &str = "\
+Exit codes: 0 all of the recording was converted (also where an older format does not tell whether it was finished, \
+which is said); 1 it could not be read or written, or it is cut, unfinished or damaged: then all that there is was \
+converted; 2 wrong words.";
 
 const SEND_ENDS: &str = "\
 Exit codes: 0 all went well; 1 the transfer failed; 2 wrong words; 3 the transfer was made, but the recording or \
@@ -146,6 +160,9 @@ pub struct ReplayArgs {
     pub paused: bool,
 
     /// Print the records as lines of JSON at the speed of the recording
+    ///
+    /// The last line, of the kind `end`, says whether the recording is `complete`: true, false, or null where an older format
+    /// does not tell.
     #[arg(long, conflicts_with = "web")]
     pub json: bool,
 }
@@ -161,6 +178,10 @@ pub struct ConvertArgs {
     /// csv, jsonl or parquet [default: by the output's ending]
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
+
+    /// Print what became of it as a line of JSON: rows, whether the recording is complete, its account
+    #[arg(long)]
+    pub json: bool,
 
     /// Replace the output if it exists
     #[arg(long)]

@@ -2,14 +2,23 @@
 
 use crate::cli::ConvertArgs;
 use anyhow::{Context, bail};
+use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use yuzuri_trace::recording::{Format, Reader, Tail, convert};
+use yuzuri_trace::recording::{Converted, Format, Reader, Tail, convert, is_being_written};
 
-/// Converts; a recording that was cut off is converted as far as it goes, and said to be so.
+/// Converts; a recording that is cut, unfinished or damaged is converted as far as it goes, which is said, and told by
+/// exit code 1.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if args.json && to_stdout {
+        eprintln!(
+            "yuzuri: --json and the converted rows cannot both go to standard output: name a file for the rows"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let ending = args.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str());
     let Some(word) = args.to.as_deref().or(ending) else {
         bail!("no format to convert to: name it with --to csv, jsonl or parquet, or by the output's ending");
@@ -25,7 +34,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             eprint!("\r{:3} %  {rows} rows ", read * 100 / length.max(1));
         }
     };
-    let converted = if args.output.as_deref() == Some(Path::new("-")) {
+    let converted = if to_stdout {
         convert(reader, format, BufWriter::new(std::io::stdout()), progress)?
     } else {
         let output = args.output.clone().unwrap_or_else(|| args.file.with_extension(format.name()));
@@ -37,10 +46,54 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if shown {
         eprintln!("\r{} rows", converted.rows);
     }
-    if let Tail::Truncated { .. } = converted.tail {
-        eprintln!("yuzuri: {} was cut off: all up to its last whole batch is converted", args.file.display());
+    Ok(tell(args, &converted))
+}
+
+/// Says what the recording is and lacks.
+fn tell(args: &ConvertArgs, converted: &Converted) -> ExitCode {
+    let name = args.file.display();
+    if let Some(account) = &converted.account {
+        eprintln!("yuzuri: {account}");
     }
-    Ok(ExitCode::SUCCESS)
+    if converted.unknown_rows > 0 {
+        let rows = converted.unknown_rows;
+        eprintln!("yuzuri: {rows} rows are of kinds that only a later yuzuri knows: they are left out");
+    }
+    match (&converted.broke, converted.tail) {
+        (Some(error), _) => eprintln!("yuzuri: {error}"),
+        (None, Some(Tail::Unfinished)) if is_being_written(&args.file) => {
+            eprintln!("yuzuri: {name} is still being written: this is what it held by now");
+        }
+        (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {name} {tail}"),
+        _ => {}
+    }
+    if args.json {
+        let ending = match (&converted.broke, converted.tail) {
+            (Some(_), _) => "damaged",
+            (None, tail) => tail.unwrap_or(Tail::Unknown).name(),
+        };
+        let account = converted.account.as_ref();
+        println!(
+            "{}",
+            json!({
+                "recording": args.file.to_string_lossy(),
+                "rows": converted.rows,
+                "unknown_rows": converted.unknown_rows,
+                "complete": converted.complete(),
+                "ending": ending,
+                "error": converted.broke.as_ref().map(ToString::to_string),
+                "seen": account.map(|a| a.seen()),
+                "kept": account.map(|a| a.kept()),
+                "lost": account.map(|a| a.lost()),
+                "thinned": account.map(|a| a.thinned()),
+                "lost_by_reason": account.map(|a| {
+                    let reasons = a.lost_by_reason().into_iter();
+                    reasons.map(|(reason, n)| (reason.name().to_owned(), n.into())).collect::<serde_json::Map<_, _>>()
+                }),
+            })
+        );
+    }
+    if converted.complete() == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The output under another name until it is whole, so that nobody takes half a file for all of it.

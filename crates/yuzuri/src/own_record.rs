@@ -2,7 +2,7 @@
 //! Whatever happens to the recording, the transfer goes on.
 
 use crate::transfer::Voice;
-use crate::watch::sinks::{Sink, Sinks};
+use crate::watch::sinks::{For, Sink, Sinks};
 use anyhow::anyhow;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use yuzuri_kernel::own::Own;
 use yuzuri_kernel::{Poller, Watch};
 use yuzuri_trace::recording::{RecordError, Writer};
-use yuzuri_trace::{Density, Item, LossReason};
+use yuzuri_trace::{Density, Item};
 use yuzuri_transfer::{Shown, WarningKind};
 use yuzuri_view::text;
 
@@ -42,7 +42,7 @@ impl OwnRecord {
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().spawn(move || {
             let mut sinks = Sinks::default();
-            sinks.add(File { writer, voice, failed: false }, LossReason::Recording);
+            sinks.add(File { writer, voice, failed: false, missed: 0 }, For::Recording);
             look(poller, &sinks, &stopped);
             sinks.finish()
         })?;
@@ -76,8 +76,8 @@ fn look(mut poller: Poller, sinks: &Sinks, stop: &AtomicBool) {
         }
         std::thread::sleep(poller.rest());
     }
-    Box::new(poller).finish(&mut items);
-    sinks.give(&Arc::new(items));
+    let account = Box::new(poller).finish(&mut items);
+    sinks.conclude(items, account);
 }
 
 /// The file. Where it cannot be written that is said once; it is tried again, and what it lacks is counted.
@@ -85,6 +85,8 @@ struct File {
     writer: Writer,
     voice: Voice,
     failed: bool,
+    /// Events that it never got, because writing was too slow.
+    missed: u64,
 }
 
 impl File {
@@ -114,8 +116,16 @@ impl Sink for File {
         self.writer.lost()
     }
 
+    fn settle(&mut self) {
+        self.writer.settle();
+    }
+
+    fn missed(&mut self, events: u64) {
+        self.missed = events;
+    }
+
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
-        let File { writer, voice, failed } = *self;
+        let File { writer, voice, failed, missed } = *self;
         let path = writer.path().to_owned();
         let summary = writer.finish();
         // The last rows are written here: they may be the first that find no room.
@@ -124,8 +134,9 @@ impl Sink for File {
         }
         let (rows, bytes) = (text::count(summary.rows), text::bytes(summary.bytes as f64));
         voice.say(&format!("recorded {rows} rows, {bytes}: {}", path.display()));
-        if summary.lost > 0 || summary.failed.is_some() {
-            anyhow::bail!("that recording is readable but lacks {} records", summary.lost);
+        let lacks = summary.lost + missed;
+        if lacks > 0 || summary.failed.is_some() {
+            anyhow::bail!("that recording is readable but lacks {lacks} records");
         }
         Ok(())
     }

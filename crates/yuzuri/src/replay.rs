@@ -5,15 +5,16 @@ use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;
 use anyhow::bail;
+use serde_json::{Value, json};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use yuzuri_exit::{stop_flag, stopped};
-use yuzuri_trace::Item;
-use yuzuri_trace::recording::{ReadError, Reader, Tail};
+use yuzuri_trace::recording::{ReadError, Reader, Tail, is_being_written};
+use yuzuri_trace::{Account, Item};
 use yuzuri_view::{Control, Refused, Replay};
 use yuzuri_web::Page;
 
@@ -30,13 +31,28 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     measure(args.file.clone(), player.clone(), stop.clone());
     if args.json {
         let mut printer = Printer::new(Style::Json, &session)?;
-        play(
+        let mut last = None;
+        let ended = play(
             tape,
             &player,
-            &mut |step| if let Step::Items(items) = step { printer.take(items) } else { Ok(()) },
+            &mut |step| {
+                let Step::Items(items) = step else { return Ok(()) };
+                for item in items {
+                    if let Item::Account(account) = item {
+                        last = Some(account.clone());
+                    }
+                }
+                printer.take(items)
+            },
             true,
             &stop,
         )?;
+        if let Some(ended) = ended {
+            printer.value(&ended.json(last.as_deref()))?;
+            if ended.broke.is_some() {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if args.web.web.is_none() && !std::io::stdout().is_terminal() {
@@ -66,7 +82,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
             stop.store(true, Ordering::Relaxed);
             let played = playing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shown?;
-            played
+            played.map(drop)
         })?;
     }
     Ok(ExitCode::SUCCESS)
@@ -90,11 +106,35 @@ struct Tape {
     ahead: std::vec::IntoIter<Item>,
     next: Option<Item>,
     ended: bool,
+    /// Why it could not be read to its end.
+    broke: Option<String>,
+}
+
+/// How a recording ended.
+struct Ended {
+    tail: Option<Tail>,
+    broke: Option<String>,
+}
+
+impl Ended {
+    /// The last line of JSON.
+    fn json(&self, account: Option<&Account>) -> Value {
+        let (complete, ending) = match (&self.broke, self.tail) {
+            (Some(_), _) => (Some(false), "damaged"),
+            (None, Some(tail)) => (tail.complete(), tail.name()),
+            (None, None) => (None, Tail::Unknown.name()),
+        };
+        json!({
+            "kind": "end", "complete": complete, "ending": ending, "error": self.broke,
+            "seen": account.map(Account::seen), "kept": account.map(Account::kept),
+            "lost": account.map(Account::lost), "thinned": account.map(Account::thinned),
+        })
+    }
 }
 
 impl Tape {
     fn new(path: PathBuf, reader: Reader<std::io::BufReader<std::fs::File>>) -> Tape {
-        Tape { path, reader, ahead: Vec::new().into_iter(), next: None, ended: false }
+        Tape { path, reader, ahead: Vec::new().into_iter(), next: None, ended: false, broke: None }
     }
 
     fn rewind(&mut self) -> Result<(), ReadError> {
@@ -103,23 +143,27 @@ impl Tape {
     }
 
     /// The items up to a time, at most `most`; fewer where more would not be due.
-    fn until(&mut self, mono_ns: u64, most: usize, out: &mut Vec<Item>) -> Result<(), ReadError> {
+    fn until(&mut self, mono_ns: u64, most: usize, out: &mut Vec<Item>) {
         while out.len() < most && !self.ended {
             let Some(item) = self.next.take().or_else(|| self.ahead.next()) else {
-                match self.reader.next_batch()? {
-                    Some(batch) => self.ahead = batch.into_iter(),
-                    None => self.ended = true,
+                match self.reader.next_batch() {
+                    Ok(Some(batch)) => self.ahead = batch.into_iter(),
+                    Ok(None) => self.ended = true,
+                    // What came before is good: it is shown to its end.
+                    Err(error) => {
+                        self.broke = Some(error.to_string());
+                        self.ended = true;
+                    }
                 }
                 continue;
             };
             // An identity has no time of its own: it comes with what follows it.
             if time_of(&item).is_some_and(|at| at > mono_ns) {
                 self.next = Some(item);
-                return Ok(());
+                return;
             }
             out.push(item);
         }
-        Ok(())
     }
 }
 
@@ -132,14 +176,14 @@ fn time_of(item: &Item) -> Option<u64> {
     }
 }
 
-/// Plays until told to stop; `ends` says whether the recording's end is the end.
+/// Plays until told to stop; `ends` says whether the recording's end is the end, and then it is told how that was.
 fn play(
     mut tape: Tape,
     player: &Player,
     show: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
     ends: bool,
     stop: &AtomicBool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Ended>> {
     /// Items shown at once, so that a fast replay stays answerable.
     const AT_ONCE: usize = 50_000;
     let mut items = Vec::new();
@@ -151,16 +195,17 @@ fn play(
         }
         let now = player.advance(beat);
         items.clear();
-        tape.until(now, AT_ONCE, &mut items)?;
+        tape.until(now, AT_ONCE, &mut items);
         if items.is_empty() {
             show(Step::Beat)?;
         } else {
             show(Step::Items(&items))?;
         }
         if tape.ended {
-            player.at_end(tape.reader.tail());
+            let tail = tape.reader.tail();
+            player.at_end(tail, tape.broke.as_deref());
             if ends {
-                return Ok(());
+                return Ok(Some(Ended { tail, broke: tape.broke }));
             }
         }
         // More is due at once: no rest.
@@ -168,7 +213,7 @@ fn play(
             std::thread::sleep(BEAT.saturating_sub(beat.elapsed()));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Finds out how long the recording is, beside the replay.
@@ -196,7 +241,8 @@ struct State {
     length_ns: u64,
     /// The position lies before what was shown: it begins anew.
     rewind: bool,
-    said_truncated: bool,
+    /// It was said how the recording ended.
+    said_ending: bool,
 }
 
 /// Where the replay stands, and what the faces ask of it.
@@ -217,7 +263,7 @@ impl Player {
             since: Instant::now(),
             length_ns: 0,
             rewind: false,
-            said_truncated: false,
+            said_ending: false,
         };
         let name = args.file.display().to_string();
         Player { start_ns, now: Arc::new(AtomicU64::new(start_ns)), state: Mutex::new(state), name }
@@ -251,11 +297,17 @@ impl Player {
     }
 
     /// The tape is at its end: the replay stands there.
-    fn at_end(&self, tail: Option<Tail>) {
+    fn at_end(&self, tail: Option<Tail>, broke: Option<&str>) {
         let mut state = self.lock();
-        if matches!(tail, Some(Tail::Truncated { .. })) && !state.said_truncated {
-            state.said_truncated = true;
-            eprintln!("yuzuri: {} was cut off: this is all up to its last whole batch", self.name);
+        if !std::mem::replace(&mut state.said_ending, true) {
+            match (broke, tail) {
+                (Some(error), _) => eprintln!("yuzuri: {error}"),
+                (None, Some(Tail::Unfinished)) if is_being_written(Path::new(&self.name)) => {
+                    eprintln!("yuzuri: {} is still being written: this is what it held by now", self.name);
+                }
+                (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", self.name),
+                _ => {}
+            }
         }
         if state.position_ns >= state.length_ns && state.length_ns > 0 {
             state.position_ns = state.length_ns;

@@ -264,7 +264,7 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&other, &bytes[..bytes.len() * 2 / 3]).unwrap();
     let cut = yuzuri(&["replay", other.to_str().unwrap(), "--json", "--speed", "1000"]);
-    assert!(text(&cut.stderr).contains("cut off"), "{}", text(&cut.stderr));
+    assert!(text(&cut.stderr).contains("is cut"), "{}", text(&cut.stderr));
 }
 
 /// A file system of a few pages.
@@ -273,8 +273,10 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mount() -> SmallDisk {
         let folder = tempfile::tempdir().unwrap();
-        let made =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path()).status();
+        let made = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=256k", "none"])
+            .arg(folder.path())
+            .status();
         assert!(made.unwrap().success());
         SmallDisk(folder)
     }
@@ -509,7 +511,7 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     let kept = folder.path().join("kept.arrows");
     std::fs::create_dir(folder.path().join("small")).unwrap();
     // A small disk that nobody else sees: it goes with the process that mounted it, so that what it holds is copied before.
-    let script = "mount -t tmpfs -o size=20k none \"$1/small\" || exit 77\n\
+    let script = "mount -t tmpfs -o size=64k none \"$1/small\" || exit 77\n\
         \"$2\" send --json --time 5s --buffer 100kB --record \"$1/small/a.arrows\" \"$3\"\n\
         code=$?; cp \"$1/small/a.arrows\" \"$1/kept.arrows\"; exit $code";
     let mut command = net.command(Side::A, "unshare");

@@ -7,7 +7,7 @@ use crate::report::FileReport;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
-use yuzuri_trace::recording::{Reader, Tail};
+use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 
 /// What is remembered of a flow between its records.
@@ -57,8 +57,11 @@ pub(crate) fn read(
                         continue;
                     }
                     let former = flows.entry(event.flow).or_default();
-                    let sample = sample(&event, former);
-                    book.sample(event.flow, || (*former.flow).clone(), &sample);
+                    // A close that was not seen has no variables.
+                    if event.has_snapshot() {
+                        let sample = sample(&event, former);
+                        book.sample(event.flow, || (*former.flow).clone(), &sample);
+                    }
                     if event.kind == Kind::Close {
                         book.end(event.flow);
                         flows.remove(&event.flow);
@@ -73,7 +76,9 @@ pub(crate) fn read(
             }
         }
     }
-    book.log.cut = recording.tail().is_some_and(|tail| tail != Tail::Complete);
+    book.log.complete = recording.complete();
+    book.log.cut = book.log.complete == Some(false);
+    book.log.ending = recording.tail().map(|tail| tail.to_string());
     book.log.unreadable += recording.unknown_rows();
     book.finish(report);
     result

@@ -108,6 +108,8 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
                         flows.entry(flow.id).or_insert(FlowState { terminal, ..FlowState::default() });
                     }
                 }
+                // A close that was not seen has no variables.
+                Item::Event(event) if !event.has_snapshot() => {}
                 Item::Event(event) => {
                     let t = (event.mono_ns as f64 - record.origin_mono_ns as f64) / 1e9;
                     if t > record.to_s {

@@ -122,6 +122,8 @@ pub fn read(
                         }
                     }
                 }
+                // A close that was not seen has no variables.
+                Item::Event(event) if !event.has_snapshot() => {}
                 Item::Event(event) => {
                     if let Some(track) = tracks.get_mut(&event.flow) {
                         track.take(&event, from_ns, to_ns);

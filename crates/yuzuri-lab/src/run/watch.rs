@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_kernel::{Monitor, Options, Watch};
 use yuzuri_trace::recording::Writer;
-use yuzuri_trace::{Account, Density, Filter, LossReason};
+use yuzuri_trace::{Account, Density, Filter, Item};
 
 /// A monitor that writes a recording, on a thread of its own.
 #[derive(Debug)]
@@ -46,10 +46,11 @@ impl Watcher {
                 write(&mut items, &mut writer);
                 std::thread::sleep(monitor.rest());
             }
-            let mut account = Box::new(monitor).finish(&mut items);
+            let account = Box::new(monitor).finish(&mut items);
+            // The closing account goes in last, with what the recording lost.
+            items.pop_if(|last| matches!(last, Item::Account(_)));
             write(&mut items, &mut writer);
-            let summary = writer.finish();
-            account.lose(LossReason::Recording, summary.lost);
+            let (account, summary) = writer.conclude(account);
             match summary.failed {
                 Some(error) => Err(LabError::Run(format!("the recording: {error}"))),
                 None => Ok(account),

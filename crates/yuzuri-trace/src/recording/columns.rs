@@ -71,6 +71,8 @@ pub enum InRows {
     Flow,
     /// In `account` rows.
     Account,
+    /// In `account` rows, and summed up in the `end` row.
+    AccountAndEnd,
     /// In `setting` rows.
     Setting,
 }
@@ -85,6 +87,7 @@ impl InRows {
             InRows::EventAndAccount => "event, account",
             InRows::Flow => "flow",
             InRows::Account => "account",
+            InRows::AccountAndEnd => "account, end",
             InRows::Setting => "setting",
         }
     }
@@ -120,7 +123,7 @@ const fn column(
 }
 
 use ColumnType::{Bool, I64, Text, Time, U16, U32, U64};
-use InRows::{Account, All, Event, EventAndAccount, Flow, OfAFlow, Setting};
+use InRows::{Account, AccountAndEnd, All, Event, EventAndAccount, Flow, OfAFlow, Setting};
 
 /// Every column, in the order of the file.
 pub const COLUMNS: &[Column] = &[
@@ -133,7 +136,7 @@ pub const COLUMNS: &[Column] = &[
         "mono_ns + wall_offset_ns of the last account, before it of the session",
     ),
     column("mono_ns", U64, All, "ns", "", "CLOCK_MONOTONIC (bpf_ktime_get_ns); flow rows: of the row before"),
-    column("kind", Text, All, "", "", "event: see below; else flow, account, setting"),
+    column("kind", Text, All, "", "", "event: see below; else flow, account, setting, end"),
     column("flow", U64, OfAFlow, "", "", "sk_cookie"),
     column("reason", Text, Event, "", "nothing to say", "derived in the kernel, see below"),
     column("place", Text, Event, "", "unknown", "kernel function or tracepoint; sock_diag where polled"),
@@ -206,14 +209,35 @@ pub const COLUMNS: &[Column] = &[
         "a further row of the same account",
         "CLOCK_REALTIME - CLOCK_MONOTONIC",
     ),
-    column("seen", U64, Account, "records", "a further row of the same CPU", "records due since the start"),
-    column("kept", U64, Account, "records", "a further row of the same CPU", "of these, reached user space"),
-    column("lost", U64, Account, "records", "the account has no CPU", "of these, lost for the reason beside"),
+    column(
+        "seen",
+        U64,
+        AccountAndEnd,
+        "records",
+        "a further row of the same CPU",
+        "records due since the start",
+    ),
+    column(
+        "kept",
+        U64,
+        AccountAndEnd,
+        "records",
+        "a further row of the same CPU",
+        "of these, reached user space",
+    ),
+    column(
+        "lost",
+        U64,
+        AccountAndEnd,
+        "records",
+        "the account has no CPU",
+        "of these, lost for the reason beside",
+    ),
     column("lost_reason", Text, Account, "", "nothing lost", "ring-full, nested, no-memory, recording, face"),
     column(
         "thinned",
         U64,
-        Account,
+        AccountAndEnd,
         "records",
         "a further row of the same CPU",
         "hook runs merged into a later sample",
@@ -228,6 +252,13 @@ pub const COLUMNS: &[Column] = &[
         "least distance of a flow's samples",
     ),
 ];
+
+/// The metadata key that says how a reader can tell whether the recording is whole, in words separated by blanks.
+pub(super) const INTEGRITY: &str = "integrity";
+/// A recording that was finished ends with a row of kind `end`.
+pub(super) const END_ROW: &str = "end-row";
+/// Every batch has a checksum.
+pub(super) const CHECKSUM: &str = "crc32";
 
 /// The schema of a recording of that session.
 pub fn schema(session: &Session) -> Schema {
@@ -256,6 +287,7 @@ fn metadata(session: &Session) -> Metadata {
     let mut pairs = Metadata::default();
     pairs.insert("format", FORMAT);
     pairs.insert("format_version", FORMAT_VERSION.to_string());
+    pairs.insert(INTEGRITY, format!("{END_ROW} {CHECKSUM}"));
     // A Session is numbers, text and lists: turning it into JSON cannot fail.
     pairs.insert("session", serde_json::to_string(session).unwrap_or_default());
     pairs.insert("yuzuri", session.yuzuri.as_str());

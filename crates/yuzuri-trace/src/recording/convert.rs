@@ -3,8 +3,8 @@
 use super::columns::schema;
 use super::rows::BATCH_ROWS;
 use super::rows::Rows;
-use super::{ConvertError, Reader, Tail};
-use crate::{Flow, FlowId, Item, Kind};
+use super::{ConvertError, ReadError, Reader, Tail};
+use crate::{Account, Flow, FlowId, Item, Kind};
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
 use arrow_json::LineDelimitedWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -53,14 +53,25 @@ impl Format {
 }
 
 /// What became of a conversion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Converted {
     /// Rows written.
     pub rows: u64,
     /// Rows left out because this version does not know their kind.
     pub unknown_rows: u64,
-    /// Whether the recording was whole.
-    pub tail: Tail,
+    /// How the recording ended; `None` where it could not be read to an end.
+    pub tail: Option<Tail>,
+    /// Why not. What came before is converted.
+    pub broke: Option<ReadError>,
+    /// The recording's last account.
+    pub account: Option<Arc<Account>>,
+}
+
+impl Converted {
+    /// Whether the recording was whole; `None` where that is not known.
+    pub fn complete(&self) -> Option<bool> {
+        if self.broke.is_some() { Some(false) } else { self.tail.and_then(Tail::complete) }
+    }
 }
 
 /// Rows of a Parquet row group: what a writer of Parquet holds in memory.
@@ -72,9 +83,10 @@ const GROUP_ROWS: usize = 128 << 10;
 ///
 /// `progress` is called after each batch with the bytes read and the rows written so far.
 ///
+/// A recording that is cut or damaged is converted up to that place; [`Converted`] says so.
+///
 /// # Errors
-/// If the recording is damaged or the result cannot be written. Rows before a damaged place have been written
-/// and, except for Parquet, are whole.
+/// If the result cannot be written.
 pub fn convert<R: Read, W: Write + Send>(
     mut reader: Reader<R>,
     format: Format,
@@ -86,7 +98,13 @@ pub fn convert<R: Read, W: Write + Send>(
     let mut sink = Sink::new(format, &schema, out)?;
     let mut flows: HashMap<FlowId, Arc<Flow>> = HashMap::new();
     let mut written = 0;
-    while let Some(items) = reader.next_batch()? {
+    let mut last_account = None;
+    let broke = loop {
+        let items = match reader.next_batch() {
+            Ok(Some(items)) => items,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        };
         for item in &items {
             match item {
                 Item::Event(event) => {
@@ -99,7 +117,11 @@ pub fn convert<R: Read, W: Write + Send>(
                     flows.insert(flow.id, flow.clone());
                     rows.push(item);
                 }
-                other => rows.push(other),
+                Item::Account(account) => {
+                    last_account = Some(account.clone());
+                    rows.push(item);
+                }
+                Item::Setting(_) => rows.push(item),
             }
             if rows.len() >= BATCH_ROWS {
                 written += sink.write(&mut rows)?;
@@ -107,11 +129,14 @@ pub fn convert<R: Read, W: Write + Send>(
         }
         written += sink.write(&mut rows)?;
         progress(reader.bytes_read(), written);
+    };
+    let tail = if broke.is_some() { None } else { reader.tail() };
+    if tail == Some(Tail::Complete) {
+        rows.end(last_account.as_deref());
+        written += sink.write(&mut rows)?;
     }
     sink.finish()?;
-    // At the end there is always a tail.
-    let tail = reader.tail().unwrap_or(Tail::Complete);
-    Ok(Converted { rows: written, unknown_rows: reader.unknown_rows(), tail })
+    Ok(Converted { rows: written, unknown_rows: reader.unknown_rows(), tail, broke, account: last_account })
 }
 
 fn failed(error: impl std::fmt::Display) -> ConvertError {

@@ -1,7 +1,7 @@
 //! Rows become items again.
 
 use super::events::{EventView, typed};
-use super::rows::{ACCOUNT, FLOW, SETTING};
+use super::rows::{ACCOUNT, END, FLOW, SETTING};
 use crate::{
     Account, CaState, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, LossReason, Marks, Owner, Place,
     Reason, Role, Setting,
@@ -58,15 +58,31 @@ struct View<'a> {
     density_interval_ns: Option<&'a UInt64Array>,
 }
 
-/// The items of a batch and how many rows were of a kind this version does not know.
-pub(super) fn items(batch: &RecordBatch) -> (Vec<Item>, u64) {
+/// What a batch holds.
+pub(super) struct Decoded {
+    pub(super) items: Vec<Item>,
+    /// Rows of a kind that this version does not know.
+    pub(super) unknown_rows: u64,
+    /// Whether the last row is the end mark.
+    pub(super) ends: bool,
+}
+
+/// Reads a batch.
+pub(super) fn batch(batch: &RecordBatch) -> Decoded {
     let mut items = Vec::with_capacity(batch.num_rows());
-    let Some(view) = View::new(batch) else { return (items, batch.num_rows() as u64) };
+    let Some(view) = View::new(batch) else {
+        return Decoded { items, unknown_rows: batch.num_rows() as u64, ends: false };
+    };
     let mut unknown = 0;
+    let mut ends = false;
     let mut open_account: Option<Account> = None;
     let mut last_place = ("", Place::UNKNOWN);
     for row in 0..batch.num_rows() {
         let kind = text(Some(view.kind), row);
+        ends = kind == END;
+        if ends {
+            continue;
+        }
         if kind == ACCOUNT {
             unknown += u64::from(!view.account(row, &mut open_account, &mut items));
             continue;
@@ -81,7 +97,7 @@ pub(super) fn items(batch: &RecordBatch) -> (Vec<Item>, u64) {
         items.extend(item);
     }
     items.extend(open_account.map(account));
-    (items, unknown)
+    Decoded { items, unknown_rows: unknown, ends }
 }
 
 fn account(account: Account) -> Item {

@@ -2,6 +2,7 @@
 //! bound and against what is there before Arrow's own decoder sees it.
 
 use super::ReadError;
+use super::checksum::{self, Checked};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -22,22 +23,19 @@ pub const MOST_BATCH_BYTES: usize = 64 << 20;
 /// The description of a message (for the first: the schema with the session) takes at most this many bytes.
 const MOST_METADATA: usize = 4 << 20;
 
-/// How a recording ended.
+/// How the bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tail {
-    /// With its end marker: nothing is missing that had been written.
-    Complete,
-    /// In the midst of things: the file was cut off after it was written, such as by a broken copy. A killed
-    /// writer or a full disk does not do that.
-    Truncated {
-        /// Where the first message begins that is not whole.
-        at: u64,
-    },
+pub(super) enum BytesEnd {
+    /// With the end-of-stream marker.
+    Marker,
+    /// In the midst of the message that begins there.
+    Cut { at: u64 },
 }
 
-/// A message's two parts.
+/// A message without its body.
 struct Frame {
     at: u64,
+    prefix: [u8; 8],
     metadata: Vec<u8>,
 }
 
@@ -46,17 +44,19 @@ pub(super) struct Frames<R> {
     /// What to call the input in errors.
     pub(super) name: String,
     at: u64,
-    tail: Option<Tail>,
+    end: Option<BytesEnd>,
+    /// Of the message before.
+    checksum: u32,
 }
 
 impl<R: Read> Frames<R> {
     pub(super) fn new(read: R, name: String) -> Self {
-        Frames { read, name, at: 0, tail: None }
+        Frames { read, name, at: 0, end: None, checksum: 0 }
     }
 
     /// How it ended, once it has.
-    pub(super) fn tail(&self) -> Option<Tail> {
-        self.tail
+    pub(super) fn end(&self) -> Option<BytesEnd> {
+        self.end
     }
 
     /// Bytes read so far.
@@ -86,22 +86,21 @@ impl<R: Read> Frames<R> {
         ReadError::Io { name: self.name.clone(), at: self.at, source }
     }
 
-    /// The next message's description; `None` at the end, of which [`Frames::tail`] then tells.
+    /// The next message's description; `None` at the end, of which [`Frames::end`] then tells.
     fn frame(&mut self) -> Result<Option<Frame>, ReadError> {
-        if self.tail.is_some() {
+        if self.end.is_some() {
             return Ok(None);
         }
         let at = self.at;
         let prefix = self.take(8)?;
-        let Ok([c0, c1, c2, c3, l0, l1, l2, l3]) = <[u8; 8]>::try_from(prefix.as_slice()) else {
-            return Ok(self.cut(at));
-        };
+        let Ok(prefix) = <[u8; 8]>::try_from(prefix.as_slice()) else { return Ok(self.cut(at)) };
+        let [c0, c1, c2, c3, l0, l1, l2, l3] = prefix;
         if [c0, c1, c2, c3] != [0xff; 4] {
             return Err(self.damaged(at, "no Arrow message begins here"));
         }
         let length = i32::from_le_bytes([l0, l1, l2, l3]);
         if length == 0 {
-            self.tail = Some(Tail::Complete);
+            self.end = Some(BytesEnd::Marker);
             return Ok(None);
         }
         let length = usize::try_from(length).ok().filter(|length| *length <= MOST_METADATA);
@@ -112,11 +111,11 @@ impl<R: Read> Frames<R> {
         if metadata.len() < length {
             return Ok(self.cut(at));
         }
-        Ok(Some(Frame { at, metadata }))
+        Ok(Some(Frame { at, prefix, metadata }))
     }
 
     fn cut<T>(&mut self, at: u64) -> Option<T> {
-        self.tail = Some(Tail::Truncated { at });
+        self.end = Some(BytesEnd::Cut { at });
         None
     }
 
@@ -141,13 +140,14 @@ impl<R: Read> Frames<R> {
             .header_as_schema()
             .filter(|_| message.bodyLength() == 0)
             .ok_or_else(|| self.not_a_recording("it does not begin with a schema"))?;
+        self.checksum = checksum::of(&[&frame.prefix, frame.metadata.as_slice()].concat());
         guarded(|| try_fb_to_schema(schema).map_err(|e| e.to_string()))
             .map_err(|e| self.not_a_recording(why(&e)))
     }
 
     /// The next batch; `None` at the end.
     pub(super) fn batch(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, ReadError> {
-        let Some(Frame { at, metadata }) = self.frame()? else { return Ok(None) };
+        let Some(Frame { at, prefix, metadata }) = self.frame()? else { return Ok(None) };
         let message = root_as_message(&metadata)
             .map_err(|e| self.damaged(at, format!("its description cannot be read ({e})")))?;
         let length = usize::try_from(message.bodyLength()).ok().filter(|length| *length <= MOST_BATCH_BYTES);
@@ -157,6 +157,14 @@ impl<R: Read> Frames<R> {
         let body = self.take(length)?;
         if body.len() < length {
             return Ok(self.cut(at));
+        }
+        match checksum::check(prefix, &metadata, &message, &body, self.checksum) {
+            Checked::Right(checksum) => self.checksum = checksum,
+            Checked::Wrong => return Err(self.damaged(at, "its checksum is wrong")),
+            Checked::Absent if columns.checksums => {
+                return Err(self.damaged(at, "its checksum is missing"));
+            }
+            Checked::Absent => {}
         }
         let body = Buffer::from_vec(body);
         decode(&message, &body, columns).map(Some).map_err(|why| self.damaged(at, why))
@@ -170,12 +178,14 @@ pub(super) struct Columns {
     projection: Vec<usize>,
     /// For each buffer of a batch, in their order, the size of what lies in it.
     widths: Vec<usize>,
+    /// Whether every batch has a checksum.
+    checksums: bool,
 }
 
 impl Columns {
     /// # Errors
     /// If a column has a type that no version of the format has: the buffers of a batch could not be told apart.
-    pub(super) fn new(schema: Schema, projection: Vec<usize>) -> Result<Columns, String> {
+    pub(super) fn new(schema: Schema, projection: Vec<usize>, checksums: bool) -> Result<Columns, String> {
         let mut widths = Vec::new();
         for field in schema.fields() {
             let validity = 1;
@@ -188,7 +198,7 @@ impl Columns {
                 },
             }
         }
-        Ok(Columns { schema: Arc::new(schema), projection, widths })
+        Ok(Columns { schema: Arc::new(schema), projection, widths, checksums })
     }
 }
 

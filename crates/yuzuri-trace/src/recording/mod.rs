@@ -5,11 +5,12 @@
 //! identity, an account or a setting, told apart by the column `kind`; see [`COLUMNS`] and
 //! `docs/recording-format.md`.
 //!
-//! - [`Writer`] keeps the file whole at every moment.
+//! - [`Writer`] keeps the file whole at every moment, and marks its end.
 //! - [`PipeWriter`] writes the same stream into a pipe.
 //! - [`Reader`] gives the [`crate::Session`] and the [`crate::Item`]s back, from files of unknown origin, too.
 //! - [`convert`] makes CSV, JSON lines or Parquet of it.
 
+mod checksum;
 mod columns;
 mod convert;
 mod decode;
@@ -19,14 +20,17 @@ mod frames;
 mod gather;
 mod pipe;
 mod reader;
+mod reserve;
 mod rows;
+mod tail;
 mod writer;
 
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
 pub use convert::{Converted, Format, convert};
 pub use error::{ConvertError, ReadError, RecordError};
-pub use frames::{MOST_BATCH_BYTES, MOST_BATCH_ROWS, Tail};
+pub use frames::{MOST_BATCH_BYTES, MOST_BATCH_ROWS};
 pub use pipe::PipeWriter;
-pub use reader::Reader;
+pub use reader::{Reader, is_being_written};
 pub use rows::BATCH_ROWS;
+pub use tail::Tail;
 pub use writer::{FLUSH_AFTER, RETRY_AFTER, Summary, Writer};

@@ -3,9 +3,10 @@
 use super::columns::schema;
 use super::rows::{BATCH_ROWS, Rows};
 use super::writer::{END_OF_STREAM, Encoder, FLUSH_AFTER};
-use crate::{Item, Session};
+use crate::{Account, Item, Session};
 use arrow_schema::ArrowError;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Writes the stream of a recording to whatever takes bytes. A row waits [`FLUSH_AFTER`] at most, if
@@ -16,6 +17,8 @@ pub struct PipeWriter<W: Write> {
     rows: Rows,
     /// Since when the oldest row has waited.
     oldest: Option<Instant>,
+    /// The last account that was written.
+    account: Option<Arc<Account>>,
 }
 
 impl<W: Write> PipeWriter<W> {
@@ -28,7 +31,7 @@ impl<W: Write> PipeWriter<W> {
         out.write_all(&encoder.schema_message().map_err(encode_error)?)?;
         let mut rows = Rows::new(encoder.schema.clone(), session);
         rows.reserve(BATCH_ROWS);
-        Ok(PipeWriter { out, encoder, rows, oldest: None })
+        Ok(PipeWriter { out, encoder, rows, oldest: None, account: None })
     }
 
     /// Takes items, and writes what is due by `now`.
@@ -39,6 +42,9 @@ impl<W: Write> PipeWriter<W> {
         for item in items {
             if self.rows.is_full() {
                 self.flush()?;
+            }
+            if let Item::Account(account) = item {
+                self.account = Some(account.clone());
             }
             self.rows.push(item);
             self.oldest.get_or_insert(now);
@@ -70,11 +76,12 @@ impl<W: Write> PipeWriter<W> {
         self.out.flush()
     }
 
-    /// Writes the rest and the end of the stream.
+    /// Writes the rest, the end mark and the end of the stream.
     ///
     /// # Errors
     /// As [`PipeWriter::write`].
     pub fn finish(mut self) -> io::Result<W> {
+        self.rows.end(self.account.as_deref());
         self.flush()?;
         self.out.write_all(&END_OF_STREAM)?;
         self.out.flush()?;

@@ -1,10 +1,12 @@
 //! Reading a recording, whoever wrote it.
 
-use super::columns::{COLUMNS, FORMAT, FORMAT_VERSION};
-use super::frames::{Columns, Frames, Tail};
-use super::{ReadError, decode};
+use super::columns::{CHECKSUM, COLUMNS, END_ROW, FORMAT, FORMAT_VERSION, INTEGRITY};
+use super::frames::{BytesEnd, Columns, Frames};
+use super::{ReadError, Tail, decode};
 use crate::{Item, Session};
 use arrow_schema::Schema;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -12,11 +14,15 @@ use std::path::Path;
 /// Reads a recording batch by batch; its memory is bounded by [`super::MOST_BATCH_ROWS`] and
 /// [`super::MOST_BATCH_BYTES`], whatever the file holds.
 ///
-/// A recording that is still being written reads as whole, up to the last batch.
+/// A recording that is still being written reads as unfinished, up to the last batch.
 pub struct Reader<R> {
     frames: Frames<R>,
     session: Session,
     columns: Columns,
+    /// Whether a finished recording of this form has an end mark.
+    has_end_mark: bool,
+    /// The last row so far is the end mark.
+    ended: bool,
     unknown_rows: u64,
     failed: bool,
 }
@@ -44,8 +50,11 @@ impl<R: Read> Reader<R> {
         let mut frames = Frames::new(read, name.into());
         let schema = frames.schema()?;
         let session = session(&schema, &frames.name)?;
-        let columns = columns(schema, &frames.name)?;
-        Ok(Reader { frames, session, columns, unknown_rows: 0, failed: false })
+        let integrity = schema.metadata.get(INTEGRITY).cloned().unwrap_or_default();
+        let has = |word: &str| integrity.split_ascii_whitespace().any(|other| other == word);
+        let columns = columns(schema, has(CHECKSUM), &frames.name)?;
+        let has_end_mark = has(END_ROW);
+        Ok(Reader { frames, session, columns, has_end_mark, ended: false, unknown_rows: 0, failed: false })
     }
 
     /// Where and how the recording was taken.
@@ -63,9 +72,13 @@ impl<R: Read> Reader<R> {
         }
         match self.frames.batch(&self.columns) {
             Ok(Some(batch)) => {
-                let (items, unknown) = decode::items(&batch);
-                self.unknown_rows += unknown;
-                Ok(Some(items))
+                let decoded = decode::batch(&batch);
+                self.unknown_rows += decoded.unknown_rows;
+                // Nothing follows the end mark; a batch of no rows changes nothing.
+                if batch.num_rows() > 0 {
+                    self.ended = decoded.ends;
+                }
+                Ok(Some(decoded.items))
             }
             Ok(None) => Ok(None),
             Err(error) => {
@@ -77,7 +90,18 @@ impl<R: Read> Reader<R> {
 
     /// How the recording ended; `None` while there may be more, and after an error.
     pub fn tail(&self) -> Option<Tail> {
-        self.frames.tail()
+        Some(match self.frames.end()? {
+            BytesEnd::Cut { at } => Tail::Truncated { at },
+            BytesEnd::Marker if self.ended => Tail::Complete,
+            BytesEnd::Marker if self.has_end_mark => Tail::Unfinished,
+            BytesEnd::Marker => Tail::Unknown,
+        })
+    }
+
+    /// Whether all of the recording is there, once its end or a damaged place is reached; `None` also where the
+    /// recording is of an older format that has no end mark.
+    pub fn complete(&self) -> Option<bool> {
+        if self.failed { Some(false) } else { self.tail().and_then(Tail::complete) }
     }
 
     /// Bytes read so far.
@@ -108,6 +132,14 @@ impl<R: Read> Reader<R> {
     }
 }
 
+/// Whether a writer holds the file: a recording without an end mark may then still get one.
+pub fn is_being_written(path: &Path) -> bool {
+    // The writer's lock is exclusive. A shared one that is had is given back at once.
+    File::open(path).is_ok_and(|file| {
+        Flock::lock(file, FlockArg::LockSharedNonblock).is_err_and(|(_, errno)| errno == Errno::EWOULDBLOCK)
+    })
+}
+
 /// Checks that it is a recording of a format we know, and reads its session.
 fn session(schema: &Schema, name: &str) -> Result<Session, ReadError> {
     let not = |why: String| ReadError::NotARecording { name: name.to_owned(), why };
@@ -129,7 +161,7 @@ fn session(schema: &Schema, name: &str) -> Result<Session, ReadError> {
 }
 
 /// The columns we know; others come from a later version and do not matter to this one.
-fn columns(schema: Schema, name: &str) -> Result<Columns, ReadError> {
+fn columns(schema: Schema, checksums: bool, name: &str) -> Result<Columns, ReadError> {
     let not = |why: String| ReadError::NotARecording { name: name.to_owned(), why };
     let mut projection = Vec::with_capacity(COLUMNS.len());
     for column in COLUMNS {
@@ -143,5 +175,5 @@ fn columns(schema: Schema, name: &str) -> Result<Columns, ReadError> {
             None => {}
         }
     }
-    Columns::new(schema, projection).map_err(not)
+    Columns::new(schema, projection, checksums).map_err(not)
 }

@@ -22,6 +22,7 @@ const MOST_FREE_TEXT: usize = 1 << 20;
 pub(super) const FLOW: &str = "flow";
 pub(super) const ACCOUNT: &str = "account";
 pub(super) const SETTING: &str = "setting";
+pub(super) const END: &str = "end";
 
 /// Rows on their way into a batch.
 pub(super) struct Rows {
@@ -162,6 +163,9 @@ impl Rows {
     }
 
     fn event(&mut self, event: &Event) -> usize {
+        if !event.has_snapshot() {
+            return self.event_without_snapshot(event);
+        }
         let row = self.common(event.mono_ns, event.kind.name(), true);
         if event.place != self.last_place.0 {
             self.last_place = (event.place, event.place.name());
@@ -177,6 +181,15 @@ impl Rows {
         self.in_flight.push(event.snapshot.in_flight());
         self.marks.push(event.marks.0);
         self.cpu.set(row, event.cpu);
+        row
+    }
+
+    /// What is not known is null.
+    fn event_without_snapshot(&mut self, event: &Event) -> usize {
+        let row = self.other(event.mono_ns, event.kind.name());
+        self.flow.set(row, event.flow.0);
+        self.reason.set(row, event.reason.name());
+        self.place.set(row, event.place.name());
         row
     }
 
@@ -234,6 +247,17 @@ impl Rows {
                 self.lost.set(row, *lost);
                 self.lost_reason.set(row, reason.name());
             }
+        }
+    }
+
+    /// The end mark, with the sums of the last account.
+    pub(super) fn end(&mut self, account: Option<&Account>) {
+        let row = self.other(account.map_or(self.last_mono_ns, |account| account.mono_ns), END);
+        if let Some(account) = account {
+            self.seen.set(row, account.seen());
+            self.kept.set(row, account.kept());
+            self.lost.set(row, account.lost());
+            self.thinned.set(row, account.thinned());
         }
     }
 

@@ -1,9 +1,10 @@
 //! Writing a recording so that it is whole at every moment.
 
-use super::RecordError;
 use super::columns::schema;
+use super::reserve::{RESERVE_BYTES, reserve};
 use super::rows::{BATCH_ROWS, Rows};
-use crate::{Item, Session};
+use super::{RecordError, checksum};
+use crate::{Account, Item, LossReason, Session};
 use arrow_ipc::writer::{
     DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
 };
@@ -39,7 +40,8 @@ const PREFIX: u64 = END_OF_STREAM.len() as u64;
 ///
 /// The file is a whole Arrow stream at every moment, so that neither `kill -9` nor a full disk can spoil it: a
 /// batch is first written *behind* the end-of-stream marker, with a new marker after it, where no reader
-/// looks; then four aligned bytes turn the old marker into the batch's beginning.
+/// looks; then four aligned bytes turn the old marker into the batch's beginning. Behind that, room for the last
+/// account and the end mark is kept, so that also a recording whose disk became full says what it lacks.
 ///
 /// The clock is handed in: call [`Writer::flush_due`] at least each 100 ms while nothing comes to be written.
 pub struct Writer {
@@ -51,16 +53,22 @@ pub struct Writer {
     oldest: Option<Instant>,
     /// A message that could not be written yet, with its end-of-stream marker, and how many items it holds.
     pending: Vec<u8>,
-    pending_items: u64,
+    pending_records: u64,
     pending_rows: u64,
-    /// Items in `rows`.
-    items: u64,
+    /// Records in `rows`: events and identities.
+    records: u64,
+    /// The last account that was taken.
+    account: Option<Arc<Account>>,
     /// Where the end-of-stream marker lies.
     end: u64,
+    /// The checksum of the message before it.
+    checksum: u32,
     retry_at: Option<Instant>,
     /// Identities and settings that came while nothing could be written.
     owed: Vec<Item>,
     lost: u64,
+    /// Why the last attempt to write failed, once the rows at stake were given up.
+    failed: Option<RecordError>,
     written_rows: u64,
 }
 
@@ -71,9 +79,11 @@ pub struct Summary {
     pub rows: u64,
     /// The file's length.
     pub bytes: u64,
-    /// Items that are not in it because it could not be written.
+    /// Events and identities that are not in it because it could not be written.
     pub lost: u64,
-    /// Why the last of them could not be written; the file is readable all the same.
+    /// Whether it has its end mark.
+    pub finished: bool,
+    /// Why something could not be written at the end; the file is readable all the same.
     pub failed: Option<RecordError>,
 }
 
@@ -106,8 +116,13 @@ impl Writer {
         let mut encoder = Encoder::new(schema(session)).map_err(|source| encode_error(path, source))?;
         let mut head = encoder.schema_message().map_err(|source| encode_error(path, source))?;
         let end = head.len() as u64;
+        let checksum = encoder.checksum;
         head.extend_from_slice(&END_OF_STREAM);
-        if let Err(source) = file.set_len(0).and_then(|()| file.write_all_at(&head, 0)) {
+        let written = file
+            .set_len(0)
+            .and_then(|()| reserve(&file, 0, head.len() as u64 + RESERVE_BYTES))
+            .and_then(|()| file.write_all_at(&head, 0));
+        if let Err(source) = written {
             if !existed {
                 let _ = std::fs::remove_file(path);
             }
@@ -122,13 +137,16 @@ impl Writer {
             rows,
             oldest: None,
             pending: Vec::new(),
-            pending_items: 0,
+            pending_records: 0,
             pending_rows: 0,
-            items: 0,
+            records: 0,
+            account: None,
             end,
+            checksum,
             retry_at: None,
             owed: Vec::new(),
             lost: 0,
+            failed: None,
             written_rows: 0,
         })
     }
@@ -151,15 +169,18 @@ impl Writer {
     }
 
     fn push(&mut self, item: &Item, now: Instant) {
+        if let Item::Account(account) = item {
+            self.account = Some(account.clone());
+        }
         if self.rows.is_full() {
-            self.lost += 1;
+            self.lost += records(item);
             if matches!(item, Item::Flow(_) | Item::Setting(_)) && self.owed.len() < MOST_OWED {
                 self.owed.push(item.clone());
             }
             return;
         }
         self.rows.push(item);
-        self.items += 1;
+        self.records += records(item);
         self.oldest.get_or_insert(now);
     }
 
@@ -209,7 +230,7 @@ impl Writer {
             }
             // There is room again: first what the coming rows cannot be understood without.
             for item in std::mem::take(&mut self.owed) {
-                self.lost -= 1;
+                self.lost -= records(&item);
                 self.push(&item, now);
             }
         }
@@ -218,45 +239,59 @@ impl Writer {
     /// Puts the rows into a message.
     fn encode(&mut self) -> Result<(), RecordError> {
         let rows = self.rows.len() as u64;
-        let items = std::mem::take(&mut self.items);
+        let records = std::mem::take(&mut self.records);
         let encoded =
             self.rows.take().and_then(|batch| self.encoder.batch_message(&batch, &mut self.pending));
         self.rows.reserve(BATCH_ROWS);
         if let Err(source) = encoded {
             self.pending.clear();
-            self.lost += items;
+            self.lost += records;
             return Err(encode_error(&self.path, source));
         }
         self.pending.extend_from_slice(&END_OF_STREAM);
-        self.pending_items = items;
+        self.pending_records = records;
         self.pending_rows = rows;
         Ok(())
     }
 
-    /// Writes the message that is pending, if there is one.
+    /// Writes the message that is pending, if there is one, and keeps room for the end.
     fn commit(&mut self) -> Result<(), RecordError> {
+        self.commit_with(RESERVE_BYTES)
+    }
+
+    fn commit_with(&mut self, room_behind: u64) -> Result<(), RecordError> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let (prefix, rest) = self.pending.split_at(PREFIX as usize);
-        let written = self.file.write_all_at(rest, self.end + PREFIX).and_then(|()| {
-            // The first four bytes of a message and of the end marker are the same. These four are aligned, so
-            // they are on one page and change at once, for other readers and for a kill in between.
-            self.file.write_all_at(&prefix[4..], self.end + 4)
+        // The room for the end is had before any of this takes room: where the disk has none, nothing is written.
+        let needed = self.end + self.pending.len() as u64 + room_behind;
+        let written = reserve(&self.file, self.end, needed).and_then(|()| {
+            let written = self.file.write_all_at(rest, self.end + PREFIX).and_then(|()| {
+                // The first four bytes of a message and of the end marker are the same. These four are aligned,
+                // so they are on one page and change at once, for other readers and for a kill in between.
+                self.file.write_all_at(&prefix[4..], self.end + 4)
+            });
+            if written.is_err() {
+                // What was written lies where no reader looks. Cutting it off gives back the room for the end,
+                // too: that is asked for again.
+                let _ = self.file.set_len(self.end + PREFIX);
+                let _ = reserve(&self.file, self.end, self.end + PREFIX + RESERVE_BYTES);
+            }
+            written
         });
         if let Err(source) = written {
-            // Gives back what the message had taken; if that fails, too, no reader looks there.
-            let _ = self.file.set_len(self.end + PREFIX);
             return Err(RecordError::Write { path: self.path.clone(), source });
         }
         self.end += self.pending.len() as u64 - PREFIX;
+        self.checksum = self.encoder.checksum;
         self.written_rows += self.pending_rows;
         self.pending.clear();
-        self.pending_items = 0;
+        self.pending_records = 0;
         Ok(())
     }
 
-    /// Items that did not get into the file because it could not be written.
+    /// Events and identities that did not get into the file because it could not be written.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -281,30 +316,85 @@ impl Writer {
         &self.path
     }
 
-    /// Writes the rest, asks the disk to keep it, and says what became of the recording.
+    /// Writes all that is held, or else gives it up: what [`Writer::lost`] says after this is final, unless more is
+    /// written. For the account that goes in last.
+    pub fn settle(&mut self) -> u64 {
+        if let Err(error) = self.try_flush(Instant::now()) {
+            self.failed = Some(error);
+            self.lost += self.pending_records + self.records;
+            self.forget();
+        }
+        self.lost
+    }
+
+    /// Settles, writes the account, from whose kept records those are taken that this recording lost, and finishes.
+    /// Gives the account as it stands in the file.
+    pub fn conclude(mut self, mut account: Account) -> (Account, Summary) {
+        account.lose(LossReason::Recording, self.settle());
+        self.push(&Item::Account(Arc::new(account.clone())), Instant::now());
+        (account, self.finish())
+    }
+
+    /// Writes the rest and the end mark, asks the disk to keep it, and says what became of the recording.
     pub fn finish(mut self) -> Summary {
-        let now = Instant::now();
-        let failed = self.try_flush(now).err().or_else(|| {
-            self.file.sync_data().err().map(|source| RecordError::Write { path: self.path.clone(), source })
-        });
-        let lost = self.lost + self.pending_items + self.items;
-        // Not tried once more on drop.
+        if self.pending_records + self.records > 0 || !self.pending.is_empty() {
+            let before = self.lost;
+            let given_up = self.settle() - before;
+            // The room that is kept for the end holds the last account, which tells of what was given up just now.
+            if self.rows.is_empty()
+                && self.failed.is_some()
+                && let Some(last) = self.account.take()
+            {
+                let mut account = last.as_ref().clone();
+                account.lose(LossReason::Recording, given_up);
+                self.push(&Item::Account(Arc::new(account)), Instant::now());
+            }
+        }
+        self.rows.end(self.account.as_deref());
+        let ended = self.encode().and_then(|()| self.commit_with(0));
+        let finished = ended.is_ok();
+        if let Err(error) = ended {
+            self.failed = Some(error);
+        }
+        // Also gives back the room that was kept for the end.
+        let kept = self.file.set_len(self.bytes()).and_then(|()| self.file.sync_data());
+        if let Err(source) = kept {
+            self.failed.get_or_insert(RecordError::Write { path: self.path.clone(), source });
+        }
         self.forget();
-        Summary { rows: self.written_rows, bytes: self.bytes(), lost, failed }
+        Summary {
+            rows: self.written_rows,
+            bytes: self.bytes(),
+            lost: self.lost,
+            finished,
+            failed: self.failed.take(),
+        }
     }
 
     fn forget(&mut self) {
         self.pending.clear();
+        // The next message follows the last one that is in the file.
+        self.encoder.checksum = self.checksum;
+        self.pending_records = 0;
         self.owed.clear();
-        self.items = 0;
+        self.records = 0;
+        self.oldest = None;
         let _ = self.rows.take();
+        self.rows.reserve(BATCH_ROWS);
     }
 }
 
+/// How many records of a source an item is: accounts and settings are none.
+fn records(item: &Item) -> u64 {
+    u64::from(matches!(item, Item::Event(_) | Item::Flow(_)))
+}
+
 impl Drop for Writer {
-    /// Keeps what can be kept where a caller goes without [`Writer::finish`].
+    /// Keeps what can be kept where a caller goes without [`Writer::finish`]: a recording without an end mark.
     fn drop(&mut self) {
         let _ = self.try_flush(Instant::now());
+        // The room for the end is given back.
+        let _ = self.file.set_len(self.bytes());
     }
 }
 
@@ -319,6 +409,8 @@ pub(super) struct Encoder {
     tracker: DictionaryTracker,
     options: IpcWriteOptions,
     context: IpcWriteContext,
+    /// Of the last message.
+    checksum: u32,
 }
 
 impl Encoder {
@@ -335,6 +427,7 @@ impl Encoder {
             tracker: DictionaryTracker::new(true),
             options,
             context,
+            checksum: 0,
         })
     }
 
@@ -346,6 +439,7 @@ impl Encoder {
         );
         let mut message = Vec::new();
         write_message(&mut message, encoded, &self.options)?;
+        self.checksum = checksum::of(&message);
         Ok(message)
     }
 
@@ -357,7 +451,10 @@ impl Encoder {
     ) -> Result<(), ArrowError> {
         let (_, encoded) =
             self.generator.encode(batch, &mut self.tracker, &self.options, &mut self.context)?;
-        write_message(out, encoded, &self.options)?;
+        let start = out.len();
+        let encoded = EncodedData { ipc_message: checksum::with_room(&encoded.ipc_message)?, ..encoded };
+        write_message(&mut *out, encoded, &self.options)?;
+        self.checksum = checksum::seal(&mut out[start..], self.checksum)?;
         Ok(())
     }
 }

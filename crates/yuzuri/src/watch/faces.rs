@@ -72,6 +72,12 @@ impl Sink for Faces {
     }
 
     fn lost(&self) -> u64 {
-        self.page.as_ref().map_or(0, Page::face_lost)
+        self.page.as_ref().map_or(0, Page::browsers_lost)
+    }
+
+    fn missed(&mut self, events: u64) {
+        if let Some(page) = &self.page {
+            page.missed(events);
+        }
     }
 }

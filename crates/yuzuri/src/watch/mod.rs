@@ -15,7 +15,7 @@ use identify::Identify;
 use print::{Printer, Style, or_all};
 use recorder::Recorder;
 use remote::{Remote, Wish};
-use sinks::Sinks;
+use sinks::{For, Sinks};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use summary::Summary;
 use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
-use yuzuri_trace::{Account, Filter, HookState, LossReason, Session, Source};
+use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
 use yuzuri_web::{Page, Server};
 
@@ -55,13 +55,13 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Some(style) = style {
-        sinks.add(Printer::new(style, &session)?, LossReason::Face);
+        sinks.add(Printer::new(style, &session)?, For::Face("what is printed"));
     }
     if !args.json {
-        sinks.add(Summary::default(), LossReason::Face);
+        sinks.add(Summary::default(), For::Face("the closing table"));
     }
     if args.identify {
-        sinks.add(Identify::start(&session, args.json, args.quiet)?, LossReason::Face);
+        sinks.add(Identify::start(&session, args.json, args.quiet)?, For::Face("identification"));
     }
     announce(&session);
     if let Some(server) = &server {
@@ -88,7 +88,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let book = faces::book(&session);
     let mut sinks = Sinks::default();
     add_recorder(&mut sinks, &args.source, &session)?;
-    sinks.add(Faces { book: book.clone(), page: None, time: Time::Live }, LossReason::Face);
+    sinks.add(Faces { book: book.clone(), page: None, time: Time::Live }, For::Face("the screen"));
     let (wishes, asked) = channel();
     let remote = Remote::new(wishes);
     let (shown, account) = std::thread::scope(|scope| {
@@ -127,7 +127,7 @@ fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
 
 fn add_recorder(sinks: &mut Sinks, args: &SourceArgs, session: &Session) -> anyhow::Result<()> {
     if let Some(path) = &args.record {
-        sinks.add(Recorder::create(path, session, args.overwrite)?, LossReason::Recording);
+        sinks.add(Recorder::create(path, session, args.overwrite)?, For::Recording);
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ fn serve(
     let book = faces::book(session);
     let page = Page::new(book.clone(), control);
     let server = yuzuri_web::serve(options, page.clone())?;
-    sinks.add(Faces { book, page: Some(page), time: Time::Live }, LossReason::Face);
+    sinks.add(Faces { book, page: Some(page), time: Time::Live }, For::Face("the page"));
     Ok(server)
 }
 
@@ -179,7 +179,7 @@ pub fn pump(
         }
         if status && Instant::now() >= next_status {
             next_status = Instant::now() + Duration::from_secs(1);
-            eprint!("\r\x1b[K{} ", watch.account());
+            eprint!("\r\x1b[K{} ", sinks.with_losses(watch.account()));
         }
         // A wish ends the rest early.
         match asked.recv_timeout(watch.rest()) {
@@ -198,8 +198,7 @@ pub fn pump(
     }
     let mut items = Vec::new();
     let account = watch.finish(&mut items);
-    sinks.give(&Arc::new(items));
-    account
+    sinks.conclude(items, account)
 }
 
 #[cfg(test)]

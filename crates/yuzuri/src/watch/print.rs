@@ -30,6 +30,8 @@ pub struct Printer {
     flows: HashMap<FlowId, Arc<Flow>>,
     started_mono_ns: u64,
     wall_offset_ns: i64,
+    /// Events that it never got.
+    missed: u64,
 }
 
 impl Printer {
@@ -45,6 +47,7 @@ impl Printer {
             flows: HashMap::new(),
             started_mono_ns: session.started_mono_ns,
             wall_offset_ns: session.wall_offset_ns(),
+            missed: 0,
         };
         // A stream without items is still one of a session.
         printer.print()?;
@@ -67,6 +70,7 @@ impl Printer {
                 json!({
                     "kind": "account", "mono_ns": account.mono_ns, "seen": account.seen(), "kept": account.kept(),
                     "lost": account.lost(), "thinned": account.thinned(), "cpus": account.cpus,
+                    "not_printed": self.missed,
                 })
             }
             Item::Setting(setting) => json!({ "kind": "setting", "setting": setting.as_ref() }),
@@ -113,6 +117,9 @@ pub fn or_all(filter: &str) -> &str {
 }
 
 fn sentence(event: &Event) -> String {
+    if !event.has_snapshot() {
+        return format!("{}  close      {}", event.flow, event.reason.name());
+    }
     let s = &event.snapshot;
     let state = if event.ca_before == event.ca_state {
         event.ca_state.name().to_owned()
@@ -181,10 +188,28 @@ fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
     put("dsacks", event.counts.dsacks.into());
     put("marks", event.marks.words().collect::<Vec<_>>().into());
     put("cpu", event.cpu.into());
+    if !event.has_snapshot() {
+        let known = ["kind", "time_unix_ns", "mono_ns", "flow", "reason", "place"];
+        map.iter_mut()
+            .filter(|(key, _)| !known.contains(&key.as_str()))
+            .for_each(|(_, value)| *value = Value::Null);
+    }
     Value::Object(map)
 }
 
+impl Printer {
+    /// Prints a line of JSON of another kind.
+    pub fn value(&mut self, value: &Value) -> anyhow::Result<()> {
+        writeln!(self.out, "{value}")?;
+        self.print()
+    }
+}
+
 impl Sink for Printer {
+    fn missed(&mut self, events: u64) {
+        self.missed = events;
+    }
+
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
         for item in items {
             match self.style {

@@ -12,6 +12,10 @@ use yuzuri_view::text;
 pub struct Recorder {
     writer: Writer,
     failing: bool,
+    /// It could not be written at some time.
+    stood_still: bool,
+    /// Events that it never got, because writing was too slow.
+    missed: u64,
     /// The last account that was written.
     account: Option<Arc<Account>>,
 }
@@ -22,7 +26,8 @@ const IDLE_ACCOUNT_NS: u64 = 60_000_000_000;
 impl Recorder {
     /// Begins the file.
     pub fn create(path: &Path, session: &Session, overwrite: bool) -> Result<Recorder, RecordError> {
-        Ok(Recorder { writer: Writer::create(path, session, overwrite)?, failing: false, account: None })
+        let writer = Writer::create(path, session, overwrite)?;
+        Ok(Recorder { writer, failing: false, stood_still: false, missed: 0, account: None })
     }
 
     /// Whether the item tells something new.
@@ -43,6 +48,7 @@ impl Recorder {
         match result {
             Err(error) if !self.failing => {
                 self.failing = true;
+                self.stood_still = true;
                 eprintln!("yuzuri: {error}");
                 eprintln!(
                     "yuzuri: recording stands still; what it misses is counted, and it goes on when it can"
@@ -79,18 +85,29 @@ impl Sink for Recorder {
         self.writer.lost()
     }
 
+    fn settle(&mut self) {
+        self.writer.settle();
+    }
+
+    fn missed(&mut self, events: u64) {
+        self.missed = events;
+    }
+
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
         let path = self.writer.path().to_owned();
+        let (stood_still, missed) = (self.stood_still, self.missed);
         let summary = self.writer.finish();
         let (rows, bytes) = (text::count(summary.rows), text::bytes(summary.bytes as f64));
         eprintln!("yuzuri: recorded {rows} rows, {bytes}: {}", path.display());
-        if summary.lost > 0 {
-            anyhow::bail!(
-                "the recording {} is readable but lacks {} records: its disk was full or failed",
-                path.display(),
-                summary.lost
-            );
+        let lacks = summary.lost + missed;
+        if lacks > 0 {
+            let full = stood_still || summary.failed.is_some();
+            let why = if full { "its disk was full or failed" } else { "its disk was too slow" };
+            anyhow::bail!("the recording {} is readable but lacks {} records: {why}", path.display(), lacks);
         }
-        Ok(())
+        match summary.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
     }
 }

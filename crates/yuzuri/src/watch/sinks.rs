@@ -1,9 +1,13 @@
 //! Where items go: each sink on a thread of its own behind a bounded queue, so that a slow one neither holds up the
 //! reader of the kernel's rings nor its neighbours. What does not fit is counted.
+//!
+//! There is one account, and it is made here: the source's, from whose kept records those are taken that the recording
+//! lost. Every sink gets that account, and so does whoever prints the last line. What a face (page, screen, lines) could
+//! not show is no loss of the watching, only of that face: it is counted beside, by the face itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_trace::{Account, Batch, Item, LossReason};
@@ -24,10 +28,16 @@ pub trait Sink: Send + 'static {
         Ok(())
     }
 
-    /// What the sink itself could not keep.
+    /// What the sink itself could not keep, of a recording.
     fn lost(&self) -> u64 {
         0
     }
+
+    /// Writes what it holds, or gives it up: what [`Sink::lost`] says after this is final. The last account follows.
+    fn settle(&mut self) {}
+
+    /// Learns how many events, all in all, did not fit into its queue: it got none of them.
+    fn missed(&mut self, _events: u64) {}
 
     /// Called once, at the end.
     ///
@@ -39,12 +49,43 @@ pub trait Sink: Send + 'static {
 }
 
 /// Events that may wait for one sink. At 600,000 events/s it is a tenth of a second; in memory 12 MB at most.
-const MOST_WAITING: usize = 64 * 1024;
+const MAX_WAITING: usize = 64 * 1024;
+
+/// What a sink is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// Keeping: what it does not take is lost, and the account says so.
+    Recording,
+    /// Showing, as what it is called.
+    Face(&'static str),
+}
+
+enum Job {
+    Items(Batch),
+    /// Settle, and answer when that is done.
+    Settle(SyncSender<()>),
+}
+
+/// What a worker did not take.
+#[derive(Default)]
+struct Missing {
+    /// Events that its queue had no room for.
+    dropped: AtomicU64,
+    /// What the sink itself lost.
+    lost: AtomicU64,
+}
+
+impl Missing {
+    fn all(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed) + self.lost.load(Ordering::Relaxed)
+    }
+}
 
 struct Worker {
-    queue: Sender<Batch>,
+    what: For,
+    queue: Sender<Job>,
     waiting: Arc<AtomicUsize>,
-    dropped: Arc<AtomicU64>,
+    missing: Arc<Missing>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
@@ -55,31 +96,67 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Starts a sink. `reason` is what its losses are called.
-    pub fn add(&mut self, sink: impl Sink, reason: LossReason) {
-        let (queue, batches) = channel();
+    /// Starts a sink.
+    pub fn add(&mut self, sink: impl Sink, what: For) {
+        let (queue, jobs) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let dropped = Arc::new(AtomicU64::new(0));
-        let (done, lost) = (waiting.clone(), dropped.clone());
-        let thread = std::thread::spawn(move || serve(Box::new(sink), &batches, &done, &lost, reason));
-        self.workers.push(Worker { queue, waiting, dropped, thread });
+        let missing = Arc::new(Missing::default());
+        let (done, counted) = (waiting.clone(), missing.clone());
+        let thread = std::thread::spawn(move || serve(Box::new(sink), &jobs, &done, &counted));
+        self.workers.push(Worker { what, queue, waiting, missing, thread });
     }
 
-    /// Hands a batch to every sink.
+    /// Hands a batch to every sink, its accounts with what the recording lost so far.
     pub fn give(&self, batch: &Batch) {
+        let lost = self.lost_to_recording();
+        if lost > 0 && batch.iter().any(|item| matches!(item, Item::Account(_))) {
+            self.hand_out(&Arc::new(with_loss(batch, lost)));
+        } else {
+            self.hand_out(batch);
+        }
+    }
+
+    fn hand_out(&self, batch: &Batch) {
         for worker in &self.workers {
             let waiting = worker.waiting.fetch_add(batch.len(), Ordering::Relaxed);
-            let batch = if waiting > MOST_WAITING {
+            let batch = if waiting > MAX_WAITING {
                 let thinned = without_events(batch);
                 worker.waiting.fetch_sub(batch.len() - thinned.len(), Ordering::Relaxed);
-                worker.dropped.fetch_add((batch.len() - thinned.len()) as u64, Ordering::Relaxed);
+                worker.missing.dropped.fetch_add((batch.len() - thinned.len()) as u64, Ordering::Relaxed);
                 thinned
             } else {
                 batch.clone()
             };
             // A sink that ended is noticed by `failed`.
-            let _ = worker.queue.send(batch);
+            let _ = worker.queue.send(Job::Items(batch));
         }
+    }
+
+    /// A source's account with what the recording lost so far.
+    pub fn with_losses(&self, mut account: Account) -> Account {
+        account.lose(LossReason::Recording, self.lost_to_recording());
+        account
+    }
+
+    fn lost_to_recording(&self) -> u64 {
+        self.workers.iter().filter(|w| w.what == For::Recording).map(|w| w.missing.all()).sum()
+    }
+
+    /// Hands out the last items of a source and its closing account, the last of them. What the recording still loses at
+    /// its end is in that account before anybody sees it. Gives the account as it is everywhere.
+    pub fn conclude(&self, mut items: Vec<Item>, mut account: Account) -> Account {
+        items.pop_if(|last| matches!(last, Item::Account(_)));
+        self.give(&Arc::new(items));
+        for worker in self.workers.iter().filter(|w| w.what == For::Recording) {
+            let (answer, answered) = sync_channel(1);
+            if worker.queue.send(Job::Settle(answer)).is_ok() {
+                // An error says that the sink has ended, which `finish` tells.
+                let _ = answered.recv();
+            }
+        }
+        account = self.with_losses(account);
+        self.hand_out(&Arc::new(vec![Item::Account(Arc::new(account.clone()))]));
+        account
     }
 
     /// Whether a sink has ended, which it does only with an error.
@@ -87,13 +164,16 @@ impl Sinks {
         self.workers.iter().any(|w| w.thread.is_finished())
     }
 
-    /// Lets every sink finish what it has; the first error.
+    /// Lets every sink finish what it has; the first error. Faces that missed something are named on standard error.
     pub fn finish(self) -> anyhow::Result<()> {
         let mut result = Ok(());
         for worker in self.workers {
             drop(worker.queue);
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
+            if let (For::Face(name), missed @ 1..) = (worker.what, worker.missing.all()) {
+                eprintln!("yuzuri: {name} did not keep up: {missed} records are not in it");
+            }
         }
         result
     }
@@ -106,34 +186,36 @@ fn without_events(batch: &Batch) -> Batch {
 
 fn serve(
     mut sink: Box<dyn Sink>,
-    batches: &Receiver<Batch>,
+    jobs: &Receiver<Job>,
     waiting: &AtomicUsize,
-    dropped: &AtomicU64,
-    reason: LossReason,
+    missing: &Missing,
 ) -> anyhow::Result<()> {
     loop {
-        match batches.recv_timeout(Duration::from_millis(100)) {
-            Ok(batch) => {
-                let lost = dropped.load(Ordering::Relaxed) + sink.lost();
-                if lost > 0 && batch.iter().any(|item| matches!(item, Item::Account(_))) {
-                    sink.take(&with_loss(&batch, reason, lost))?;
-                } else {
-                    sink.take(&batch)?;
-                }
+        match jobs.recv_timeout(Duration::from_millis(100)) {
+            Ok(Job::Items(batch)) => {
+                sink.missed(missing.dropped.load(Ordering::Relaxed));
+                sink.take(&batch)?;
                 waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+            }
+            Ok(Job::Settle(answer)) => {
+                sink.settle();
+                missing.lost.store(sink.lost(), Ordering::Relaxed);
+                let _ = answer.send(());
+                continue;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return sink.finish(),
         }
         sink.tick()?;
+        missing.lost.store(sink.lost(), Ordering::Relaxed);
     }
 }
 
-/// The batch with its accounts telling what this sink lost, too.
-fn with_loss(batch: &Batch, reason: LossReason, lost: u64) -> Vec<Item> {
+/// The batch with its accounts telling what the recording lost.
+fn with_loss(batch: &Batch, lost: u64) -> Vec<Item> {
     let account = |account: &Arc<Account>| {
         let mut account = account.as_ref().clone();
-        account.lose(reason, lost);
+        account.lose(LossReason::Recording, lost);
         Item::Account(Arc::new(account))
     };
     batch.iter().map(|item| if let Item::Account(a) = item { account(a) } else { item.clone() }).collect()
@@ -148,38 +230,78 @@ mod tests {
     use yuzuri_trace::{CpuAccount, Event};
 
     /// Holds each batch until told to go on.
-    struct Slow(Receiver<()>, Arc<Mutex<Vec<Item>>>);
+    struct Slow(Receiver<()>, Arc<Mutex<Taken>>);
+
+    #[derive(Default)]
+    struct Taken {
+        events: u64,
+        accounts: Vec<Account>,
+        missed: u64,
+        settled: bool,
+    }
 
     impl Sink for Slow {
         fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
             let _ = self.0.recv();
-            self.1.lock().unwrap().extend_from_slice(items);
+            let mut taken = self.1.lock().unwrap();
+            for item in items {
+                match item {
+                    Item::Account(account) => taken.accounts.push(account.as_ref().clone()),
+                    _ => taken.events += 1,
+                }
+            }
             Ok(())
+        }
+
+        fn settle(&mut self) {
+            self.1.lock().unwrap().settled = true;
+        }
+
+        fn missed(&mut self, events: u64) {
+            self.1.lock().unwrap().missed = events;
         }
     }
 
+    /// The account is the same for a recording that is stalled, a face that is stalled and one that keeps up.
     #[test]
-    fn a_slow_sink_loses_events_and_says_how_many() {
-        let (go, wait) = sync_channel(1000);
-        let taken = Arc::new(Mutex::new(Vec::new()));
+    fn a_slow_recording_is_in_the_one_account_and_a_slow_face_beside_it() {
         let mut sinks = Sinks::default();
-        sinks.add(Slow(wait, taken.clone()), LossReason::Face);
-        let events: Batch = Arc::new(vec![Item::Event(Event::default()); MOST_WAITING / 2 + 1]);
-        for _ in 0..4 {
+        let sinks_of = [For::Recording, For::Face("the slow one"), For::Face("the quick one")];
+        let (mut gates, mut all) = (Vec::new(), Vec::new());
+        for what in sinks_of {
+            let (go, wait) = sync_channel(1000);
+            let taken = Arc::new(Mutex::new(Taken::default()));
+            sinks.add(Slow(wait, taken.clone()), what);
+            gates.push(go);
+            all.push(taken);
+        }
+        // The quick one never waits.
+        drop(gates.pop());
+        let events: Batch = Arc::new(vec![Item::Event(Event::default()); MAX_WAITING / 2 + 1]);
+        for given in 1..=4 {
             sinks.give(&events);
+            while all[2].lock().unwrap().events < given * events.len() as u64 {
+                std::thread::yield_now();
+            }
         }
         let seen = 4 * events.len() as u64;
         let cpus = vec![CpuAccount { cpu: Some(0), seen, kept: seen, ..Default::default() }];
-        sinks.give(&Arc::new(vec![Item::Account(Arc::new(Account { cpus, ..Default::default() }))]));
-        for _ in 0..5 {
-            go.send(()).unwrap();
+        let account = Account { cpus, ..Default::default() };
+        for go in &gates {
+            (0..20).for_each(|_| go.send(()).unwrap());
         }
+        let last = sinks.conclude(vec![Item::Account(Arc::new(account.clone()))], account);
         sinks.finish().unwrap();
-        let taken = taken.lock().unwrap();
-        let events = taken.iter().filter(|i| matches!(i, Item::Event(_))).count() as u64;
-        let Some(Item::Account(account)) = taken.last() else { panic!("the account is never dropped") };
-        assert!(events < seen);
-        assert_eq!((account.seen(), account.kept()), (seen, events));
-        assert_eq!(account.lost_by_reason(), [(LossReason::Face, seen - events)]);
+        let [recording, slow, quick] = all.as_slice() else { panic!() };
+        let (recording, slow, quick) =
+            (recording.lock().unwrap(), slow.lock().unwrap(), quick.lock().unwrap());
+        for taken in [&recording, &slow, &quick] {
+            assert_eq!(taken.accounts, std::slice::from_ref(&last));
+        }
+        assert!(recording.settled && !slow.settled);
+        assert!(recording.events < seen);
+        assert_eq!((last.seen(), last.kept()), (seen, recording.events));
+        assert_eq!(last.lost_by_reason(), [(LossReason::Recording, seen - recording.events)]);
+        assert_eq!((slow.events + slow.missed, quick.events, quick.missed), (seen, seen, 0));
     }
 }

@@ -24,8 +24,13 @@ struct Course {
 impl Course {
     /// Adds what the flow did next.
     fn add(&mut self, run: &[Item]) {
-        let events =
-            || run.iter().filter_map(|item| if let Item::Event(event) = item { Some(event) } else { None });
+        // A close that was not seen tells nothing but that.
+        let events = || {
+            run.iter().filter_map(|item| match item {
+                Item::Event(event) if event.has_snapshot() => Some(event),
+                _ => None,
+            })
+        };
         if self.first.is_none() {
             self.first = events().next().copied();
         }

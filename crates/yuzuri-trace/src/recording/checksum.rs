@@ -1,0 +1,124 @@
+//! A checksum in each batch, so that a flipped bit or a page that never reached the disk is told from data.
+//!
+//! Arrow's stream has none of its own, but each message has room for custom metadata, which readers that do not
+//! know it pass over. There stands `crc32`: eight hexadecimal digits, the CRC-32 of zlib and PNG over the whole
+//! message as it lies in the file, with `00000000` in the place of the digits. It begins from the checksum of the
+//! message before (the first batch: from that of the schema's message), so it vouches for all that lies before it,
+//! too: the schema, and that no batch is missing or twice there.
+
+use arrow_ipc::{
+    BodyCompression, BodyCompressionArgs, KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader,
+    RecordBatch, RecordBatchArgs, root_as_message,
+};
+use arrow_schema::ArrowError;
+use crc32fast::Hasher;
+use flatbuffers::FlatBufferBuilder;
+use std::ops::Range;
+
+/// The key of the custom metadata.
+pub(super) const KEY: &str = "crc32";
+const DIGITS: usize = 8;
+const PLACEHOLDER: [u8; DIGITS] = *b"00000000";
+
+/// The checksum of a whole message without one of its own: the schema's.
+pub(super) fn of(message: &[u8]) -> u32 {
+    crc32fast::hash(message)
+}
+
+/// The description of a batch once more, with room for the checksum.
+pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
+    let failed = |why: &str| ArrowError::IpcError(why.to_owned());
+    let message = root_as_message(description).map_err(|e| ArrowError::IpcError(e.to_string()))?;
+    let batch = message.header_as_record_batch().ok_or_else(|| failed("a message that is no batch"))?;
+    let mut out = FlatBufferBuilder::with_capacity(description.len() + 256);
+    let nodes: Vec<_> = batch.nodes().into_iter().flatten().copied().collect();
+    let buffers: Vec<_> = batch.buffers().into_iter().flatten().copied().collect();
+    let nodes = Some(out.create_vector(&nodes));
+    let buffers = Some(out.create_vector(&buffers));
+    let compression = batch.compression().map(|compression| {
+        let args = BodyCompressionArgs { codec: compression.codec(), method: compression.method() };
+        BodyCompression::create(&mut out, &args)
+    });
+    let args = RecordBatchArgs {
+        length: batch.length(),
+        nodes,
+        buffers,
+        compression,
+        // Of view types alone, which no column has.
+        variadicBufferCounts: None,
+    };
+    let header = RecordBatch::create(&mut out, &args);
+    let key = Some(out.create_string(KEY));
+    let value = Some(out.create_string(std::str::from_utf8(&PLACEHOLDER).unwrap_or_default()));
+    let pair = KeyValue::create(&mut out, &KeyValueArgs { key, value });
+    let custom_metadata = Some(out.create_vector(&[pair]));
+    let args = MessageArgs {
+        version: message.version(),
+        header_type: MessageHeader::RecordBatch,
+        header: Some(header.as_union_value()),
+        bodyLength: message.bodyLength(),
+        custom_metadata,
+    };
+    let message = Message::create(&mut out, &args);
+    out.finish(message, None);
+    Ok(out.finished_data().to_vec())
+}
+
+/// Where the digits lie in a description.
+fn digits(description: &[u8], message: &Message) -> Option<Range<usize>> {
+    let mut pairs = message.custom_metadata().into_iter().flatten();
+    let value = pairs.find(|pair| pair.key() == Some(KEY))?.value()?;
+    let start = (value.as_ptr() as usize).checked_sub(description.as_ptr() as usize)?;
+    (value.len() == DIGITS).then_some(start..start + DIGITS)
+}
+
+/// Fills in the checksum of a whole message, its eight bytes of prefix first; `before` is that of the message before
+/// it. Gives the checksum.
+pub(super) fn seal(message: &mut [u8], before: u32) -> Result<u32, ArrowError> {
+    let failed = || ArrowError::IpcError("a batch without room for its checksum".into());
+    let description = message.get(8..).ok_or_else(failed)?;
+    let parsed = root_as_message(description).map_err(|e| ArrowError::IpcError(e.to_string()))?;
+    let digits = digits(description, &parsed).ok_or_else(failed)?;
+    let mut hasher = Hasher::new_with_initial(before);
+    hasher.update(message);
+    let checksum = hasher.finalize();
+    let place = message.get_mut(8 + digits.start..8 + digits.end).ok_or_else(failed)?;
+    place.copy_from_slice(format!("{checksum:08x}").as_bytes());
+    Ok(checksum)
+}
+
+/// What a message's checksum says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// There is none.
+    Absent,
+    /// It is another than the bytes have.
+    Wrong,
+    /// It is right.
+    Right(u32),
+}
+
+/// Looks whether a batch's bytes are those that were written.
+pub(super) fn check(
+    prefix: [u8; 8],
+    description: &[u8],
+    message: &Message,
+    body: &[u8],
+    before: u32,
+) -> Checked {
+    let Some(digits) = digits(description, message) else { return Checked::Absent };
+    let (Some(head), Some(tail)) = (description.get(..digits.start), description.get(digits.end..)) else {
+        return Checked::Absent;
+    };
+    let mut hasher = Hasher::new_with_initial(before);
+    for part in [&prefix, head, &PLACEHOLDER, tail, body] {
+        hasher.update(part);
+    }
+    let checksum = hasher.finalize();
+    let written = description.get(digits).and_then(|digits| std::str::from_utf8(digits).ok());
+    if written == Some(format!("{checksum:08x}").as_str()) {
+        Checked::Right(checksum)
+    } else {
+        Checked::Wrong
+    }
+}

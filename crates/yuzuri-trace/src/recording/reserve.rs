@@ -1,0 +1,38 @@
+//! Room for the end: blocks that are taken from the disk before they are needed, so that a disk that fills up later
+//! does not keep a recording from telling what it lacks.
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use std::fs::File;
+use std::io;
+
+/// Room for the last account and the end mark: a description of 6 kB, and rows of about 30 bytes for each CPU and
+/// reason.
+pub(super) const RESERVE_BYTES: u64 = 32 << 10;
+
+/// Makes sure that the file can hold `bytes` bytes without asking the disk again; its length stays.
+///
+/// # Errors
+/// Where there is no room, or the process may not write files that long.
+pub(super) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    // Writing beyond the limit would also bring the signal SIGXFSZ, which ends a process.
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    if limit != RLIM_INFINITY && bytes > limit {
+        return Err(Errno::EFBIG.into());
+    }
+    let signed = |number: u64| i64::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
+    let (from, length) = (signed(from)?, signed(bytes.saturating_sub(from))?);
+    if length == 0 {
+        return Ok(());
+    }
+    loop {
+        return match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, length) {
+            Ok(()) => Ok(()),
+            Err(Errno::EINTR) => continue,
+            // Not every file system can promise room: there a full disk may cost the end.
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        };
+    }
+}

@@ -1,0 +1,191 @@
+//! What a power cut, a broken copy or a dying disk leaves of a recording: cut at any byte, with pages that never reached
+//! the disk, with flipped bits. Every whole batch before the place is read, what is wrong is said, and no row is invented.
+//!
+//! The random places come from a seed that is printed; `YUZURI_SEED=N` takes another.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::OnceLock;
+use std::time::Instant;
+use yuzuri_trace::Item;
+use yuzuri_trace::recording::{BATCH_ROWS, ReadError, Reader, Tail, Writer};
+
+/// A recording and where its batches end.
+struct Recorded {
+    bytes: Vec<u8>,
+    /// Up to which byte and how many items, batch by batch; the last batch is the end mark.
+    batches: Vec<(usize, usize)>,
+    items: Vec<Item>,
+}
+
+/// One that begins with a full batch; small ones follow, an account after each.
+fn long() -> &'static Recorded {
+    static RECORDED: OnceLock<Recorded> = OnceLock::new();
+    RECORDED.get_or_init(|| record(&[BATCH_ROWS, 500, 50, 5]))
+}
+
+/// The same without the full batch: reading it takes a moment, so that it can be read often.
+fn short() -> &'static Recorded {
+    static RECORDED: OnceLock<Recorded> = OnceLock::new();
+    RECORDED.get_or_init(|| record(&[100, 20, 5]))
+}
+
+fn record(batches: &[usize]) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let mut traffic = common::Traffic::new(20, 50_000);
+    let now = Instant::now();
+    let mut writer = Writer::create(&path, &common::session(), false).unwrap();
+    let mut items = traffic.identities();
+    writer.write(&items, now).unwrap();
+    for &rows in batches {
+        let mut more: Vec<Item> = (0..rows).map(|_| Item::Event(traffic.next())).collect();
+        more.push(traffic.account(rows as u64, 1));
+        writer.write(&more, now).unwrap();
+        writer.flush(now).unwrap();
+        items.extend(more);
+    }
+    assert!(writer.finish().finished);
+    let bytes = std::fs::read(path).unwrap();
+    let mut reader = Reader::new(&bytes[..], "input").unwrap();
+    let mut batches = Vec::new();
+    let mut count = 0;
+    while let Some(batch) = reader.next_batch().unwrap() {
+        count += batch.len();
+        batches.push((reader.bytes_read() as usize, count));
+    }
+    assert_eq!(reader.complete(), Some(true));
+    assert_eq!(count, items.len());
+    Recorded { bytes, batches, items }
+}
+
+/// What is read of bytes that were done harm.
+struct Read {
+    count: usize,
+    tail: Option<Tail>,
+    broke: Option<ReadError>,
+    complete: Option<bool>,
+}
+
+/// `None`: it is not taken for a recording any more.
+fn read(of: &Recorded, bytes: &[u8]) -> Option<Read> {
+    let all = &of.items;
+    let mut reader = match Reader::new(bytes, "input") {
+        Ok(reader) => reader,
+        Err(ReadError::NotARecording { .. } | ReadError::Newer { .. }) => return None,
+        Err(other) => panic!("{other}"),
+    };
+    let mut count = 0;
+    let broke = loop {
+        match reader.next_batch() {
+            Ok(Some(items)) => {
+                // No row that was not written, and none in another place.
+                assert!(all[count..].starts_with(&items), "invented a row after {count}");
+                count += items.len();
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    Some(Read { count, tail: reader.tail(), broke, complete: reader.complete() })
+}
+
+/// The items of all batches that end at or before a byte.
+fn whole_before(of: &Recorded, at: usize) -> usize {
+    of.batches.iter().take_while(|(end, _)| *end <= at).map(|(_, count)| *count).last().unwrap_or(0)
+}
+
+fn random() -> common::Random {
+    let seed = std::env::var("YUZURI_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1
+    });
+    println!("YUZURI_SEED={seed}");
+    common::Random(seed)
+}
+
+fn cut_at(of: &Recorded, at: usize) {
+    let Some(Read { count, tail, broke, complete }) = read(of, &of.bytes[..at]) else {
+        assert!(at < of.batches[0].0, "no recording any more at {at}");
+        return;
+    };
+    assert!(broke.is_none(), "at {at}: {broke:?}");
+    assert_eq!(count, whole_before(of, at), "at {at}");
+    assert!(matches!(tail, Some(Tail::Truncated { .. })), "at {at}: {tail:?}");
+    assert_eq!(complete, Some(false));
+}
+
+/// At random places, all over the end mark, and at the ends of batches and beside them. `recording_hostile` cuts a small
+/// recording at every byte.
+#[test]
+fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
+    let mut random = random();
+    for of in [short(), long()] {
+        let length = of.bytes.len();
+        let mut cuts: Vec<usize> = (0..100).map(|_| random.below(length as u64) as usize).collect();
+        cuts.extend(of.batches.iter().flat_map(|(end, _)| [end - 8, end - 1, *end, end + 1, end + 7]));
+        let end_mark = of.batches[of.batches.len() - 2].0;
+        cuts.extend((end_mark..length).step_by(1 + random.below(60) as usize));
+        println!("{} cuts of {length} bytes", cuts.len());
+        cuts.into_iter().filter(|at| *at < length).for_each(|at| cut_at(of, at));
+    }
+}
+
+/// A killed writer or a machine that went down between two batches: the stream ends in good order, without an end mark.
+#[test]
+fn a_stream_that_ends_between_batches_is_not_taken_for_a_finished_one() {
+    let Recorded { bytes, batches, .. } = long();
+    for (end, count) in &batches[..batches.len() - 1] {
+        let mut bytes = bytes[..*end].to_vec();
+        bytes.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+        let Read { count: found, tail, broke, complete } = read(long(), &bytes).unwrap();
+        assert!(broke.is_none());
+        assert_eq!((found, tail, complete), (*count, Some(Tail::Unfinished), Some(false)));
+    }
+}
+
+/// Pages of 4 kB that the file system had promised and not written read as zeros.
+#[test]
+fn pages_that_never_reached_the_disk_are_said() {
+    const PAGE: usize = 4096;
+    let Recorded { bytes, batches, .. } = long();
+    let mut random = random();
+    for _ in 0..60 {
+        let mut bytes = bytes.clone();
+        let page = random.below((bytes.len() / PAGE) as u64 + 1) as usize * PAGE;
+        let end = (page + PAGE).min(bytes.len());
+        if bytes[page..end].iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        bytes[page..end].fill(0);
+        let Some(Read { count, complete, .. }) = read(long(), &bytes) else {
+            assert!(page < batches[0].0);
+            continue;
+        };
+        assert!(count <= whole_before(long(), page), "page at {page}: {count} items");
+        assert_eq!(complete, Some(false), "page at {page}");
+    }
+}
+
+/// A flipped bit anywhere but in the head never changes a row: the batch in which it is, and all behind it, are refused.
+/// In the head it spoils either that, or every checksum that begins from it.
+#[test]
+fn a_flipped_bit_never_changes_a_row() {
+    let Recorded { bytes, batches, .. } = short();
+    let mut random = random();
+    let mut flips: Vec<usize> = (0..1000).map(|_| random.below(bytes.len() as u64 * 8) as usize).collect();
+    // Every bit of a small batch's beginning, where lengths lie, and every one of the end mark and what ends the stream.
+    let small = batches[batches.len() - 3].0;
+    flips.extend((small * 8..(small + 64) * 8).chain((bytes.len() - 24) * 8..bytes.len() * 8));
+    println!("{} flips in {} bytes", flips.len(), bytes.len());
+    for flip in flips {
+        let at = flip / 8;
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1 << (flip % 8);
+        // The head is no recording any more, or a newer one: that is said.
+        let Some(Read { count, tail, complete, .. }) = read(short(), &bytes) else { continue };
+        assert!(count <= whole_before(short(), at), "bit {flip}: {count} items");
+        assert_eq!(complete, Some(false), "bit {flip}: {tail:?}");
+    }
+}

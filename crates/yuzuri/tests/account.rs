@@ -1,0 +1,442 @@
+//! One account: whatever goes wrong, the recording, the last line, the lines of JSON, a replay and a conversion say the
+//! same, it adds up, and the exit code agrees. With real faults: full and frozen disks, limits, stalled readers, kills.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use yuzuri_testnet::{Net, Side, eventually};
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+
+/// `yuzuri watch --json` on side A, recording. Its standard output is read only when the test says so.
+struct Watch {
+    child: Child,
+    stdout: Option<ChildStdout>,
+    said: Receiver<String>,
+    stderr: Vec<String>,
+    recording: PathBuf,
+}
+
+impl Watch {
+    fn start(net: &Net, recording: &Path, before: &[&str], more: &[&str]) -> Watch {
+        let filter = format!("netns:{}", net.name(Side::A));
+        let words: Vec<&str> = before.iter().copied().chain([YUZURI]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["watch", &filter, "--density", "ack", "--json"]);
+        command.arg("--record").arg(recording).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take().unwrap();
+        let (tell, said) = channel();
+        std::thread::spawn(move || {
+            for line in std::io::BufRead::lines(std::io::BufReader::new(stderr)).map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
+        });
+        let mut watch = Watch { child, stdout, said, stderr: Vec::new(), recording: recording.to_owned() };
+        watch.says("watching");
+        watch
+    }
+
+    fn says(&mut self, words: &str) {
+        while !self.stderr.last().is_some_and(|line| line.contains(words)) {
+            let line = self.said.recv_timeout(Duration::from_secs(120));
+            self.stderr.push(line.unwrap_or_else(|_| panic!("never said '{words}': {:?}", self.stderr)));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Reads standard output from now on.
+    fn read_on(&mut self) -> std::thread::JoinHandle<String> {
+        let mut stdout = self.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        })
+    }
+
+    /// Ends it by a Ctrl-C and finds one account everywhere.
+    fn end(mut self, reading: std::thread::JoinHandle<String>) -> Ended {
+        self.signal(Signal::SIGINT);
+        let printed = reading.join().unwrap();
+        let code = self.child.wait().unwrap().code().unwrap();
+        while let Ok(line) = self.said.recv() {
+            self.stderr.push(line);
+        }
+        let said = self.stderr.join("\n");
+        println!("{said}");
+        let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last_line = self.stderr.iter().rev().find_map(|line| line.strip_prefix("yuzuri: seen ")).unwrap();
+        let in_json = lines.iter().rev().find(|line| line["kind"] == "account").unwrap();
+        let sums = Sums::of(in_json);
+        assert_eq!(sums.seen, sums.kept + sums.lost, "{in_json}");
+        assert_eq!(Sums::of_words(last_line), sums, "{last_line}");
+        let lost_to_recording = lost_to_recording(in_json);
+        let recorded = Recorded::of(&self.recording);
+        assert_eq!((recorded.replayed, recorded.converted), (Some(sums), Some(sums)));
+        assert_eq!(recorded.complete, Value::Bool(true), "{said}");
+        assert_eq!(recorded.lost_to_recording, lost_to_recording);
+        assert_eq!(recorded.convert_code, Some(0));
+        // The exit code says the same as the account.
+        assert_eq!(code, i32::from(lost_to_recording > 0), "{said}");
+        assert_eq!(said.contains("is readable but lacks"), lost_to_recording > 0, "{said}");
+        if lost_to_recording > 0 {
+            assert!(said.contains(&format!("lacks {lost_to_recording} records")), "{said}");
+        }
+        let not_printed = in_json["not_printed"].as_u64().unwrap();
+        Ended {
+            sums,
+            lost_to_recording,
+            not_printed,
+            events: events(&lines),
+            recorded: recorded.events,
+            said,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Ended {
+    sums: Sums,
+    lost_to_recording: u64,
+    not_printed: u64,
+    /// Printed as JSON.
+    events: u64,
+    /// In the recording.
+    recorded: u64,
+    said: String,
+}
+
+fn lost_to_recording(account: &Value) -> u64 {
+    let of = |cpu: &Value| cpu["lost"].as_array().unwrap().clone();
+    let losses = account["cpus"].as_array().unwrap().iter().flat_map(of);
+    losses.filter(|loss| loss[0] == "recording").map(|loss| loss[1].as_u64().unwrap()).sum()
+}
+
+fn events(lines: &[Value]) -> u64 {
+    let others = ["session", "flow", "account", "setting", "end"];
+    lines.iter().filter(|line| !others.contains(&line["kind"].as_str().unwrap())).count() as u64
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sums {
+    seen: u64,
+    kept: u64,
+    lost: u64,
+}
+
+impl Sums {
+    fn of(json: &Value) -> Sums {
+        let number = |key: &str| json[key].as_u64().unwrap_or_else(|| panic!("{key} in {json}"));
+        Sums { seen: number("seen"), kept: number("kept"), lost: number("lost") }
+    }
+
+    /// `1204 = kept 1200 + lost 4 (...)`, behind `seen `.
+    fn of_words(words: &str) -> Sums {
+        let numbers: Vec<u64> = words.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
+        Sums { seen: numbers[0], kept: numbers[1], lost: numbers[2] }
+    }
+}
+
+/// What a recording says of itself.
+struct Recorded {
+    replayed: Option<Sums>,
+    converted: Option<Sums>,
+    complete: Value,
+    lost_to_recording: u64,
+    convert_code: Option<i32>,
+    events: u64,
+}
+
+fn yuzuri(args: &[&str]) -> Output {
+    Command::new(YUZURI).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+impl Recorded {
+    fn of(path: &Path) -> Recorded {
+        let recording = path.to_str().unwrap();
+        let replayed = yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
+        let text = String::from_utf8(replayed.stdout).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let end = lines.last().unwrap();
+        assert_eq!(end["kind"], "end", "{end}");
+        let account = lines.iter().rev().find(|line| line["kind"] == "account");
+        if let Some(account) = account {
+            assert_eq!(Sums::of(account), Sums::of(end));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let csv = folder.path().join("out.csv");
+        let converted = yuzuri(&["convert", recording, csv.to_str().unwrap(), "--json"]);
+        let summary: Value = serde_json::from_slice(&converted.stdout).unwrap();
+        // A head line, and all rows, whatever was wrong.
+        let rows = std::fs::read_to_string(&csv).unwrap().lines().count() as u64 - 1;
+        assert_eq!(summary["rows"].as_u64(), Some(rows));
+        assert_eq!(summary["complete"], end["complete"]);
+        assert_eq!(summary["ending"], end["ending"]);
+        Recorded {
+            replayed: account.map(Sums::of),
+            converted: account.map(|_| Sums::of(&summary)),
+            complete: end["complete"].clone(),
+            lost_to_recording: account.map_or(0, lost_to_recording),
+            convert_code: converted.status.code(),
+            events: events(&lines),
+        }
+    }
+}
+
+/// Connections from A to B: a byte there, a byte back, as often as asked.
+fn exchange(net: &Net, times: u64) {
+    let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 0)).unwrap());
+    let to = listener.local_addr().unwrap();
+    let mut near = net.inside(Side::A, || TcpStream::connect(to).unwrap());
+    let (mut far, _) = listener.accept().unwrap();
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
+    let mut byte = [0];
+    for _ in 0..times {
+        near.write_all(&[1]).unwrap();
+        far.read_exact(&mut byte).unwrap();
+        far.write_all(&[2]).unwrap();
+        near.read_exact(&mut byte).unwrap();
+    }
+}
+
+/// Sends in tiny segments from A to B: an ACK, and so a record, for each of them. Ends once `enough` says so.
+fn blast(net: &Net, mut enough: impl FnMut(u64) -> bool) {
+    // B acknowledges each segment at once.
+    let routes = net.command(Side::B, "ip").args(["-4", "route", "show", "scope", "link"]).output().unwrap();
+    for route in String::from_utf8(routes.stdout).unwrap().lines() {
+        let mut change = net.command(Side::B, "ip");
+        change.args(["route", "change"]).args(route.split_whitespace()).args(["quickack", "1"]);
+        assert!(change.status().unwrap().success(), "{route}");
+    }
+    let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 0)).unwrap());
+    let to = listener.local_addr().unwrap();
+    let mut near = net.inside(Side::A, || {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_tcp_mss(88).unwrap();
+        socket.connect(&to.into()).unwrap();
+        TcpStream::from(socket)
+    });
+    let (mut far, _) = listener.accept().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while far.read(&mut buffer).is_ok_and(|length| length > 0) {}
+    });
+    let mut sent = 0;
+    while !enough(sent) {
+        near.write_all(&[0; 1 << 14]).unwrap();
+        sent += 1 << 14;
+    }
+    drop(near);
+    reading.join().unwrap();
+}
+
+/// Something mounted for a test.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(args: &[&str]) -> Mounted {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Command::new("mount").args(args).arg(folder.path()).status().unwrap().success());
+        Mounted(folder)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_recording_without_fault_is_complete() {
+    let Some(net) = Net::or_skip("a_recording_without_fault") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &[], &[]);
+    let reading = watch.read_on();
+    exchange(&net, 200);
+    let ended = watch.end(reading);
+    assert_eq!((ended.lost_to_recording, ended.not_printed), (0, 0));
+    assert_eq!(ended.events, ended.recorded);
+}
+
+#[test]
+fn a_disk_that_fills_up_and_stays_full() {
+    let Some(net) = Net::or_skip("a_disk_that_fills_up") else { return };
+    let disk = Mounted::new(&["-t", "tmpfs", "-o", "size=256k", "none"]);
+    let mut watch = Watch::start(&net, &disk.0.path().join("a.arrows"), &[], &[]);
+    let reading = watch.read_on();
+    let mut stands_still = false;
+    // Some more after that, so that more is lost than the recorder holds.
+    let mut after = 0;
+    blast(&net, |_| {
+        stands_still = stands_still
+            || watch.said.try_iter().collect::<Vec<_>>().iter().any(|l| l.contains("recording stands still"));
+        after += u64::from(stands_still) << 14;
+        after > 6 << 20
+    });
+    let ended = watch.end(reading);
+    assert!(ended.lost_to_recording > 0, "{}", ended.said);
+    assert!(ended.said.contains("disk was full"), "{}", ended.said);
+}
+
+#[test]
+fn a_limit_on_file_sizes() {
+    let Some(net) = Net::or_skip("a_limit_on_file_sizes") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let before = ["prlimit", "--fsize=200000"];
+    let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &before, &[]);
+    let reading = watch.read_on();
+    let mut stands_still = false;
+    blast(&net, |_| {
+        let said: Vec<_> = watch.said.try_iter().collect();
+        stands_still |= said.iter().any(|line| line.contains("recording stands still"));
+        stands_still
+    });
+    let ended = watch.end(reading);
+    assert!(ended.lost_to_recording > 0, "{}", ended.said);
+}
+
+/// Writes to a frozen file system wait: the queue of the recorder fills up, while reading and printing go on.
+#[test]
+fn a_disk_that_stands_still_for_a_while() {
+    let Some(net) = Net::or_skip("a_disk_that_stands_still") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).status();
+    let loops = Path::new("/dev/loop-control").exists();
+    if !loops || !made.is_ok_and(|status| status.success()) {
+        return println!("skipped: it needs mkfs.ext4 and loop devices");
+    }
+    let disk = Mounted::new(&["-o", "loop", image.to_str().unwrap()]);
+    struct Frozen<'a>(&'a Path);
+    impl Drop for Frozen<'_> {
+        fn drop(&mut self) {
+            let _ = Command::new("fsfreeze").arg("-u").arg(self.0).status();
+        }
+    }
+    let mut watch = Watch::start(&net, &disk.0.path().join("a.arrows"), &[], &[]);
+    let reading = watch.read_on();
+    exchange(&net, 10);
+    assert!(Command::new("fsfreeze").arg("-f").arg(disk.0.path()).status().unwrap().success());
+    let frozen = Frozen(disk.0.path());
+    // Three times as many records as may wait for the recorder.
+    blast(&net, |sent| sent > 3 * 65_536 * 88);
+    drop(frozen);
+    let ended = watch.end(reading);
+    assert!(ended.lost_to_recording > 0, "{}", ended.said);
+    assert!(ended.said.contains("disk was too slow"), "{}", ended.said);
+}
+
+/// Nobody reads what is printed: that loses nothing of the recording, and is told where it is missing.
+#[test]
+fn a_reader_of_the_output_that_stalls() {
+    let Some(net) = Net::or_skip("a_reader_of_the_output_that_stalls") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &[], &[]);
+    blast(&net, |sent| sent > 3 * 65_536 * 88);
+    let reading = watch.read_on();
+    let ended = watch.end(reading);
+    assert_eq!(ended.lost_to_recording, 0);
+    assert!(ended.not_printed > 0, "{}", ended.said);
+    assert_eq!(ended.events + ended.not_printed, ended.recorded, "{}", ended.said);
+    assert!(ended.said.contains("what is printed did not keep up"), "{}", ended.said);
+}
+
+/// The process that reads the rings stands still, and they are small.
+#[test]
+fn a_burst_through_a_small_ring_that_nobody_reads() {
+    let Some(net) = Net::or_skip("a_burst_through_a_small_ring") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &[], &["--ring", "4096"]);
+    let reading = watch.read_on();
+    watch.signal(Signal::SIGSTOP);
+    for _ in 0..20 {
+        exchange(&net, 50);
+    }
+    watch.signal(Signal::SIGCONT);
+    let ended = watch.end(reading);
+    assert!(ended.sums.lost > 500 && ended.said.contains("ring-full"), "{}", ended.said);
+    assert_eq!((ended.lost_to_recording, ended.events), (0, ended.recorded), "{}", ended.said);
+}
+
+/// `kill -9`: what is in the file adds up, it says that it was not finished, and all of it is converted.
+#[test]
+fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
+    let Some(net) = Net::or_skip("a_kill_leaves_an_account") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrows");
+    let mut watch = Watch::start(&net, &path, &[], &[]);
+    let _reading = watch.read_on();
+    exchange(&net, 200);
+    // An account is in the file.
+    assert!(eventually(|| Recorded::of(&path)
+        .converted
+        .is_some_and(|sums| sums.seen > 200 && sums.seen == sums.kept + sums.lost)));
+    watch.signal(Signal::SIGKILL);
+    drop(watch);
+    let recorded = Recorded::of(&path);
+    let sums = recorded.converted.unwrap();
+    assert_eq!(recorded.replayed, Some(sums));
+    assert_eq!(sums.seen, sums.kept + sums.lost);
+    assert_eq!(recorded.complete, Value::Bool(false));
+    assert_eq!(recorded.convert_code, Some(1));
+    let replayed = yuzuri(&["replay", path.to_str().unwrap(), "--json", "--speed", "1000"]);
+    let said = String::from_utf8(replayed.stderr).unwrap();
+    assert!(said.contains("was never finished"), "{said}");
+
+    // Cut, it is said to be; damaged, too.
+    let bytes = std::fs::read(&path).unwrap();
+    let other = folder.path().join("cut.arrows");
+    std::fs::write(&other, &bytes[..bytes.len() - 20]).unwrap();
+    let csv = folder.path().join("cut.csv");
+    let cut = yuzuri(&["convert", other.to_str().unwrap(), csv.to_str().unwrap(), "--json"]);
+    let said = String::from_utf8_lossy(&cut.stderr).into_owned();
+    assert!(cut.status.code() == Some(1) && said.contains("is cut"), "{said}");
+    assert!(csv.exists());
+    let mut bytes = bytes;
+    let middle = bytes.len() - 200;
+    bytes[middle] ^= 1;
+    std::fs::write(&other, &bytes).unwrap();
+    let args = ["convert", other.to_str().unwrap(), csv.to_str().unwrap(), "--json", "--overwrite"];
+    let damaged = yuzuri(&args);
+    let said = String::from_utf8_lossy(&damaged.stderr).into_owned();
+    assert!(damaged.status.code() == Some(1) && said.contains("checksum is wrong"), "{said}");
+    assert!(csv.exists());
+    let summary: Value = serde_json::from_slice(&damaged.stdout).unwrap();
+    assert_eq!((&summary["complete"], &summary["ending"]), (&Value::Bool(false), &"damaged".into()));
+}
+
+/// A recording of before the end mark: nothing is known of its end, and nothing is claimed.
+#[test]
+fn an_older_recording_does_not_tell_whether_it_is_complete() {
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-trace/tests/golden/v1.arrows");
+    let recorded = Recorded::of(Path::new(old));
+    assert_eq!((recorded.complete, recorded.convert_code), (Value::Null, Some(0)));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("a.csv");
+    let said = yuzuri(&["convert", old, out.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("older format") && said.contains("not known whether it is complete"), "{said}");
+    assert_eq!(yuzuri(&["convert", old, "-", "--to", "csv", "--json"]).status.code(), Some(2));
+}
