@@ -57,7 +57,8 @@ fn keys_are_changed_under_traffic_step_by_step() {
             instance.until("the reload", |status| status.reload.as_ref().is_some_and(|r| r.count > count));
             assert_eq!(instance.status().reload.as_ref().unwrap().error, None);
             // Each hears the other anew under these keys, and they are one group still.
-            let heard = || instances.map(|i| i.status().interfaces[0].messages.accepted.values().sum::<u64>());
+            let heard =
+                || instances.map(|i| i.status().interfaces[0].messages.accepted.values().sum::<u64>());
             let before = heard();
             assert!(eventually(|| heard().iter().zip(before).all(|(now, before)| *now >= before + 2)));
             until_one(&instances, 2);
