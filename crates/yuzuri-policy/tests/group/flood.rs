@@ -90,17 +90,24 @@ fn somebody() -> SocketAddr {
 }
 
 #[test]
-fn a_member_that_proved_itself_is_limited_and_another_at_the_same_address_is_not() {
+fn a_member_that_proved_itself_is_limited_wherever_it_sends_from_and_another_is_not() {
     let (mut leader, echo) = leader();
     for sequence in 1..=1000 {
         leader.receive(at(800), somebody(), &said_by(9, 1, sequence, echo));
     }
     assert_eq!(leader.counts().accepted(Kind::Report), 200);
     assert_eq!(leader.counts().refused(Refusal::RateLimited), 800);
-    leader.receive(at(800), somebody(), &said_by(8, 1, 1, echo));
-    assert_eq!(leader.counts().accepted(Kind::Report), 201);
+    let elsewhere = "10.0.0.8:4000".parse().unwrap();
+    leader.receive(at(800), elsewhere, &said_by(9, 1, 1001, echo));
+    assert_eq!(leader.counts().refused(Refusal::RateLimited), 801);
+    leader.receive(at(800), elsewhere, &said_by(8, 1, 1, echo));
+    assert_eq!(
+        leader.counts().accepted(Kind::Report),
+        201,
+        "an address stands for one sender: another one's"
+    );
     // A second later it is heard again.
-    leader.receive(at(1800), somebody(), &said_by(9, 1, 1001, echo));
+    leader.receive(at(1800), somebody(), &said_by(9, 1, 1002, echo));
     assert_eq!(leader.counts().accepted(Kind::Report), 202);
 }
 
@@ -136,7 +143,7 @@ fn what_proves_nothing_has_a_budget_of_its_own() {
     // Who has proved itself, and who does so now, is heard.
     let before = leader.counts().accepted(Kind::Report);
     leader.receive(at(2000), somebody(), &said_by(9, 1, 2, echo));
-    leader.receive(at(2000), somebody(), &said_by(6, 1, 1, echo));
+    leader.receive(at(2000), "10.0.0.6:4000".parse().unwrap(), &said_by(6, 1, 1, echo));
     assert_eq!(leader.counts().accepted(Kind::Report), before + 2);
 }
 
