@@ -602,17 +602,3 @@ struct tcp_congestion_ops yuzuri = {
     .min_tso_segs = (void *)yuzuri_min_tso_segs,
     .name = "yuzuri",
 };
-
-/* ---- jiffies ------------------------------------------------------------------------------------------- */
-
-/* For user space to find `hz` out: no interface tells it on every kernel. */
-u64 clock_jiffies = 0;
-u64 clock_ns = 0;
-
-SEC("syscall")
-int read_clocks(void *ctx)
-{
-	clock_jiffies = bpf_jiffies64();
-	clock_ns = bpf_ktime_get_ns();
-	return 0;
-}

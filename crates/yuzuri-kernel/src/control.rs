@@ -12,7 +12,7 @@ mod leftover;
 pub use law::{Bound, Law, Steered};
 
 use crate::MonitorError;
-use crate::clock;
+use crate::clock::{self, KernelClock};
 use crate::features::{first_line, with_log};
 use crate::platform::{calls_programs, checks_calls, kernel_version};
 use crate::skel::control::{ControlSkel, ControlSkelBuilder, OpenControlSkel, types};
@@ -29,6 +29,8 @@ pub struct Control {
     link: Option<libbpf_rs::Link>,
     skel: ControlSkel<'static>,
     law: Law,
+    /// Bounds expire by the kernel's clock.
+    clock: KernelClock,
     instance: u64,
     /// What the kernel's map holds.
     told: HashMap<FlowId, types::bound>,
@@ -98,8 +100,9 @@ impl Control {
         }
         let mut open = open()?;
         let hz = jiffies::per_second()?;
-        // Nobody registers twice in a nanosecond.
-        let instance = clock::mono_ns();
+        let clock = KernelClock::measure()?;
+        // Nobody registers twice in a nanosecond of the kernel's clock, which all time namespaces have in common.
+        let instance = clock.kernels(clock::mono_ns());
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             let part = |x: f64| (x * 1024.0).round() as u32;
             settings.c_1024 = part(law.c);
@@ -123,7 +126,7 @@ impl Control {
             // Another was quicker since we looked.
             if available().contains(&law.name) { ControlError::Taken(law.name.clone()) } else { error.into() }
         })?;
-        Ok(Control { link: Some(link), skel, law: law.clone(), instance, told: HashMap::new() })
+        Ok(Control { link: Some(link), skel, law: law.clone(), clock, instance, told: HashMap::new() })
     }
 
     /// Its constants.
@@ -144,7 +147,7 @@ impl Control {
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         let told = self.told.get(&flow).copied().unwrap_or_default();
         let Bound { lower, upper } = bound;
-        self.tell(&[(flow, types::bound { lower, upper, bound_expiry_ns: until(lasts), ..told })])
+        self.tell(&[(flow, types::bound { lower, upper, bound_expiry_ns: self.until(lasts), ..told })])
     }
 
     /// Spares a flow the reduction at a loss that is no sign of congestion, for a time, or no longer: its window and ssthresh
@@ -155,7 +158,7 @@ impl Control {
     /// As [`Control::bound`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
         let told = self.told.get(&flow).copied().unwrap_or_default();
-        let no_decrease_expiry_ns = if on { until(lasts) } else { 0 };
+        let no_decrease_expiry_ns = if on { self.until(lasts) } else { 0 };
         self.tell(&[(flow, types::bound { no_decrease_expiry_ns, ..told })])
     }
 
@@ -166,7 +169,7 @@ impl Control {
     /// As [`Control::bound`].
     pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<(), ControlError> {
         self.forget_expired();
-        let expiry = until(lasts);
+        let expiry = self.until(lasts);
         let told =
             flows.iter().map(|(flow, Steered { bound: Bound { lower, upper }, no_decrease, burst })| {
                 let no_decrease_expiry_ns = if *no_decrease { expiry } else { 0 };
@@ -195,7 +198,7 @@ impl Control {
 
     /// Takes out of the map what has expired: most of it belongs to flows that are no more.
     fn forget_expired(&mut self) {
-        let now = clock::mono_ns();
+        let now = self.clock.kernels(clock::mono_ns());
         let is_over = |told: &types::bound| told.bound_expiry_ns.max(told.no_decrease_expiry_ns) <= now;
         let over: Vec<FlowId> =
             self.told.iter().filter(|(_, told)| is_over(told)).map(|(flow, _)| *flow).collect();
@@ -216,6 +219,12 @@ impl Control {
         Ok(())
     }
 
+    /// The kernel's time after a while, nanoseconds.
+    fn until(&self, lasts: Duration) -> u64 {
+        let now = self.clock.kernels(clock::mono_ns());
+        now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     fn look_for_bounds(&mut self, any: bool) {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.any_bounds = any;
@@ -233,11 +242,6 @@ impl Drop for Control {
             let _ = link.detach();
         }
     }
-}
-
-/// Monotonic time after a while, nanoseconds.
-fn until(lasts: Duration) -> u64 {
-    clock::mono_ns().saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// As `struct bound` of `bpf/control.bpf.c` lies in memory.

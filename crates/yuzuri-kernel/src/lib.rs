@@ -41,6 +41,9 @@ pub mod steer;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skel {
+    pub mod clock {
+        include!(concat!(env!("OUT_DIR"), "/clock.skel.rs"));
+    }
     pub mod control {
         include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
     }

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Record};
 use crate::census::{self, Census, Counted};
+use crate::clock::{self, KernelClock};
 use crate::features::with_log;
 use crate::owners::{self, Owners};
 use crate::places::Symbols;
@@ -9,7 +10,7 @@ use crate::reader::Reader;
 use crate::ring::Rings;
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
-use crate::{Watch, clock, features, session};
+use crate::{Watch, features, session};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
 use std::mem::MaybeUninit;
@@ -68,6 +69,7 @@ pub struct Monitor {
     links: Vec<libbpf_rs::Link>,
     rings: Rings,
     skel: MonitorSkel<'static>,
+    clock: KernelClock,
     session: Arc<Session>,
     filter: Filter,
     density: Density,
@@ -97,6 +99,7 @@ impl Monitor {
         if !features.tcp_probe {
             return Err(MonitorError::NoTracepoint("tcp:tcp_probe"));
         }
+        let clock = KernelClock::measure()?;
         let thread = |e| MonitorError::Load(format!("starting a thread: {e}"));
         let owners = Owners::new().map_err(thread)?;
         let mut census = Census::new().map_err(thread)?;
@@ -152,7 +155,7 @@ impl Monitor {
         }
         hooks.push(features::stacks_hook());
         hooks.push(census::hook());
-        let mut reader = Reader::new(symbols_coming, owners, &options.filter);
+        let mut reader = Reader::new(symbols_coming, owners, clock, &options.filter);
         // From here on the hooks tell of whatever happens: what was there before and is silent, a census tells.
         census.order(&options.filter);
         reader.expect_census();
@@ -162,6 +165,7 @@ impl Monitor {
             links,
             rings,
             skel,
+            clock,
             session: Arc::new(session),
             filter: options.filter.clone(),
             density: options.density,
@@ -206,13 +210,13 @@ impl Monitor {
         out.append(&mut self.pending);
         // Growing step by step would copy everything twice.
         out.reserve(self.rings.waiting());
-        let Monitor { rings, reader, skel, .. } = self;
+        let Monitor { rings, reader, skel, clock, .. } = self;
         let read_stack = |id: u32| {
             let bytes =
                 skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
             bytes.chunks_exact(8).filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?))).collect()
         };
-        rings.drain(until_ns, |cpu, record| reader.take(cpu, record, read_stack, out));
+        rings.drain(clock.kernels(until_ns), |cpu, record| reader.take(cpu, record, read_stack, out));
         // At the end there is no later call that could bring them.
         reader.release(until_ns == u64::MAX, read_stack, out);
     }

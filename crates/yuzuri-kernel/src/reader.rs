@@ -2,6 +2,7 @@
 
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
 use crate::census::Counted;
+use crate::clock::KernelClock;
 use crate::owners::Owners;
 use crate::places::Symbols;
 use crate::{decode, netns};
@@ -57,6 +58,7 @@ pub(crate) struct Reader {
     owners_known: HashMap<FlowId, Owner>,
     searches: HashMap<FlowId, Search>,
     owners: Owners,
+    clock: KernelClock,
     /// Owners that the kernel's programs wait for.
     told: Vec<(FlowId, Owner)>,
     /// The owners in the filter, and nothing else of it.
@@ -80,6 +82,7 @@ impl Reader {
     pub(crate) fn new(
         symbols_coming: Receiver<Result<Symbols, String>>,
         owners: Owners,
+        clock: KernelClock,
         filter: &Filter,
     ) -> Reader {
         Reader {
@@ -88,6 +91,7 @@ impl Reader {
             owners_known: HashMap::new(),
             searches: HashMap::new(),
             owners,
+            clock,
             told: Vec::new(),
             by_owner: owner_terms(filter),
             census: Awaited::No,
@@ -166,13 +170,14 @@ impl Reader {
         if record.kind > abi::RECORD_CLOSE && record.kind != abi::RECORD_NOTE {
             return;
         }
-        let event = if has_stack(record) {
+        let mut event = if has_stack(record) {
             let stack = self.stacks.entry(record.stack).or_insert_with(|| read_stack(record.stack));
             let frames = self.symbols.as_ref().map(|s| s.frames(stack)).unwrap_or_default();
             decode::event(record, cpu, &frames)
         } else {
             decode::event(record, cpu, &[])
         };
+        event.mono_ns = self.clock.ours(event.mono_ns);
         if event.kind == Kind::Close {
             self.flows.remove(&event.flow);
             self.searches.remove(&event.flow);
@@ -393,7 +398,7 @@ mod tests {
             wanted.into_iter().map(|inode| (inode, owner(inode - 100))).collect()
         });
         let no_symbols = channel().1;
-        (Reader::new(no_symbols, owners.unwrap(), &filter.parse().unwrap()), go, begun)
+        (Reader::new(no_symbols, owners.unwrap(), KernelClock::SAME, &filter.parse().unwrap()), go, begun)
     }
 
     fn no_stack(_: u32) -> Box<[u64]> {

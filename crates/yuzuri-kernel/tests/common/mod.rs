@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod tcp_info;
+pub mod timens;
 pub mod tracefs;
 
 use socket2::{Domain, Protocol, Socket, Type};
