@@ -33,6 +33,7 @@ mod platform;
 mod poll;
 mod reader;
 mod ring;
+mod room;
 mod sampled;
 mod session;
 mod settings;
@@ -60,6 +61,8 @@ mod skel {
 
 #[doc(hidden)]
 pub use diag::fuzz as fuzz_sock_diag;
+#[doc(hidden)]
+pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
 pub use places::Symbols;
 pub use poll::Poller;
