@@ -43,7 +43,8 @@ struct bound {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 65536); /* user space sizes it by the sockets that there are */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, struct bound);
 } bounds SEC(".maps");

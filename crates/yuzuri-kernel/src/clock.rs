@@ -1,8 +1,8 @@
-//! Clocks: the process' own, and how it stands to the kernel's.
+//! Clocks: the process's own, and how far the kernel's is ahead of it.
 //!
-//! Every time in this workspace is of the process' own `CLOCK_MONOTONIC`. What the kernel's programs write or compare is of
-//! the machine's (`bpf_ktime_get_ns`). The two differ in a time namespace, so a [`KernelClock`] stands wherever a time
-//! stamp crosses.
+//! Every time in this workspace is of the process's own `CLOCK_MONOTONIC`. What the kernel's programs write or
+//! compare is of the machine's (`bpf_ktime_get_ns`). The two differ in a time namespace, so a [`KernelClock`]
+//! stands wherever a time stamp crosses.
 
 use crate::MonitorError;
 use crate::features::with_log;
@@ -18,7 +18,7 @@ fn read_ns(clock: ClockId) -> i64 {
     clock_gettime(clock).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
-/// The process' own `CLOCK_MONOTONIC`, nanoseconds.
+/// The process's own `CLOCK_MONOTONIC`, nanoseconds.
 pub fn mono_ns() -> u64 {
     read_ns(ClockId::CLOCK_MONOTONIC) as u64
 }
@@ -35,8 +35,8 @@ pub fn wall_offset_ns() -> i64 {
     tries.min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
 }
 
-/// How the clock of the kernel's programs stands to the process' own. It never changes: a process with threads cannot
-/// change its time namespace, and both clocks stand still while the machine is suspended.
+/// How the clock of the kernel's programs stands to the process's own. It never changes: a process with
+/// threads cannot change its time namespace, and both clocks stand still while the machine is suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
     /// The kernel's clock minus ours, nanoseconds.
@@ -60,7 +60,8 @@ impl KernelClock {
             let before = read_ns(ClockId::CLOCK_MONOTONIC);
             let (kernel_ns, _) = reader.read()?;
             let after = read_ns(ClockId::CLOCK_MONOTONIC);
-            // The kernel's clock was read at some moment in between: each try bounds the difference from both sides.
+            // The kernel's clock was read at some moment in between: each try bounds the difference from both
+            // sides.
             let kernel_ns = kernel_ns as i64;
             bounds = (bounds.0.max(kernel_ns - after), bounds.1.min(kernel_ns - before));
         }

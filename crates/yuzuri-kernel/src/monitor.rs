@@ -304,15 +304,16 @@ impl Monitor {
             let bytes: [u8; size_of::<abi::owner>()] =
                 unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
             if self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY).is_err() {
-                // No room, or no memory: those that are in it go as their flows speak. Until then the programs count what they
-                // cannot decide.
+                // No room, or no memory: those that are in it go as their flows speak. Until then the
+                // programs count what they cannot decide.
                 break;
             }
             self.untold.pop_front();
         }
     }
 
-    /// Takes back what the programs were told and have not asked for: under another filter they may never ask.
+    /// Takes back what the programs were told and have not asked for: under another filter they may never
+    /// ask.
     fn forget_told(&mut self) {
         self.untold.clear();
         let owners = &self.skel.maps.owners;
@@ -426,8 +427,8 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
-        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, what is not decided
-        // yet, and what was merged and is not in a CPU's counters yet.
+        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, what
+        // is not decided yet, and what was merged and is not in a CPU's counters yet.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
         let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();
         let thinned = self.merged_under_lease();

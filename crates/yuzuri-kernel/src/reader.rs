@@ -55,8 +55,8 @@ pub(crate) struct Reader {
     flows: HashMap<FlowId, Arc<Flow>>,
     /// Flows that the filter cannot decide before it knows their owner.
     undecided: HashMap<FlowId, Undecided>,
-    /// Owners of flows that are not met yet: of those known under the filter before this one, and of those that the filter
-    /// chooses by them.
+    /// Owners of flows that are not met yet: of those known under the filter before this one, and of those
+    /// that the filter chooses by them.
     owners_known: HashMap<FlowId, Owner>,
     searches: HashMap<FlowId, Search>,
     owners: Owners,
@@ -374,7 +374,8 @@ impl Reader {
                 self.told.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
                 if self.by_owner.chooses(&flow, |_, _| true) {
-                    // What the census saw of it is old by now; and one that speaks again is told of by a hook.
+                    // What the census saw of it is old by now; and one that speaks again is told of by a
+                    // hook.
                     let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
                     self.show_due_ns =
                         if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };

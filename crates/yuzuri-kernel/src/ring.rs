@@ -200,7 +200,8 @@ impl Rings {
     /// What a CPU's hooks counted.
     pub(crate) fn counters(&self, cpu: usize) -> Counters {
         let control = self.control(cpu).as_ptr();
-        // SAFETY: aligned integers inside the mapping, written atomically by the programs; a volatile read is whole.
+        // SAFETY: aligned integers inside the mapping, written atomically by the programs; a volatile read is
+        // whole.
         let (lost_owner, lost_stack) = unsafe {
             (
                 (&raw const (*control).lost_owner).read_volatile(),
@@ -227,7 +228,8 @@ impl Rings {
             // SAFETY: as in `counters`.
             unsafe { (&raw const (*control).undecided).read_volatile() }
         };
-        // While programs run on several CPUs the readings are not of one moment: a sum below nothing is nothing.
+        // While programs run on several CPUs the readings are not of one moment: a sum below nothing is
+        // nothing.
         (0..self.cpus()).map(of).fold(0u64, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
     }
 }

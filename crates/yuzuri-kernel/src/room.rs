@@ -1,7 +1,7 @@
 //! How large the tables in the kernel are made, which the programs cannot enlarge later.
 
-/// Flows that a table has room for at least. Its index takes 1 MiB for these (16 bytes each, kernel memory); a flow in it takes
-/// about 100 bytes more, while it is in it.
+/// Flows that a table has room for at least. Its index takes 1 MiB for these (16 bytes each, kernel memory);
+/// a flow in it takes about 100 bytes more, while it is in it.
 pub(crate) const MIN_FLOWS: u32 = 1 << 16;
 /// At most: an index of 16 MiB.
 const MAX_FLOWS: u32 = 1 << 20;

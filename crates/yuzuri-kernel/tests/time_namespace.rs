@@ -1,4 +1,5 @@
-//! A monitor in a time namespace: the kernel's time stamps are of the machine's monotonic clock, its own clock is another.
+//! A monitor in a time namespace: the kernel's time stamps are of the machine's monotonic clock, its own
+//! clock is another.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -22,8 +23,8 @@ fn unix_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
 }
 
-/// Not a test: what the test below starts. It watches a namespace until the flow that was silent when it began has closed,
-/// and tells the wall time of each event.
+/// Not a test: what the test below starts. It watches a namespace until the flow that was silent when it
+/// began has closed, and tells the wall time of each event.
 #[test]
 fn hold_a_monitor() {
     let (Ok(netns), Ok(silent)) = (std::env::var(NETNS), std::env::var(LOCAL)) else { return };

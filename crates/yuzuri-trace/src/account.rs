@@ -16,8 +16,8 @@ pub enum LossReason {
     Recording,
     /// A face (page, screen) did not keep up; recordings are not touched by it.
     Face,
-    /// The filter asks for a process, and whose the flow was is not known, or was not known yet. Those of flows that are found
-    /// to be others' are taken out again.
+    /// The filter asks for a process, and whose the flow was is not known, or was not known yet. Those of
+    /// flows that are found to be others' are taken out again.
     OwnerUnknown,
     /// A stack found no room in the kernel's table: its record is kept, with the tracepoint for its place.
     StackTable,

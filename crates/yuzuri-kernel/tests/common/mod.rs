@@ -59,9 +59,9 @@ impl Watched {
         Seen { items, account }
     }
 
-    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU where it
-    /// runs already, for whatever flow ([`Seen::nested`]); and under a filter for processes what was said before they were
-    /// known.
+    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU
+    /// where it runs already, for whatever flow ([`Seen::nested`]); and under a filter for processes what was
+    /// said before they were known.
     pub fn finish_whole(self) -> Seen {
         let needs_owner = self.monitor.filter().needs_owner();
         let seen = self.finish();

@@ -1,11 +1,13 @@
-//! A child process in a time namespace: its `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` have another zero than the machine's.
+//! A child process in a time namespace: its `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` have another zero than the
+//! machine's.
 
 use std::ffi::CString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Offsets to test, seconds, and what of the wish this machine cannot do: the kernel refuses an offset that would make a
-/// clock negative, so a machine has to be up for 10^6 s before one of its namespaces can be 10^6 s behind.
+/// Offsets to test, seconds, and what of the wish this machine cannot do: the kernel refuses an offset that
+/// would make a clock negative, so a machine has to be up for 10^6 s before one of its namespaces can be 10^6
+/// s behind.
 pub fn offsets(test: &str) -> [i64; 2] {
     const WISHED: i64 = 1_000_000;
     let up_s = (yuzuri_kernel::clock::mono_ns() / 1_000_000_000) as i64;

@@ -209,14 +209,7 @@ pub const COLUMNS: &[Column] = &[
     column("seen", U64, Account, "records", "a further row of the same CPU", "records due since the start"),
     column("kept", U64, Account, "records", "a further row of the same CPU", "of these, reached user space"),
     column("lost", U64, Account, "records", "the account has no CPU", "of these, lost for the reason beside"),
-    column(
-        "lost_reason",
-        Text,
-        Account,
-        "",
-        "nothing lost",
-        "ring-full, nested, no-memory, recording, face, owner-unknown, stack-table",
-    ),
+    column("lost_reason", Text, Account, "", "nothing lost", "ring-full, nested, no-memory, recording, face"),
     column(
         "thinned",
         U64,
