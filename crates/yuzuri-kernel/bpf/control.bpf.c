@@ -43,7 +43,8 @@ struct bound {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 65536); /* user space sizes it by the sockets that there are */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, struct bound);
 } bounds SEC(".maps");
@@ -602,17 +603,3 @@ struct tcp_congestion_ops yuzuri = {
     .min_tso_segs = (void *)yuzuri_min_tso_segs,
     .name = "yuzuri",
 };
-
-/* ---- jiffies ------------------------------------------------------------------------------------------- */
-
-/* For user space to find `hz` out: no interface tells it on every kernel. */
-u64 clock_jiffies = 0;
-u64 clock_ns = 0;
-
-SEC("syscall")
-int read_clocks(void *ctx)
-{
-	clock_jiffies = bpf_jiffies64();
-	clock_ns = bpf_ktime_get_ns();
-	return 0;
-}

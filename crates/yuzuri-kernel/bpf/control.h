@@ -27,6 +27,7 @@ enum { false, true };
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_F_NO_PREALLOC = 1,
 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum tcp_ca_event { CA_EVENT_TX_START };

@@ -133,7 +133,13 @@ struct ring_control {
 	__u64 head;
 	__u64 pad[7];
 	struct hook_counters hooks[HOOKS];
-	__u64 pad2[4];
+	/* Unlike the hooks' counters these are written by all programs, atomically. */
+	__u64 undecided;  /* hook runs for flows of which it is not known yet whether they are chosen, since
+			     nobody  knows their process; one CPU takes off what another added, so only the sum
+			     means  anything */
+	__u64 lost_owner; /* such runs, for flows that were chosen once their process was known */
+	__u64 lost_stack; /* stacks that found no room in `stacks`; their records have no place */
+	__u64 pad2[1];
 	__u64 tail;
 	__u64 pad3[7];
 };

@@ -47,7 +47,7 @@ struct {
  * control: nothing takes that back. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* `SteerOptions::MOST_MOVED_BEFORE` */
+	__uint(max_entries, 1); /* user space sizes it by what it tells */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, u8);

@@ -12,13 +12,14 @@ mod leftover;
 pub use law::{Bound, Law, Steered};
 
 use crate::MonitorError;
-use crate::clock;
+use crate::clock::{self, KernelClock};
 use crate::features::{first_line, with_log};
 use crate::platform::{calls_programs, checks_calls, kernel_version};
+use crate::room;
 use crate::skel::control::{ControlSkel, ControlSkelBuilder, OpenControlSkel, types};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
-use std::collections::HashMap;
+use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 use yuzuri_trace::FlowId;
@@ -29,9 +30,13 @@ pub struct Control {
     link: Option<libbpf_rs::Link>,
     skel: ControlSkel<'static>,
     law: Law,
+    /// Bounds expire by the kernel's clock.
+    clock: KernelClock,
     instance: u64,
     /// What the kernel's map holds.
     told: HashMap<FlowId, types::bound>,
+    /// Flows that the kernel's map has room for.
+    room: usize,
 }
 
 /// Why a control could not be registered.
@@ -70,6 +75,11 @@ pub enum ControlError {
     /// A bound could not be written.
     #[error("writing a bound: {0}")]
     Bound(libbpf_rs::Error),
+    /// The kernel's table of bounds is full.
+    #[error(
+        "writing a bound: the table in the kernel has room for {0} flows, and all of it is taken; release some first"
+    )]
+    NoRoom(usize),
     /// The flows could not be walked through, or the programs that do it could not be set up.
     #[error("{0}")]
     Steering(String),
@@ -86,20 +96,35 @@ impl From<MonitorError> for ControlError {
     }
 }
 
+/// How often a write is tried for which the kernel has no memory at the moment.
+const MAX_TRIES: usize = 5;
+
 impl Control {
     /// Registers a congestion control.
     ///
     /// # Errors
     /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
     pub fn register(law: &Law) -> Result<Control, ControlError> {
+        Control::register_with_room(law, None)
+    }
+
+    /// As [`Control::register`], with room for the bounds of so many flows. `None`: as many as this machine
+    /// may need, at least 65,536.
+    ///
+    /// # Errors
+    /// As [`Control::register`].
+    pub fn register_with_room(law: &Law, room: Option<u32>) -> Result<Control, ControlError> {
+        let room = room.unwrap_or_else(room::for_flows).max(1);
         law.check()?;
         if available().contains(&law.name) && (ends_with_link() || !leftover::remove(&law.name)) {
             return Err(ControlError::Taken(law.name.clone()));
         }
         let mut open = open()?;
         let hz = jiffies::per_second()?;
-        // Nobody registers twice in a nanosecond.
-        let instance = clock::mono_ns();
+        let clock = KernelClock::measure()?;
+        // Nobody registers twice in a nanosecond of the kernel's clock, which all time namespaces have in
+        // common.
+        let instance = clock.kernels(clock::mono_ns());
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             let part = |x: f64| (x * 1024.0).round() as u32;
             settings.c_1024 = part(law.c);
@@ -118,12 +143,14 @@ impl Control {
         for (to, from) in registered.iter_mut().zip(law.name.bytes()) {
             *to = from as _;
         }
+        with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(room))?;
         let mut skel = with_log("loading the congestion control", || open.load())?;
         let link = with_log(&law.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
             // Another was quicker since we looked.
             if available().contains(&law.name) { ControlError::Taken(law.name.clone()) } else { error.into() }
         })?;
-        Ok(Control { link: Some(link), skel, law: law.clone(), instance, told: HashMap::new() })
+        let told = HashMap::new();
+        Ok(Control { link: Some(link), skel, law: law.clone(), clock, instance, told, room: room as usize })
     }
 
     /// Its constants.
@@ -140,11 +167,11 @@ impl Control {
     /// last.
     ///
     /// # Errors
-    /// Where the kernel refuses: more than 16,384 flows.
+    /// [`ControlError::NoRoom`], or what the kernel says.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         let told = self.told.get(&flow).copied().unwrap_or_default();
         let Bound { lower, upper } = bound;
-        self.tell(&[(flow, types::bound { lower, upper, bound_expiry_ns: until(lasts), ..told })])
+        self.tell_one(flow, types::bound { lower, upper, bound_expiry_ns: self.until(lasts), ..told })
     }
 
     /// Spares a flow the reduction at a loss that is no sign of congestion, for a time, or no longer: its window and ssthresh
@@ -155,18 +182,29 @@ impl Control {
     /// As [`Control::bound`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
         let told = self.told.get(&flow).copied().unwrap_or_default();
-        let no_decrease_expiry_ns = if on { until(lasts) } else { 0 };
-        self.tell(&[(flow, types::bound { no_decrease_expiry_ns, ..told })])
+        let no_decrease_expiry_ns = if on { self.until(lasts) } else { 0 };
+        self.tell_one(flow, types::bound { no_decrease_expiry_ns, ..told })
     }
 
-    /// Tells many flows in one call of the kernel all that a flow can be told, for a time. Also takes out of the kernel's map
-    /// what has expired.
+    /// Tells many flows in one call of the kernel all that a flow can be told, for a time. Also takes out of
+    /// the kernel's map what has expired. Where the map has not room for all, it is for the first of them:
+    /// from the others all that they were told is taken away, and they are plain CUBIC. Returns how many were
+    /// told.
     ///
     /// # Errors
-    /// As [`Control::bound`].
-    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<(), ControlError> {
+    /// What the kernel says.
+    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.forget_expired();
-        let expiry = until(lasts);
+        let wanted: HashSet<FlowId> = flows.iter().map(|(flow, _)| *flow).collect();
+        let others = self.told.keys().filter(|flow| !wanted.contains(flow)).count();
+        let fits = flows.len().min(self.room.saturating_sub(others));
+        let (flows, without) = flows.split_at(fits);
+        for (flow, _) in without {
+            if self.told.contains_key(flow) {
+                self.release(*flow);
+            }
+        }
+        let expiry = self.until(lasts);
         let told =
             flows.iter().map(|(flow, Steered { bound: Bound { lower, upper }, no_decrease, burst })| {
                 let no_decrease_expiry_ns = if *no_decrease { expiry } else { 0 };
@@ -180,7 +218,13 @@ impl Control {
                 };
                 (*flow, told)
             });
-        self.tell(&told.collect::<Vec<_>>())
+        self.tell(&told.collect::<Vec<_>>())?;
+        Ok(fits)
+    }
+
+    /// How many flows can be told something at a time.
+    pub fn room(&self) -> usize {
+        self.room
     }
 
     /// Takes away all that a flow was told.
@@ -195,11 +239,21 @@ impl Control {
 
     /// Takes out of the map what has expired: most of it belongs to flows that are no more.
     fn forget_expired(&mut self) {
-        let now = clock::mono_ns();
+        let now = self.clock.kernels(clock::mono_ns());
         let is_over = |told: &types::bound| told.bound_expiry_ns.max(told.no_decrease_expiry_ns) <= now;
         let over: Vec<FlowId> =
             self.told.iter().filter(|(_, told)| is_over(told)).map(|(flow, _)| *flow).collect();
         over.into_iter().for_each(|flow| self.release(flow));
+    }
+
+    fn tell_one(&mut self, flow: FlowId, told: types::bound) -> Result<(), ControlError> {
+        if !self.told.contains_key(&flow) && self.told.len() >= self.room {
+            self.forget_expired();
+            if self.told.len() >= self.room {
+                return Err(ControlError::NoRoom(self.room));
+            }
+        }
+        self.tell(&[(flow, told)])
     }
 
     fn tell(&mut self, flows: &[(FlowId, types::bound)]) -> Result<(), ControlError> {
@@ -208,12 +262,26 @@ impl Control {
         }
         let keys: Vec<u8> = flows.iter().flat_map(|(flow, _)| flow.0.to_ne_bytes()).collect();
         let values: Vec<u8> = flows.iter().flat_map(|(_, told)| bytes(told)).collect();
-        let map = &self.skel.maps.bounds;
-        map.update_batch(&keys, &values, flows.len() as u32, MapFlags::ANY, MapFlags::ANY)
-            .map_err(ControlError::Bound)?;
+        // Where the kernel refuses one, those before it are written: better one too many here than one
+        // forgotten.
         self.told.extend(flows.iter().copied());
         self.look_for_bounds(true);
-        Ok(())
+        let map = &self.skel.maps.bounds;
+        let mut tries = 1;
+        loop {
+            match map.update_batch(&keys, &values, flows.len() as u32, MapFlags::ANY, MapFlags::ANY) {
+                // The kernel takes memory from a store that it fills up at the same time: it may be empty in
+                // the middle of many.
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && tries < MAX_TRIES => tries += 1,
+                written => return written.map_err(ControlError::Bound),
+            }
+        }
+    }
+
+    /// The kernel's time after a while, nanoseconds.
+    fn until(&self, lasts: Duration) -> u64 {
+        let now = self.clock.kernels(clock::mono_ns());
+        now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn look_for_bounds(&mut self, any: bool) {
@@ -233,11 +301,6 @@ impl Drop for Control {
             let _ = link.detach();
         }
     }
-}
-
-/// Monotonic time after a while, nanoseconds.
-fn until(lasts: Duration) -> u64 {
-    clock::mono_ns().saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// As `struct bound` of `bpf/control.bpf.c` lies in memory.

@@ -1,5 +1,6 @@
 //! What this kernel and this user's privileges offer, found out by trying.
 
+use crate::clock::KernelClock;
 use crate::control::{self, ControlError};
 use crate::features::{Tracepoints, first_line, with_log};
 use crate::platform;
@@ -86,6 +87,10 @@ pub fn examine() -> Vec<Finding> {
     let btf = std::fs::metadata("/sys/kernel/btf/vmlinux").map(|m| format!("{} kB", m.len() / 1000));
     let btf = btf.map_err(|e| (Missing, e.to_string(), "a kernel with CONFIG_DEBUG_INFO_BTF=y"));
     findings.push(finding("BTF", "typed access to the kernel's structures", btf));
+
+    let clock = KernelClock::measure().map(|clock| clock.to_string());
+    let clock = clock.map_err(|e| (Missing, e.to_string(), "run as root, or grant CAP_BPF"));
+    findings.push(finding("kernel clock", "the time of records and bounds", clock));
 
     let tracepoints = Tracepoints::read();
     for (name, gives, there, advice) in [

@@ -33,6 +33,7 @@ mod platform;
 mod poll;
 mod reader;
 mod ring;
+mod room;
 mod sampled;
 mod session;
 mod settings;
@@ -41,6 +42,9 @@ pub mod steer;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skel {
+    pub mod clock {
+        include!(concat!(env!("OUT_DIR"), "/clock.skel.rs"));
+    }
     pub mod control {
         include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
     }
@@ -57,6 +61,8 @@ mod skel {
 
 #[doc(hidden)]
 pub use diag::fuzz as fuzz_sock_diag;
+#[doc(hidden)]
+pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
 pub use places::Symbols;
 pub use poll::Poller;

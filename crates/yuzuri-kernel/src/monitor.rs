@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Record};
 use crate::census::{self, Census, Counted};
+use crate::clock::{self, KernelClock};
 use crate::features::with_log;
 use crate::owners::{self, Owners};
 use crate::places::Symbols;
@@ -9,16 +10,18 @@ use crate::reader::Reader;
 use crate::ring::Rings;
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
-use crate::{Watch, clock, features, session};
+use crate::{Watch, features, room, session};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
-    Account, CpuAccount, Density, Filter, Hook, HookState, Item, LossReason, Session, Setting, Source,
+    Account, CpuAccount, Density, Filter, FlowId, Hook, HookState, Item, LossReason, Owner, Session, Setting,
+    Source,
 };
 
 /// What to watch and how.
@@ -62,12 +65,26 @@ pub enum MonitorError {
     Filter(String),
 }
 
+/// What the tables in the kernel have room for; see docs/monitor.md, "Tables in the kernel".
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// Owners on their way to their flows.
+    pub owners: u32,
+    /// Stacks of those who called.
+    pub stacks: u32,
+}
+
+/// Ways through the kernel to a change of state or a retransmission; there are some dozens.
+const STACKS: u32 = 2048;
+
 /// The kernel monitor at work. Dropping it detaches and removes all that it brought into the kernel.
 pub struct Monitor {
     // Before `skel`: the links must go first.
     links: Vec<libbpf_rs::Link>,
     rings: Rings,
     skel: MonitorSkel<'static>,
+    clock: KernelClock,
     session: Arc<Session>,
     filter: Filter,
     density: Density,
@@ -81,6 +98,8 @@ pub struct Monitor {
     /// Records that had been lost when a census was last ordered for their sake.
     swept_lost: u64,
     sweep_due_ns: u64,
+    /// Owners that the programs wait for, and that their map had no room for yet.
+    untold: VecDeque<(FlowId, Owner)>,
     account_due_ns: u64,
     pending: Vec<Item>,
 }
@@ -88,6 +107,8 @@ pub struct Monitor {
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// While records are lost, a census looks this often which flows are gone.
 const SWEEP_NS: u64 = 5_000_000_000;
+/// Of a silent flow there are two: its identity and a sample.
+const SILENT_RECORDS: u64 = 2;
 /// An event is written at once after its time was read; only a preempted CPU takes longer.
 const SETTLE_NS: u64 = 200_000;
 
@@ -97,11 +118,18 @@ impl Monitor {
     /// # Errors
     /// Without privilege, without BTF, or where the kernel refuses a program; see [`MonitorError`].
     pub fn start(options: &Options) -> Result<Monitor, MonitorError> {
+        Monitor::start_with_room(options, &Room { owners: room::for_flows(), stacks: STACKS })
+    }
+
+    /// As [`Monitor::start`], with tables of another size: to see what becomes of those that find no room.
+    #[doc(hidden)]
+    pub fn start_with_room(options: &Options, room: &Room) -> Result<Monitor, MonitorError> {
         let config = settings::config(&options.filter, options.density, 1).map_err(MonitorError::Filter)?;
         let features = features::Tracepoints::read().ok_or(MonitorError::NoBtf)?;
         if !features.tcp_probe {
             return Err(MonitorError::NoTracepoint("tcp:tcp_probe"));
         }
+        let clock = KernelClock::measure()?;
         let thread = |e| MonitorError::Load(format!("starting a thread: {e}"));
         let owners = Owners::new().map_err(thread)?;
         let mut census = Census::new().map_err(thread)?;
@@ -123,9 +151,11 @@ impl Monitor {
             data.config = config;
         }
         open.progs.on_state.set_autoload(features.tcp_cong_state_set);
-        with_log("sizing the rings", || {
+        with_log("sizing the rings and tables", || {
             open.maps.slots.set_max_entries(slots_per_cpu * cpus as u32)?;
-            open.maps.controls.set_max_entries(cpus as u32)
+            open.maps.controls.set_max_entries(cpus as u32)?;
+            open.maps.owners.set_max_entries(room.owners)?;
+            open.maps.stacks.set_max_entries(room.stacks)
         })?;
         let skel = with_log("loading the BPF programs", || open.load())?;
         let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.controls.as_fd(), cpus, slots_per_cpu)
@@ -157,7 +187,7 @@ impl Monitor {
         }
         hooks.push(features::stacks_hook());
         hooks.push(census::hook());
-        let mut reader = Reader::new(symbols_coming, owners, &options.filter);
+        let mut reader = Reader::new(symbols_coming, owners, clock, &options.filter);
         // From here on the hooks tell of whatever happens: what was there before and is silent, a census tells.
         census.order(&options.filter);
         reader.expect_census();
@@ -167,6 +197,7 @@ impl Monitor {
             links,
             rings,
             skel,
+            clock,
             session: Arc::new(session),
             filter: options.filter.clone(),
             density: options.density,
@@ -177,6 +208,7 @@ impl Monitor {
             sampled: 0,
             swept_lost: 0,
             sweep_due_ns: 0,
+            untold: VecDeque::new(),
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
         })
@@ -213,13 +245,13 @@ impl Monitor {
         out.append(&mut self.pending);
         // Growing step by step would copy everything twice.
         out.reserve(self.rings.waiting());
-        let Monitor { rings, reader, skel, .. } = self;
+        let Monitor { rings, reader, skel, clock, .. } = self;
         let read_stack = |id: u32| {
             let bytes =
                 skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
             bytes.chunks_exact(8).filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?))).collect()
         };
-        rings.drain(until_ns, |cpu, record| reader.take(cpu, record, read_stack, out));
+        rings.drain(clock.kernels(until_ns), |cpu, record| reader.take(cpu, record, read_stack, out));
         // At the end there is no later call that could bring them.
         reader.release(until_ns == u64::MAX, read_stack, out);
     }
@@ -241,7 +273,7 @@ impl Monitor {
         {
             self.sampled += self.reader.meet_silent(counted, until_ns, out);
         }
-        if self.reader.asks_for_census() {
+        if self.reader.asks_for_census(until_ns) {
             self.census.order(&self.filter);
         }
     }
@@ -296,7 +328,11 @@ impl Monitor {
 
     /// Tells the programs whose flows those are that they cannot decide.
     fn tell_owners(&mut self) {
-        for (id, owner) in self.reader.take_told() {
+        /// The rings do not wait for longer than these take: some milliseconds.
+        const MAX_AT_ONCE: usize = 4096;
+        self.untold.extend(self.reader.take_told());
+        for _ in 0..self.untold.len().min(MAX_AT_ONCE) {
+            let Some((id, owner)) = self.untold.front() else { break };
             let mut name = [0i8; 16];
             for (to, from) in name.iter_mut().zip(owner.name.bytes().take(15)) {
                 *to = from as i8;
@@ -304,8 +340,24 @@ impl Monitor {
             // SAFETY: `owner` is 20 bytes of integers without padding.
             let bytes: [u8; size_of::<abi::owner>()] =
                 unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
-            // Where this fails (no memory) the flow stays undecided: not chosen, as the filter says of unknown owners.
-            let _ = self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY);
+            if self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY).is_err() {
+                // No room, or no memory: those that are in it go as their flows speak. Until then the
+                // programs count what they cannot decide.
+                break;
+            }
+            self.untold.pop_front();
+        }
+    }
+
+    /// Takes back what the programs were told and have not asked for: under another filter they may never
+    /// ask.
+    fn forget_told(&mut self) {
+        self.untold.clear();
+        let owners = &self.skel.maps.owners;
+        let keys: Vec<Vec<u8>> = owners.keys().collect();
+        for key in keys {
+            // A program may have been quicker.
+            let _ = owners.delete(&key);
         }
     }
 }
@@ -343,6 +395,7 @@ impl Watch for Monitor {
         if self.filter != *filter {
             self.filter = filter.clone();
             self.reader.forget(filter);
+            self.forget_told();
             self.reader.expect_census();
             self.counted = None;
             self.census.order(filter);
@@ -401,24 +454,29 @@ impl Watch for Monitor {
             let mut lost = vec![
                 (LossReason::RingFull, counters.lost_ring),
                 (LossReason::NoMemory, counters.lost_memory),
+                (LossReason::OwnerUnknown, counters.lost_owner),
+                (LossReason::StackTable, counters.lost_stack),
             ];
             lost.retain(|(_, records)| *records > 0);
+            // The last two are not in `chosen`: no flow was, and a stack is beside its record.
+            let beside = counters.lost_owner + counters.lost_stack;
             cpus.push(CpuAccount {
                 cpu: Some(cpu as u16),
-                seen: counters.chosen.saturating_sub(counters.thinned),
+                seen: counters.chosen.saturating_sub(counters.thinned) + beside,
                 kept,
                 lost,
                 thinned: counters.thinned,
             });
         }
-        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, and what was
-        // merged and is not in a CPU's counters yet.
+        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, what
+        // is not decided yet, and what was merged and is not in a CPU's counters yet.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
+        let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();
         let thinned = self.merged_under_lease();
-        if nested + self.sampled + thinned > 0 {
-            let mut lost = vec![(LossReason::Nested, nested)];
+        if nested + owner_unknown + self.sampled + thinned > 0 {
+            let mut lost = vec![(LossReason::Nested, nested), (LossReason::OwnerUnknown, owner_unknown)];
             lost.retain(|(_, records)| *records > 0);
-            let seen = nested + self.sampled;
+            let seen = nested + owner_unknown + self.sampled;
             cpus.push(CpuAccount { cpu: None, seen, kept: self.sampled, lost, thinned });
         }
         Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }

@@ -7,9 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 use yuzuri_trace::{FlowId, Owner};
 
-/// Flows looked for at once at most; others wait for the next search.
-const MOST_AT_ONCE: usize = 16 * 1024;
-
 /// How long the end of watching waits for a search, so that the last flows have their owners, too.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -47,7 +44,8 @@ impl Owners {
         if !self.is_free() {
             return;
         }
-        self.asked = flows.into_iter().take(MOST_AT_ONCE).collect();
+        // However many: a search goes once through all processes in any case.
+        self.asked = flows.into_iter().collect();
         if !self.asked.is_empty() {
             let _ = self.errand.send(self.asked.iter().map(|(_, inode)| *inode).collect());
         }

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
 use crate::census::{Counted, HeldOpen};
+use crate::clock::KernelClock;
 use crate::owners::Owners;
 use crate::places::Symbols;
 use crate::{decode, netns, sampled};
@@ -12,6 +13,8 @@ use std::time::Instant;
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Item, Kind, Owner, Place};
 
 const TEND_NS: u64 = 100_000_000;
+/// A flow that spoke before its owner was known, and has been silent since, is shown so long after.
+const PATIENCE_NS: u64 = 1_000_000_000;
 /// A flow's owner is looked for once more often than this, at growing distances: about half a minute in all.
 const MOST_TRIES: u32 = 8;
 
@@ -52,18 +55,23 @@ pub(crate) struct Reader {
     flows: HashMap<FlowId, Arc<Flow>>,
     /// Flows that the filter cannot decide before it knows their owner.
     undecided: HashMap<FlowId, Undecided>,
-    /// Owners of flows that are not met yet: of those known under the filter before this one, and of silent ones that
-    /// the filter chooses by them.
+    /// Owners of flows that are not met yet: of those known under the filter before this one, and of those
+    /// that the filter chooses by them.
     owners_known: HashMap<FlowId, Owner>,
     searches: HashMap<FlowId, Search>,
     owners: Owners,
+    clock: KernelClock,
     /// Owners that the kernel's programs wait for.
     told: Vec<(FlowId, Owner)>,
     /// The owners in the filter, and nothing else of it.
     by_owner: Filter,
     census: Awaited,
-    /// An owner was found that makes a silent flow chosen.
-    silent_chosen: bool,
+    /// Flows whose owner was found and makes them chosen, and which no hook has told of since.
+    unshown: HashSet<FlowId>,
+    /// When a census is to show them.
+    show_due_ns: u64,
+    /// Silent flows whose owner was never found.
+    owners_missing: u64,
     /// Flows that closed while a census was under way, which may still tell of them.
     closed: HashSet<FlowId>,
     /// Records were lost, and no census since then has told of what was in them.
@@ -84,6 +92,7 @@ impl Reader {
     pub(crate) fn new(
         symbols_coming: Receiver<Result<Symbols, String>>,
         owners: Owners,
+        clock: KernelClock,
         filter: &Filter,
     ) -> Reader {
         Reader {
@@ -92,10 +101,13 @@ impl Reader {
             owners_known: HashMap::new(),
             searches: HashMap::new(),
             owners,
+            clock,
             told: Vec::new(),
             by_owner: owner_terms(filter),
             census: Awaited::No,
-            silent_chosen: false,
+            unshown: HashSet::new(),
+            show_due_ns: 0,
+            owners_missing: 0,
             closed: HashSet::new(),
             lossy: false,
             unnamed: HashSet::new(),
@@ -112,7 +124,7 @@ impl Reader {
     pub(crate) fn forget(&mut self, filter: &Filter) {
         self.by_owner = owner_terms(filter);
         self.told.clear();
-        self.silent_chosen = false;
+        self.unshown.clear();
         self.undecided.clear();
         self.searches.clear();
         self.unnamed.clear();
@@ -173,18 +185,20 @@ impl Reader {
         if record.kind > abi::RECORD_CLOSE && record.kind != abi::RECORD_NOTE {
             return;
         }
-        let event = if has_stack(record) {
+        let mut event = if has_stack(record) {
             let stack = self.stacks.entry(record.stack).or_insert_with(|| read_stack(record.stack));
             let frames = self.symbols.as_ref().map(|s| s.frames(stack)).unwrap_or_default();
             decode::event(record, cpu, &frames)
         } else {
             decode::event(record, cpu, &[])
         };
+        event.mono_ns = self.clock.ours(event.mono_ns);
         if event.kind == Kind::Close {
             self.flows.remove(&event.flow);
             self.searches.remove(&event.flow);
             self.owners_known.remove(&event.flow);
             self.unnamed.remove(&event.flow);
+            self.unshown.remove(&event.flow);
             if self.census != Awaited::No || self.lossy {
                 self.closed.insert(event.flow);
             }
@@ -274,6 +288,7 @@ impl Reader {
             if was_open {
                 self.searches.remove(id);
                 self.owners_known.remove(id);
+                self.unshown.remove(id);
                 out.push(Item::Event(Event::close_not_seen(*id, mono_ns, place)));
                 records += 1;
             }
@@ -282,13 +297,22 @@ impl Reader {
     }
 
     /// Whether another census is worth its while, because owners were found; it is expected from now on.
-    pub(crate) fn asks_for_census(&mut self) -> bool {
-        let asks = self.silent_chosen && self.census == Awaited::No;
+    pub(crate) fn asks_for_census(&mut self, now_ns: u64) -> bool {
+        if self.unshown.is_empty() || self.census != Awaited::No || now_ns < self.show_due_ns {
+            return false;
+        }
+        // Those that the census does not find are no more.
+        let unshown = std::mem::take(&mut self.unshown);
+        let asks = unshown.iter().any(|id| !self.flows.contains_key(id));
         if asks {
-            self.silent_chosen = false;
             self.census = Awaited::Again;
         }
         asks
+    }
+
+    /// Silent flows that the filter might have chosen: nobody could tell whose they are.
+    pub(crate) fn owners_missing(&self) -> u64 {
+        self.owners_missing
     }
 
     /// Whether records wait for the symbols.
@@ -360,6 +384,9 @@ impl Reader {
                 self.name_owners(found, 0, out);
             }
         }
+        self.show_due_ns = 0;
+        let missing = self.undecided.drain().filter(|(_, undecided)| undecided.silent).count();
+        self.owners_missing += missing as u64;
     }
 
     fn look_for_owners(&mut self, now_ns: u64) {
@@ -383,7 +410,8 @@ impl Reader {
                 search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
                 if search.tries > MOST_TRIES {
                     self.searches.remove(&id);
-                    self.undecided.remove(&id);
+                    let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.silent);
+                    self.owners_missing += u64::from(missing);
                 }
                 continue;
             };
@@ -395,10 +423,14 @@ impl Reader {
             if let Some(Undecided { mut flow, silent }) = self.undecided.remove(&id) {
                 self.told.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
-                if silent && self.by_owner.chooses(&flow, |_, _| true) {
-                    // What the census saw of it is old by now.
+                if self.by_owner.chooses(&flow, |_, _| true) {
+                    // What the census saw of it is old by now; and one that speaks again is told of by a
+                    // hook.
+                    let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
+                    self.show_due_ns =
+                        if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
                     self.owners_known.insert(id, owner);
-                    self.silent_chosen = true;
+                    self.unshown.insert(id);
                 }
             }
         }
@@ -442,7 +474,7 @@ mod tests {
             wanted.into_iter().map(|inode| (inode, owner(inode - 100))).collect()
         });
         let no_symbols = channel().1;
-        (Reader::new(no_symbols, owners.unwrap(), &filter.parse().unwrap()), go, begun)
+        (Reader::new(no_symbols, owners.unwrap(), KernelClock::SAME, &filter.parse().unwrap()), go, begun)
     }
 
     fn no_stack(_: u32) -> Box<[u64]> {
@@ -508,7 +540,7 @@ mod tests {
         assert_eq!(reader.meet_silent(counted(&[1, 2, 3]), 9, &mut out), 2);
         let [Item::Flow(flow), Item::Event(event)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((flow.id, event.flow, event.mono_ns), (FlowId(3), FlowId(3), 9));
-        assert!(!reader.asks_for_census());
+        assert!(!reader.asks_for_census(u64::MAX));
     }
 
     #[test]
@@ -553,8 +585,8 @@ mod tests {
         assert_eq!(reader.meet_silent(counted(&[3, 5]), 9, &mut out), 0);
         reader.tend(1, &mut out);
         go.send(()).unwrap();
-        tend_until(&mut reader, &mut out, |reader, _| reader.silent_chosen);
-        assert!(reader.asks_for_census());
+        tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
+        assert!(reader.asks_for_census(1));
         // The programs are told of both: they know what to make of it.
         let mut told = reader.take_told();
         told.sort_by_key(|(id, _)| *id);
@@ -562,7 +594,7 @@ mod tests {
         assert_eq!(reader.meet_silent(counted(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
         // That was the end of it: nothing is searched for again.
-        assert!(!reader.asks_for_census());
+        assert!(!reader.asks_for_census(u64::MAX));
         reader.tend(u64::MAX, &mut out);
         assert_eq!((begun.load(Ordering::SeqCst), reader.remembered()), (1, 1));
     }

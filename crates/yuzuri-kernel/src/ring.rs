@@ -45,6 +45,8 @@ pub(crate) struct Counters {
     pub(crate) thinned: u64,
     pub(crate) lost_ring: u64,
     pub(crate) lost_memory: u64,
+    pub(crate) lost_owner: u64,
+    pub(crate) lost_stack: u64,
 }
 
 struct Ring {
@@ -197,16 +199,37 @@ impl Rings {
 
     /// What a CPU's hooks counted.
     pub(crate) fn counters(&self, cpu: usize) -> Counters {
-        let mut sum = Counters::default();
+        let control = self.control(cpu).as_ptr();
+        // SAFETY: aligned integers inside the mapping, written atomically by the programs; a volatile read is
+        // whole.
+        let (lost_owner, lost_stack) = unsafe {
+            (
+                (&raw const (*control).lost_owner).read_volatile(),
+                (&raw const (*control).lost_stack).read_volatile(),
+            )
+        };
+        let mut sum = Counters { lost_owner, lost_stack, ..Counters::default() };
         for hook in 0..HOOKS {
             // SAFETY: the counters lie inside the mapping; each is written by one program on one CPU at a time, and a
             // volatile read of an aligned u64 is whole.
-            let c = unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).hooks[hook]) };
+            let c = unsafe { std::ptr::read_volatile(&raw const (*control).hooks[hook]) };
             sum.chosen += c.chosen;
             sum.thinned += c.thinned;
             sum.lost_ring += c.lost_ring;
             sum.lost_memory += c.lost_memory;
         }
         sum
+    }
+
+    /// Hook runs on all CPUs for flows that are not decided yet.
+    pub(crate) fn undecided(&self) -> u64 {
+        let of = |cpu| {
+            let control = self.control(cpu).as_ptr();
+            // SAFETY: as in `counters`.
+            unsafe { (&raw const (*control).undecided).read_volatile() }
+        };
+        // While programs run on several CPUs the readings are not of one moment: a sum below nothing is
+        // nothing.
+        (0..self.cpus()).map(of).fold(0u64, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
     }
 }

@@ -60,17 +60,20 @@ pub struct SteerOptions {
     pub initial_window: Option<u32>,
     /// Whether flows are moved to our control from the start; see [`Steering::take`].
     pub takes: bool,
-    /// Flows that an earlier steering moved and moved back ([`Left::moved_back`]): the kernel takes them for chosen by their
-    /// programs, and no one could tell otherwise. At most [`SteerOptions::MOST_MOVED_BEFORE`]; of those that are no more nothing is
-    /// asked.
+    /// Flows that an earlier steering moved and moved back ([`Left::moved_back`]): the kernel takes them for
+    /// chosen by their programs, and no one could tell otherwise. At most [`SteerOptions::MAX_MOVED_BEFORE`];
+    /// of those that are no more nothing is asked.
     pub moved_before: Vec<FlowId>,
+    /// Flows that the table of bounds has room for. `None`: as many as this machine may need, at least
+    /// 65,536.
+    pub bounds_room: Option<u32>,
 }
 
 impl SteerOptions {
     /// The largest initial window, segments.
     pub const MOST_INITIAL: u32 = 100;
-    /// How many flows that were moved before can be told.
-    pub const MOST_MOVED_BEFORE: usize = 16_384;
+    /// How many flows that were moved before can be told: each takes about 100 bytes of the kernel's memory.
+    pub const MAX_MOVED_BEFORE: usize = 1 << 18;
 }
 
 impl Default for SteerOptions {
@@ -82,6 +85,7 @@ impl Default for SteerOptions {
             initial_window: None,
             takes: true,
             moved_before: Vec::new(),
+            bounds_room: None,
         }
     }
 }
@@ -138,11 +142,11 @@ impl Steering {
                 SteerOptions::MOST_INITIAL
             )));
         }
-        if options.moved_before.len() > SteerOptions::MOST_MOVED_BEFORE {
+        if options.moved_before.len() > SteerOptions::MAX_MOVED_BEFORE {
             return Err(ControlError::Steering(format!(
                 "telling of {} flows that were moved before: {} are the most; leave the oldest out",
                 options.moved_before.len(),
-                SteerOptions::MOST_MOVED_BEFORE
+                SteerOptions::MAX_MOVED_BEFORE
             )));
         }
         let netns =
@@ -150,7 +154,7 @@ impl Steering {
         let netns_number =
             netns.metadata().map_err(steering("asking for the network namespace"))?.ino() as u32;
         let cookie = netns_cookie();
-        let control = Control::register(&options.law)?;
+        let control = Control::register_with_room(&options.law, options.bounds_room)?;
         // As in Monitor::start.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || SteerSkelBuilder::default().open(object))?;
@@ -169,6 +173,9 @@ impl Steering {
             .map_err(|e| format!("SO_NETNS_COOKIE: {e}"))
             .and_then(|_| cgroup::open(options.cgroup.as_deref()));
         open.progs.on_established.set_autoload(group.is_ok());
+        with_log("sizing the table of flows that were moved before", || {
+            open.maps.moved_before.set_max_entries(options.moved_before.len().max(1) as u32)
+        })?;
         let mut skel = with_log("loading the walk through the flows", || open.load())?;
         for flow in &options.moved_before {
             let key = flow.0.to_ne_bytes();
@@ -250,7 +257,7 @@ impl Steering {
     ///
     /// # Errors
     /// Those of it.
-    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<(), ControlError> {
+    pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.control.steer_all(flows, lasts)
     }
 

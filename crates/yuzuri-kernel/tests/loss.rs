@@ -6,7 +6,7 @@ mod common;
 use common::{Pair, Watched};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use yuzuri_kernel::Watch;
+use yuzuri_kernel::{Monitor, Options, Room, Watch};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Item, Kind, LossReason, Reason};
 
@@ -157,4 +157,29 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     assert!(open.is_empty(), "{open:?} are gone; {}", seen.account);
     // Each close that the census told of is a record that was seen and kept.
     assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
+}
+
+#[test]
+fn a_stack_that_finds_no_room_is_counted_and_its_record_kept() {
+    let Some(net) = Net::or_skip("a_stack_that_finds_no_room_is_counted") else { return };
+    net.shape(Side::A, 20, 25_000).unwrap();
+    let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
+    let options = Options { filter, density: Density::EveryAck, ring_bytes: None };
+    // There are more ways than one to lose a segment.
+    let room = Room { owners: 100, stacks: 1 };
+    let monitor = Monitor::start_with_room(&options, &room).unwrap_or_else(|error| panic!("{error}"));
+    let mut watched = Watched { monitor: Box::new(monitor), items: Vec::new() };
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    pair.send(1_500_000);
+    watched.read();
+    let seen = watched.finish();
+    let with_stack: Vec<_> = (seen.events().into_iter())
+        .filter(|e| matches!(e.kind, Kind::State | Kind::Retransmit | Kind::Timeout))
+        .collect();
+    let placed = with_stack.iter().filter(|e| !e.place.name().starts_with("tcp:")).count();
+    let lost = seen.lost_for(LossReason::StackTable);
+    assert!(placed > 0 && lost > 0, "{placed} with a place, {}", seen.account);
+    // A record that stands alone beside another has its stack, too.
+    assert!(with_stack.len() as u64 >= placed as u64 + lost, "{}: {}", with_stack.len(), seen.account);
+    assert_eq!(seen.account.lost(), seen.nested() + lost, "{}", seen.account);
 }

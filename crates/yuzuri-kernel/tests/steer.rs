@@ -139,7 +139,7 @@ fn there_is_room_for_all_flows_that_were_moved_before() {
     let id = state_of(&mut steering, &early).id;
     assert_eq!(steering.leave().unwrap().moved_back, [id]);
     // The last one is the flow; of the others there are no sockets.
-    let most = SteerOptions::MOST_MOVED_BEFORE as u64;
+    let most = SteerOptions::MAX_MOVED_BEFORE as u64;
     let mut moved_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
     let options = SteerOptions { moved_before: moved_before.clone(), ..steered::options("f") };
     let mut steering = start(TEST, &net, options).unwrap();
@@ -148,7 +148,7 @@ fn there_is_room_for_all_flows_that_were_moved_before() {
     moved_before.push(FlowId(u64::MAX));
     let options = SteerOptions { moved_before, ..steered::options("f") };
     let error = net.inside(Side::A, || Steering::start(&options)).err().unwrap().to_string();
-    assert!(error.contains("16384 are the most"), "{error}");
+    assert!(error.contains("262144 are the most"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 mod steered;
 
-use common::{Running, tcp_info};
+use common::{Running, tcp_info, timens};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -68,17 +68,30 @@ fn left(ids: &[String]) -> Vec<String> {
 
 #[test]
 fn a_flow_outlives_a_killed_steering_and_is_free() {
-    const TEST: &str = "a_flow_outlives_a_killed_steering_and_is_free";
-    let Some(net) = Net::or_skip(TEST) else { return };
+    let rounds = std::env::var("YUZURI_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
+    outlives("a_flow_outlives_a_killed_steering_and_is_free", rounds, None);
+}
+
+/// A bound expires by the machine's monotonic clock; the steering that writes it has another one.
+#[test]
+fn a_flow_outlives_a_killed_steering_of_another_time_namespace_and_is_free() {
+    const TEST: &str = "a_flow_outlives_a_killed_steering_of_another_time_namespace_and_is_free";
+    if timens::there(TEST) {
+        timens::offsets(TEST).into_iter().for_each(|offset_s| outlives(TEST, 1, Some(offset_s)));
+    }
+}
+
+/// `offset_s`: the steering's clocks are ahead of the machine's by so much.
+fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
+    let Some(net) = Net::or_skip(test) else { return };
     for side in [Side::A, Side::B] {
         net.set(side, "net.ipv4.tcp_congestion_control", "reno").unwrap();
     }
     net.shape(Side::A, 50, 100_000).unwrap();
     let options = SteerOptions { law: Law { name: name("k"), ..Law::default() }, ..SteerOptions::default() };
-    let Some(first) = start(TEST, &net, options.clone()) else { return };
+    let Some(first) = start(test, &net, options.clone()) else { return };
     first.leave().unwrap();
 
-    let rounds = std::env::var("YUZURI_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
     let pair = pair(&net, Side::A, net.v4(Side::B));
     let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut held = Vec::new();
@@ -122,6 +135,9 @@ fn a_flow_outlives_a_killed_steering_and_is_free() {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", "hold_a_steering", "--nocapture"]).stdout(Stdio::piped());
             command.env(NETNS, format!("/run/netns/{}", net.name(Side::A))).env(NAME, &options.law.name);
+            if let Some(offset_s) = offset_s {
+                timens::enter(&mut command, offset_s);
+            }
             let mut holder = Running::spawn(&mut command);
             let mut lines = BufReader::new(holder.0.stdout.take().unwrap()).lines().map(Result::unwrap);
             let ids = lines.find_map(|line| Some(line.split_once("holding ")?.1.to_owned()));
@@ -141,12 +157,12 @@ fn a_flow_outlives_a_killed_steering_and_is_free() {
             let more = || received.load(Ordering::Relaxed) > before + 1_000_000;
             assert!(eventually(more), "round {round}: the flow stands still");
         }
-        println!("{TEST}: {rounds} rounds, free after {slowest:?} at most");
+        println!("{test}: {rounds} rounds, clocks {offset_s:?} s ahead, free after {slowest:?} at most");
 
         let links: Vec<String> = held.iter().filter(|id| id.starts_with("link_id:")).cloned().collect();
         assert!(eventually(|| left(&links).is_empty()), "{:?}", left(&links));
         // The name is free: at once, or before Linux 6.4 for who registers it.
-        let mut steering = start(TEST, &net, options.clone()).unwrap();
+        let mut steering = start(test, &net, options.clone()).unwrap();
         let flow = state_of(&mut steering, &pair);
         assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
         assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);

@@ -1,4 +1,6 @@
-//! The clock of the group: it goes on while the machine is suspended, so that a suspension is seen.
+//! The clock of the group: it goes on while the machine is suspended, so that a suspension is seen. No time
+//! stamp of the kernel's programs is compared with it: the kernel is told how long a bound lasts, and
+//! `yuzuri-kernel` knows its clock.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;

@@ -39,6 +39,9 @@ pub struct ShareConfig {
     /// Where flows that were given back are kept, so that the next process takes them again ([`Places::moved_file`](crate::Places::moved_file)).
     /// `None`: sharings of this process alone know of each other's.
     pub moved_file: Option<PathBuf>,
+    /// Flows that the kernel's table of bounds has room for; `None`: as many as this machine may need, at
+    /// least 65,536. Beyond it the flows that send least stay plain CUBIC.
+    pub bounds_room: Option<u32>,
     /// Bound these sockets of this process alone, by what their owner may set without privilege, instead of all flows by the control.
     pub own: Option<OwnSockets>,
 }
@@ -60,6 +63,7 @@ impl Default for ShareConfig {
             rendezvous: None,
             without_kernel: WithoutKernel::default(),
             moved_file: None,
+            bounds_room: None,
             own: None,
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Hands {
     /// Why there is none.
     why: Option<String>,
     bounded: HashSet<FlowId>,
+    /// Flows that were to be bounded and found no room in the kernel's table.
+    without_room: HashSet<FlowId>,
     refused_in_a_row: u32,
     /// Calls that the kernel refused.
     pub(crate) refused: u64,
@@ -40,11 +42,20 @@ pub(crate) struct Hands {
 
 impl Hands {
     /// Registers the control. No flow is moved before the first walk but new ones.
-    pub(crate) fn take(control_name: &str, moved: Moved) -> Result<Hands, ControlError> {
+    pub(crate) fn take(
+        control_name: &str,
+        moved: Moved,
+        bounds_room: Option<u32>,
+    ) -> Result<Hands, ControlError> {
         let law = Law { name: control_name.into(), ..Law::default() };
         // Nothing is taken before it is known which interfaces take part.
-        let options =
-            SteerOptions { law, takes: false, moved_before: moved.before(), ..SteerOptions::default() };
+        let options = SteerOptions {
+            law,
+            takes: false,
+            moved_before: moved.before(),
+            bounds_room,
+            ..SteerOptions::default()
+        };
         let mut hands = Hands::none(None);
         hands.grip = Some(Grip::Kernel(Box::new(Steering::start(&options)?)));
         hands.moved = moved;
@@ -64,6 +75,7 @@ impl Hands {
             grip: None,
             why,
             bounded: HashSet::new(),
+            without_room: HashSet::new(),
             refused_in_a_row: 0,
             refused: 0,
             moved: Moved::default(),
@@ -77,6 +89,24 @@ impl Hands {
 
     pub(crate) fn why_not(&self) -> Option<&str> {
         self.why.as_deref()
+    }
+
+    /// Flows that are plain CUBIC because the kernel's table of bounds is full.
+    pub(crate) fn without_room(&self) -> &HashSet<FlowId> {
+        &self.without_room
+    }
+
+    /// The same as a problem, for people.
+    pub(crate) fn room_problem(&self) -> Option<String> {
+        let Some(Grip::Kernel(steering)) = &self.grip else { return None };
+        let without = self.without_room.len();
+        (without > 0).then(|| {
+            format!(
+                "the kernel's table has room to bound {} flows: the {without} that send least stay plain CUBIC; a \
+                 restart makes a table for the sockets that are open then",
+                steering.control().room()
+            )
+        })
     }
 
     /// Why new flows come under the control only at the next walk; `None`: they come at once.
@@ -116,32 +146,44 @@ impl Hands {
         }
     }
 
-    /// Tells the kernel what was decided for the flows that are under our control.
-    pub(crate) fn apply<'a>(&mut self, decisions: impl Iterator<Item = &'a Decision>) {
+    /// Tells the kernel what was decided for the flows that are under our control. Where it has not room for
+    /// all, those that send most are told: `rate_bps` tells what each does.
+    pub(crate) fn apply<'a>(
+        &mut self,
+        decisions: impl Iterator<Item = &'a Decision>,
+        rate_bps: impl Fn(u64) -> f64,
+    ) {
         let Some(grip) = &mut self.grip else { return };
         let mut told = Vec::new();
-        let mut bounded = HashSet::new();
         for decision in decisions {
             let flow = FlowId(decision.flow);
             let bound = Bound { lower: decision.bound.lower, upper: decision.bound.upper };
             let steered = Steered { bound, no_decrease: decision.no_decrease, burst: decision.burst };
             if steered != Steered::default() {
-                bounded.insert(flow);
                 told.push((flow, steered));
             }
         }
-        let refused = match grip {
+        let result = match grip {
             Grip::Kernel(steering) => {
-                self.bounded.difference(&bounded).for_each(|flow| steering.release(*flow));
+                if told.len() > steering.control().room() {
+                    told.sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
+                }
+                let wanted: HashSet<FlowId> = told.iter().map(|(flow, _)| *flow).collect();
+                self.bounded.difference(&wanted).for_each(|flow| steering.release(*flow));
                 steering.steer_all(&told, LASTS).map_err(|error| error.to_string())
             }
             Grip::Own(sockets) => {
                 let bounds: Vec<_> = told.iter().map(|(flow, steered)| (*flow, steered.bound)).collect();
-                sockets.apply(&bounds).map_err(|error| error.to_string())
+                sockets.apply(&bounds).map(|()| told.len()).map_err(|error| error.to_string())
             }
         };
-        self.bounded = bounded;
-        self.judge(refused);
+        // What became of those that the kernel refused is not known: they are released as if they were
+        // bounded.
+        let fits = *result.as_ref().unwrap_or(&told.len());
+        let ids = |part: &[(FlowId, Steered)]| part.iter().map(|(flow, _)| *flow).collect();
+        let (bounded, without_room) = told.split_at(fits);
+        (self.bounded, self.without_room) = (ids(bounded), ids(without_room));
+        self.judge(result.map(drop));
     }
 
     fn judge<E: Display>(&mut self, result: Result<(), E>) {
@@ -161,6 +203,7 @@ impl Hands {
         let grip = self.grip.take()?;
         self.why = Some(why);
         self.bounded.clear();
+        self.without_room.clear();
         Some(match grip {
             Grip::Own(sockets) => Ok((sockets.release(), 0)),
             Grip::Kernel(steering) => steering.leave().map(|left| {

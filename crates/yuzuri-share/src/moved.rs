@@ -30,30 +30,39 @@ impl Moved {
     /// All that are known, the latest last.
     pub(crate) fn before(&self) -> Vec<FlowId> {
         let kept = self.file.as_deref().map(|file| kept(file, boot_id().as_deref())).unwrap_or_default();
-        joined(kept, &OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner))
+        joined(kept, &OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner)).0
     }
 
     /// These have been given back.
     ///
     /// # Errors
     /// Where the file cannot be written: the next process leaves these flows alone then; this one does not.
+    /// Where there is no room for all: the next leaves the oldest alone.
     pub(crate) fn keep(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
         if given_back.is_empty() {
             return Ok(());
         }
         {
             let mut known = OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-            *known = joined(std::mem::take(&mut *known), given_back);
+            *known = joined(std::mem::take(&mut *known), given_back).0;
         }
         let Some(file) = &self.file else { return Ok(()) };
         let written =
             boot_id().ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, BOOT_ID)).and_then(|boot| {
-                let flows = joined(kept(file, Some(&boot)), given_back);
+                let (flows, left_out) = joined(kept(file, Some(&boot)), given_back);
                 let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
-                folder::replace(file, &format!("{boot}\n{lines}"))
+                folder::replace(file, &format!("{boot}\n{lines}")).map(|()| left_out)
             });
         let doing = || format!("keeping in {} which flows were given back", file.display());
-        written.map_err(|e| ShareError::system(doing(), e))
+        match written.map_err(|e| ShareError::system(doing(), e))? {
+            0 => Ok(()),
+            left_out => Err(ShareError::system(
+                doing(),
+                format!(
+                    "there was no room for the {left_out} oldest: the next sharing leaves those alone that still live"
+                ),
+            )),
+        }
     }
 }
 
@@ -73,13 +82,14 @@ fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
 }
 
 /// Each once, the newer ones last; the oldest are left out where there are more than a steering can be told of. Which of them still live
-/// nobody tells.
-fn joined(mut older: Vec<FlowId>, newer: &[FlowId]) -> Vec<FlowId> {
+/// nobody tells. Also returns how many were left out.
+fn joined(mut older: Vec<FlowId>, newer: &[FlowId]) -> (Vec<FlowId>, usize) {
     let again: HashSet<FlowId> = newer.iter().copied().collect();
     older.retain(|flow| !again.contains(flow));
     older.extend(newer);
-    older.drain(..older.len().saturating_sub(SteerOptions::MOST_MOVED_BEFORE));
-    older
+    let left_out = older.len().saturating_sub(SteerOptions::MAX_MOVED_BEFORE);
+    older.drain(..left_out);
+    (older, left_out)
 }
 
 #[cfg(test)]
@@ -124,8 +134,9 @@ mod tests {
 
     #[test]
     fn the_oldest_are_left_out_where_there_are_too_many() {
-        let most = SteerOptions::MOST_MOVED_BEFORE as u64;
-        let all = joined(flows(0..most), &flows([3, most]));
+        let most = SteerOptions::MAX_MOVED_BEFORE as u64;
+        let (all, left_out) = joined(flows(0..most), &flows([3, most]));
+        assert_eq!(left_out, 1);
         assert_eq!(all.len() as u64, most);
         assert_eq!(all[..4], flows([1, 2, 4, 5]));
         assert_eq!(all[all.len() - 2..], flows([3, most]));

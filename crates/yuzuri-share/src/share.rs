@@ -93,7 +93,7 @@ impl Share {
         let moved = Moved::new(config.moved_file.clone());
         let taken = match &config.own {
             Some(sockets) => Ok(Hands::of_own(sockets.clone())),
-            None => Hands::take(&config.control_name, moved),
+            None => Hands::take(&config.control_name, moved, config.bounds_room),
         };
         let hands = match taken {
             Ok(hands) => hands,
@@ -239,10 +239,15 @@ impl Share {
             link.tick(now);
             link.decide(now);
         }
-        self.hands.apply(self.links.iter().flat_map(|link| {
+        let decisions = self.links.iter().flat_map(|link| {
             let ours = link.states.iter().map(|state| state.standing.is_ours());
             link.decisions.iter().zip(ours).filter(|(_, ours)| *ours).map(|(decision, _)| decision)
-        }));
+        });
+        let had_room = self.hands.without_room().is_empty();
+        self.hands.apply(decisions, |flow| self.flows.rate_bps(flow));
+        if let Some(problem) = self.hands.room_problem().filter(|_| had_room) {
+            (self.tell)(&Event::Problem(problem));
+        }
         if steered && !self.hands.steers() {
             let why = self.hands.why_not().unwrap_or_default().to_owned();
             (self.tell)(&Event::StoodDown { why });
@@ -401,13 +406,17 @@ impl Share {
             interfaces: self
                 .links
                 .iter()
-                .map(|link| InterfaceStatus::of(link, now, |flow| self.flows.rate_bps(flow)))
+                .map(|link| {
+                    let rate_bps = |flow| self.flows.rate_bps(flow);
+                    InterfaceStatus::of(link, now, rate_bps, self.hands.without_room())
+                })
                 .collect(),
             flows_elsewhere: self.elsewhere,
             ticks: self.ticks,
             late_ticks: self.late_ticks,
             kernel_refusals: self.hands.refused,
-            problems: self.problems.clone(),
+            bounds_refused: self.hands.without_room().len() as u64,
+            problems: self.problems.iter().cloned().chain(self.hands.room_problem()).collect(),
         };
         self.board.write(status);
     }

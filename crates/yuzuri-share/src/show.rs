@@ -191,6 +191,12 @@ pub fn metrics(status: &Status) -> String {
         &[(vec![], status.kernel_refusals as f64)],
     );
     out.one(
+        "yuzuri_share_bounds_refused",
+        "gauge",
+        "Flows left plain CUBIC because the kernel's table of bounds is full",
+        &[(vec![], status.bounds_refused as f64)],
+    );
+    out.one(
         "yuzuri_share_problems",
         "gauge",
         "Problems that are not over",

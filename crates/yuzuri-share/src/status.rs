@@ -3,12 +3,13 @@
 use crate::discover::GroupFrom;
 use crate::link::Link;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_policy::{
     Bound, Counts, Decision, FlowSeen, Kind, Moment, Objective, PolicyConfig, PolicyName, Refusal, Rule,
     Summary,
 };
+use yuzuri_trace::FlowId;
 
 /// A sharing as it is now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -49,6 +50,10 @@ pub struct Status {
     pub late_ticks: u64,
     /// Calls that the kernel refused.
     pub kernel_refusals: u64,
+    /// Flows that are to be bounded and are plain CUBIC, because the kernel's table of bounds is full; those
+    /// that send least.
+    #[serde(default)]
+    pub bounds_refused: u64,
     /// What went wrong lately and is not over: an interface that cannot be opened, an unknown group.
     pub problems: Vec<String>,
 }
@@ -273,7 +278,12 @@ impl From<&Counts> for MessageCounts {
 }
 
 impl InterfaceStatus {
-    pub(crate) fn of(link: &Link, now: Moment, rate_bps: impl Fn(u64) -> f64) -> InterfaceStatus {
+    pub(crate) fn of(
+        link: &Link,
+        now: Moment,
+        rate_bps: impl Fn(u64) -> f64,
+        without_room: &HashSet<FlowId>,
+    ) -> InterfaceStatus {
         let member = link.member.as_ref();
         let members = member.iter().flat_map(|member| member.members(now)).map(|seen| MemberStatus {
             node: seen.node.to_string(),
@@ -287,6 +297,7 @@ impl InterfaceStatus {
         let flows = link.seen.iter().zip(&link.states).zip(&link.decisions);
         let flow = |((seen, state), decision): ((&FlowSeen, &yuzuri_kernel::steer::FlowState), &Decision)| {
             let obeys = state.standing.is_ours();
+            let bounded = obeys && !without_room.contains(&state.id);
             FlowStatus {
                 id: seen.id,
                 local: state.local,
@@ -299,10 +310,10 @@ impl InterfaceStatus {
                 control: state.control.to_string(),
                 obeys,
                 standing: state.standing.to_string(),
-                bound: if obeys { decision.bound } else { Bound::NONE },
-                rule: if obeys { decision.why } else { Rule::None },
-                no_decrease: obeys && decision.no_decrease,
-                burst: if obeys { decision.burst } else { 0 },
+                bound: if bounded { decision.bound } else { Bound::NONE },
+                rule: if bounded { decision.why } else { Rule::None },
+                no_decrease: bounded && decision.no_decrease,
+                burst: if bounded { decision.burst } else { 0 },
             }
         };
         let leader = member.and_then(|member| member.leader());

@@ -305,3 +305,32 @@ fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
     assert!(status.interfaces[0].flows.is_empty());
     drop(traffic);
 }
+
+#[test]
+fn flows_that_find_no_room_in_the_kernels_table_are_counted_and_bounded_once_there_is() {
+    const TEST: &str = "flows_that_find_no_room_in_the_kernels_table";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    let config = ShareConfig { bounds_room: Some(2), ..keyed(11) };
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, config) else { return };
+    let mut traffic: Vec<Traffic> = (0..4).map(|_| cell.traffic(1)).collect();
+    let problem = |status: &Status| status.problems.iter().any(|p| p.contains("room to bound 2 flows"));
+    let full = instance.until("flows without room", |status| status.bounds_refused == 2 && problem(status));
+    // The two that send most are bounded.
+    let check = |status: &Status| {
+        let flows = status.interfaces.iter().flat_map(|interface| &interface.flows).filter(|flow| flow.obeys);
+        let (bounded, free): (Vec<_>, Vec<_>) = flows.partition(|flow| flow.rule != Rule::None);
+        let least = bounded.iter().map(|flow| flow.rate_bps).min();
+        let most = free.iter().map(|flow| flow.rate_bps).max();
+        assert!(bounded.len() == 2 && free.len() == 2 && least >= most, "{status:#?}");
+    };
+    check(&full);
+    assert!(yuzuri_share::table(&full).contains("room to bound 2 flows"));
+    // For longer than a kernel that refuses would be asked again.
+    let later = instance.until("ten half seconds", |status| status.ticks >= full.ticks + 10);
+    assert!(later.steers && later.kernel_refusals == 0 && later.bounds_refused == 2, "{later:#?}");
+    check(&later);
+    traffic.truncate(2);
+    let free = instance.until("room for all", |status| status.bounds_refused == 0 && !problem(status));
+    assert!(free.steers, "{free:#?}");
+    traffic.iter().for_each(|flow| drop(until_shared(&instance, flow)));
+}

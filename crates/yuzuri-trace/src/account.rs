@@ -17,16 +17,23 @@ pub enum LossReason {
     /// A face (page, screen) did not keep up. Only in recordings of before: what a face does not show is counted
     /// beside the account, which is the same for all.
     Face,
+    /// The filter asks for a process, and whose the flow was is not known, or was not known yet. Those of
+    /// flows that are found to be others' are taken out again.
+    OwnerUnknown,
+    /// A stack found no room in the kernel's table: its record is kept, with the tracepoint for its place.
+    StackTable,
 }
 
 impl LossReason {
     /// Every reason.
-    pub const ALL: [LossReason; 5] = [
+    pub const ALL: [LossReason; 7] = [
         LossReason::RingFull,
         LossReason::Nested,
         LossReason::NoMemory,
         LossReason::Recording,
         LossReason::Face,
+        LossReason::OwnerUnknown,
+        LossReason::StackTable,
     ];
 
     /// The word used in recordings and on screens.
@@ -37,6 +44,8 @@ impl LossReason {
             LossReason::NoMemory => "no-memory",
             LossReason::Recording => "recording",
             LossReason::Face => "face",
+            LossReason::OwnerUnknown => "owner-unknown",
+            LossReason::StackTable => "stack-table",
         }
     }
 

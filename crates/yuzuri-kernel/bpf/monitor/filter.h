@@ -154,6 +154,7 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 		if (owner) {
 			flow->pid = owner->pid;
 			__builtin_memcpy(flow->name, owner->name, sizeof(flow->name));
+			bpf_map_delete_elem(&owners, &flow->cookie);
 		}
 	}
 	addresses(sk, subject.local, subject.remote);
@@ -168,6 +169,9 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 	/* User space keeps to itself what is undecided: once decided, it is told again. */
 	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
 		flow->announced = false;
+	/* What passed under an earlier filter was never decided, and stays so. */
+	if (flow->generation != generation)
+		flow->passed = 0;
 	flow->chosen = verdict == CHOSEN;
 	flow->undecided = verdict == UNDECIDED;
 	flow->generation = generation;

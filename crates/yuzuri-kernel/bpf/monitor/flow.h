@@ -79,6 +79,25 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 	return flow;
 }
 
+/* Counts a hook run of an undecided flow; once it is decided, those before were lost if it is chosen, and
+ * nothing to us if it is not. */
+static __noinline void count_passed(struct flow *flow, u32 cpu)
+{
+	struct ring_control *ring = ring_control(cpu);
+
+	if (!ring)
+		return;
+	if (flow->undecided) {
+		flow->passed++;
+		__sync_fetch_and_add(&ring->undecided, 1);
+		return;
+	}
+	__sync_fetch_and_add(&ring->undecided, -(u64)flow->passed);
+	if (flow->chosen)
+		__sync_fetch_and_add(&ring->lost_owner, flow->passed);
+	flow->passed = 0;
+}
+
 static __always_inline bool has_file(struct sock *sk)
 {
 	struct sock *from = untrusted(sk);
@@ -98,8 +117,11 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 	}
 	if (flow->lent)
 		take_back(sk, flow, cpu, hook);
-	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided))
+	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided)) {
 		decide(sk, flow);
+		if (flow->undecided || flow->passed)
+			count_passed(flow, cpu);
+	}
 	if (unlikely(!flow->announced || (flow->detached && has_file(sk))) && (flow->chosen || flow->undecided))
 		announce(sk, flow, cpu);
 	return flow->chosen ? flow : NULL;

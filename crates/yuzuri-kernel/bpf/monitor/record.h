@@ -14,6 +14,25 @@ struct {
 	__uint(value_size, 12 * sizeof(u64));
 } stacks SEC(".maps");
 
+/* Who called: the key of the stack in `stacks`. Its hash tells its place there, and where another stack has
+ * that place the kernel refuses it for good. Without its innermost frames, which are our own program's (this
+ * function, emit() and the hook), it has another hash. */
+static __noinline u32 stack_of(void *ctx, u32 cpu)
+{
+	struct ring_control *ring = ring_control(cpu);
+	long id = bpf_get_stackid(ctx, &stacks, 1);
+
+	if (id == -EEXIST)
+		id = bpf_get_stackid(ctx, &stacks, 2);
+	if (id == -EEXIST)
+		id = bpf_get_stackid(ctx, &stacks, 3);
+	if (id >= 0)
+		return id;
+	if (ring)
+		__sync_fetch_and_add(&ring->lost_stack, 1);
+	return NO_STACK;
+}
+
 /* The connection's variables. */
 static __always_inline void write_variables(struct event_record *record, struct sock *sk, struct tcp_sock *tp)
 {
@@ -188,9 +207,8 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		ca_state = flow->role;
 	}
 	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT) {
-		/* Who called tells the place in the kernel, and the reason. */
-		long id = bpf_get_stackid(ctx, &stacks, 0);
-		stack = id < 0 ? NO_STACK : (u32)id;
+		/* Tells the place in the kernel, and the reason. */
+		stack = stack_of(ctx, cpu);
 	}
 	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)
 		note(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);

@@ -13,9 +13,12 @@
 /* False where the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the change. */
 const volatile bool state_hook = true;
 
+/* Owners on their way from user space to their flows, which take them out at their next event. User space sizes
+ * it by the sockets that there are. No LRU: that one forgets without a word. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64);
 	__type(value, struct owner);
 } owners SEC(".maps");
@@ -47,6 +50,7 @@ struct flow {
 	char name[16];
 	u8 role;
 	u8 after_rto;
+	u32 passed; /* hook runs while it is undecided, counted in `undecided` */
 };
 
 struct {

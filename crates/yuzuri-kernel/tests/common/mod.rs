@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod tcp_info;
+pub mod timens;
 pub mod tracefs;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -58,11 +59,14 @@ impl Watched {
         Seen { items, account }
     }
 
-    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU where it
-    /// runs already, for whatever flow ([`Seen::nested`]).
+    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU
+    /// where it runs already, for whatever flow ([`Seen::nested`]); and under a filter for processes what was
+    /// said before they were known.
     pub fn finish_whole(self) -> Seen {
+        let needs_owner = self.monitor.filter().needs_owner();
         let seen = self.finish();
-        assert_eq!(seen.account.lost(), seen.nested(), "{}", seen.account);
+        let unknown = if needs_owner { seen.lost_for(LossReason::OwnerUnknown) } else { 0 };
+        assert_eq!(seen.account.lost(), seen.nested() + unknown, "{}", seen.account);
         seen
     }
 }
@@ -76,8 +80,12 @@ pub struct Seen {
 impl Seen {
     /// How often the kernel skipped one of the programs, on any flow of the machine.
     pub fn nested(&self) -> u64 {
+        self.lost_for(LossReason::Nested)
+    }
+
+    pub fn lost_for(&self, reason: LossReason) -> u64 {
         let lost = self.account.lost_by_reason();
-        lost.iter().find(|(reason, _)| *reason == LossReason::Nested).map_or(0, |(_, n)| *n)
+        lost.iter().find(|(other, _)| *other == reason).map_or(0, |(_, n)| *n)
     }
 
     pub fn flows(&self) -> Vec<&Flow> {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Reads the kernel's clocks for user space: bpf_ktime_get_ns() is the machine's CLOCK_MONOTONIC, which a
+ * process in a time namespace cannot read by any system call, and no interface tells the tick on every kernel.
+ * Run by BPF_PROG_TEST_RUN, never attached.
+ */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+__u64 clock_ns = 0;
+__u64 clock_jiffies = 0;
+
+/* A socket filter: this type can be run so with CAP_BPF alone, and on every kernel that has typed tracepoints.
+ */
+SEC("socket")
+int read_clocks(void *packet)
+{
+	clock_jiffies = bpf_jiffies64();
+	clock_ns = bpf_ktime_get_ns();
+	return 0;
+}

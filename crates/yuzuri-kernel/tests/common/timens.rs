@@ -1,0 +1,56 @@
+//! A child process in a time namespace: its `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` have another zero than the
+//! machine's.
+
+use std::ffi::CString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Offsets to test, seconds, and what of the wish this machine cannot do: the kernel refuses an offset that
+/// would make a clock negative, so a machine has to be up for 10^6 s before one of its namespaces can be 10^6
+/// s behind.
+pub fn offsets(test: &str) -> [i64; 2] {
+    const WISHED: i64 = 1_000_000;
+    let up_s = (yuzuri_kernel::clock::mono_ns() / 1_000_000_000) as i64;
+    // A clock just above zero is the harder case: what is subtracted from it must not wrap.
+    let lowest = -WISHED.min(up_s - 5);
+    if lowest > -WISHED {
+        println!("{test}: -{WISHED} s skipped: this machine has been up for {up_s} s; {lowest} s instead");
+    }
+    [WISHED, lowest]
+}
+
+/// Makes the command start in a time namespace of its own, this many seconds ahead of the machine.
+pub fn enter(command: &mut Command, offset_s: i64) {
+    let offsets = format!("monotonic {offset_s} 0\nboottime {offset_s} 0\n");
+    let (file, namespace) = (c"/proc/self/timens_offsets", c"/proc/self/ns/time_for_children");
+    let offsets = CString::new(offsets).unwrap();
+    let enter = move || {
+        // SAFETY: system calls on live memory only: nothing here allocates or locks between fork and exec.
+        unsafe {
+            check(libc::unshare(libc::CLONE_NEWTIME))?;
+            let fd = check(libc::open(file.as_ptr(), libc::O_WRONLY))?;
+            let bytes = offsets.as_bytes();
+            check(libc::write(fd, bytes.as_ptr().cast(), bytes.len()) as i32)?;
+            libc::close(fd);
+            let fd = check(libc::open(namespace.as_ptr(), libc::O_RDONLY))?;
+            check(libc::setns(fd, libc::CLONE_NEWTIME))?;
+            libc::close(fd);
+        }
+        Ok(())
+    };
+    // SAFETY: the closure keeps to what may be done between fork and exec; see there.
+    unsafe { command.pre_exec(enter) };
+}
+
+fn check(result: i32) -> std::io::Result<i32> {
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Whether this kernel has time namespaces; says so where it has none.
+pub fn there(test: &str) -> bool {
+    let there = std::path::Path::new("/proc/self/ns/time").exists();
+    if !there {
+        println!("{test}: skipped: this kernel has no time namespaces (CONFIG_TIME_NS, Linux 5.6)");
+    }
+    there
+}

@@ -1,0 +1,242 @@
+//! A program with 20,000 flows: each of them is shown, or is counted where it cannot be.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::{Running, Watched, events, flows};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::{Monitor, Options, Watch};
+use yuzuri_testnet::{Net, Side};
+use yuzuri_trace::{Account, Density, FlowId, Item, LossReason, Marks};
+
+const CONNECTIONS: &str = "YUZURI_TEST_LOAD";
+/// Files that a process of the test has open beside its sockets, at most.
+const OTHER_FILES: u64 = 100;
+/// Runs of our programs that the kernel may leave out on a busy machine.
+const LEFT_OUT: usize = 50;
+
+/// Not a test: a process named `load` that holds both ends of so many connections over loopback, and lets
+/// each end speak once when told to.
+#[test]
+fn hold_many_flows() {
+    let Ok(connections) = std::env::var(CONNECTIONS) else { return };
+    let connections: usize = connections.parse().unwrap();
+    let files = 2 * connections as u64 + OTHER_FILES;
+    setrlimit(Resource::RLIMIT_NOFILE, files, files).unwrap();
+    std::fs::write("/proc/self/comm", "load").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let pairs: Vec<(TcpStream, TcpStream)> = (0..connections)
+        .map(|_| {
+            let near = TcpStream::connect(to).unwrap();
+            let far = listener.accept().unwrap().0;
+            near.set_nodelay(true).unwrap();
+            far.set_nodelay(true).unwrap();
+            (near, far)
+        })
+        .collect();
+    println!("holding {}", pairs.len());
+    let mut byte = [0];
+    for line in std::io::stdin().lines() {
+        assert_eq!(line.unwrap(), "speak");
+        for (near, far) in &pairs {
+            { near }.write_all(&[1]).unwrap();
+            { far }.read_exact(&mut byte).unwrap();
+            { far }.write_all(&[1]).unwrap();
+            { near }.read_exact(&mut byte).unwrap();
+        }
+        println!("spoken");
+    }
+}
+
+/// Processes named `load`.
+struct Load(Vec<Holder>);
+
+struct Holder {
+    _process: Running,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    fn start(net: &Net, flows: usize) -> Holder {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "hold_many_flows", "--nocapture"]).env(CONNECTIONS, (flows / 2).to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = net.inside(Side::A, || Running::spawn(&mut command));
+        let orders = process.0.stdin.take().unwrap();
+        let answers = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        Holder { _process: process, orders, answers }
+    }
+}
+
+impl Load {
+    /// Four of them: one may not have as many files open, not even root everywhere.
+    fn start(test: &str, net: &Net, flows: usize) -> Option<Load> {
+        const PROCESSES: usize = 4;
+        let files = (flows / PROCESSES) as u64 + OTHER_FILES;
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        if most < files {
+            println!(
+                "{test}: skipped: a process may have {most} files open here (ulimit -Hn), and {files} are needed"
+            );
+            return None;
+        }
+        let mut holders: Vec<Holder> =
+            (0..PROCESSES).map(|_| Holder::start(net, flows / PROCESSES)).collect();
+        for holder in &mut holders {
+            assert!(holder.answers.any(|line| line.unwrap().contains("holding")), "it holds its flows");
+        }
+        Some(Load(holders))
+    }
+
+    /// Each flow sends and receives a byte.
+    fn speak(&mut self) {
+        self.0.iter_mut().for_each(|holder| writeln!(holder.orders, "speak").unwrap());
+        self.0.iter_mut().for_each(|holder| assert_eq!(holder.answers.next().unwrap().unwrap(), "spoken"));
+    }
+
+    /// The same while a monitor is read.
+    fn speak_read(&mut self, watched: &mut Watched) {
+        let read = || {
+            watched.read();
+            std::thread::sleep(watched.monitor.rest().min(Duration::from_millis(5)));
+        };
+        while_done(|| self.speak(), read);
+    }
+}
+
+/// Does one thing on a thread of its own, and another again and again until that is done.
+fn while_done(thing: impl FnOnce() + Send, mut other: impl FnMut()) {
+    std::thread::scope(|scope| {
+        let thing = scope.spawn(thing);
+        while !thing.is_finished() {
+            other();
+        }
+        thing.join().unwrap();
+    });
+}
+
+fn shown(items: &[Item]) -> usize {
+    flows(items).iter().map(|flow| flow.id).collect::<HashSet<FlowId>>().len()
+}
+
+/// Flows of which a hook told.
+fn hooked(items: &[Item]) -> usize {
+    let told = events(items).into_iter().filter(|event| !event.marks.contains(Marks::SAMPLED));
+    told.map(|event| event.flow).collect::<HashSet<FlowId>>().len()
+}
+
+fn owner_unknown(account: &Account) -> u64 {
+    let lost = account.lost_by_reason();
+    lost.iter().find(|(reason, _)| *reason == LossReason::OwnerUnknown).map_or(0, |(_, n)| *n)
+}
+
+/// Reads until so many are there; three minutes at most, as a search through `/proc` takes its time on a busy
+/// machine.
+fn until(watched: &mut Watched, what: &str, wanted: usize, count: impl Fn(&[Item]) -> usize) {
+    let patience = Instant::now() + Duration::from_secs(180);
+    while count(watched.read()) < wanted {
+        let there = count(&watched.items);
+        assert!(Instant::now() < patience, "{what}: {there} of {wanted}; {}", watched.monitor.account());
+        std::thread::sleep(watched.monitor.rest());
+    }
+}
+
+fn filter(net: &Net) -> String {
+    format!("netns:{} name:load", net.name(Side::A))
+}
+
+#[test]
+fn a_program_with_20000_flows_is_seen_whole() {
+    const TEST: &str = "a_program_with_20000_flows_is_seen_whole";
+    const FLOWS: usize = 20_000;
+    let Some(net) = Net::or_skip(TEST) else { return };
+    let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
+
+    // Silent, and told of by a census: each is chosen from its first segment on.
+    let mut watched = Watched::start(&filter(&net), Density::EveryAck);
+    until(&mut watched, "silent flows", FLOWS, shown);
+    load.speak_read(&mut watched);
+    until(&mut watched, "flows that spoke once", FLOWS - LEFT_OUT, hooked);
+    let seen = watched.finish();
+    println!("{TEST}: silent at first: {} flows shown; {}", shown(&seen.items), seen.account);
+    assert_eq!(shown(&seen.items), FLOWS);
+    assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
+
+    // They speak before anybody can know whose they are, and then are silent.
+    let mut watched = Watched::start(&filter(&net), Density::EveryAck);
+    load.speak();
+    until(&mut watched, "flows that spoke too early", FLOWS, shown);
+    // What they said is counted, as nobody knows yet what becomes of it.
+    let account = watched.monitor.account();
+    assert!(owner_unknown(&account) >= (FLOWS - LEFT_OUT) as u64, "{account}");
+    load.speak_read(&mut watched);
+    until(&mut watched, "flows that spoke again", FLOWS - LEFT_OUT, hooked);
+    let seen = watched.finish();
+    println!("{TEST}: speaking at first: {} flows shown; {}", shown(&seen.items), seen.account);
+    assert_eq!(shown(&seen.items), FLOWS);
+    assert!(owner_unknown(&seen.account) >= (FLOWS - LEFT_OUT) as u64, "{}", seen.account);
+}
+
+#[test]
+fn what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later() {
+    const TEST: &str = "what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later";
+    const FLOWS: usize = 1000;
+    const ROOM: u32 = 100;
+    let Some(net) = Net::or_skip(TEST) else { return };
+    let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
+    let options =
+        Options { filter: filter(&net).parse().unwrap(), density: Density::EveryAck, ring_bytes: None };
+    let room = yuzuri_kernel::Room { owners: ROOM, stacks: 2048 };
+    let monitor = Monitor::start_with_room(&options, &room).unwrap_or_else(|error| panic!("{error}"));
+    let mut watched = Watched { monitor: Box::new(monitor), items: Vec::new() };
+    until(&mut watched, "silent flows", FLOWS, shown);
+    // Nobody reads meanwhile: there is room for a tenth of them.
+    load.speak();
+    watched.read();
+    let (first, account) = (hooked(&watched.items), watched.monitor.account());
+    assert!(first <= ROOM as usize, "{first}");
+    assert!(owner_unknown(&account) >= (FLOWS - ROOM as usize - LEFT_OUT) as u64, "{account}");
+    let patience = Instant::now() + Duration::from_secs(180);
+    let mut rounds = 1;
+    while hooked(&watched.items) < FLOWS {
+        assert!(Instant::now() < patience, "{} of {FLOWS} after {rounds} rounds", hooked(&watched.items));
+        load.speak_read(&mut watched);
+        rounds += 1;
+    }
+    let seen = watched.finish();
+    println!("{TEST}: {first} flows at first, all after {rounds} rounds; {}", seen.account);
+    assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
+}
+
+/// Flows of others, and those nobody can know of: the first are no loss once they are known, the second stay
+/// counted.
+#[test]
+fn flows_of_others_are_no_loss_once_they_are_known() {
+    const TEST: &str = "flows_of_others_are_no_loss_once_they_are_known";
+    const FLOWS: usize = 200;
+    let Some(net) = Net::or_skip(TEST) else { return };
+    let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
+    let filter = format!("netns:{} name:another", net.name(Side::A));
+    let mut watched = Watched::start(&filter, Density::EveryAck);
+    load.speak();
+    watched.read();
+    let before = owner_unknown(&watched.monitor.account());
+    assert!(before >= (FLOWS - LEFT_OUT) as u64, "{before}");
+    let patience = Instant::now() + Duration::from_secs(180);
+    let mut account = watched.monitor.account();
+    while owner_unknown(&account) > 0 {
+        assert!(Instant::now() < patience, "{account}");
+        load.speak_read(&mut watched);
+        account = watched.monitor.account();
+    }
+    println!("{TEST}: {before} runs of flows that were not known, then {account}");
+    let seen = watched.finish();
+    assert_eq!((shown(&seen.items), owner_unknown(&seen.account)), (0, 0), "{}", seen.account);
+}
