@@ -12,9 +12,12 @@ mod inject;
 mod kernel_cost;
 mod load;
 mod machine;
+mod many;
+mod messages;
 mod observers;
 mod programs;
 mod reading;
+mod rpc;
 mod throughput;
 mod tidy;
 
@@ -37,6 +40,10 @@ struct Cli {
 enum Command {
     /// Whole cost of an event in the kernel, in default density and at every ACK
     KernelCost(Options),
+    /// Cost of a hook run with 200 to 50,000 flows
+    Flows(Options),
+    /// Transactions of small messages per CPU-second with the monitor, alone and beside bulk flows, as a part of without
+    Messages(Options),
     /// Events a second kept without loss, with and without a recording
     Throughput(Options),
     /// Bits moved per CPU-second with the monitor, bpftrace and ss, as a part of without
@@ -50,6 +57,9 @@ enum Command {
     /// The traffic of the others
     #[command(hide = true)]
     Load(load::LoadArgs),
+    /// The traffic of small messages
+    #[command(hide = true, name = "load-messages")]
+    LoadMessages(messages::MessageArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -103,20 +113,36 @@ type Bench = fn(&Paths, Scale, &tidy::Stop) -> anyhow::Result<Section>;
 fn main() -> ExitCode {
     let (options, benches): (_, &[Bench]) = match Cli::parse().command {
         Command::Load(args) => return code(load::serve(&args).map(|()| true)),
+        Command::LoadMessages(args) => return code(messages::serve(&args).map(|()| true)),
         Command::KernelCost(options) => (options, &[kernel_cost]),
+        Command::Flows(options) => (options, &[flows]),
+        Command::Messages(options) => (options, &[rpc::run]),
         Command::Throughput(options) => (options, &[throughput::run]),
         Command::Efficiency(options) => (options, &[efficiency::run]),
         Command::Agent(options) => (options, &[agent::run]),
         Command::Control(options) => (options, &[control::run]),
-        Command::All(options) => {
-            (options, &[kernel_cost, throughput::run, efficiency::run, agent::run, control::run])
-        }
+        Command::All(options) => (
+            options,
+            &[
+                kernel_cost,
+                flows,
+                rpc::run,
+                throughput::run,
+                efficiency::run,
+                agent::run,
+                control::run,
+            ],
+        ),
     };
     code(measure(&options, benches))
 }
 
 fn kernel_cost(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
     kernel_cost::run(scale, stop)
+}
+
+fn flows(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
+    many::run(scale, stop)
 }
 
 /// 0 where all targets are reached, 2 where one is missed, 1 where something could not be measured.
