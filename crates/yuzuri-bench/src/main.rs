@@ -80,6 +80,10 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// Measure the cost by the number of flows for this number only
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    flows: Option<u32>,
+
     /// Folder for recordings in memory
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
     memory: PathBuf,
@@ -100,6 +104,7 @@ struct Paths {
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     quick: bool,
+    flows: Option<u32>,
 }
 
 impl Scale {
@@ -123,15 +128,7 @@ fn main() -> ExitCode {
         Command::Control(options) => (options, &[control::run]),
         Command::All(options) => (
             options,
-            &[
-                kernel_cost,
-                flows,
-                rpc::run,
-                throughput::run,
-                efficiency::run,
-                agent::run,
-                control::run,
-            ],
+            &[kernel_cost, flows, rpc::run, throughput::run, efficiency::run, agent::run, control::run],
         ),
     };
     code(measure(&options, benches))
@@ -165,7 +162,7 @@ fn measure(options: &Options, benches: &[Bench]) -> anyhow::Result<bool> {
     let paths = Paths { yuzuri, memory: options.memory.clone(), disk: options.disk.clone() };
     let stop = tidy::Stop::on_signals()?;
     tidy::remove_orphaned_namespaces();
-    let scale = Scale { quick: options.quick };
+    let scale = Scale { quick: options.quick, flows: options.flows };
     let machine = Machine::read();
     if !options.json {
         println!("{machine}");

@@ -8,6 +8,7 @@ use crate::messages::{MessageArgs, Messages};
 use crate::programs::Empty;
 use crate::reading::Reading;
 use crate::tidy::Stop;
+use std::time::Duration;
 use yuzuri_kernel::ProgramStats;
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Filter};
@@ -16,6 +17,8 @@ use yuzuri_trace::{Density, Filter};
 const FLOWS: [usize; 4] = [200, 1_000, 10_000, 50_000];
 /// The target at every number of flows, nanoseconds.
 const RUN_NS: f64 = 250.0;
+/// For so long nothing moves here, to see what runs for others' connections cost.
+const OTHERS: Duration = Duration::from_millis(150);
 const TRAFFIC_CPU: usize = 0;
 const READER_CPU: usize = 1;
 
@@ -25,12 +28,14 @@ pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
         "Cost of a hook run by the number of flows",
         "Requests of 64 bytes and responses of 256 over a veth pair, the connections in turns that are far apart, \
          both ends watched (a connection is two flows), all traffic on one CPU. By the kernel's clock around each run of \
-         our programs, less what it says of a program that does nothing; then by CPU time: that of the same transactions \
+         our programs, less what it says of a program that does nothing, and less the runs for others' connections on this \
+         machine; then by CPU time: that of the same transactions \
          with the monitor less the mean of the runs without it just before and after, per hook run. The first counts \
          as the monitor's all misses of the caches that TCP would have a moment later for the same variables of the \
          connection; the second does not.",
     );
-    for flows in FLOWS {
+    let only = scale.flows.map(|flows| flows as usize);
+    for flows in FLOWS.into_iter().filter(|_| only.is_none()).chain(only) {
         measure(&mut section, flows, scale, stop)?;
     }
     Ok(section)
@@ -53,8 +58,8 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
     })?;
     let filter: Filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B)).parse()?;
     let round = connections as u64;
-    let transactions = round.max(scale.of(40_000, 10_000) as u64);
-    messages.exchange(round * 2, 0)?;
+    let transactions = round.max(scale.of(40_000, 20_000) as u64);
+    messages.exchange(round, 0)?;
 
     let timing = yuzuri_kernel::time_programs()?;
     let rounds = scale.of(7, 2);
@@ -67,13 +72,18 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
             stop.check()?;
             reading.set(density)?;
             // Each flow is decided again at its next segment, and announced.
-            messages.exchange(round * 2, 0)?;
+            messages.exchange(round, 0)?;
             let (before, account) = (sum(&reading.programs()?), reading.account()?);
             messages.exchange(transactions, 0)?;
             let (after, later) = (sum(&reading.programs()?), reading.account()?);
-            let runs = (after.0 - before.0) as f64;
-            costs.push((after.1 - before.1) as f64 / runs);
-            shares.push((later.seen() - account.seen()) as f64 / runs * 100.0);
+            stop.sleep(OTHERS)?;
+            let rest = sum(&reading.programs()?);
+            let own = (later.seen() + later.thinned() - account.seen() - account.thinned()) as f64;
+            // Others' connections on this machine run the hooks, too, which then find that they are not chosen.
+            let others = (after.0 - before.0) as f64 - own;
+            let of_other = (rest.1 - after.1) as f64 / ((rest.0 - after.0) as f64).max(1.0);
+            costs.push(((after.1 - before.1) as f64 - others * of_other) / own);
+            shares.push((later.seen() - account.seen()) as f64 / own * 100.0);
         }
         drop(reading);
         let nothing = Empty::attach()?;

@@ -54,34 +54,51 @@ const BATCH: usize = 64;
 const PER_PORT: usize = 10_000;
 const CHUNK: usize = 256 * 1024;
 
-/// A running process that exchanges messages.
-pub struct Messages(Worker);
+/// Running processes that exchange messages: as many as the limit of open files of one asks for.
+pub struct Messages {
+    workers: Vec<(Worker, usize)>,
+    connections: usize,
+}
 
 impl Messages {
-    /// Starts it and waits until all connections stand.
+    /// Starts them and waits until all connections stand.
     pub fn start(args: &MessageArgs) -> anyhow::Result<Messages> {
-        let mut words: Vec<String> = ["load-messages", "--from", &args.from, "--into", &args.into, "--to"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([args.to.to_string()])
-            .collect();
-        words.extend(["--connections".into(), args.connections.to_string()]);
-        words.extend(["--bulk".into(), args.bulk.to_string()]);
-        if let Some(cpu) = args.cpu {
-            words.extend(["--cpu".into(), cpu.to_string()]);
+        ensure!(args.connections > 0, "messages need a connection");
+        let of_one = (allow_open_files()? / 2).saturating_sub(args.bulk + 50).max(1);
+        let mut workers = Vec::new();
+        let mut left = args.connections;
+        while left > 0 {
+            let connections = left.min(of_one);
+            // Bulk connections are the first one's.
+            let bulk = if workers.is_empty() { args.bulk } else { 0 };
+            let words = ["load-messages", "--from", &args.from, "--into", &args.into];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.extend(["--to".into(), args.to.to_string(), "--bulk".into(), bulk.to_string()]);
+            words.extend(["--connections".into(), connections.to_string()]);
+            if let Some(cpu) = args.cpu {
+                words.extend(["--cpu".into(), cpu.to_string()]);
+            }
+            workers.push((Worker::start(&words)?, connections));
+            left -= connections;
         }
-        Worker::start(&words).map(Messages)
+        Ok(Messages { workers, connections: args.connections })
     }
 
-    /// Exchanges so many requests and responses, and moves `bulk_bytes` on each bulk connection meanwhile.
+    /// Exchanges about so many requests and responses, spread evenly over the connections, and moves `bulk_bytes` on each bulk
+    /// connection meanwhile.
     pub fn exchange(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<Exchanged> {
-        self.begin(transactions, bulk_bytes)?;
-        Ok(serde_json::from_str(&self.0.line()?)?)
-    }
-
-    /// The same without waiting for the end.
-    pub fn begin(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<()> {
-        self.0.tell(&format!("{transactions} {bulk_bytes}"))
+        for (worker, connections) in &mut self.workers {
+            let share = transactions * *connections as u64 / self.connections as u64;
+            worker.tell(&format!("{share} {bulk_bytes}"))?;
+        }
+        let mut all = Exchanged { transactions: 0, wall_ns: 0, cpu_ns: 0 };
+        for (worker, _) in &mut self.workers {
+            let one: Exchanged = serde_json::from_str(&worker.line()?)?;
+            all.transactions += one.transactions;
+            all.wall_ns = all.wall_ns.max(one.wall_ns);
+            all.cpu_ns += one.cpu_ns;
+        }
+        Ok(all)
     }
 }
 
@@ -96,11 +113,11 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
         cpu::pin(cpu)?;
     }
     let all = args.connections + args.bulk;
-    ensure!(args.connections > 0, "messages need a connection");
-    allow_open_files(all * 2 + 100)?;
+    allow_open_files()?;
     let ports = all.div_ceil(PER_PORT);
-    let listeners = netns::inside(&args.into, || (0..ports).map(|_| listen(args.to)).collect::<anyhow::Result<Vec<_>>>())
-        .map_err(anyhow::Error::msg)??;
+    let listeners =
+        netns::inside(&args.into, || (0..ports).map(|_| listen(args.to)).collect::<anyhow::Result<Vec<_>>>())
+            .map_err(anyhow::Error::msg)??;
     let mut pairs = netns::inside(&args.from, || {
         (0..all).map(|i| connect(&listeners[i % ports])).collect::<anyhow::Result<Vec<_>>>()
     })
@@ -117,11 +134,19 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
             let threads: Vec<_> = bulk
                 .iter()
                 .filter(|_| bytes > 0)
-                .flat_map(|pair| [scope.spawn(move || send(&pair.client, bytes)), scope.spawn(move || receive(&pair.server, bytes))])
+                .flat_map(|pair| {
+                    [
+                        scope.spawn(move || send(&pair.client, bytes)),
+                        scope.spawn(move || receive(&pair.server, bytes)),
+                    ]
+                })
                 .collect();
             let exchanged = exchange(&pairs, &mut at, transactions);
             for thread in threads {
-                thread.join().map_err(|_| anyhow::anyhow!("a bulk thread panicked"))?.context("moving bulk data")?;
+                thread
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a bulk thread panicked"))?
+                    .context("moving bulk data")?;
             }
             exchanged
         })?;
@@ -210,22 +235,22 @@ fn connect(listener: &Socket) -> anyhow::Result<Pair> {
     let to = listener.local_addr()?.as_socket().context("the listener's address")?;
     let client = socket(to)?;
     client.set_tcp_nodelay(true)?;
-    client.connect_timeout(&to.into(), Duration::from_secs(5)).with_context(|| format!("connecting to {to}"))?;
+    client
+        .connect_timeout(&to.into(), Duration::from_secs(5))
+        .with_context(|| format!("connecting to {to}"))?;
     let server = listener.accept().context("accepting")?.0;
     server.set_tcp_nodelay(true)?;
     Ok(Pair { client: client.into(), server: server.into() })
 }
 
-/// Raises the limit of open files where it is lower.
-fn allow_open_files(count: usize) -> anyhow::Result<()> {
+/// Raises the limit of open files as far as this process may; how many it is then.
+fn allow_open_files() -> anyhow::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("asking for the limit of open files")?;
-    let wanted = count as u64;
-    if soft < wanted {
-        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted))
-            .with_context(|| format!("opening {wanted} files (fs.nr_open bounds them)"))?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raising the limit of open files")?;
     }
-    Ok(())
+    Ok(usize::try_from(hard).unwrap_or(usize::MAX).min(1 << 20))
 }
 
 #[cfg(test)]

@@ -80,7 +80,8 @@ fn measure(
         bulk: setting.bulk,
         cpu: Some(TRAFFIC_CPU),
     })?;
-    let mut run = Run { net: &net, messages, setting, softirqs: Softirqs::find(), transactions: 10_000, paths };
+    let mut run =
+        Run { net: &net, messages, setting, softirqs: Softirqs::find(), transactions: 10_000, paths };
     run.alone()?;
     // As many as take a third of a second, and each connection at least once.
     let warm = run.messages.exchange(run.transactions, run.bulk_bytes())?;
@@ -109,7 +110,8 @@ fn measure(
         let name = format!("{}: {}", setting.name, watcher.name());
         let sure = figure::median_interval(&ratios[at])
             .map(|(low, high)| format!("median in {low:.3} to {high:.3}"));
-        let own = Figure::of("", "", &own[at]).map(|f| format!("its process {:.1} % of all", f.median * 100.0));
+        let own =
+            Figure::of("", "", &own[at]).map(|f| format!("its process {:.1} % of all", f.median * 100.0));
         let note: Vec<String> = sure.into_iter().chain(own).collect();
         let figure = Figure::of(name.as_str(), "", &ratios[at]).map(|f| f.note(note.join("; ")));
         let must = watcher != Watcher::Nothing;

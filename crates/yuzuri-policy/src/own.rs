@@ -16,7 +16,7 @@ const SENDS_FROM_BPS: f64 = 8_000.0;
 const BUFFER_NEARLY_FULL: f64 = 0.9;
 
 /// What is known of a flow beyond what is seen now.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     history: VecDeque<Sample>,
     /// Payload delivered per second over two round trips, bit/s.
@@ -48,17 +48,15 @@ impl Own {
     /// Takes in what is seen now; flows that are not among it are forgotten.
     pub(crate) fn observe(&mut self, now: Moment, flows: &[FlowSeen]) {
         for flow in flows {
-            let known = self.flows.entry(flow.id).or_insert_with(|| Known {
-                history: VecDeque::new(),
-                rate_bps: 0.0,
-                last_rate_bps: 0.0,
-                lost: 0.0,
-                elastic: false,
-                seen: now,
-            });
-            known.observe(now, flow);
+            self.flows.entry(flow.id).or_default().observe(now, flow);
         }
         self.flows.retain(|_, known| known.seen == now);
+    }
+
+    /// Takes in a flow as it was at each of these moments, at which it was left out because nothing had happened on it.
+    pub(crate) fn recall(&mut self, flow: &FlowSeen, moments: impl Iterator<Item = Moment>) {
+        let known = self.flows.entry(flow.id).or_default();
+        moments.for_each(|at| known.observe(at, flow));
     }
 
     pub(crate) fn of(&self, flow: u64) -> Option<&Known> {

@@ -20,6 +20,8 @@ use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
 
 /// Who asks must say so within this time, and take the answer within it: others wait.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The status with every flow is made at the next half second.
+const ALL_WITHIN: Duration = Duration::from_secs(2);
 /// Longest question, bytes.
 const MOST_ASKED: u64 = 4096;
 /// How often the end is looked for.
@@ -41,6 +43,8 @@ pub enum Question {
     /// The status.
     #[default]
     Status,
+    /// The status with every flow.
+    StatusAll,
     /// Another policy; the objective stays if none is named.
     Policy {
         /// Which.
@@ -163,6 +167,10 @@ fn answer(mut stream: UnixStream, board: &Board, orders: &Sender<Order>) -> std:
     };
     let answer = match question {
         Ok(Question::Status) => Answer::Status(Box::new(board.read().as_ref().clone())),
+        Ok(Question::StatusAll) => match board.read_all(ALL_WITHIN) {
+            Some(status) => Answer::Status(Box::new(status.as_ref().clone())),
+            None => Answer::Error { error: "the daemon is too busy to list every flow: ask again".into() },
+        },
         Ok(Question::Policy { name, objective }) => {
             let before = board.read().policy;
             let objective = objective.unwrap_or(before.objective);

@@ -53,9 +53,9 @@ pub use own::OwnSockets;
 pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::serve_rendezvous;
-pub use share::Share;
+pub use share::{MAX_ROWS, Share};
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
-    FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
+    FlowCounts,     FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
 };
