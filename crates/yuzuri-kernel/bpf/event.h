@@ -131,7 +131,8 @@ struct hook_counters {
  * each has cache lines of its own. */
 struct ring_control {
 	__u64 head;
-	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; no hook counts them */
+	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; no hook counts
+			 them */
 	__u64 pad[6];
 	struct hook_counters hooks[HOOKS];
 	__u64 pad2[4];

@@ -23,9 +23,9 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct lease *
 
 	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != lease->ca_ops || tp->snd_ssthresh != lease->ssthresh)
 		return false;
-	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's atomic add
-	 * does, too. Whatever is not in the caches, the lease included, is fetched at the same time if all is read
-	 * before. */
+	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's
+	 * atomic add does, too. Whatever is not in the caches, the lease included, is fetched at the same time
+	 * if all is read before. */
 	write_variables(&now_told, sk, tp);
 	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	now_told.marks = app_limited(tp);

@@ -24,6 +24,7 @@ const volatile u32 rests_after = 0;
 
 u32 mode = MODE_OBSERVE;
 u32 tells_all = 0; /* the walk tells of flows that rest, too */
+u32 walks = 0;     /* the number of this walk */
 u32 resting = 0;   /* flows that the walk did not tell of because they rest */
 /* Two, so that user space changes one while the other holds. */
 struct scope scopes[2] = {};
@@ -41,7 +42,8 @@ struct memory {
 	u8 moved;
 	u8 rests;
 	u16 still; /* walks in a row at which nothing had happened */
-	/* as the last of them saw it */
+	u32 walk;  /* the last walk that changed anything here */
+	/* as the last of the still ones saw it */
 	u32 write_seq;
 	const void *ops;
 };
@@ -207,8 +209,8 @@ static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 	}
 }
 
-/* Whether nothing has happened since an earlier walk that could change what is told of the flow: nothing was written
- * since, nothing was under way then, and it has the same control. */
+/* Whether nothing has happened since an earlier walk that could change what is told of the flow: nothing was
+ * written since, nothing was under way then, and it has the same control. */
 static __always_inline bool is_still(const struct tcp_sock *tp, const struct memory *memory, u8 state)
 {
 	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == memory->write_seq &&
@@ -218,6 +220,9 @@ static __always_inline bool is_still(const struct tcp_sock *tp, const struct mem
 /* Whether the flow rests from this walk on, which tells of it for the last time. */
 static __always_inline bool begins_to_rest(const struct tcp_sock *tp, struct memory *memory, u8 state)
 {
+	if (memory->walk == walks)
+		return memory->rests;
+	memory->walk = walks;
 	if (is_still(tp, memory, state)) {
 		if (memory->still < rests_after)
 			memory->still++;
@@ -240,6 +245,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	struct memory *memory;
 	struct tcp_sock *tp;
 	struct sock *sk;
+	bool again;
 	u8 standing;
 
 	if (!common)
@@ -251,8 +257,10 @@ int walk(struct bpf_iter__tcp *ctx)
 	sk = &icsk->icsk_inet.sk;
 	record.state = sk->__sk_common.skc_state;
 	memory = bpf_sk_storage_get(&memories, tp, NULL, 0);
+	/* Where the kernel's buffer had no room for a record, it calls once more for the same flow. */
+	again = memory && memory->walk == walks;
 	/* Nothing else of such a flow is read: most of what a walk costs is to bring it into the caches. */
-	if (memory && memory->rests && !tells_all && mode != MODE_GIVE_BACK &&
+	if (memory && memory->rests && !again && !tells_all && mode != MODE_GIVE_BACK &&
 	    is_still(tp, memory, record.state)) {
 		resting++;
 		return 0;
@@ -261,9 +269,10 @@ int walk(struct bpf_iter__tcp *ctx)
 	standing = standing_of(tp, record.cookie, memory && memory->moved);
 	if (mode == MODE_GIVE_BACK) {
 		/* In whatever state. */
-		if (!memory || standing != STANDING_MOVED)
+		if (!memory || (standing != STANDING_MOVED && !again))
 			return 0;
-		standing = give_back(tp, memory);
+		standing = again ? (memory->refused ? STANDING_REFUSED : STANDING_FREE) : give_back(tp, memory);
+		memory->walk = walks;
 	}
 	addresses(&sk->__sk_common, record.local, record.remote);
 	if (mode != MODE_GIVE_BACK) {

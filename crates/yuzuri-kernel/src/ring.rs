@@ -208,8 +208,7 @@ impl Rings {
             sum.lost_memory += c.lost_memory;
         }
         // SAFETY: as above.
-        let merged =
-            unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).merged) };
+        let merged = unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).merged) };
         sum.chosen += merged;
         sum.thinned += merged;
         sum

@@ -355,6 +355,9 @@ impl Steering {
 
     /// One walk, its records into the buffer.
     fn read(&mut self) -> Result<(), ControlError> {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.walks = state.walks.wrapping_add(1).max(1);
+        }
         let (link, buffer) = (self.walk.as_fd(), &mut self.buffer);
         buffer.clear();
         let read = if netns::is_own(self.netns_number) {

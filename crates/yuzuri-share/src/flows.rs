@@ -127,7 +127,10 @@ impl Flows {
     /// How many flows rest whose own address is one of some.
     pub(crate) fn resting_at(&self, has: impl Fn(IpAddr) -> bool) -> RestingAt {
         let of = self.at.iter().filter(|(address, _)| has(**address));
-        of.fold(RestingAt::default(), |sum, (_, at)| RestingAt { all: sum.all + at.all, ours: sum.ours + at.ours })
+        of.fold(RestingAt::default(), |sum, (_, at)| RestingAt {
+            all: sum.all + at.all,
+            ours: sum.ours + at.ours,
+        })
     }
 
     /// When the last walks were: at each of them a flow that still rests was as it is.

@@ -57,5 +57,5 @@ pub use share::{MAX_ROWS, Share};
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
-    FlowCounts,     FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
+    FlowCounts, FlowStatus, InterfaceStatus, MemberStatus, MessageCounts, PolicyStatus, Status, SummaryStatus,
 };

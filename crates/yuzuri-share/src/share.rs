@@ -220,7 +220,8 @@ impl Share {
             self.tick_at = self.tick_at + TICK;
         }
         let steered = self.hands.steers();
-        let told = self.hands.observe(&mut self.walk, !self.lets_rest() || self.flows.want_all());
+        let all = !self.lets_rest() || self.flows.want_all();
+        let told = self.hands.observe(&mut self.walk, all);
         self.sort_flows(now, told);
         for link in &mut self.links {
             link.tick(now);

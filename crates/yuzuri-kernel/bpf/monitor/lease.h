@@ -12,11 +12,11 @@
 /* Nearly every segment tells nothing that struct flow must know of. What such a one needs is lent to a table of
  * its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of which the call
  * for struct flow was 45 and the looks at what seldom changes the most (x86 puts seven more around each load
- * from a tcp_sock). Where there are tens of thousands of flows, misses of the caches cost more than instructions:
- * a lease is one line, found without another, where struct flow is the last of four lines that lead from one to
- * the next (the socket's pointer to its storage, the storage, the value's head, the value). A flow that is not
- * chosen has one too, so that nothing but this line is read for it. Only the socket that holds a lease reads and
- * writes it, under the socket's lock. See lend(). */
+ * from a tcp_sock). Where there are tens of thousands of flows, misses of the caches cost more than
+ * instructions: a lease is one line, found without another, where struct flow is the last of four lines that
+ * lead from one to the next (the socket's pointer to its storage, the storage, the value's head, the value). A
+ * flow that is not chosen has one too, so that nothing but this line is read for it. Only the socket that holds
+ * a lease reads and writes it, under the socket's lock. See lend(). */
 struct lease {
 	const struct sock *sk; /* who holds it; NULL: nobody */
 	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
@@ -36,8 +36,8 @@ struct lease {
 
 _Static_assert(sizeof(struct lease) == 64, "a cache line");
 
-/* 8 MiB: 131,072 leases in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static` keeps user
- * space from mapping them. */
+/* 8 MiB: 131,072 leases in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static` keeps
+ * user space from mapping them. */
 #define SETS_SHIFT 16
 static struct lease leases[2 << SETS_SHIFT] SEC(".bss.leases") __attribute__((aligned(128)));
 
@@ -145,8 +145,8 @@ static __always_inline u64 data_interval_ns(void)
 	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
 }
 
-/* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked once
- * an interval, and not at each segment. */
+/* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked
+ * once an interval, and not at each segment. */
 static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease,
 				      u64 now)
 {
@@ -157,9 +157,9 @@ static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff 
 	return true;
 }
 
-/* Whether a usual segment waits for the flow's next sample, in a flow where many come. The time that TCP itself took for the flow's last
- * segment is a little older than now, and in this tick: a sample is told at most one segment too late, and the
- * clock is not read. */
+/* Whether a usual segment waits for the flow's next sample, in a flow where many come. The time that TCP itself
+ * took for the flow's last segment is a little older than now, and in this tick: a sample is told at most one
+ * segment too late, and the clock is not read. */
 static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb, struct lease *lease)
 {
 	if (config.interval_ns) {
