@@ -55,72 +55,85 @@ pub const CUBIC: &str = "cubic";
 /// Nothing here takes longer than this: a run that does is stuck.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A running traffic process.
-pub struct Load {
+/// This program again under a hidden name: it takes orders and answers, a line each.
+pub struct Worker {
     input: ChildStdin,
     lines: Receiver<String>,
     /// Ends with us.
     _child: Guarded,
 }
 
+impl Worker {
+    /// Starts it and waits until it is ready.
+    pub fn start(args: &[String]) -> anyhow::Result<Worker> {
+        let own = std::env::current_exe().context("finding this program")?;
+        let mut command = Command::new(own);
+        let mut child = Guarded::spawn(command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let input = child.0.stdin.take().context("the traffic's input")?;
+        let output = child.0.stdout.take().context("the traffic's output")?;
+        let mut worker = Worker { input, lines: lines_of(output), _child: child };
+        ensure!(worker.line()? == "ready", "the traffic did not begin");
+        Ok(worker)
+    }
+
+    /// Gives an order.
+    pub fn tell(&mut self, words: &str) -> anyhow::Result<()> {
+        writeln!(self.input, "{words}").context("telling the traffic what to do")
+    }
+
+    /// Waits for the next answer.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        self.lines.recv_timeout(LONGEST).context("the traffic ended or is stuck (its error is above)")
+    }
+}
+
+/// A running traffic process.
+pub struct Load(Worker);
+
 impl Load {
     /// Starts it and waits until all connections stand.
     pub fn start(args: &LoadArgs) -> anyhow::Result<Load> {
-        let own = std::env::current_exe().context("finding this program")?;
-        let mut command = Command::new(own);
-        command.args(["load", "--from", &args.from, "--into", &args.into, "--to", &args.to.to_string()]);
-        command.args(["--flows", &args.flows.to_string(), "--control", &args.control]);
+        let words = ["load", "--from", &args.from, "--into", &args.into, "--to", &args.to.to_string()];
+        let mut words = words.map(str::to_owned).to_vec();
+        words.extend(["--flows".into(), args.flows.to_string(), "--control".into(), args.control.clone()]);
         if let Some(mss) = args.mss {
-            command.args(["--mss", &mss.to_string()]);
+            words.extend(["--mss".into(), mss.to_string()]);
         }
         if let Some(cpu) = args.cpu {
-            command.args(["--cpu", &cpu.to_string()]);
+            words.extend(["--cpu".into(), cpu.to_string()]);
         }
-        let mut child = Guarded::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
-        let input = child.0.stdin.take().context("the traffic's input")?;
-        let output = child.0.stdout.take().context("the traffic's output")?;
-        let mut load = Load { input, lines: lines_of(output), _child: child };
-        ensure!(load.line()? == "ready", "the traffic did not begin");
-        Ok(load)
+        Worker::start(&words).map(Load)
     }
 
     /// Moves so many bytes, shared by the connections.
     pub fn move_bytes(&mut self, bytes: u64) -> anyhow::Result<Ran> {
-        self.tell(&format!("bytes {bytes}"))?;
+        self.0.tell(&format!("bytes {bytes}"))?;
         self.wait()
     }
 
     /// Tells it what to do without waiting for the end; see [`Load::wait`].
     pub fn begin_bytes(&mut self, bytes: u64) -> anyhow::Result<()> {
-        self.tell(&format!("bytes {bytes}"))
+        self.0.tell(&format!("bytes {bytes}"))
     }
 
     /// Each connection writes `bytes` every `every`, for `time`, evenly spread.
     pub fn begin_paced(&mut self, bytes: u64, every: Duration, time: Duration) -> anyhow::Result<()> {
         let rounds = time.as_micros() / every.as_micros().max(1);
-        self.tell(&format!("paced {bytes} {} {rounds}", every.as_micros()))
+        self.0.tell(&format!("paced {bytes} {} {rounds}", every.as_micros()))
     }
 
     /// Waits for the end of what was begun.
     pub fn wait(&mut self) -> anyhow::Result<Ran> {
-        Ok(serde_json::from_str(&self.line()?)?)
+        Ok(serde_json::from_str(&self.0.line()?)?)
     }
 
     /// The result, if what was begun has ended.
     pub fn ended(&mut self) -> anyhow::Result<Option<Ran>> {
-        match self.lines.try_recv() {
+        match self.0.lines.try_recv() {
             Ok(line) => Ok(Some(serde_json::from_str(&line)?)),
             Err(std::sync::mpsc::TryRecvError::Empty) => Ok(None),
             Err(_) => anyhow::bail!("the traffic ended"),
         }
-    }
-
-    fn tell(&mut self, words: &str) -> anyhow::Result<()> {
-        writeln!(self.input, "{words}").context("telling the traffic what to do")
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        self.lines.recv_timeout(LONGEST).context("the traffic ended or is stuck (its error is above)")
     }
 }
 

@@ -12,9 +12,12 @@ mod inject;
 mod kernel_cost;
 mod load;
 mod machine;
+mod many;
+mod messages;
 mod observers;
 mod programs;
 mod reading;
+mod rpc;
 mod throughput;
 mod tidy;
 
@@ -37,6 +40,10 @@ struct Cli {
 enum Command {
     /// Whole cost of an event in the kernel, in default density and at every ACK
     KernelCost(Options),
+    /// Cost of a hook run with 200 to 50,000 flows
+    Flows(Options),
+    /// Transactions of small messages per CPU-second with the monitor, alone and beside bulk flows, as a part of without
+    Messages(Options),
     /// Events a second kept without loss, with and without a recording
     Throughput(Options),
     /// Bits moved per CPU-second with the monitor, bpftrace and ss, as a part of without
@@ -50,6 +57,9 @@ enum Command {
     /// The traffic of the others
     #[command(hide = true)]
     Load(load::LoadArgs),
+    /// The traffic of small messages
+    #[command(hide = true, name = "load-messages")]
+    LoadMessages(messages::MessageArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -69,6 +79,10 @@ struct Options {
     /// Also write the JSON into this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Measure the cost by the number of flows for this number only
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    flows: Option<u32>,
 
     /// Folder for recordings in memory
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
@@ -90,6 +104,7 @@ struct Paths {
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     quick: bool,
+    flows: Option<u32>,
 }
 
 impl Scale {
@@ -103,20 +118,28 @@ type Bench = fn(&Paths, Scale, &tidy::Stop) -> anyhow::Result<Section>;
 fn main() -> ExitCode {
     let (options, benches): (_, &[Bench]) = match Cli::parse().command {
         Command::Load(args) => return code(load::serve(&args).map(|()| true)),
+        Command::LoadMessages(args) => return code(messages::serve(&args).map(|()| true)),
         Command::KernelCost(options) => (options, &[kernel_cost]),
+        Command::Flows(options) => (options, &[flows]),
+        Command::Messages(options) => (options, &[rpc::run]),
         Command::Throughput(options) => (options, &[throughput::run]),
         Command::Efficiency(options) => (options, &[efficiency::run]),
         Command::Agent(options) => (options, &[agent::run]),
         Command::Control(options) => (options, &[control::run]),
-        Command::All(options) => {
-            (options, &[kernel_cost, throughput::run, efficiency::run, agent::run, control::run])
-        }
+        Command::All(options) => (
+            options,
+            &[kernel_cost, flows, rpc::run, throughput::run, efficiency::run, agent::run, control::run],
+        ),
     };
     code(measure(&options, benches))
 }
 
 fn kernel_cost(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
     kernel_cost::run(scale, stop)
+}
+
+fn flows(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
+    many::run(scale, stop)
 }
 
 /// 0 where all targets are reached, 2 where one is missed, 1 where something could not be measured.
@@ -139,7 +162,7 @@ fn measure(options: &Options, benches: &[Bench]) -> anyhow::Result<bool> {
     let paths = Paths { yuzuri, memory: options.memory.clone(), disk: options.disk.clone() };
     let stop = tidy::Stop::on_signals()?;
     tidy::remove_orphaned_namespaces();
-    let scale = Scale { quick: options.quick };
+    let scale = Scale { quick: options.quick, flows: options.flows };
     let machine = Machine::read();
     if !options.json {
         println!("{machine}");

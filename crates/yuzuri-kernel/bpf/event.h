@@ -131,7 +131,9 @@ struct hook_counters {
  * each has cache lines of its own. */
 struct ring_control {
 	__u64 head;
-	__u64 pad[7];
+	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; no hook counts
+			 them */
+	__u64 pad[6];
 	struct hook_counters hooks[HOOKS];
 	/* Unlike the hooks' counters these are written by all programs, atomically. */
 	__u64 undecided;  /* hook runs for flows of which it is not known yet whether they are chosen, since

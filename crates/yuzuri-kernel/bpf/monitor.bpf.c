@@ -15,45 +15,44 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
  * be looked at after all. */
 static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct lease *lease, u32 tick)
 {
-	u32 cpu = bpf_get_smp_processor_id(), acks = lease->acks + lease->merged + 1, seq;
+	u32 cpu = bpf_get_smp_processor_id(), acks = lease->acks + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
 	struct tcp_sock *tp = tcp_of(sk);
-	struct event_record *record;
+	struct event_record now_told, *record;
 	u64 now;
 
 	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != lease->ca_ops || tp->snd_ssthresh != lease->ssthresh)
 		return false;
+	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's
+	 * atomic add does, too. Whatever is not in the caches, the lease included, is fetched at the same time
+	 * if all is read before. */
+	write_variables(&now_told, sk, tp);
+	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	now_told.marks = app_limited(tp);
 	now = bpf_ktime_get_ns();
 	if (lease->tick != tick) {
 		lease->tick = tick;
 		lease->data = 0;
 	}
 	if (config.interval_ns) {
-		if (now < lease->due_ns || postponed(tp, skb, lease, now)) {
-			lease->merged++;
-			return true;
-		}
-		if (acks <= MANY_ACKS)
-			return false;
+		if (now < lease->due_ns || postponed(tp, skb, lease, now))
+			return merge(lease, ring);
+		lease->many = acks > MANY_ACKS;
 	}
-	ring->hooks[HOOK_ACK].chosen += lease->merged + 1;
-	ring->hooks[HOOK_ACK].thinned += lease->merged;
-	lease->merged = 0;
-	lease->acks = acks < 0xffff ? acks : 0xffff;
+	ring->hooks[HOOK_ACK].chosen++;
+	lease->acks = acks;
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (!record)
 		return true;
-	write_variables(record, sk, tp);
-	record->mono_ns = now;
-	record->cookie = lease->cookie;
-	record->stack = NO_STACK;
-	record->kind = RECORD_ACK;
-	record->ca_state = record->ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	record->marks = app_limited(tp);
-	record->acks = lease->acks;
-	record->dup_acks = 0;
-	record->sacks = 0;
-	record->dsacks = 0;
+	now_told.mono_ns = now;
+	now_told.cookie = lease->cookie;
+	now_told.stack = NO_STACK;
+	now_told.kind = RECORD_ACK;
+	now_told.acks = acks < 0xffff ? acks : 0xffff;
+	now_told.dup_acks = 0;
+	now_told.sacks = 0;
+	now_told.dsacks = 0;
+	__builtin_memcpy(record, &now_told, __builtin_offsetof(struct event_record, seq));
 	publish(&record->seq, seq);
 
 	lease->acks = 0;
@@ -121,13 +120,15 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 
 	if (likely(lease->sk == sk && lease->generation == *(volatile u32 *)&config.generation)) {
 		struct tcp_sock *tp = tcp_of(sk);
-		u32 tick = bpf_jiffies64();
+		u32 tick;
 
+		if (lease->unwanted)
+			return 0;
+		tick = bpf_jiffies64();
 		if (tp && is_usual(tp, skb, lease)) {
-			if (lease->tick == tick && waits(tp, skb, lease)) {
-				lease->merged++;
+			if (lease->tick == tick && waits(tp, skb, lease) &&
+			    merge(lease, ring_control(bpf_get_smp_processor_id())))
 				return 0;
-			}
 			if (tell(sk, skb, lease, tick))
 				return 0;
 		}

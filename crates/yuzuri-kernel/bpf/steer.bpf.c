@@ -19,7 +19,13 @@ const volatile u64 instance = 0; /* and what tells it from an earlier one of tha
 const volatile u64 netns_cookie = 0;
 const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel's */
 
+/* After so many walks at which nothing had happened on a flow it rests; 0: none ever does. */
+const volatile u32 rests_after = 0;
+
 u32 mode = MODE_OBSERVE;
+u32 tells_all = 0; /* the walk tells of flows that rest, too */
+u32 walks = 0;     /* the number of this walk */
+u32 resting = 0;   /* flows that the walk did not tell of because they rest */
 /* Two, so that user space changes one while the other holds. */
 struct scope scopes[2] = {};
 u32 scope_now = 0;
@@ -34,6 +40,12 @@ struct memory {
 	char former[NAME_MAX]; /* the control that it had */
 	s32 refused;           /* why it was not moved, errno; then it is not tried again */
 	u8 moved;
+	u8 rests;
+	u16 still; /* walks in a row at which nothing had happened */
+	u32 walk;  /* the last walk that changed anything here */
+	/* as the last of the still ones saw it */
+	u32 write_seq;
+	const void *ops;
 };
 
 struct {
@@ -197,6 +209,32 @@ static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 	}
 }
 
+/* Whether nothing has happened since an earlier walk that could change what is told of the flow: nothing was
+ * written since, nothing was under way then, and it has the same control. */
+static __always_inline bool is_still(const struct tcp_sock *tp, const struct memory *memory, u8 state)
+{
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == memory->write_seq &&
+	       tp->snd_una == memory->write_seq && tp->inet_conn.icsk_ca_ops == memory->ops;
+}
+
+/* Whether the flow rests from this walk on, which tells of it for the last time. */
+static __always_inline bool begins_to_rest(const struct tcp_sock *tp, struct memory *memory, u8 state)
+{
+	if (memory->walk == walks)
+		return memory->rests;
+	memory->walk = walks;
+	if (is_still(tp, memory, state)) {
+		if (memory->still < rests_after)
+			memory->still++;
+	} else {
+		memory->still = 0;
+		memory->write_seq = tp->write_seq;
+		memory->ops = tp->inet_conn.icsk_ca_ops;
+	}
+	memory->rests = memory->still >= rests_after;
+	return memory->rests;
+}
+
 SEC("iter/tcp")
 int walk(struct bpf_iter__tcp *ctx)
 {
@@ -207,6 +245,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	struct memory *memory;
 	struct tcp_sock *tp;
 	struct sock *sk;
+	bool again;
 	u8 standing;
 
 	if (!common)
@@ -216,27 +255,45 @@ int walk(struct bpf_iter__tcp *ctx)
 		return 0;
 	icsk = &tp->inet_conn;
 	sk = &icsk->icsk_inet.sk;
-	record.cookie = bpf_get_socket_cookie(tp);
+	record.state = sk->__sk_common.skc_state;
 	memory = bpf_sk_storage_get(&memories, tp, NULL, 0);
+	/* Where the kernel's buffer had no room for a record, it calls once more for the same flow. */
+	again = memory && memory->walk == walks;
+	/* Nothing else of such a flow is read: most of what a walk costs is to bring it into the caches. */
+	if (memory && memory->rests && !again && !tells_all && mode != MODE_GIVE_BACK &&
+	    is_still(tp, memory, record.state)) {
+		resting++;
+		return 0;
+	}
+	record.cookie = bpf_get_socket_cookie(tp);
 	standing = standing_of(tp, record.cookie, memory && memory->moved);
 	if (mode == MODE_GIVE_BACK) {
 		/* In whatever state. */
-		if (!memory || standing != STANDING_MOVED)
+		if (!memory || (standing != STANDING_MOVED && !again))
 			return 0;
-		standing = give_back(tp, memory);
+		standing = again ? (memory->refused ? STANDING_REFUSED : STANDING_FREE) : give_back(tp, memory);
+		memory->walk = walks;
 	}
-	record.state = sk->__sk_common.skc_state;
 	addresses(&sk->__sk_common, record.local, record.remote);
 	if (mode != MODE_GIVE_BACK) {
 		if (!sends(tp, record.state) || is_loopback(sk, record.local, record.remote) ||
-		    !in_scope(record.local))
+		    !in_scope(record.local)) {
+			if (memory)
+				memory->rests = false;
 			return 0;
+		}
 		if (standing == STANDING_FREE && memory && memory->refused)
 			standing = STANDING_REFUSED;
 		if (standing == STANDING_FREE && mode == MODE_TAKE) {
 			memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory)
 				standing = take(tp, memory);
+		}
+		if (rests_after) {
+			if (!memory)
+				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+			if (memory && begins_to_rest(tp, memory, record.state))
+				record.flags |= FLAG_RESTS;
 		}
 	}
 	if (memory) {

@@ -1,6 +1,6 @@
 //! The records as the kernel writes them: `bpf/event.h` is their one definition, the build derives the types.
 
-pub(crate) use crate::skel::monitor::types::{config, event_record, flow_record, lease, owner, ring_control};
+pub(crate) use crate::skel::monitor::types::{config, event_record, flow_record, owner, ring_control};
 
 /// A slot of a ring.
 #[derive(Clone, Copy)]

@@ -233,14 +233,6 @@ impl Monitor {
             .collect()
     }
 
-    /// Segments that no record has told yet, of flows whose leases count them.
-    fn merged_under_lease(&self) -> u64 {
-        let leases = self.skel.maps.bss_data.as_deref().map(|bss| bss.leases.as_slice());
-        // SAFETY: an aligned integer of a live mapping. The programs write it at any time: volatile, and whole.
-        let merged = |lease: &abi::lease| unsafe { (&raw const lease.merged).read_volatile() };
-        leases.into_iter().flatten().map(|lease| u64::from(merged(lease))).sum()
-    }
-
     fn drain(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         out.append(&mut self.pending);
         // Growing step by step would copy everything twice.
@@ -468,16 +460,15 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
-        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, what
-        // is not decided yet, and what was merged and is not in a CPU's counters yet.
+        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, and what is
+        // not decided yet.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
         let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();
-        let thinned = self.merged_under_lease();
-        if nested + owner_unknown + self.sampled + thinned > 0 {
+        if nested + owner_unknown + self.sampled > 0 {
             let mut lost = vec![(LossReason::Nested, nested), (LossReason::OwnerUnknown, owner_unknown)];
             lost.retain(|(_, records)| *records > 0);
             let seen = nested + owner_unknown + self.sampled;
-            cpus.push(CpuAccount { cpu: None, seen, kept: self.sampled, lost, thinned });
+            cpus.push(CpuAccount { cpu: None, seen, kept: self.sampled, lost, thinned: 0 });
         }
         Account { mono_ns: clock::mono_ns(), wall_offset_ns: clock::wall_offset_ns(), cpus }
     }

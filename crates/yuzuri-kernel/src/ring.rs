@@ -218,6 +218,10 @@ impl Rings {
             sum.lost_ring += c.lost_ring;
             sum.lost_memory += c.lost_memory;
         }
+        // SAFETY: as above.
+        let merged = unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).merged) };
+        sum.chosen += merged;
+        sum.thinned += merged;
         sum
     }
 

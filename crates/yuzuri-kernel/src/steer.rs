@@ -67,6 +67,9 @@ pub struct SteerOptions {
     /// Flows that the table of bounds has room for. `None`: as many as this machine may need, at least
     /// 65,536.
     pub bounds_room: Option<u32>,
+    /// After so many walks at which nothing had happened on a flow (nothing was written or under way), it rests: walks tell of it no
+    /// longer, until something happens. 0: each walk tells of every flow. See [`Steering::resting`].
+    pub rests_after: u16,
 }
 
 impl SteerOptions {
@@ -86,6 +89,7 @@ impl Default for SteerOptions {
             takes: true,
             moved_before: Vec::new(),
             bounds_room: None,
+            rests_after: 0,
         }
     }
 }
@@ -123,6 +127,10 @@ pub struct Steering {
     netns: File,
     netns_number: u32,
     buffer: Vec<u8>,
+    /// The next walk tells of all.
+    tells_all: bool,
+    /// The last walk did.
+    told_all: bool,
     is_over: bool,
 }
 
@@ -165,6 +173,7 @@ impl Steering {
             settings.instance = control.instance();
             settings.netns_cookie = *cookie.as_ref().unwrap_or(&0);
             settings.initial_window = options.initial_window.unwrap_or(0);
+            settings.rests_after = options.rests_after.into();
         }
         if let Some(state) = open.maps.bss_data.as_deref_mut() {
             state.scopes[0] = scope;
@@ -195,8 +204,19 @@ impl Steering {
             Ok(link) => (Some(link), NewFlows::AtOnce),
             Err(why) => (None, NewFlows::AtNextWalk(why)),
         };
-        let buffer = Vec::new();
-        Ok(Steering { new_flows, walk, skel, control, when, netns, netns_number, buffer, is_over: false })
+        Ok(Steering {
+            new_flows,
+            walk,
+            skel,
+            control,
+            when,
+            netns,
+            netns_number,
+            buffer: Vec::new(),
+            tells_all: false,
+            told_all: true,
+            is_over: false,
+        })
     }
 
     /// Its control.
@@ -210,27 +230,51 @@ impl Steering {
     }
 
     /// Walks once through the flows in scope that can send payload or have some under way, and takes those that are free to
-    /// be moved, if flows are taken. `out` holds them afterwards, by their cookie. Whichever thread calls it, the namespace is
-    /// that of the start.
+    /// be moved, if flows are taken. `out` holds them afterwards, by their cookie, without those that rest
+    /// ([`SteerOptions::rests_after`]). Whichever thread calls it, the namespace is that of the start.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
         out.clear();
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.tells_all = self.tells_all.into();
+            state.resting = 0;
+        }
         self.read()?;
+        self.told_all = std::mem::take(&mut self.tells_all);
         out.extend(self.buffer.as_chunks::<RECORD>().0.iter().map(FlowState::of));
+        // After a walk that told of far more flows than walks usually do.
+        self.buffer.shrink_to(self.buffer.len() * 2);
         // Where its buffer is full the kernel goes on from a place in its table; before 6.17 a flow may come twice then.
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
         Ok(())
     }
 
-    /// Whether flows are taken from now on, by the walk and at their beginning. Those that are ours stay.
+    /// The next walk tells of flows that rest, too.
+    pub fn tell_all(&mut self) {
+        self.tells_all = true;
+    }
+
+    /// Whether the last walk told of flows that rest, too.
+    pub fn told_all(&self) -> bool {
+        self.told_all
+    }
+
+    /// How many flows the last walk did not tell of because they rest.
+    pub fn resting(&self) -> u32 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |state| state.resting)
+    }
+
+    /// Whether flows are taken from now on, by the walk and at their beginning. Those that are ours stay. The next walk tells of all.
     pub fn take(&mut self, takes: bool) {
+        self.tells_all = true;
         self.set_mode(if takes { TAKE } else { OBSERVE });
     }
 
-    /// Other flows count from now on: the interface has other addresses. Those that are ours stay, and are told of no longer.
+    /// Other flows count from now on: the interface has other addresses. Those that are ours stay, and are told of no longer. The
+    /// next walk tells of all that count.
     ///
     /// # Errors
     /// More than [`Scope::MOST`] prefixes.
@@ -242,6 +286,7 @@ impl Steering {
             std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
             state.scope_now = other;
         }
+        self.tells_all = true;
         Ok(())
     }
 
@@ -317,6 +362,9 @@ impl Steering {
 
     /// One walk, its records into the buffer.
     fn read(&mut self) -> Result<(), ControlError> {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.walks = state.walks.wrapping_add(1).max(1);
+        }
         let (link, buffer) = (self.walk.as_fd(), &mut self.buffer);
         buffer.clear();
         let read = if netns::is_own(self.netns_number) {

@@ -320,3 +320,35 @@ fn a_bbr_flow_is_moved_and_moved_back() {
     assert_eq!(control_of(&pair.near), "bbr");
     pair.send(1_000_000);
 }
+
+#[test]
+fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_that_rests() {
+    const TEST: &str = "a_walk_longer_than_the_kernels_buffer";
+    /// Several times what the kernel's buffer holds: each time it is full, the walk comes to one flow twice.
+    const FLOWS: usize = 600;
+    const RESTS_AFTER: u16 = 3;
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let options = SteerOptions { rests_after: RESTS_AFTER, ..steered::options("b") };
+    let Some(mut steering) = start(TEST, &net, options) else { return };
+    let mut pairs: Vec<_> = (0..FLOWS).map(|_| pair(&net, Side::A, net.v4(Side::B))).collect();
+    let mut flows = Vec::new();
+    for walk in 0..=RESTS_AFTER {
+        steering.observe(&mut flows).unwrap();
+        assert_eq!((flows.len(), steering.resting()), (FLOWS, 0), "walk {walk}");
+        assert!(flows.iter().all(|flow| flow.rests == (walk == RESTS_AFTER)), "walk {walk}");
+    }
+    steering.observe(&mut flows).unwrap();
+    assert_eq!((flows.len(), steering.resting()), (0, FLOWS as u32));
+    // One writes; and one ends, which nobody tells of but the number of those that rest.
+    pairs[3].send(1);
+    drop(pairs.pop());
+    steering.observe(&mut flows).unwrap();
+    assert_eq!((flows.len(), steering.resting()), (1, FLOWS as u32 - 2));
+    assert_eq!(flows[0].local, pairs[3].near_addr());
+    steering.tell_all();
+    steering.observe(&mut flows).unwrap();
+    assert_eq!((flows.len(), steering.resting(), steering.told_all()), (FLOWS - 1, 0, true));
+    // Each that was moved is told to be moved back: the next steering must know.
+    assert_eq!(steering.leave().unwrap().moved_back.len(), FLOWS - 1);
+    assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
+}

@@ -16,7 +16,7 @@ const SENDS_FROM_BPS: f64 = 8_000.0;
 const BUFFER_NEARLY_FULL: f64 = 0.9;
 
 /// What is known of a flow beyond what is seen now.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     history: VecDeque<Sample>,
     /// Payload delivered per second over two round trips, bit/s.
@@ -48,17 +48,15 @@ impl Own {
     /// Takes in what is seen now; flows that are not among it are forgotten.
     pub(crate) fn observe(&mut self, now: Moment, flows: &[FlowSeen]) {
         for flow in flows {
-            let known = self.flows.entry(flow.id).or_insert_with(|| Known {
-                history: VecDeque::new(),
-                rate_bps: 0.0,
-                last_rate_bps: 0.0,
-                lost: 0.0,
-                elastic: false,
-                seen: now,
-            });
-            known.observe(now, flow);
+            self.flows.entry(flow.id).or_default().observe(now, flow);
         }
         self.flows.retain(|_, known| known.seen == now);
+    }
+
+    /// Takes in a flow as it was at each of these moments, at which it was left out because nothing had happened on it.
+    pub(crate) fn recall(&mut self, flow: &FlowSeen, moments: impl Iterator<Item = Moment>) {
+        let known = self.flows.entry(flow.id).or_default();
+        moments.for_each(|at| known.observe(at, flow));
     }
 
     pub(crate) fn of(&self, flow: u64) -> Option<&Known> {
@@ -131,5 +129,63 @@ impl Known {
         // A flow that paused for one look is not yet one that its application holds back.
         let paused = self.history.iter().rev().take(2).all(|s| s.app_limited);
         self.elastic = !paused && !buffers_bind;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A daemon leaves a flow out while nothing happens on it: when it speaks again all that is known of it is as if it had
+    /// been looked at all the time.
+    #[test]
+    fn a_flow_that_was_left_out_is_as_if_it_had_been_there() {
+        const TICK: Duration = Duration::from_millis(500);
+        for (srtt_us, left_out_for) in [(0, 1), (20_000, 1), (600_000, 40), (1_500_000, 3), (9_000_000, 200)]
+        {
+            let mut flow = FlowSeen {
+                id: 7,
+                mss_bytes: 1448,
+                cwnd: 10,
+                srtt_us,
+                delivered: 4_000,
+                lost: 12,
+                window_bytes: 100_000,
+                ..FlowSeen::default()
+            };
+            let (mut always, mut left_out) = (Own::default(), Own::default());
+            let mut now = Moment::at(TICK);
+            let mut moments = VecDeque::new();
+            for tick in 0..30 + left_out_for {
+                now = now + TICK;
+                // It sends at first, then nothing happens on it, and after ten such looks it is left out.
+                if tick < 20 {
+                    flow.delivered += 100;
+                }
+                flow.app_limited = tick >= 19;
+                always.observe(now, &[flow]);
+                left_out.observe(now, if tick < 30 { std::slice::from_ref(&flow) } else { &[] });
+                moments.push_back(now);
+                if moments.len() > 10 {
+                    moments.pop_front();
+                }
+            }
+            assert!(left_out.of(7).is_none());
+            left_out.recall(&flow, moments.into_iter());
+            for tick in 0..10 {
+                now = now + TICK;
+                flow.delivered += 70;
+                flow.lost += u64::from(tick == 1);
+                flow.app_limited = tick % 3 == 1;
+                always.observe(now, &[flow]);
+                left_out.observe(now, &[flow]);
+                let of = |own: &Own| {
+                    let known = own.of(7).unwrap();
+                    (known.rate_bps, known.last_rate_bps, known.lost, known.elastic)
+                };
+                assert_eq!(of(&left_out), of(&always), "srtt {srtt_us} µs, tick {tick}");
+            }
+        }
     }
 }

@@ -1,16 +1,64 @@
 //! A terminal's flows from the kernel's walk to the policy's words.
 
-use std::collections::HashMap;
+use crate::hands::{RESTS_AFTER, Told};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{Destination, FlowSeen, Moment};
 
 /// Counters that wrap in the kernel, continued; and what a screen shows beside.
+///
+/// A flow on which nothing happens rests: walks tell of it no longer, and the policy need not look at it. It is kept as it was
+/// when it was told of last, until something happens or a walk that tells of all does not meet it.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     known: HashMap<u64, Known>,
+    resting: BTreeMap<u64, Resting>,
+    /// How many rest, by their own address.
+    at: HashMap<IpAddr, RestingAt>,
+    /// When the last walks were, at most as many as a flow must have been still for to rest.
+    walks: VecDeque<Moment>,
+    /// Flows that the walk told of and that rest from then on.
+    lay_down: u32,
+    /// Walks since the last that told of all.
+    since_all: u32,
+    /// Flows that rest are missing.
+    doubts: bool,
+    number: u64,
 }
+
+/// A flow that rests.
+#[derive(Debug, Clone)]
+pub(crate) struct Resting {
+    /// As the walk told of it last.
+    pub(crate) state: FlowState,
+    known: Known,
+    /// The number of the walk that told of it last.
+    walk: u64,
+}
+
+/// How many flows rest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RestingAt {
+    pub(crate) all: u32,
+    /// Of these, flows under our control.
+    pub(crate) ours: u32,
+}
+
+impl RestingAt {
+    fn change(&mut self, state: &FlowState, by: i32) {
+        self.all = self.all.saturating_add_signed(by);
+        if state.standing.is_ours() {
+            self.ours = self.ours.saturating_add_signed(by);
+        }
+    }
+}
+
+/// A walk tells of all flows at least so often, in walks ...
+const ALL_AFTER: u32 = 120;
+/// ... and at most so often where flows that rest are missing: each time costs as if none rested.
+const ALL_AT_MOST: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
@@ -29,9 +77,65 @@ fn widen(before: u64, now: u32) -> u64 {
 }
 
 impl Flows {
-    /// Begins a walk.
+    /// Whether the next walk is to tell of all flows.
+    pub(crate) fn want_all(&self) -> bool {
+        self.since_all >= if self.doubts { ALL_AT_MOST } else { ALL_AFTER }
+    }
+
+    /// Begins with what a walk tells.
     pub(crate) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| known.seen = false);
+        self.lay_down = 0;
+        self.number += 1;
+    }
+
+    /// A flow of the walk that rests.
+    pub(crate) fn rest(&mut self, now: Moment, state: FlowState) {
+        self.get_up(&state);
+        self.see(now, &state);
+        let Some(mut known) = self.known.remove(&state.id.0) else { return };
+        known.rate_bps = 0.0;
+        self.lay_down += 1;
+        self.at.entry(state.local.ip()).or_default().change(&state, 1);
+        self.resting.insert(state.id.0, Resting { state, known, walk: self.number });
+    }
+
+    /// A flow of the walk does not rest, or no longer: then how it was while it did.
+    pub(crate) fn get_up(&mut self, state: &FlowState) -> Option<FlowSeen> {
+        let Resting { state: before, known, .. } = self.resting.remove(&state.id.0)?;
+        self.leave(&before);
+        // What it delivers now, it did not deliver while it rested.
+        let at = self.walks.back().copied().unwrap_or(known.at);
+        self.known.insert(before.id.0, Known { at, ..known });
+        Some(seen(&before, &known))
+    }
+
+    fn leave(&mut self, state: &FlowState) {
+        if let Some(at) = self.at.get_mut(&state.local.ip()) {
+            at.change(state, -1);
+            if at.all == 0 {
+                self.at.remove(&state.local.ip());
+            }
+        }
+    }
+
+    /// The flows that rest, by their cookie.
+    pub(crate) fn resting(&self) -> impl Iterator<Item = &Resting> {
+        self.resting.values()
+    }
+
+    /// How many flows rest whose own address is one of some.
+    pub(crate) fn resting_at(&self, has: impl Fn(IpAddr) -> bool) -> RestingAt {
+        let of = self.at.iter().filter(|(address, _)| has(**address));
+        of.fold(RestingAt::default(), |sum, (_, at)| RestingAt {
+            all: sum.all + at.all,
+            ours: sum.ours + at.ours,
+        })
+    }
+
+    /// When the last walks were: at each of them a flow that still rests was as it is.
+    pub(crate) fn walks(&self) -> impl Iterator<Item = Moment> {
+        self.walks.iter().copied()
     }
 
     /// One flow of the walk.
@@ -55,32 +159,64 @@ impl Flows {
             (known.at, known.bytes_acked) = (now, flow.bytes_acked);
         }
         known.seen = true;
-        FlowSeen {
-            id: flow.id.0,
-            destination: destination(flow.remote),
-            mss_bytes: flow.mss,
-            cwnd: flow.cwnd,
-            in_flight: flow.in_flight(),
-            srtt_us: flow.srtt_us,
-            min_rtt_us: flow.min_rtt_us,
-            delivered: known.delivered,
-            bytes_acked: flow.bytes_acked,
-            lost: known.lost,
-            retransmitted: known.retransmitted,
-            app_limited: flow.held_back_by_application(),
-            // Half of the send buffer is the kernel's own.
-            window_bytes: u64::from(flow.sndbuf_bytes / 2).min(flow.snd_wnd_bytes.into()),
-        }
+        seen(flow, known)
     }
 
-    /// Forgets what the walk did not meet.
-    pub(crate) fn end(&mut self) {
+    /// Ends with what a walk told, and forgets what is gone.
+    pub(crate) fn end(&mut self, now: Moment, told: Told) {
         self.known.retain(|_, known| known.seen);
+        self.since_all = self.since_all.saturating_add(1);
+        match told {
+            Told::Nothing => {}
+            Told::All => {
+                let (number, at) = (self.number, &mut self.at);
+                self.resting.retain(|_, resting| {
+                    let met = resting.walk == number;
+                    if !met && let Some(at) = at.get_mut(&resting.state.local.ip()) {
+                        at.change(&resting.state, -1);
+                    }
+                    met
+                });
+                self.at.retain(|_, at| at.all > 0);
+                (self.since_all, self.doubts) = (0, false);
+            }
+            Told::But(resting) => self.doubts = (resting + self.lay_down) as usize != self.resting.len(),
+        }
+        if self.walks.len() >= RESTS_AFTER.into() {
+            self.walks.pop_front();
+        }
+        self.walks.push_back(now);
     }
 
     /// Payload acknowledged between the last two walks, bits per second.
     pub(crate) fn rate_bps(&self, flow: u64) -> f64 {
         self.known.get(&flow).map_or(0.0, |known| known.rate_bps)
+    }
+}
+
+impl Resting {
+    /// Segments sent again since it began.
+    pub(crate) fn retransmitted(&self) -> u64 {
+        self.known.retransmitted
+    }
+}
+
+fn seen(flow: &FlowState, known: &Known) -> FlowSeen {
+    FlowSeen {
+        id: flow.id.0,
+        destination: destination(flow.remote),
+        mss_bytes: flow.mss,
+        cwnd: flow.cwnd,
+        in_flight: flow.in_flight(),
+        srtt_us: flow.srtt_us,
+        min_rtt_us: flow.min_rtt_us,
+        delivered: known.delivered,
+        bytes_acked: flow.bytes_acked,
+        lost: known.lost,
+        retransmitted: known.retransmitted,
+        app_limited: flow.held_back_by_application(),
+        // Half of the send buffer is the kernel's own.
+        window_bytes: u64::from(flow.sndbuf_bytes / 2).min(flow.snd_wnd_bytes.into()),
     }
 }
 

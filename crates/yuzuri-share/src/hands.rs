@@ -14,6 +14,9 @@ use yuzuri_trace::FlowId;
 /// A bound lasts so long beyond the tick that set it: two ticks may be late, and a killed daemon's flows are free within 2 s.
 pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 
+/// A flow rests after so many walks at which nothing had happened on it: then all that the policy looks back at, 4 s, was the same.
+pub(crate) const RESTS_AFTER: u16 = 10;
+
 /// After so many ticks in a row that the kernel refused, nothing is bounded any more.
 const REFUSED_AT_MOST: u32 = 6;
 
@@ -23,6 +26,17 @@ enum Grip {
     Kernel(Box<Steering>),
     /// The sockets' owner, for its own.
     Own(OwnSockets),
+}
+
+/// What a walk told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Every flow.
+    All,
+    /// All but so many that rest.
+    But(u32),
+    /// None: the kernel refused.
+    Nothing,
 }
 
 pub(crate) struct Hands {
@@ -54,6 +68,7 @@ impl Hands {
             takes: false,
             moved_before: moved.before(),
             bounds_room,
+            rests_after: RESTS_AFTER,
             ..SteerOptions::default()
         };
         let mut hands = Hands::none(None);
@@ -133,15 +148,27 @@ impl Hands {
         Ok(())
     }
 
-    /// The flows as they stand.
-    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>) {
+    /// The flows as they stand, without those that rest, or `all`.
+    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> Told {
         out.clear();
         match &mut self.grip {
-            None => {}
-            Some(Grip::Own(sockets)) => sockets.observe(out),
+            None => Told::All,
+            Some(Grip::Own(sockets)) => {
+                sockets.observe(out);
+                Told::All
+            }
             Some(Grip::Kernel(steering)) => {
+                if all {
+                    steering.tell_all();
+                }
                 let seen = steering.observe(out);
+                let told = match seen {
+                    Err(_) => Told::Nothing,
+                    Ok(()) if steering.told_all() => Told::All,
+                    Ok(()) => Told::But(steering.resting()),
+                };
                 self.judge(seen);
+                told
             }
         }
     }

@@ -62,10 +62,10 @@ pub use place::{
 };
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::serve_rendezvous;
-pub use share::Share;
+pub use share::{MAX_ROWS, Share};
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
-    FlowStatus, InterfaceStatus, MemberStatus, MembershipStatus, MessageCounts, PolicyStatus, ReloadStatus,
-    Status, SummaryStatus,
+    FlowCounts, FlowStatus, InterfaceStatus, MemberStatus, MembershipStatus, MessageCounts, PolicyStatus,
+    ReloadStatus, Status, SummaryStatus,
 };

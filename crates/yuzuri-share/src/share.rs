@@ -7,7 +7,7 @@ use crate::discover::Discovery;
 use crate::event::{Event, Order};
 use crate::flood::Flood;
 use crate::flows::Flows;
-use crate::hands::Hands;
+use crate::hands::{Hands, Told};
 use crate::keys::{KeyChain, Secrets};
 use crate::link::{Identity, Link};
 use crate::moved::Moved;
@@ -26,6 +26,10 @@ const TICK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(5);
 /// Word of a change seldom comes alone.
 const SETTLE: Duration = Duration::from_millis(100);
+/// Flows of an interface in the status, unless all are asked for.
+pub const MAX_ROWS: usize = 200;
+/// Flows that a walk has room for at once.
+const MIN_WALK: usize = 1024;
 /// No datagram of ours is longer; what is, is refused for its length.
 const BUFFER: usize = 2048;
 
@@ -233,8 +237,9 @@ impl Share {
             self.tick_at = self.tick_at + TICK;
         }
         let steered = self.hands.steers();
-        self.hands.observe(&mut self.walk);
-        self.sort_flows(now);
+        let all = !self.lets_rest() || self.flows.want_all();
+        let told = self.hands.observe(&mut self.walk, all);
+        self.sort_flows(now, told);
         for link in &mut self.links {
             link.tick(now);
             link.decide(now);
@@ -256,8 +261,14 @@ impl Share {
         self.note_members();
     }
 
+    /// Whether flows on which nothing happens may be left out.
+    fn lets_rest(&self) -> bool {
+        self.links.iter().all(|link| link.policy.lets_rest())
+    }
+
     /// Each flow belongs to the interface that has its address.
-    fn sort_flows(&mut self, now: Moment) {
+    fn sort_flows(&mut self, now: Moment, told: Told) {
+        let lets_rest = self.lets_rest();
         for link in &mut self.links {
             link.seen.clear();
             link.states.clear();
@@ -265,16 +276,33 @@ impl Share {
         self.flows.begin();
         self.elsewhere = 0;
         for state in self.walk.drain(..) {
+            if state.rests && lets_rest {
+                self.flows.rest(now, state);
+                continue;
+            }
+            let before = self.flows.get_up(&state);
             let local = state.local.ip();
             match self.links.iter_mut().find(|link| link.has(local)) {
                 Some(link) => {
+                    if let Some(before) = before {
+                        link.policy.recall(&before, self.flows.walks());
+                    }
                     link.seen.push(self.flows.see(now, &state));
                     link.states.push(state);
                 }
                 None => self.elsewhere += 1,
             }
         }
-        self.flows.end();
+        // After a walk that told of far more flows than walks usually do.
+        for link in &mut self.links {
+            link.seen.shrink_to(link.seen.len() * 2);
+            link.states.shrink_to(link.states.len() * 2);
+            link.decisions.shrink_to(link.states.len() * 2);
+            let rest = self.flows.resting_at(|address| link.has(address));
+            link.policy.rest(rest.all as usize);
+        }
+        self.walk.shrink_to(MIN_WALK);
+        self.flows.end(now, told);
     }
 
     fn note_members(&mut self) {
@@ -390,8 +418,18 @@ impl Share {
         }
     }
 
+    /// Hangs out the status with the largest flows, and where somebody waits for it, one with all.
     fn publish(&self, now: Moment) {
-        let status = Status {
+        self.board.write(self.status_of(now, Some(MAX_ROWS)));
+        if self.board.is_asked_for_all() {
+            self.board.write_all(self.status_of(now, None));
+        }
+    }
+
+    fn status_of(&self, now: Moment, max_rows: Option<usize>) -> Status {
+        let all = self.flows.resting_at(|_| true).all;
+        let here = self.flows.resting_at(|address| self.links.iter().any(|link| link.has(address))).all;
+        Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             uptime_s: now.since(self.started).as_secs_f64(),
@@ -407,17 +445,16 @@ impl Share {
                 .links
                 .iter()
                 .map(|link| {
-                    let rate_bps = |flow| self.flows.rate_bps(flow);
-                    InterfaceStatus::of(link, now, rate_bps, self.hands.without_room())
+                    let without_room = self.hands.without_room();
+                    InterfaceStatus::of(link, now, &self.flows, max_rows, without_room)
                 })
                 .collect(),
-            flows_elsewhere: self.elsewhere,
+            flows_elsewhere: self.elsewhere + (all - here),
             ticks: self.ticks,
             late_ticks: self.late_ticks,
             kernel_refusals: self.hands.refused,
             bounds_refused: self.hands.without_room().len() as u64,
             problems: self.problems.iter().cloned().chain(self.hands.room_problem()).collect(),
-        };
-        self.board.write(status);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::status::{FlowStatus, InterfaceStatus, MessageCounts, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use yuzuri_policy::{Bound, Rule};
+use yuzuri_policy::Bound;
 
 fn mbps(bps: u64) -> String {
     let mbps = bps as f64 / 1e6;
@@ -142,6 +142,19 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
     for flow in &interface.flows {
         write_flow(out, flow)?;
     }
+    let counts = &interface.flow_counts;
+    if counts.left_out > 0 {
+        let listed: u64 = interface.flows.iter().map(|flow| flow.rate_bps).sum();
+        writeln!(
+            out,
+            "  and {} more of {} flows, {} of them idle; those above carry {} of {} Mbit/s (--all lists every flow)",
+            counts.left_out,
+            counts.all,
+            counts.resting.min(counts.left_out),
+            mbps(listed),
+            mbps(interface.rate_bps.max(listed)),
+        )?;
+    }
     Ok(())
 }
 
@@ -235,15 +248,18 @@ pub fn metrics(status: &Status) -> String {
     );
     let mut flows: Vec<Row> = Vec::new();
     for interface in &status.interfaces {
-        for rule in Rule::ALL {
-            let count = interface.flows.iter().filter(|flow| flow.obeys && flow.rule == rule).count();
-            if count > 0 {
-                let labels = vec![("interface", interface.name.clone()), ("rule", rule.name().to_owned())];
-                flows.push((labels, count as f64));
-            }
+        for (rule, count) in &interface.flow_counts.rules {
+            let labels = vec![("interface", interface.name.clone()), ("rule", rule.clone())];
+            flows.push((labels, f64::from(*count)));
         }
     }
     out.one("yuzuri_share_flows", "gauge", "Flows that obey bounds, by the rule that set them", &flows);
+    out.one(
+        "yuzuri_share_flows_idle",
+        "gauge",
+        "Flows on which nothing was written or under way for five seconds",
+        &each(&|i| Some(i.flow_counts.resting.into())),
+    );
     let messages = |label: &'static str, of: &dyn Fn(&MessageCounts) -> &BTreeMap<String, u64>| -> Vec<Row> {
         let rows = status.interfaces.iter().flat_map(|interface| {
             of(&interface.messages).iter().map(|(value, count)| {

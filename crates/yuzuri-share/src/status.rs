@@ -1,10 +1,12 @@
 //! What a sharing tells of itself. The JSON document of `yuzuri share status --json`; fields are added, not changed.
 
 use crate::discover::GroupFrom;
+use crate::flows::{Flows, Resting};
 use crate::link::Link;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
     Bound, Counts, Decision, FlowSeen, Kind, Moment, Objective, PolicyConfig, PolicyName, Refusal, Rule,
     Summary,
@@ -120,8 +122,11 @@ pub struct InterfaceStatus {
     pub rate_bps: u64,
     /// What it could deliver alone on the air, bit/s; 0: not known.
     pub alone_bps: u64,
-    /// Its flows.
+    /// Its flows: those that carry most, the largest first; all, where all are asked for.
     pub flows: Vec<FlowStatus>,
+    /// How many flows it has.
+    #[serde(default)]
+    pub flow_counts: FlowCounts,
     /// Messages since the group was joined.
     pub messages: MessageCounts,
     /// Datagrams that could not be sent.
@@ -241,6 +246,19 @@ pub struct FlowStatus {
     pub burst: u32,
 }
 
+/// How many flows an interface has.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowCounts {
+    /// All.
+    pub all: u32,
+    /// Of these, flows on which nothing was written or under way for five seconds.
+    pub resting: u32,
+    /// Of all, those that the list of flows leaves out.
+    pub left_out: u32,
+    /// Flows that obey bounds, by the rule that set them; rules without a flow are left out.
+    pub rules: BTreeMap<String, u32>,
+}
+
 /// Messages of a group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageCounts {
@@ -278,10 +296,13 @@ impl From<&Counts> for MessageCounts {
 }
 
 impl InterfaceStatus {
+    /// `max_rows` bounds the flows that are listed; `without_room` are those whose bounds the kernel's table has no
+    /// room for.
     pub(crate) fn of(
         link: &Link,
         now: Moment,
-        rate_bps: impl Fn(u64) -> f64,
+        known: &Flows,
+        max_rows: Option<usize>,
         without_room: &HashSet<FlowId>,
     ) -> InterfaceStatus {
         let member = link.member.as_ref();
@@ -294,28 +315,7 @@ impl InterfaceStatus {
             other_key: seen.other_key,
             age_s: seen.age.as_secs_f64(),
         });
-        let flows = link.seen.iter().zip(&link.states).zip(&link.decisions);
-        let flow = |((seen, state), decision): ((&FlowSeen, &yuzuri_kernel::steer::FlowState), &Decision)| {
-            let obeys = state.standing.is_ours();
-            let bounded = obeys && !without_room.contains(&state.id);
-            FlowStatus {
-                id: seen.id,
-                local: state.local,
-                remote: state.remote,
-                rate_bps: rate_bps(seen.id) as u64,
-                cwnd: seen.cwnd,
-                srtt_us: seen.srtt_us,
-                min_rtt_us: seen.min_rtt_us,
-                retransmitted: seen.retransmitted,
-                control: state.control.to_string(),
-                obeys,
-                standing: state.standing.to_string(),
-                bound: if bounded { decision.bound } else { Bound::NONE },
-                rule: if bounded { decision.why } else { Rule::None },
-                no_decrease: bounded && decision.no_decrease,
-                burst: if bounded { decision.burst } else { 0 },
-            }
-        };
+        let (flows, flow_counts) = flows(link, known, max_rows, without_room);
         let leader = member.and_then(|member| member.leader());
         InterfaceStatus {
             name: link.interface.name.clone(),
@@ -330,7 +330,8 @@ impl InterfaceStatus {
             summary: member.and_then(|member| member.summary(now)).map(SummaryStatus::from),
             rate_bps: link.own_report.as_ref().map_or(0, |report| report.rate_bps),
             alone_bps: link.radio.alone_bps,
-            flows: flows.map(flow).collect(),
+            flows,
+            flow_counts,
             messages: member.map(|member| member.counts().into()).unwrap_or_default(),
             send_errors: link.send_errors,
             last_send_error: link.last_send_error.clone(),
@@ -340,6 +341,90 @@ impl InterfaceStatus {
                     generation: membership.generation,
                 },
             ),
+        }
+    }
+}
+
+/// The rows of an interface's flows, and how many there are.
+fn flows(
+    link: &Link,
+    known: &Flows,
+    max_rows: Option<usize>,
+    without_room: &HashSet<FlowId>,
+) -> (Vec<FlowStatus>, FlowCounts) {
+    let max_rows = max_rows.unwrap_or(usize::MAX);
+    let resting = known.resting_at(|address| link.has(address));
+    let mut counts = FlowCounts { resting: resting.all, ..FlowCounts::default() };
+    let mut by_rule = [0; Rule::ALL.len()];
+    let mut count = |rule: Rule, flows: u32| {
+        if let Some(at) = Rule::ALL.iter().position(|known| *known == rule) {
+            by_rule[at] += flows;
+        }
+    };
+    let all = link.seen.iter().zip(&link.states).zip(&link.decisions);
+    let mut largest: Vec<((&FlowSeen, &FlowState), &Decision)> = all.collect();
+    for ((_, state), decision) in &largest {
+        if state.standing.is_ours() && !without_room.contains(&state.id) {
+            count(decision.why, 1);
+        }
+    }
+    let rule = link.policy.of_resting();
+    count(rule, resting.ours);
+    counts.all = (largest.len() as u32).saturating_add(resting.all);
+    // Of flows that carry as much, the older one first: rows keep their places.
+    let order = |row: &((&FlowSeen, &FlowState), &Decision)| {
+        let ((seen, _), _) = row;
+        (std::cmp::Reverse(known.rate_bps(seen.id) as u64), seen.id)
+    };
+    if largest.len() > max_rows {
+        largest.select_nth_unstable_by_key(max_rows, order);
+        largest.truncate(max_rows);
+    }
+    largest.sort_unstable_by_key(order);
+    let row = |((seen, state), decision): ((&FlowSeen, &FlowState), &Decision)| FlowStatus {
+        rate_bps: known.rate_bps(seen.id) as u64,
+        retransmitted: seen.retransmitted,
+        ..FlowStatus::of(state, decision, !without_room.contains(&state.id))
+    };
+    let mut rows: Vec<FlowStatus> = largest.into_iter().map(row).collect();
+    let free = max_rows - rows.len();
+    if resting.all > 0 {
+        let of_link = known.resting().filter(|resting| link.has(resting.state.local.ip()));
+        rows.extend(of_link.take(free).map(|resting| {
+            let Resting { state, .. } = resting;
+            let decision =
+                Decision { flow: state.id.0, bound: Bound::NONE, no_decrease: false, burst: 0, why: rule };
+            FlowStatus { retransmitted: resting.retransmitted(), ..FlowStatus::of(state, &decision, true) }
+        }));
+    }
+    counts.left_out = counts.all.saturating_sub(rows.len() as u32);
+    let rules = Rule::ALL.iter().zip(by_rule).filter(|(_, flows)| *flows > 0);
+    counts.rules = rules.map(|(rule, flows)| (rule.name().to_owned(), flows)).collect();
+    (rows, counts)
+}
+
+impl FlowStatus {
+    /// Without what only its past tells: rate and retransmissions. `has_room`: the kernel's table of bounds has room
+    /// for its bound.
+    fn of(state: &FlowState, decision: &Decision, has_room: bool) -> FlowStatus {
+        let obeys = state.standing.is_ours();
+        let bounded = obeys && has_room;
+        FlowStatus {
+            id: state.id.0,
+            local: state.local,
+            remote: state.remote,
+            rate_bps: 0,
+            cwnd: state.cwnd,
+            srtt_us: state.srtt_us,
+            min_rtt_us: state.min_rtt_us,
+            retransmitted: 0,
+            control: state.control.to_string(),
+            obeys,
+            standing: state.standing.to_string(),
+            bound: if bounded { decision.bound } else { Bound::NONE },
+            rule: if bounded { decision.why } else { Rule::None },
+            no_decrease: bounded && decision.no_decrease,
+            burst: if bounded { decision.burst } else { 0 },
         }
     }
 }

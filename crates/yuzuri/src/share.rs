@@ -143,6 +143,10 @@ struct StatusArgs {
     #[arg(long)]
     json: bool,
 
+    /// List every flow, not only the 200 largest of each interface
+    #[arg(long)]
+    all: bool,
+
     /// Again each second, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -390,8 +394,10 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let socket = Places::new(args.runtime.clone()).socket();
     let stop = yuzuri_exit::stop_flag()?;
     loop {
-        let status = match yuzuri_share::ask(&socket, Question::Status)? {
+        let question = if args.all { Question::StatusAll } else { Question::Status };
+        let status = match yuzuri_share::ask(&socket, question)? {
             Answer::Status(status) => status,
+            Answer::Error { error } => bail!("asking the daemon at {}: {error}", socket.display()),
             other => bail!("asking the daemon at {}: it answered {other:?}", socket.display()),
         };
         show(&status, args)?;

@@ -105,7 +105,7 @@ static __always_inline bool has_file(struct sock *sk)
 	return from && from->sk_socket;
 }
 
-/* The flow's state if it is chosen. */
+/* The flow's state if it is chosen. One that is not is not looked for again at its next segments. */
 static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 hook)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
@@ -116,7 +116,7 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 			return NULL;
 	}
 	if (flow->lent)
-		take_back(sk, flow, cpu, hook);
+		take_back(sk, flow);
 	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided)) {
 		decide(sk, flow);
 		if (flow->undecided || flow->passed)
@@ -124,7 +124,11 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 	}
 	if (unlikely(!flow->announced || (flow->detached && has_file(sk))) && (flow->chosen || flow->undecided))
 		announce(sk, flow, cpu);
-	return flow->chosen ? flow : NULL;
+	if (flow->chosen)
+		return flow;
+	if (hook == HOOK_ACK && !flow->undecided && !flow->lent)
+		lend_unwanted(sk, flow);
+	return NULL;
 }
 
 #endif

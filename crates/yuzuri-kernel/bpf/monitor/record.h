@@ -33,16 +33,17 @@ static __noinline u32 stack_of(void *ctx, u32 cpu)
 	return NO_STACK;
 }
 
-/* The connection's variables. */
+/* The connection's variables: first one of each line of the cache. */
 static __always_inline void write_variables(struct event_record *record, struct sock *sk, struct tcp_sock *tp)
 {
 	record->bytes_acked = tp->bytes_acked;
 	record->bytes_received = tp->bytes_received;
 	record->pacing_rate = sk->sk_pacing_rate;
+	record->total_retrans = tp->total_retrans;
 	record->snd_cwnd = tp->snd_cwnd;
-	record->snd_ssthresh = tp->snd_ssthresh;
-	record->srtt_us = tp->srtt_us;
 	record->mdev_us = tp->mdev_us;
+	record->srtt_us = tp->srtt_us;
+	record->snd_ssthresh = tp->snd_ssthresh;
 	record->min_rtt_us = tp->rtt_min.s[0].v;
 	record->packets_out = tp->packets_out;
 	record->sacked_out = tp->sacked_out;
@@ -54,7 +55,6 @@ static __always_inline void write_variables(struct event_record *record, struct 
 	record->notsent = tp->write_seq - tp->snd_nxt;
 	record->rate_delivered = tp->rate_delivered;
 	record->rate_interval_us = tp->rate_interval_us;
-	record->total_retrans = tp->total_retrans;
 	record->mss = tp->mss_cache;
 	record->reordering = tp->reordering;
 }

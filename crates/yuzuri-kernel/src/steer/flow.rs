@@ -16,6 +16,7 @@ const FLAG_APP_LIMITED: u8 = 1;
 const FLAG_RATE_APP_LIMITED: u8 = 2;
 const FLAG_CWND_LIMITED: u8 = 4;
 const FLAG_PACED: u8 = 8;
+const FLAG_RESTS: u8 = 16;
 
 /// Bytes of a record.
 pub(super) const RECORD: usize = size_of::<steer_record>();
@@ -153,6 +154,9 @@ pub struct FlowState {
     pub control: Name,
     /// Whose that is, and why.
     pub standing: Standing,
+    /// Nothing has happened on it for [`SteerOptions::rests_after`](super::SteerOptions::rests_after) walks: no walk tells of it
+    /// until something does, but one that tells of all.
+    pub rests: bool,
 }
 
 impl FlowState {
@@ -215,6 +219,7 @@ impl FlowState {
             unsent_bytes: record.unsent,
             control: name(record.control),
             standing,
+            rests: record.flags & FLAG_RESTS != 0,
         }
     }
 }
@@ -269,6 +274,7 @@ mod tests {
             ("RATE_APP_LIMITED", FLAG_RATE_APP_LIMITED),
             ("CWND_LIMITED", FLAG_CWND_LIMITED),
             ("PACED", FLAG_PACED),
+            ("RESTS", FLAG_RESTS),
         ] {
             assert!(header.contains(&format!("#define FLAG_{name} {value}")), "{name}");
         }

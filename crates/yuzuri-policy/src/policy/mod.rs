@@ -129,12 +129,14 @@ pub struct Policy {
     config: PolicyConfig,
     own: Own,
     share: Share,
+    /// Flows that are left out because nothing happens on them.
+    resting: usize,
 }
 
 impl Policy {
     /// At its beginning.
     pub fn new(config: PolicyConfig) -> Policy {
-        Policy { config, own: Own::default(), share: Share::default() }
+        Policy { config, own: Own::default(), share: Share::default(), resting: 0 }
     }
 
     /// What was chosen.
@@ -146,6 +148,26 @@ impl Policy {
     pub fn choose(&mut self, config: PolicyConfig) {
         self.config = config;
         self.share = Share::default();
+    }
+
+    /// Whether a flow on which nothing has happened for so long as the policy looks back, 4 s, may be left out: it gets no bounds.
+    pub fn lets_rest(&self) -> bool {
+        matches!(self.config.name, PolicyName::Off | PolicyName::Yuzuri)
+    }
+
+    /// Which rule stands beside a flow that is left out.
+    pub fn of_resting(&self) -> Rule {
+        if self.config.name == PolicyName::Off { Rule::None } else { Rule::Unknown }
+    }
+
+    /// How many flows are left out from now on.
+    pub fn rest(&mut self, flows: usize) {
+        self.resting = flows;
+    }
+
+    /// Before [`observe`](Policy::observe) meets it again: a flow that was left out, as it was at each of these moments.
+    pub fn recall(&mut self, flow: &FlowSeen, moments: impl Iterator<Item = Moment>) {
+        self.own.recall(flow, moments);
     }
 
     /// Takes in this terminal's flows as they stand, and gives what to tell the leader: nothing while nothing is sent.
@@ -178,7 +200,7 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                let view = View { own: &self.own, radio, summary, senders };
+                let view = View { own: &self.own, radio, summary, senders, resting: self.resting };
                 self.share.decide(now, flows, view, out);
             }
         }

@@ -74,6 +74,8 @@ pub(super) struct View<'a> {
     pub(super) summary: Option<&'a Summary>,
     /// Senders that this terminal knows of by itself.
     pub(super) senders: SendersSeen,
+    /// Flows that are left out because nothing happens on them.
+    pub(super) resting: usize,
 }
 
 impl Share {
@@ -99,7 +101,7 @@ impl Share {
         let lately_bps = self.trust.lately_bps(now);
         let parts_bps = |summary: &Summary| {
             let share_bps = share_of(summary, view.radio);
-            let left_bps = (share_bps - held_bps).max(share_bps / flows.len() as f64);
+            let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
             [left_bps, lately_bps].map(|bps| bps / willing as f64)
         };
         let group = view.summary.map(|summary| (summary, parts_bps(summary)));

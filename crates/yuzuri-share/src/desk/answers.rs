@@ -21,6 +21,13 @@ pub(super) struct Reply {
     pub(super) body: Arc<[u8]>,
 }
 
+/// What comes of a question.
+pub(super) enum Answered {
+    Now(Reply),
+    /// Once the status with all flows was made that was asked for: [`Clerk::all`].
+    WithAll(u64),
+}
+
 /// Bytes made of a status. They live as long as a client needs them, so that those who do not read cost one
 /// copy of each status of the last two seconds, however many they are.
 #[derive(Default)]
@@ -45,40 +52,55 @@ pub(super) struct Clerk {
     board: Board,
     orders: Sender<Order>,
     status: Made,
+    all: Made,
     metrics: Made,
+}
+
+/// As [`Answer::Status`] is written, without a copy of it all.
+fn line(status: &Status) -> Vec<u8> {
+    let mut text = serde_json::to_vec(status).unwrap_or_default();
+    text.push(b'\n');
+    text
 }
 
 impl Clerk {
     pub(super) fn new(board: Board, orders: Sender<Order>) -> Clerk {
-        Clerk { board, orders, status: Made::default(), metrics: Made::default() }
+        Clerk { board, orders, status: Made::default(), all: Made::default(), metrics: Made::default() }
     }
 
     /// The answer, once the question is whole: `ended` says that no more of it will come.
-    pub(super) fn answer(&mut self, protocol: Protocol, asked: &[u8], ended: bool) -> Option<Reply> {
+    pub(super) fn answer(&mut self, protocol: Protocol, asked: &[u8], ended: bool) -> Option<Answered> {
         match protocol {
             Protocol::Json if asked.len() > MAX_ASKED_BYTES => {
-                Some(json(&wrong(format!("the question is longer than {MAX_ASKED_BYTES} bytes"))))
+                let why = format!("the question is longer than {MAX_ASKED_BYTES} bytes");
+                Some(Answered::Now(json(&wrong(why))))
             }
             Protocol::Json => ended.then(|| self.reply(asked.trim_ascii())),
-            Protocol::Http => self.scrape(asked),
+            Protocol::Http => self.scrape(asked).map(Answered::Now),
         }
     }
 
-    fn reply(&mut self, asked: &[u8]) -> Reply {
+    /// The status with all flows, once it was made.
+    pub(super) fn all(&mut self, number: u64) -> Option<Reply> {
+        let status = self.board.all_since(number)?;
+        Some(Reply { head: Vec::new(), body: self.all.of(&status, line) })
+    }
+
+    /// Nobody waits for all flows any more.
+    pub(super) fn forget_all(&self) {
+        self.board.forget_all();
+    }
+
+    fn reply(&mut self, asked: &[u8]) -> Answered {
         let question = match asked {
             [] => Ok(Question::Status),
             asked => serde_json::from_slice(asked),
         };
-        match question {
+        Answered::Now(match question {
             Ok(Question::Status) => {
-                let body = self.status.of(&self.board.read(), |status| {
-                    // As `Answer::Status` is written, without a copy of it all.
-                    let mut text = serde_json::to_vec(status).unwrap_or_default();
-                    text.push(b'\n');
-                    text
-                });
-                Reply { head: Vec::new(), body }
+                Reply { head: Vec::new(), body: self.status.of(&self.board.read(), line) }
             }
+            Ok(Question::StatusAll) => return Answered::WithAll(self.board.ask_for_all()),
             Ok(Question::Policy { name, objective }) => {
                 let before = self.board.read().policy;
                 let objective = objective.unwrap_or(before.objective);
@@ -89,7 +111,7 @@ impl Clerk {
                 })
             }
             Err(error) => json(&wrong(error.to_string())),
-        }
+        })
     }
 
     /// The answer to a request, once its head is whole. Its body, if it has one, is nobody's concern.

@@ -1,6 +1,6 @@
 //! One who asks: what came of the question, and how much of the answer went out.
 
-use super::answers::{Clerk, Reply};
+use super::answers::{Answered, Clerk, Reply};
 use nix::poll::PollFlags;
 use socket2::Socket;
 use std::io::{ErrorKind, Read, Write};
@@ -26,6 +26,8 @@ pub(super) enum Protocol {
 enum Stage {
     /// The question so far.
     Asking(Vec<u8>),
+    /// The status with all flows is waited for.
+    Waiting(u64),
     /// The answer, and how many of its bytes are written.
     Answering(Reply, usize),
     /// All is said. What the client still sends is read and thrown away: closing before it was read would
@@ -55,8 +57,15 @@ impl Client {
     pub(super) fn waits_for(&self) -> PollFlags {
         match self.stage {
             Stage::Answering(..) => PollFlags::POLLOUT,
+            // The end of its question is there to be read all the time.
+            Stage::Waiting(_) => PollFlags::empty(),
             _ => PollFlags::POLLIN,
         }
+    }
+
+    /// Whether it waits for what no socket tells of.
+    pub(super) fn awaits_all(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -80,11 +89,16 @@ impl Client {
                     self.ended = length == 0;
                     asked.extend_from_slice(&part[..length]);
                     match clerk.answer(self.protocol, asked, self.ended) {
-                        Some(reply) => self.stage = Stage::Answering(reply, 0),
+                        Some(Answered::Now(reply)) => self.stage = Stage::Answering(reply, 0),
+                        Some(Answered::WithAll(number)) => self.stage = Stage::Waiting(number),
                         None if self.ended => self.stage = Stage::Over,
                         None => {}
                     }
                 }
+                Stage::Waiting(number) => match clerk.all(*number) {
+                    Some(reply) => self.stage = Stage::Answering(reply, 0),
+                    None => return Ok(()),
+                },
                 Stage::Answering(reply, written) => {
                     while let Some(rest) = rest(reply, *written) {
                         *written += write(&self.socket, rest)?;

@@ -38,6 +38,8 @@ pub enum Question {
     /// The status.
     #[default]
     Status,
+    /// The status with every flow, at the next half second.
+    StatusAll,
     /// Another policy; the objective stays if none is named.
     Policy {
         /// Which.

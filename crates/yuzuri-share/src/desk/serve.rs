@@ -21,6 +21,8 @@ const MAX_CLIENTS: usize = 128;
 const MAX_ACCEPTS_IN_A_ROW: usize = 64;
 /// How long a listener is left alone after the process ran out of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How often is looked whether the status with all flows was made, while somebody waits for it.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A listener with its clients, the oldest first. No listener takes the place of another's clients.
 pub(super) struct Counter {
@@ -43,6 +45,10 @@ impl Counter {
 
     fn new(listener: Socket, protocol: Protocol) -> Counter {
         Counter { listener, protocol, clients: VecDeque::new(), paused_until: None }
+    }
+
+    fn awaits_all(&self) -> bool {
+        self.clients.iter().any(Client::awaits_all)
     }
 
     fn accept(&mut self, now: Instant, clerk: &mut Clerk) {
@@ -82,11 +88,17 @@ impl Counter {
 /// Serves until the other end of the pipe is closed.
 pub(super) fn serve(mut counters: Vec<Counter>, board: Board, orders: Sender<Order>, stop: &PipeReader) {
     let mut clerk = Clerk::new(board, orders);
+    let mut awaited = false;
     while !wait(&mut counters, &mut clerk, stop) {
         let now = Instant::now();
         for counter in &mut counters {
             counter.clients.retain(|client| !client.is_over() && now < client.deadline);
         }
+        let awaits = counters.iter().any(Counter::awaits_all);
+        if awaited && !awaits {
+            clerk.forget_all();
+        }
+        awaited = awaits;
     }
 }
 
@@ -98,7 +110,8 @@ fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool 
     for counter in counters.iter_mut() {
         counter.paused_until = counter.paused_until.filter(|until| *until > now);
         let deadlines = counter.clients.front().map(|client| client.deadline);
-        next = next.into_iter().chain(deadlines).chain(counter.paused_until).min();
+        let look = counter.awaits_all().then(|| now + LOOK);
+        next = next.into_iter().chain(deadlines).chain(counter.paused_until).chain(look).min();
     }
     for counter in counters.iter() {
         let accepts = if counter.paused_until.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
@@ -123,7 +136,7 @@ fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool 
     for counter in counters {
         let waiting = ready.next() == Some(true);
         for (client, ready) in counter.clients.iter_mut().zip(ready.by_ref()) {
-            if ready {
+            if ready || client.awaits_all() {
                 client.advance(clerk);
             }
         }

@@ -51,6 +51,7 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         unsent_bytes: word(144),
         control: Default::default(),
         standing: Standing::Ours,
+        rests: false,
     };
     Info { open: matches!(byte(0), ESTABLISHED | CLOSE_WAIT), flow }
 }

@@ -47,7 +47,10 @@ export interface ShareInterface {
   members: ShareMember[];
   /** Absent: nothing was said, lately. */
   summary?: ShareSummary;
+  /** Those that carry most, the largest first. */
   flows: ShareFlow[];
+  /** Of a daemon before it told them: absent. */
+  flow_counts?: { all: number; resting: number; left_out: number };
 }
 
 export interface ShareStatus {

@@ -92,5 +92,8 @@ export function remarks(status: ShareStatus): string[] {
   if (!status.keyed) remarks.push("There is no key: anybody on the network can say anything.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
   if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);
+  for (const { name, flow_counts: counts } of status.interfaces) {
+    if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; those that carry most are.`);
+  }
   return remarks;
 }

@@ -1,0 +1,268 @@
+//! Small messages over many connections: requests and responses, one after the other on each connection, alone or
+//! beside bulk transfers. A process of its own, so that its CPU time is the traffic's and nobody else's; it is this
+//! program again under a hidden name.
+
+use crate::cpu;
+use crate::load::{CUBIC, Worker};
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{BufRead, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::netns;
+
+/// Which connections.
+#[derive(Debug, Clone, Args)]
+pub struct MessageArgs {
+    /// Namespace of the clients.
+    #[arg(long)]
+    pub from: String,
+    /// Namespace of the servers.
+    #[arg(long)]
+    pub into: String,
+    /// Address of the servers.
+    #[arg(long)]
+    pub to: IpAddr,
+    /// Connections for messages.
+    #[arg(long)]
+    pub connections: usize,
+    /// Connections for bulk transfers beside them.
+    #[arg(long, default_value_t = 0)]
+    pub bulk: usize,
+    /// CPU of all threads.
+    #[arg(long)]
+    pub cpu: Option<usize>,
+}
+
+/// What one order took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Exchanged {
+    pub transactions: u64,
+    pub wall_ns: u64,
+    /// CPU time of the process.
+    pub cpu_ns: u64,
+}
+
+/// Bytes of a request and of a response.
+const REQUEST: usize = 64;
+const RESPONSE: usize = 256;
+/// Requests that are under way at once, each on a connection of its own.
+const BATCH: usize = 64;
+/// Connections to one port of the servers: far fewer than there are ephemeral ports.
+const PER_PORT: usize = 10_000;
+const CHUNK: usize = 256 * 1024;
+
+/// Running processes that exchange messages: as many as the limit of open files of one asks for.
+pub struct Messages {
+    workers: Vec<(Worker, usize)>,
+    connections: usize,
+}
+
+impl Messages {
+    /// Starts them and waits until all connections stand.
+    pub fn start(args: &MessageArgs) -> anyhow::Result<Messages> {
+        ensure!(args.connections > 0, "messages need a connection");
+        let of_one = (allow_open_files()? / 2).saturating_sub(args.bulk + 50).max(1);
+        let mut workers = Vec::new();
+        let mut left = args.connections;
+        while left > 0 {
+            let connections = left.min(of_one);
+            // Bulk connections are the first one's.
+            let bulk = if workers.is_empty() { args.bulk } else { 0 };
+            let words = ["load-messages", "--from", &args.from, "--into", &args.into];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.extend(["--to".into(), args.to.to_string(), "--bulk".into(), bulk.to_string()]);
+            words.extend(["--connections".into(), connections.to_string()]);
+            if let Some(cpu) = args.cpu {
+                words.extend(["--cpu".into(), cpu.to_string()]);
+            }
+            workers.push((Worker::start(&words)?, connections));
+            left -= connections;
+        }
+        Ok(Messages { workers, connections: args.connections })
+    }
+
+    /// Exchanges about so many requests and responses, spread evenly over the connections, and moves `bulk_bytes` on each bulk
+    /// connection meanwhile.
+    pub fn exchange(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<Exchanged> {
+        for (worker, connections) in &mut self.workers {
+            let share = transactions * *connections as u64 / self.connections as u64;
+            worker.tell(&format!("{share} {bulk_bytes}"))?;
+        }
+        let mut all = Exchanged { transactions: 0, wall_ns: 0, cpu_ns: 0 };
+        for (worker, _) in &mut self.workers {
+            let one: Exchanged = serde_json::from_str(&worker.line()?)?;
+            all.transactions += one.transactions;
+            all.wall_ns = all.wall_ns.max(one.wall_ns);
+            all.cpu_ns += one.cpu_ns;
+        }
+        Ok(all)
+    }
+}
+
+struct Pair {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+/// The process: connects, then does what its input says, line by line, until that closes.
+pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
+    if let Some(cpu) = args.cpu {
+        cpu::pin(cpu)?;
+    }
+    let all = args.connections + args.bulk;
+    allow_open_files()?;
+    let ports = all.div_ceil(PER_PORT);
+    let listeners =
+        netns::inside(&args.into, || (0..ports).map(|_| listen(args.to)).collect::<anyhow::Result<Vec<_>>>())
+            .map_err(anyhow::Error::msg)??;
+    let mut pairs = netns::inside(&args.from, || {
+        (0..all).map(|i| connect(&listeners[i % ports])).collect::<anyhow::Result<Vec<_>>>()
+    })
+    .map_err(anyhow::Error::msg)??;
+    let bulk = pairs.split_off(args.connections);
+    println!("ready");
+    let mut at = 0;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let (transactions, bytes) = line.split_once(' ').with_context(|| format!("'{line}' is no order"))?;
+        let (transactions, bytes): (u64, u64) = (transactions.parse()?, bytes.parse()?);
+        let (began, cpu_before) = (Instant::now(), cpu::own_ns()?);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = bulk
+                .iter()
+                .filter(|_| bytes > 0)
+                .flat_map(|pair| {
+                    [
+                        scope.spawn(move || send(&pair.client, bytes)),
+                        scope.spawn(move || receive(&pair.server, bytes)),
+                    ]
+                })
+                .collect();
+            let exchanged = exchange(&pairs, &mut at, transactions);
+            for thread in threads {
+                thread
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a bulk thread panicked"))?
+                    .context("moving bulk data")?;
+            }
+            exchanged
+        })?;
+        let wall_ns = began.elapsed().as_nanos() as u64;
+        let done = Exchanged { transactions, wall_ns, cpu_ns: cpu::own_ns()? - cpu_before };
+        println!("{}", serde_json::to_string(&done)?);
+    }
+    Ok(())
+}
+
+/// Exchanges messages. Each connection has its turn once in a round, and those that are served one after the other lie far
+/// apart: what the kernel keeps of a connection is out of the caches again when its next turn comes, where there are many.
+fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result<()> {
+    let step = stride(pairs.len());
+    let (request, response) = ([0x5a; REQUEST], [0xa5; RESPONSE]);
+    let (mut asked, mut answered) = ([0; REQUEST], [0; RESPONSE]);
+    let mut left = transactions;
+    while left > 0 {
+        let batch = pairs.len().min(BATCH).min(usize::try_from(left).unwrap_or(BATCH));
+        let turn = |i: usize| &pairs[(*at + i * step) % pairs.len()];
+        for i in 0..batch {
+            (&turn(i).client).write_all(&request).context("sending a request")?;
+        }
+        for i in 0..batch {
+            (&turn(i).server).read_exact(&mut asked).context("reading a request")?;
+            (&turn(i).server).write_all(&response).context("sending a response")?;
+        }
+        for i in 0..batch {
+            (&turn(i).client).read_exact(&mut answered).context("reading a response")?;
+        }
+        *at = (*at + batch * step) % pairs.len();
+        left -= batch as u64;
+    }
+    Ok(())
+}
+
+/// A step without a common divisor with `count`, about the golden section of it: steps visit all before any again.
+fn stride(count: usize) -> usize {
+    fn divisor(a: usize, b: usize) -> usize {
+        if b == 0 { a } else { divisor(b, a % b) }
+    }
+    let from = (count as f64 * 0.618) as usize;
+    (from.max(1)..=count.max(1)).find(|step| divisor(*step, count) == 1).unwrap_or(1)
+}
+
+fn send(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
+    let chunk = vec![0x5a; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let most = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        left -= stream.write(&chunk[..most])? as u64;
+    }
+    Ok(())
+}
+
+fn receive(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match stream.read(&mut buffer[..most])? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => left -= read as u64,
+        }
+    }
+    Ok(())
+}
+
+fn socket(address: SocketAddr) -> anyhow::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(CUBIC.as_bytes()).context("choosing cubic")?;
+    // Closed by a reset: tens of thousands of connections leave nothing behind.
+    socket.set_linger(Some(Duration::ZERO))?;
+    Ok(socket)
+}
+
+fn listen(to: IpAddr) -> anyhow::Result<Socket> {
+    let address = SocketAddr::new(to, 0);
+    let listener = socket(address)?;
+    listener.bind(&address.into()).with_context(|| format!("binding to {to}"))?;
+    listener.listen(128)?;
+    Ok(listener)
+}
+
+fn connect(listener: &Socket) -> anyhow::Result<Pair> {
+    let to = listener.local_addr()?.as_socket().context("the listener's address")?;
+    let client = socket(to)?;
+    client.set_tcp_nodelay(true)?;
+    client
+        .connect_timeout(&to.into(), Duration::from_secs(5))
+        .with_context(|| format!("connecting to {to}"))?;
+    let server = listener.accept().context("accepting")?.0;
+    server.set_tcp_nodelay(true)?;
+    Ok(Pair { client: client.into(), server: server.into() })
+}
+
+/// Raises the limit of open files as far as this process may; how many it is then.
+fn allow_open_files() -> anyhow::Result<usize> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("asking for the limit of open files")?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raising the limit of open files")?;
+    }
+    Ok(usize::try_from(hard).unwrap_or(usize::MAX).min(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_visits_every_connection_once() {
+        for count in [1, 2, 3, 4, 64, 500, 5_000, 25_000] {
+            let step = stride(count);
+            let visited: std::collections::HashSet<usize> = (0..count).map(|i| i * step % count).collect();
+            assert_eq!(visited.len(), count, "step {step}");
+        }
+    }
+}
