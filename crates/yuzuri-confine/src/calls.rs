@@ -25,6 +25,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_exit_group,
     libc::SYS_fcntl,
     libc::SYS_fdatasync,
+    libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fsync,
     libc::SYS_ftruncate,
@@ -130,6 +131,8 @@ impl SystemCalls {
         calls.permit_all(ALWAYS);
         calls.permit_all(SOCKETS);
         calls.permit_all(OLDER);
+        // A pipe of both directions within the process.
+        calls.permit_if(libc::SYS_socketpair, (0, Eq, libc::AF_UNIX as u64));
         let executable = libc::PROT_EXEC as u64;
         calls.permit_if(libc::SYS_mmap, (2, MaskedEq(executable), 0));
         calls.permit_if(libc::SYS_mprotect, (2, MaskedEq(executable), 0));
@@ -190,6 +193,11 @@ impl SystemCalls {
     pub fn entering_network_namespaces(mut self) -> SystemCalls {
         self.permit_if(libc::SYS_setns, (1, Eq, libc::CLONE_NEWNET as u64));
         self
+    }
+
+    /// What serving a page of what is watched calls for.
+    pub fn of_a_page() -> SystemCalls {
+        SystemCalls::of_open_sockets().reading_files().asking_this_machine().using_bpf_maps()
     }
 
     fn permit_all(&mut self, calls: &[c_long]) {

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// How long a thread that is about to end may take to do so.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the calling thread has anything to give up.
 pub fn has_privilege() -> bool {
@@ -22,14 +22,15 @@ pub fn has_privilege() -> bool {
 /// # Errors
 /// What the kernel says.
 pub fn drop_capabilities() -> Result<(), ConfineError> {
-    keep_only(&[])
+    keep_only(&[], None)
 }
 
-/// Gives up every capability of the calling thread but these, of which those that it does not have stay missing.
+/// Gives up every capability of the calling thread but these, of which those that it does not have stay missing, and
+/// changes to another user where one is given.
 ///
 /// # Errors
 /// What the kernel says.
-pub fn keep_only(kept: &[Capability]) -> Result<(), ConfineError> {
+pub fn keep_only(kept: &[Capability], identity: Option<Identity>) -> Result<(), ConfineError> {
     let failed =
         |e| ConfineError::system("setting the capability sets", std::io::Error::other(format!("{e}")));
     prctl::set_no_new_privs().map_err(|e| ConfineError::system("prctl(PR_SET_NO_NEW_PRIVS)", e))?;
@@ -37,6 +38,11 @@ pub fn keep_only(kept: &[Capability]) -> Result<(), ConfineError> {
     let _ = caps::clear(None, CapSet::Bounding);
     let _ = caps::clear(None, CapSet::Ambient);
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
+    if let Some(identity) = identity {
+        // Across the change of user; the sets below are what stays.
+        prctl::set_keepcaps(true).map_err(|e| ConfineError::system("prctl(PR_SET_KEEPCAPS)", e))?;
+        become_user(identity)?;
+    }
     let kept: CapsHashSet = kept.iter().copied().filter(|cap| permitted.contains(cap)).collect();
     caps::set(None, CapSet::Inheritable, &CapsHashSet::new()).map_err(failed)?;
     caps::set(None, CapSet::Effective, &kept).map_err(failed)?;
@@ -45,24 +51,17 @@ pub fn keep_only(kept: &[Capability]) -> Result<(), ConfineError> {
 
 /// Gives up every capability of the process and, where root runs it, root's user id with all its groups. Nobody else can
 /// look into the process's memory from then on (`PR_SET_DUMPABLE`). Verified: where a thread keeps a capability after
-/// all, this is an error. Threads that run already must have dropped theirs (`drop_capabilities`) or be about to end;
-/// of a change of user they learn by themselves.
+/// all, this is an error. Of a change of user
+/// all threads learn; none may have dropped its capabilities before, or the C library ends the process. Without a change of
+/// user, threads that run already must have dropped theirs or be about to end.
 ///
 /// # Errors
 /// What the kernel says; the process must not go on then.
 pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError> {
     // Before the user id changes: afterwards CAP_SETPCAP is gone.
     let _ = caps::clear(None, CapSet::Bounding);
-    if let Some(Identity { uid, gid }) = identity {
-        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        match setgroups(&[]) {
-            // A user namespace of somebody without privilege: the groups are that one's.
-            Err(Errno::EPERM)
-                if fs::read_to_string("/proc/self/setgroups").is_ok_and(|s| s.trim() == "deny") => {}
-            result => result.map_err(|e| ConfineError::system("leaving all groups", e))?,
-        }
-        setresgid(gid, gid, gid).map_err(|e| ConfineError::system(format!("changing to group {gid}"), e))?;
-        setresuid(uid, uid, uid).map_err(|e| ConfineError::system(format!("changing to user {uid}"), e))?;
+    if let Some(identity) = identity {
+        become_user(identity)?;
     }
     drop_capabilities()?;
     prctl::set_dumpable(false).map_err(|e| ConfineError::system("prctl(PR_SET_DUMPABLE)", e))?;
@@ -74,6 +73,19 @@ pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Changes to a user and a group for good, and leaves all other groups.
+fn become_user(Identity { uid, gid }: Identity) -> Result<(), ConfineError> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    match setgroups(&[]) {
+        // A user namespace of somebody without privilege: the groups are that one's.
+        Err(Errno::EPERM) if fs::read_to_string("/proc/self/setgroups").is_ok_and(|s| s.trim() == "deny") => {
+        }
+        result => result.map_err(|e| ConfineError::system("leaving all groups", e))?,
+    }
+    setresgid(gid, gid, gid).map_err(|e| ConfineError::system(format!("changing to group {gid}"), e))?;
+    setresuid(uid, uid, uid).map_err(|e| ConfineError::system(format!("changing to user {uid}"), e))
 }
 
 /// A thread of this process that has a capability, and the line of its `status` that says so.
