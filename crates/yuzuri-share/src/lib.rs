@@ -52,7 +52,7 @@ pub use flows::destination;
 pub use own::OwnSockets;
 pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
 pub use privilege::{drop_privileges, give_back_memory};
-pub use relay::serve_rendezvous;
+pub use relay::Relay;
 pub use share::Share;
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};

@@ -1,6 +1,7 @@
 //! The command: parses words, wires the rooms together, prints.
 
 mod cli;
+mod confine;
 mod convert;
 mod doctor;
 mod identify;
