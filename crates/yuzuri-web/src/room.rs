@@ -88,6 +88,11 @@ impl Room {
         })
     }
 
+    /// After so many, those that were accepted are looked at: well before the first of them has to make way.
+    pub(crate) fn accepts_in_a_row(&self) -> usize {
+        self.max_of_one_source / 4
+    }
+
     /// Takes a new connection in; where there is no room, the oldest of its source or of the source that has most goes.
     pub(crate) fn admit(self: &Arc<Room>, ip: IpAddr) -> Arc<Seat> {
         let source = Source::of(ip);

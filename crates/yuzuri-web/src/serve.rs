@@ -214,6 +214,8 @@ fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     // Connections of a former run that are in TIME_WAIT do not hold the port.
     socket.set_reuse_address(true)?;
+    // For all connections that are accepted.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -237,6 +239,7 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
     let mut stop = stopped.clone();
     // Each connection holds one end; when all are gone the other hears it.
     let (open, mut all_closed) = mpsc::channel::<()>(1);
+    let mut accepted_in_a_row = 0;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -253,7 +256,6 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
                 continue;
             }
         };
-        let _ = stream.set_nodelay(true);
         let seat = room.admit(from.ip());
         let router = TowerToHyperService::new(router.clone());
         let asking = seat.clone();
@@ -282,9 +284,12 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
             }
             let _ = tokio::time::timeout(Duration::from_millis(500), connection).await;
         });
-        // The request of whoever has the token has usually come with the connection: it is read before the next one that
-        // is accepted may take the place.
-        tokio::task::yield_now().await;
+        // The request of whoever has the token has usually come with the connection: it is read before so many more are
+        // accepted that they could take its place.
+        accepted_in_a_row = (accepted_in_a_row + 1) % room.accepts_in_a_row();
+        if accepted_in_a_row == 0 {
+            tokio::task::yield_now().await;
+        }
     }
     drop((listener, open));
     teller.abort();
