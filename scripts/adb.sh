@@ -3,7 +3,7 @@
 #   adb.sh [FILTER...]        watches its TCP flows, with the page and a recording; a filter's terms are those of `yuzuri watch`
 #   adb.sh yuzuri WORD...     runs any word of the engine there: doctor, send SERVER, share --keyless --runtime . --state . ...
 # Puts the arm64 engine into a folder below /data/local/tmp and runs it there as root; watching brings the page to
-# http://127.0.0.1:4949 here. Ctrl-C ends it; at the end recordings (*.arrows) are fetched into the present folder, and everything
+# port 4949 here, at the address that is told. Ctrl-C ends it; at the end recordings (*.arrows) are fetched into the present folder, and everything
 # is removed from the device. ENGINE_AARCH64=path takes an engine that is there already, ADB_SERIAL names one device of several,
 # WEB_PORT another port here, WATCH_SECONDS ends watching by itself.
 set -euo pipefail
@@ -108,9 +108,13 @@ if [ -z "$words" ]; then
         fail "port $port here cannot be used for the page: choose another by WEB_PORT=..."
     forwarded=yes
     words="watch --quiet --web 127.0.0.1:$REMOTE_PORT --record watch.arrows${WATCH_SECONDS:+ --for ${WATCH_SECONDS}s} $*"
-    say "watching; the page: http://127.0.0.1:$port; Ctrl-C ends it and fetches the recording"
+    say "watching; the engine tells the page's address; Ctrl-C ends it and fetches the recording"
+    # The address holds a token that only the engine knows, and the port of there.
+    exec 4> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|") 5> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|" >&2)
+else
+    exec 4>&1 5>&2
 fi
-root "cd $folder && echo \$\$ >pid && exec ./yuzuri $words" </dev/null &
+root "cd $folder && echo \$\$ >pid && exec ./yuzuri $words" </dev/null >&4 2>&5 &
 running=$!
 status=0
 wait "$running" || status=$?

@@ -180,11 +180,8 @@ fn spaces(filter: &Filter) -> Vec<netns::Space> {
 /// `surely`: no socket may be missing that there was all the time.
 fn sockets_in(space: &netns::Space, surely: bool) -> Option<Vec<Socket>> {
     // The socket stays in the namespace where it was made. Our own needs no right to enter it.
-    let mut diag = if netns::is_own(space.number) {
-        Diag::open().ok()?
-    } else {
-        netns::enter(&space.path, || Diag::open().ok()).ok()??
-    };
+    let mut diag =
+        if netns::is_own(space.number) { Diag::open().ok()? } else { netns::diag_in(space).ok()? };
     let mut sockets = Vec::new();
     for _ in 0..TRIES {
         sockets.clear();

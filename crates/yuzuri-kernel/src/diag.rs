@@ -71,7 +71,16 @@ impl Diag {
         )?;
         // A dump that nobody answers would hang the watcher: the kernel answers at once or not at all.
         setsockopt(&socket, sockopt::ReceiveTimeout, &nix::sys::time::TimeVal::new(2, 0))?;
-        Ok(Diag { socket, sequence: 0, buffer: vec![0; 64 * 1024] })
+        Ok(Diag::of(socket))
+    }
+
+    /// A socket that [`Diag::open`] opened, maybe in another process.
+    pub(crate) fn of(socket: OwnedFd) -> Diag {
+        Diag { socket, sequence: 0, buffer: vec![0; 64 * 1024] }
+    }
+
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Every TCP socket of the namespace. The flag says whether the list changed while it was read, so that a socket

@@ -1,5 +1,6 @@
 //! A thread for what may take long: whoever sends it on an errand goes on meanwhile and looks for the answer later.
 
+use crate::helper;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -40,6 +41,7 @@ impl<J: Send + 'static, A: Send + 'static> Errand<J, A> {
         let given = Given::default();
         let told = given.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            helper::drop_capabilities_of_thread();
             for job in to_do {
                 if done.send(run(job, &told)).is_err() {
                     return;

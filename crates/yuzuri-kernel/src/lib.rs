@@ -24,6 +24,7 @@ mod diag;
 pub mod doctor;
 mod errand;
 mod features;
+pub mod helper;
 mod monitor;
 pub mod netns;
 pub mod own;

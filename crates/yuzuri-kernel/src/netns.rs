@@ -1,5 +1,9 @@
 //! Network namespaces and control groups by name.
 
+use crate::diag::Diag;
+use crate::helper;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{Mode, fstat};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,15 +18,19 @@ pub fn inode(name: &str) -> Result<u32, String> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let path = match name {
-        "self" => "/proc/self/ns/net".to_owned(),
-        name if name.contains('/') => return Err(format!("'{name}' is no name of a network namespace")),
-        name => format!("{NAMED}/{name}"),
-    };
+    let path = if name == "self" { "/proc/self/ns/net".to_owned() } else { named(name)? };
     let number = std::fs::metadata(&path).map(|m| m.ino()).map_err(|e| {
         format!("there is no network namespace '{name}' ({path}: {e}); `ip netns list` shows the named ones")
     })?;
     u32::try_from(number).map_err(|_| format!("{path} is no namespace"))
+}
+
+/// Where a name stands: in that folder, and nowhere else.
+fn named(name: &str) -> Result<String, String> {
+    if name.contains(['/', '\0']) || matches!(name, "" | "." | "..") {
+        return Err(format!("'{name}' is no name of a network namespace"));
+    }
+    Ok(format!("{NAMED}/{name}"))
 }
 
 /// Names of the namespaces in `/run/netns` by inode number.
@@ -48,6 +56,11 @@ pub(crate) struct Space {
 
 /// Every namespace that has a name or a process.
 pub(crate) fn all() -> Vec<Space> {
+    helper::spaces().unwrap_or_else(all_seen)
+}
+
+/// The same, as far as this process sees them itself.
+pub(crate) fn all_seen() -> Vec<Space> {
     let named = names();
     let mut spaces: HashMap<u32, Space> = HashMap::new();
     let mut add = |number: u32, path: PathBuf| {
@@ -105,30 +118,109 @@ pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, St
                 .ok_or(format!("namespace {number} has no name in {NAMED} to enter it by"))?;
             format!("{NAMED}/{name}")
         }
-        Err(_) => format!("{NAMED}/{name}"),
+        Err(_) => named(name)?,
     };
     enter(Path::new(&path), f)
 }
 
-/// Folder of the control group (version 2) at a path below the mount point.
+/// Whether the calling process is in the namespace that a descriptor stands for.
+pub(crate) fn is_at(home: &std::fs::File) -> bool {
+    let here = std::fs::metadata("/proc/self/ns/net");
+    here.and_then(|here| Ok(here.ino() == home.metadata()?.ino())).unwrap_or(false)
+}
+
+/// A `sock_diag` socket in a namespace, which stays there.
+///
+/// # Errors
+/// Where it cannot be entered.
+pub(crate) fn diag_in(space: &Space) -> Result<Diag, String> {
+    let opened = match helper::diag(space.number) {
+        Some(opened) => opened,
+        None => enter(&space.path, Diag::open)?,
+    };
+    opened.map_err(|e| format!("opening a sock_diag socket in namespace {}: {e}", space.number))
+}
+
+/// The same in a namespace by its name in `/run/netns`, its number, or `self`.
+///
+/// # Errors
+/// Where it cannot be found or entered.
+pub(crate) fn diag_named(name: &str) -> Result<Diag, String> {
+    let failed = |e| format!("opening a sock_diag socket in namespace '{name}': {e}");
+    let number = inode(name)?;
+    if name == "self" || is_own(number) {
+        return Diag::open().map_err(failed);
+    }
+    match helper::diag(number) {
+        Some(opened) => opened.map_err(failed),
+        None => inside(name, Diag::open)?.map_err(failed),
+    }
+}
+
+/// Folder of the control group (version 2) at a path below the mount point. No part of the path leads out of there: each
+/// is opened by itself, and none is a link or another file system.
 ///
 /// # Errors
 /// Where there is no such group.
-pub(crate) fn cgroup_folder(path: &str) -> Result<std::path::PathBuf, String> {
+pub(crate) fn cgroup_folder(path: &str) -> Result<PathBuf, String> {
     let mount = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
-        .find(|mount| std::path::Path::new(mount).join("cgroup.controllers").exists())
+        .find(|mount| Path::new(mount).join("cgroup.controllers").exists())
         .ok_or("no version 2 control groups are mounted at /sys/fs/cgroup")?;
-    let full = std::path::PathBuf::from(format!("{mount}/{}", path.trim_start_matches('/')));
-    match std::fs::metadata(&full) {
-        Ok(meta) if meta.is_dir() => Ok(full),
-        Ok(_) => Err(format!("'{}' is no control group", full.display())),
-        Err(e) => Err(format!("there is no control group '{path}' ({}: {e})", full.display())),
+    // The same answer whatever is or is not there.
+    let none = || format!("there is no control group '{path}' below {mount}");
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut folder = open(mount, flags, Mode::empty()).map_err(|e| format!("opening {mount}: {e}"))?;
+    let device = fstat(&folder).map_err(|e| format!("looking at {mount}: {e}"))?.st_dev;
+    let mut full = PathBuf::from(mount);
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        if matches!(part, "." | "..") {
+            return Err(none());
+        }
+        folder = openat(&folder, part, flags, Mode::empty()).map_err(|_| none())?;
+        if fstat(&folder).map_or(true, |stat| stat.st_dev != device) {
+            return Err(none());
+        }
+        full.push(part);
     }
+    Ok(full)
 }
 
 /// Id of a control group: its folder's inode number.
 pub(crate) fn cgroup_id(path: &str) -> Result<u64, String> {
     let folder = cgroup_folder(path)?;
     std::fs::metadata(&folder).map(|m| m.ino()).map_err(|e| format!("{}: {e}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn no_path_leads_out_of_the_control_groups() {
+        let Ok(root) = cgroup_folder("/") else { return println!("skipped: no version 2 control groups") };
+        let answer = |path: &str| cgroup_folder(path).unwrap_err().replace(path, "PATH");
+        let missing = answer("no-such-group");
+        for path in
+            ["../../etc", "../../no-such", "..", "a/../b", "/../..", ".", "./", "cgroup.procs", "../cgroup"]
+        {
+            assert_eq!(answer(path), missing, "{path}");
+        }
+        let below =
+            std::fs::read_dir(&root).unwrap().flatten().find(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        if let Some(below) = below {
+            let name = below.file_name().into_string().unwrap();
+            assert_eq!(cgroup_folder(&format!("//{name}/")).unwrap(), below.path());
+            assert_eq!(cgroup_id(&name).unwrap(), below.metadata().unwrap().ino());
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_named_within_its_folder() {
+        for name in ["../../etc", "..", ".", "", "a/b", "/proc/1/ns/net", "a\0b"] {
+            assert!(inode(name).unwrap_err().contains("is no name of a network namespace"), "{name}");
+            assert!(inside(name, || ()).unwrap_err().contains("is no name of a network namespace"), "{name}");
+        }
+    }
 }

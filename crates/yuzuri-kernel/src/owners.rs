@@ -2,6 +2,7 @@
 //! has a thread of its own, so that neither the rings nor the polls wait for it.
 
 use crate::errand::{Errand, Given};
+use crate::helper;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use yuzuri_trace::{FlowId, Owner};
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Owners by inode number.
-type Found = HashMap<u64, Owner>;
+pub(crate) type Found = HashMap<u64, Owner>;
 
 /// Looks for owners, one search at a time.
 pub(crate) struct Owners {
@@ -24,7 +25,10 @@ impl Owners {
     /// # Errors
     /// Where the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Owners> {
-        Owners::found_by(|wanted, given| find(&wanted, given))
+        Owners::found_by(|wanted, given| {
+            let found = helper::owners(&wanted, &|| !given.up());
+            found.unwrap_or_else(|| find(&wanted, &|| given.up()))
+        })
     }
 
     /// As [`Owners::new`] with another way to search.
@@ -73,7 +77,7 @@ impl Owners {
 
 /// Owners of the sockets with these inode numbers, as far as `/proc` shows them to us. Where several processes
 /// hold a socket, the one with the lowest id.
-fn find(wanted: &HashSet<u64>, given: &Given) -> Found {
+pub(crate) fn find(wanted: &HashSet<u64>, given_up: &dyn Fn() -> bool) -> Found {
     let mut found = HashMap::new();
     let Ok(processes) = std::fs::read_dir("/proc") else { return found };
     let mut pids: Vec<u32> =
@@ -84,7 +88,7 @@ fn find(wanted: &HashSet<u64>, given: &Given) -> Found {
         let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let mut owner = None;
         for file in files.flatten() {
-            if given.up() {
+            if given_up() {
                 return found;
             }
             let Some(inode) = std::fs::read_link(file.path()).ok().and_then(|target| socket_inode(&target))

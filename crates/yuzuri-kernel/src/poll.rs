@@ -76,14 +76,17 @@ pub struct Poller {
 
 /// A socket for each namespace that the filter names, or for our own.
 fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, String> {
-    let open = || Diag::open().map(Asked::Namespace).map_err(|e| format!("opening a sock_diag socket: {e}"));
     if filter.netns.is_empty() {
-        return Ok(vec![(netns::inode("self").unwrap_or(0), None, open()?)]);
+        return Ok(vec![(
+            netns::inode("self").unwrap_or(0),
+            None,
+            Asked::Namespace(netns::diag_named("self")?),
+        )]);
     }
     let within = |name: &String| {
         let number = netns::inode(name)?;
         let named = (name != "self" && name.parse::<u32>().is_err()).then(|| name.clone());
-        let diag = netns::inside(name, open)??;
+        let diag = Asked::Namespace(netns::diag_named(name)?);
         Ok((number, named, diag))
     };
     filter.netns.iter().map(within).collect()

@@ -61,7 +61,7 @@ pub use place::{
     new_node,
 };
 pub use privilege::{drop_privileges, give_back_memory};
-pub use relay::serve_rendezvous;
+pub use relay::Relay;
 pub use share::{MAX_ROWS, Share};
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};

@@ -10,27 +10,58 @@ use yuzuri_policy::{Rendezvous, RendezvousConfig, RendezvousCounts, To};
 /// How often the flag is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Serves until the flag is set; `each` is told the counts, and how many groups and members are registered, twice a second. Needs no
-/// privilege.
-///
-/// # Errors
-/// Where the address cannot be listened at.
-pub fn serve_rendezvous(
-    listen: SocketAddr,
+/// A rendezvous that listens and does not serve yet.
+#[derive(Debug)]
+pub struct Relay {
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+impl Relay {
+    /// Listens. What comes after needs no privilege, no file and no other socket.
+    ///
+    /// # Errors
+    /// Where the address cannot be listened at.
+    pub fn bind(listen: SocketAddr) -> Result<Relay, ShareError> {
+        let bound = UdpSocket::bind(listen).and_then(|socket| {
+            crate::sockets::widen(&socket);
+            socket.set_read_timeout(Some(LOOK))?;
+            let address = socket.local_addr()?;
+            Ok(Relay { socket, address })
+        });
+        bound.map_err(|e| ShareError::system(format!("serving a rendezvous at {listen}"), e))
+    }
+
+    /// Where it listens, with the port the kernel chose if that was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the flag is set; `each` is told the counts, and how many groups and members are registered, twice a
+    /// second.
+    ///
+    /// # Errors
+    /// Where the socket fails.
+    pub fn serve(
+        self,
+        stop: &AtomicBool,
+        each: impl FnMut(&RendezvousCounts, (usize, usize)),
+    ) -> Result<RendezvousCounts, ShareError> {
+        serve(&self, stop, each)
+    }
+}
+
+fn serve(
+    Relay { socket, address }: &Relay,
     stop: &AtomicBool,
-    mut each: impl FnMut(SocketAddr, &RendezvousCounts, (usize, usize)),
+    mut each: impl FnMut(&RendezvousCounts, (usize, usize)),
 ) -> Result<RendezvousCounts, ShareError> {
-    let doing = || format!("serving a rendezvous at {listen}");
-    let failed = |e: std::io::Error| ShareError::system(doing(), e);
-    let socket = UdpSocket::bind(listen).map_err(failed)?;
-    crate::sockets::widen(&socket);
-    let bound = socket.local_addr().map_err(failed)?;
-    socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
+    let failed = |e: std::io::Error| ShareError::system(format!("serving a rendezvous at {address}"), e);
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new(clock::random()?), clock::now());
     let mut buffer = [0; 2048];
     let mut out = Vec::new();
     let mut told = clock::now();
-    each(bound, rendezvous.counts(), rendezvous.registered());
+    each(rendezvous.counts(), rendezvous.registered());
     while !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut buffer) {
             Ok((length, from)) => {
@@ -54,7 +85,7 @@ pub fn serve_rendezvous(
         let now = clock::now();
         if now.since(told) >= LOOK {
             told = now;
-            each(bound, rendezvous.counts(), rendezvous.registered());
+            each(rendezvous.counts(), rendezvous.registered());
         }
     }
     Ok(*rendezvous.counts())

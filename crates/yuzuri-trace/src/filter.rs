@@ -201,7 +201,14 @@ impl Filter {
             "pid" => push(&mut self.pids, number("a process id", u32::MAX)?),
             "name" if value.len() > 15 => Err("the kernel keeps 15 bytes of a process name".into()),
             "name" => push(&mut self.names, value.to_owned()),
+            // What these name is looked up by a process that others may ask through the page.
+            "cgroup" if value.contains('\0') || value.split('/').any(|part| matches!(part, "." | "..")) => {
+                Err("a control group is a path below the mount point, without '.' and '..'".into())
+            }
             "cgroup" => push(&mut self.cgroups, value.to_owned()),
+            "netns" if value.contains(['/', '\0']) || matches!(value, "." | "..") => {
+                Err("a network namespace is a name in /run/netns, a number or 'self', and no path".into())
+            }
             "netns" => push(&mut self.netns, value.to_owned()),
             _ => Err(format!("unknown kind '{key}'")),
         }
@@ -279,6 +286,14 @@ mod tests {
             ("addr:10.0.0.0/33", "not an IPv4 or IPv6"),
             ("name:", "nothing after"),
             ("name:sixteen-bytes-xx", "15 bytes"),
+            ("cgroup:../../etc", "below the mount point"),
+            ("cgroup:/a/../../b", "below the mount point"),
+            ("cgroup:..", "below the mount point"),
+            ("cgroup:a/./b", "below the mount point"),
+            ("cgroup:a\0b", "below the mount point"),
+            ("netns:../../etc/passwd", "and no path"),
+            ("netns:/proc/1/ns/net", "and no path"),
+            ("netns:..", "and no path"),
             ("foo:1", "unknown kind 'foo'"),
             ("foo", "no ':'"),
             ("pid:1 pid:2 pid:3 pid:4 pid:5 pid:6 pid:7 pid:8 pid:9", "more than 8"),

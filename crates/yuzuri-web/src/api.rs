@@ -1,11 +1,11 @@
 //! The requests.
 
 use crate::client::LiveBody;
-
 use crate::encode::{self, TimeBase};
-use crate::guard::Guard;
+use crate::guard::{Guard, Passed};
 use crate::hub::{self, MOST_FLOWS};
 use crate::page::{Shared, lock};
+use crate::room::{MAX_PROVED, NoRoom, Seat};
 use crate::share::{Share, Told};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -98,10 +98,26 @@ pub(crate) fn router(app: App) -> Router {
 
 async fn checks(State(app): State<App>, request: Request, next: Next) -> Response<Body> {
     let is_api = request.uri().path().starts_with("/api/");
-    let checked = app.guard.check(request.method(), request.uri(), request.headers());
-    let set_cookie = checked.as_ref().is_ok_and(|passed| passed.set_cookie);
+    let checked =
+        app.guard.check(request.method(), request.uri(), request.headers()).and_then(|passed| match request
+            .extensions()
+            .get::<Arc<Seat>>()
+            .filter(|_| passed == Passed::Proved)
+        {
+            Some(seat) => seat.prove().map_err(|NoRoom| {
+                let why = format!("{MAX_PROVED} connections are open already: close some browsers");
+                (StatusCode::SERVICE_UNAVAILABLE, why)
+            }),
+            None => Ok(()),
+        });
     let mut response = match checked {
-        Err((status, why)) => Refusal(status, why).into_response(),
+        Err((status, why)) => {
+            let mut response = Refusal(status, why).into_response();
+            if status == StatusCode::UNAUTHORIZED {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
         Ok(_) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
             Ok(response) => response,
             Err(_) => {
@@ -121,13 +137,8 @@ async fn checks(State(app): State<App>, request: Request, next: Next) -> Respons
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::REFERRER_POLICY, "no-referrer");
     set(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
-    if is_api || set_cookie {
+    if is_api {
         set(header::CACHE_CONTROL, "no-store");
-    }
-    if let Some(cookie) = app.guard.cookie().filter(|_| set_cookie)
-        && let Ok(cookie) = HeaderValue::from_str(&cookie)
-    {
-        headers.insert(header::SET_COOKIE, cookie);
     }
     response
 }

@@ -8,8 +8,13 @@ use rust_embed::RustEmbed;
 #[folder = "ui/dist"]
 struct Dist;
 
-/// The file at a path, compressed where the browser takes that; `None` where there is none.
-pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+/// Whether a path names one of them.
+pub(crate) fn has(path: &str) -> bool {
+    name(path).is_some_and(|(name, _)| Dist::get(name).is_some())
+}
+
+/// The file that a path names, and its kind.
+fn name(path: &str) -> Option<(&str, &'static str)> {
     let name = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
     let (stem, extension) = name.rsplit_once('.')?;
     let kind = match extension {
@@ -19,9 +24,12 @@ pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
         "svg" => "image/svg+xml",
         _ => return None,
     };
-    if stem.is_empty() {
-        return None;
-    }
+    (!stem.is_empty()).then_some((name, kind))
+}
+
+/// The file at a path, compressed where the browser takes that; `None` where there is none.
+pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+    let (name, kind) = name(path)?;
     let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let takes_gzip =
         accepts.split(',').any(|part| part.split(';').next().is_some_and(|e| e.trim() == "gzip"));

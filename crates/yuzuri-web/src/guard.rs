@@ -1,5 +1,5 @@
-//! Who may ask: against other sites in the same browser, against DNS rebinding, and by token where the page
-//! listens wider than this machine.
+//! Who may ask: only whoever has the token, against other users of this machine and others on the network; and not other
+//! sites in the same browser, nor names that others control (DNS rebinding).
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use std::fmt;
@@ -51,13 +51,17 @@ impl fmt::Debug for Token {
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) bound: SocketAddr,
+    /// `None` lets everybody in: for the fuzzer alone.
     pub(crate) token: Option<Token>,
 }
 
-/// A request that passes, and whether the token came in the address (then a cookie is due).
+/// A request that passes, and how.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
-    pub(crate) set_cookie: bool,
+pub(crate) enum Passed {
+    /// For one of the page's own files, which are the same for everybody.
+    Public,
+    /// With the token.
+    Proved,
 }
 
 /// A request that does not.
@@ -103,36 +107,26 @@ impl Guard {
         Ok(host)
     }
 
+    /// The page's own files hold no secrets, and a browser cannot show the token before it has loaded them: the token is
+    /// in the address's fragment, which is not sent. It is no cookie, since a browser sends the cookies of one port to
+    /// all others of the same host, so to servers of other users of this machine.
     fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
-        let Some(token) = &self.token else { return Ok(Passed { set_cookie: false }) };
+        let Some(token) = &self.token else { return Ok(Passed::Proved) };
         let in_query =
             uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("token="));
-        if in_query.into_iter().any(|guess| token.is(guess)) {
-            return Ok(Passed { set_cookie: true });
-        }
-        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
-        let name = self.cookie_name();
-        let in_cookie = cookies.flat_map(|line| line.split(';')).any(|pair| {
-            pair.trim().split_once('=').is_some_and(|(key, value)| key == name && token.is(value))
-        });
         let bearer = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-        if in_cookie || bearer.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|guess| token.is(guess)) {
-            return Ok(Passed { set_cookie: false });
+        let in_header = bearer.and_then(|v| v.strip_prefix("Bearer "));
+        if in_header.into_iter().chain(in_query).any(|guess| token.is(guess)) {
+            return Ok(Passed::Proved);
+        }
+        if crate::assets::has(uri.path()) {
+            return Ok(Passed::Public);
         }
         Err(turned(
             StatusCode::UNAUTHORIZED,
-            "a token is needed: open the address that yuzuri printed, with its ?token=…",
+            "a token is needed: open the address that yuzuri printed, which ends in #token=…, or send the token as \
+             'Authorization: Bearer TOKEN'",
         ))
-    }
-
-    /// Cookies do not know ports: the name keeps two pages on one machine apart.
-    pub(crate) fn cookie_name(&self) -> String {
-        format!("yuzuri_{}", self.bound.port())
-    }
-
-    pub(crate) fn cookie(&self) -> Option<String> {
-        let token = self.token.as_ref()?;
-        Some(format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name(), token.secret()))
     }
 }
 
@@ -238,26 +232,28 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_by_address_cookie_or_bearer() {
+    fn the_token_opens_by_header_or_query_and_by_no_cookie() {
         let token = Token::random().unwrap();
-        let guard = Guard { bound: "0.0.0.0:80".parse().unwrap(), token: Some(token.clone()) };
-        let host = ("host", "box.lan");
-        let secret = token.secret();
-        assert_eq!(
-            ask(&guard, Method::GET, &format!("/?token={secret}"), &[host]),
-            Ok(Passed { set_cookie: true })
-        );
-        let cookie = format!("a=b; yuzuri_80={secret}");
-        assert_eq!(
-            ask(&guard, Method::GET, "/api/session", &[host, ("cookie", &cookie)]),
-            Ok(Passed { set_cookie: false })
-        );
-        let bearer = format!("Bearer {secret}");
-        assert!(ask(&guard, Method::GET, "/", &[host, ("authorization", &bearer)]).is_ok());
-        for bad in ["/", "/?token=", "/?token=00000000000000000000000000000000"] {
-            assert_eq!(ask(&guard, Method::GET, bad, &[host]), Err(StatusCode::UNAUTHORIZED));
+        for bound in ["0.0.0.0:80", "127.0.0.1:80"] {
+            let guard = Guard { bound: bound.parse().unwrap(), token: Some(token.clone()) };
+            let host = ("host", "localhost");
+            let secret = token.secret();
+            let bearer = format!("Bearer {secret}");
+            let proved = Ok(Passed::Proved);
+            assert_eq!(ask(&guard, Method::GET, "/api/x", &[host, ("authorization", &bearer)]), proved);
+            assert_eq!(ask(&guard, Method::GET, &format!("/api/x?a=b&token={secret}"), &[host]), proved);
+            for own in ["/", "/app.js", "/app.css", "/?token="] {
+                assert_eq!(ask(&guard, Method::GET, own, &[host]), Ok(Passed::Public), "{own}");
+            }
+            let cookie = format!("yuzuri_80={secret}; token={secret}");
+            for bad in
+                ["/api/session", "/api/", "/nowhere", "/app.js/", "/api/../app.js", "//app.js", "/%61pp.js"]
+            {
+                let refused = Err(StatusCode::UNAUTHORIZED);
+                assert_eq!(ask(&guard, Method::GET, bad, &[host, ("cookie", &cookie)]), refused, "{bad}");
+            }
+            assert!(!format!("{guard:?}").contains(secret));
         }
-        assert!(!format!("{guard:?}").contains(secret));
     }
 
     proptest! {

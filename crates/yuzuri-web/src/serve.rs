@@ -4,9 +4,11 @@ use crate::api::{self, App};
 use crate::guard::{Guard, Token};
 use crate::hub;
 use crate::page::{Page, Shared, lock};
-use crate::share::Share;
+use crate::room::{self, Room};
+use crate::share::{Reach, Share};
 use crate::stall::Stall;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
@@ -14,13 +16,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// Connections at most; more are answered 503 and closed.
-const MOST_CONNECTIONS: usize = 128;
-/// How long a connection may stand without a whole request head, and how long a write may wait.
+/// Connections that the kernel has completed and that wait to be accepted; it takes less where `net.core.somaxconn` does.
+const BACKLOG: i32 = 4096;
+/// How long a connection that has shown the token may stand without a whole request head, and how long a write may wait.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
 /// How often browsers are told.
@@ -33,16 +35,18 @@ const STATUS_TURN: Duration = Duration::from_millis(500);
 pub struct Options {
     /// The address to listen at; port 0 chooses a free one.
     pub addr: SocketAddr,
-    /// Who does not bring it is turned away. `None`: no token on a loopback address, a random one elsewhere.
+    /// Who does not bring it is turned away. `None`: a random one.
     pub token: Option<Token>,
     /// The sharing daemon's unix socket. `None`: no daemon belongs to what is shown (a recording).
     pub share_socket: Option<PathBuf>,
+    /// How that socket is reached where this process may not do so itself. `None`: it may.
+    pub share_reach: Option<Reach>,
 }
 
 impl Options {
-    /// At an address, with a random token unless it is a loopback one, and without a sharing daemon.
+    /// At an address, with a random token and without a sharing daemon.
     pub fn new(addr: SocketAddr) -> Options {
-        Options { addr, token: None, share_socket: None }
+        Options { addr, token: None, share_socket: None, share_reach: None }
     }
 }
 
@@ -83,7 +87,7 @@ fn hint(why: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
-    token: Option<Token>,
+    url: String,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -94,14 +98,9 @@ impl Server {
         self.addr
     }
 
-    /// The address to open in a browser, with the token where one is needed.
-    pub fn url(&self) -> String {
-        let ip = if self.addr.ip().is_unspecified() { outward(self.addr.ip()) } else { self.addr.ip() };
-        let host = SocketAddr::new(ip, self.addr.port());
-        match &self.token {
-            Some(token) => format!("http://{host}/?token={}", token.secret()),
-            None => format!("http://{host}/"),
-        }
+    /// The address to open in a browser, with the token in its fragment: that part a browser keeps to itself.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Ends all streams, closes the port and waits for the thread (at most about a second).
@@ -144,38 +143,83 @@ fn outward(unspecified: IpAddr) -> IpAddr {
 /// # Errors
 /// [`ServeError`] where the port is busy or cannot be had, or the thread cannot be started.
 pub fn serve(options: Options, page: Page) -> Result<Server, ServeError> {
-    let addr = options.addr;
-    let listener = std::net::TcpListener::bind(addr).map_err(|why| match why.kind() {
-        io::ErrorKind::AddrInUse => ServeError::Busy { addr },
-        _ => ServeError::Bind { addr, why },
-    })?;
-    listener.set_nonblocking(true).map_err(ServeError::Start)?;
-    let bound = listener.local_addr().map_err(ServeError::Start)?;
-    let token = match options.token {
-        None if !bound.ip().is_loopback() => Some(Token::random().map_err(ServeError::Start)?),
-        given => given,
-    };
-    let guard = Arc::new(Guard { bound, token: token.clone() });
-    let share = Arc::new(Share::at(options.share_socket));
-    let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
-    let (stop, stopped) = watch::channel(false);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(2)
-        .build()
-        .map_err(ServeError::Start)?;
-    let run = move || {
-        runtime.block_on(async {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => run(listener, app, stopped).await,
-                Err(error) => eprintln!("yuzuri: the page's server stops: {error}"),
-            }
-        });
-        runtime.shutdown_timeout(Duration::from_millis(500));
-    };
-    let thread =
-        std::thread::Builder::new().name("yuzuri-web".into()).spawn(run).map_err(ServeError::Start)?;
-    Ok(Server { addr: bound, token, stop, thread: Some(thread) })
+    Bound::at(options)?.serve(page)
+}
+
+/// A port that is taken and not served yet. What comes after needs no privilege and opens no file.
+#[derive(Debug)]
+pub struct Bound {
+    listener: std::net::TcpListener,
+    addr: SocketAddr,
+    url: String,
+    token: Token,
+    options: Options,
+    descriptors: u64,
+}
+
+impl Bound {
+    /// Listens, and raises the process's limit of descriptors as far as it may.
+    ///
+    /// # Errors
+    /// [`ServeError`] where the port is busy or cannot be had.
+    pub fn at(options: Options) -> Result<Bound, ServeError> {
+        let addr = options.addr;
+        let listener = listen(addr).map_err(|why| match why.kind() {
+            io::ErrorKind::AddrInUse => ServeError::Busy { addr },
+            _ => ServeError::Bind { addr, why },
+        })?;
+        let addr = listener.local_addr().map_err(ServeError::Start)?;
+        let token = match options.token.clone() {
+            Some(token) => token,
+            None => Token::random().map_err(ServeError::Start)?,
+        };
+        let ip = if addr.ip().is_unspecified() { outward(addr.ip()) } else { addr.ip() };
+        let url = format!("http://{}/#token={}", SocketAddr::new(ip, addr.port()), token.secret());
+        Ok(Bound { listener, addr, url, token, options, descriptors: room::raise_descriptor_limit() })
+    }
+
+    /// Serves a page there; see [`serve`].
+    ///
+    /// # Errors
+    /// [`ServeError::Start`] where the thread cannot be started.
+    pub fn serve(self, page: Page) -> Result<Server, ServeError> {
+        let Bound { listener, addr, url, token, options, descriptors } = self;
+        let guard = Arc::new(Guard { bound: addr, token: Some(token) });
+        let share = Arc::new(Share::at(options.share_socket, options.share_reach));
+        let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
+        let room = Room::new(descriptors);
+        let (stop, stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(2)
+            .build()
+            .map_err(ServeError::Start)?;
+        let run = move || {
+            runtime.block_on(async {
+                match TcpListener::from_std(listener) {
+                    Ok(listener) => run(listener, app, room, stopped).await,
+                    Err(error) => eprintln!("yuzuri: the page's server stops: {error}"),
+                }
+            });
+            runtime.shutdown_timeout(Duration::from_millis(500));
+        };
+        let thread =
+            std::thread::Builder::new().name("yuzuri-web".into()).spawn(run).map_err(ServeError::Start)?;
+        Ok(Server { addr, url, stop, thread: Some(thread) })
+    }
+}
+
+fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    // Connections of a former run that are in TIME_WAIT do not hold the port.
+    socket.set_reuse_address(true)?;
+    // For all connections that are accepted.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 /// HTTP with its limits.
@@ -189,52 +233,68 @@ pub(crate) fn http1() -> http1::Builder {
     builder
 }
 
-async fn run(listener: TcpListener, app: App, stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::Receiver<bool>) {
     let router = api::router(app.clone());
     let teller = tokio::spawn(tell(app.shared.clone(), app.came.clone()));
     let mut stop = stopped.clone();
+    // Each connection holds one end; when all are gone the other hears it.
+    let (open, mut all_closed) = mpsc::channel::<()>(1);
+    let mut accepted_in_a_row = 0;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.changed() => break,
         };
-        let Ok((stream, _)) = accepted else {
-            // Out of descriptors, or the other end is gone already: neither ends the server.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or the other end is gone already: neither ends the server.
+                if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) {
+                    room.make_way();
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                continue;
+            }
         };
-        let Ok(permit) = room.clone().try_acquire_owned() else {
-            refuse(&stream);
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let mut stop = stopped.clone();
+        let seat = room.admit(from.ip());
+        let router = TowerToHyperService::new(router.clone());
+        let asking = seat.clone();
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            asking.asked();
+            request.extensions_mut().insert(asking.clone());
+            let (answer, asking) = (router.call(request), asking.clone());
+            async move {
+                let answer = answer.await;
+                asking.answered();
+                answer
+            }
+        });
+        let (mut stop, open) = (stopped.clone(), open.clone());
         tokio::spawn(async move {
-            let _permit = permit;
+            let _open = open;
             let connection =
                 http1().serve_connection(Stall::new(TokioIo::new(stream), WRITE_PATIENCE), service);
             tokio::pin!(connection);
             tokio::select! {
+                // What has come is looked at before the connection may have to go.
+                biased;
                 _ = connection.as_mut() => return,
+                () = seat.leave() => return,
                 _ = stop.changed() => connection.as_mut().graceful_shutdown(),
             }
             let _ = tokio::time::timeout(Duration::from_millis(500), connection).await;
         });
+        // The request of whoever has the token has usually come with the connection: it is read before so many more are
+        // accepted that they could take its place.
+        accepted_in_a_row = (accepted_in_a_row + 1) % room.accepts_in_a_row();
+        if accepted_in_a_row == 0 {
+            tokio::task::yield_now().await;
+        }
     }
-    drop(listener);
+    drop((listener, open));
     teller.abort();
     lock(&app.shared.hub).close();
-    // All connections give their permit back as they end.
-    let _ =
-        tokio::time::timeout(Duration::from_millis(700), room.acquire_many(MOST_CONNECTIONS as u32)).await;
-}
-
-fn refuse(stream: &TcpStream) {
-    let body = r#"{"error":"too many connections: close some browsers"}"#;
-    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length:";
-    let _ = stream.try_write(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes());
+    let _ = tokio::time::timeout(Duration::from_millis(700), all_closed.recv()).await;
 }
 
 async fn tell(shared: Arc<Shared>, came: Arc<Notify>) {

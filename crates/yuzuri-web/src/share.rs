@@ -29,17 +29,37 @@ pub(crate) enum Told {
     Unclear(String),
 }
 
+/// How the daemon's socket is reached, by a process that may not do so itself.
+#[derive(Clone)]
+pub struct Reach(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
+
+impl Reach {
+    /// Reached by a call, which gives a connection that no question can be written to any more. It may take a while.
+    pub fn by(
+        call: impl Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync + 'static,
+    ) -> Reach {
+        Reach(Arc::new(call))
+    }
+}
+
+impl std::fmt::Debug for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reach(…)")
+    }
+}
+
 /// Where the daemon is asked, and what it said last.
 #[derive(Debug)]
 pub(crate) struct Share {
     socket: Option<PathBuf>,
+    reach: Option<Reach>,
     last: Mutex<Option<(Instant, Told)>>,
 }
 
 impl Share {
     /// At a socket; `None`: what is shown is not of this host and this time, so no daemon belongs to it.
-    pub(crate) fn at(socket: Option<PathBuf>) -> Share {
-        Share { socket, last: Mutex::new(None) }
+    pub(crate) fn at(socket: Option<PathBuf>, reach: Option<Reach>) -> Share {
+        Share { socket, reach, last: Mutex::new(None) }
     }
 
     /// Asks, or gives what was said a moment ago. One asks at a time, the others wait for its answer.
@@ -54,15 +74,15 @@ impl Share {
         {
             return told.clone();
         }
-        let told = ask(socket).await;
+        let told = ask(socket, self.reach.as_ref()).await;
         *last = Some((Instant::now(), told.clone()));
         told
     }
 }
 
-async fn ask(socket: &Path) -> Told {
+async fn ask(socket: &Path, reach: Option<&Reach>) -> Told {
     let at = socket.display();
-    match tokio::time::timeout(PATIENCE, exchange(socket)).await {
+    match tokio::time::timeout(PATIENCE, exchange(socket, reach)).await {
         Err(_) => Told::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
         Ok(Err(error)) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => Told::Nobody {
@@ -88,9 +108,19 @@ async fn ask(socket: &Path) -> Told {
 }
 
 /// An empty question asks for the status.
-async fn exchange(socket: &Path) -> io::Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(socket).await?;
-    stream.shutdown().await?;
+async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
+    let stream = match reach.cloned() {
+        None => {
+            let mut stream = UnixStream::connect(socket).await?;
+            stream.shutdown().await?;
+            stream
+        }
+        Some(Reach(call)) => {
+            let stream = tokio::task::spawn_blocking(move || call()).await.map_err(io::Error::other)??;
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream)?
+        }
+    };
     let mut answer = Vec::new();
     stream.take(MOST + 1).read_to_end(&mut answer).await?;
     Ok(answer)

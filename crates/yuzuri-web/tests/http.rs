@@ -20,13 +20,20 @@ struct House {
     page: Page,
     server: Option<Server>,
     addr: SocketAddr,
+    token: String,
 }
 
 fn house_with(control: Arc<dyn Control>) -> House {
     let book = book();
     let page = Page::new(book.clone(), control);
     let server = serve(Options::new(([127, 0, 0, 1], 0).into()), page.clone()).unwrap();
-    House { book, page, addr: server.addr(), server: Some(server) }
+    let token = token(&server);
+    House { book, page, addr: server.addr(), server: Some(server), token }
+}
+
+/// As the address that is printed has it.
+fn token(server: &Server) -> String {
+    server.url().split_once("/#token=").unwrap().1.to_owned()
 }
 
 fn house() -> House {
@@ -61,14 +68,21 @@ impl House {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Asks with the token.
     fn get(&self, path: &str) -> String {
-        self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+        self.ask(path, &format!("Authorization: Bearer {}\r\n", self.token))
+    }
+
+    fn ask(&self, path: &str, headers: &str) -> String {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+        self.raw(head.as_bytes())
     }
 
     fn post(&self, path: &str, body: &str) -> String {
         self.raw(
             format!(
-                "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                self.token,
                 body.len()
             )
             .as_bytes(),
@@ -123,7 +137,8 @@ impl Stream {
     fn open(house: &House, flows: &str) -> Stream {
         let mut stream = TcpStream::connect(house.addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        write!(stream, "GET /api/live?flows={flows} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let head = format!("GET /api/live?flows={flows} HTTP/1.1\r\nHost: localhost");
+        write!(stream, "{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).unwrap();
         Stream { stream, text: String::new() }
     }
 
@@ -218,43 +233,85 @@ fn strangers_are_turned_away() {
     );
 }
 
+/// Every route, and what only looks like one.
+const ROUTES: [&str; 14] = [
+    "/api/session",
+    "/api/live",
+    "/api/live?flows=1",
+    "/api/share",
+    "/api/flows/1/history",
+    "/api/flows/1/history.csv",
+    "/api/filter",
+    "/api/density",
+    "/api/replay",
+    "/api/",
+    "/nowhere",
+    "/api/session?token=0",
+    "/%61pi/session",
+    "//api/session",
+];
+
+/// All that somebody without the token may have: the page's own files, which are the same for everybody.
+fn nobody_gets_in(house: &House) {
+    for path in ROUTES {
+        for method in ["GET", "POST", "HEAD", "PUT", "DELETE"] {
+            for more in [
+                String::new(),
+                "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n".to_owned(),
+                format!("Authorization: Basic {}\r\n", house.token),
+                // A cookie goes to all ports of a host: it opens nothing.
+                format!("Cookie: yuzuri_{}={}; token={}\r\n", house.addr.port(), house.token, house.token),
+                format!("Referer: http://localhost/?token={}\r\n", house.token),
+            ] {
+                let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close");
+                let body = "Content-Type: application/json\r\nContent-Length: 2";
+                let answer = house.raw(format!("{head}\r\n{body}\r\n{more}\r\n{{}}").as_bytes());
+                assert_eq!(status(&answer), 401, "{method} {path} {more}: {answer}");
+                assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
+                assert!(!answer.contains(&house.token));
+                if method != "HEAD" {
+                    let error = error(&answer);
+                    assert!(error.contains("open the address that yuzuri printed"), "{error}");
+                }
+            }
+        }
+    }
+    for own in ["/", "/app.js", "/app.css", "/icon.svg"] {
+        let answer = house.ask(own, "");
+        assert_eq!(status(&answer), 200, "{own}");
+        let lower = answer.to_lowercase();
+        assert!(!answer.contains(&house.token) && !lower.contains("set-cookie"));
+    }
+}
+
+#[test]
+fn on_loopback_every_route_needs_the_token() {
+    let house = house();
+    assert_eq!(house.token.len(), 32);
+    nobody_gets_in(&house);
+    assert_eq!(status(&house.get("/api/session")), 200);
+    assert_eq!(status(&house.ask(&format!("/api/session?token={}", house.token), "")), 200);
+    // Another page's token opens nothing here.
+    let other = self::house();
+    assert_ne!(other.token, house.token);
+    assert_eq!(
+        status(&house.ask("/api/session", &format!("Authorization: Bearer {}\r\n", other.token))),
+        401
+    );
+}
+
 #[test]
 fn where_it_listens_wider_every_route_needs_the_token() {
     let book = book();
     let page = Page::new(book.clone(), Arc::new(NoControl));
     let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));
-    let url = server.url();
-    let token = url.split_once("token=").unwrap().1.to_string();
-    assert_eq!(token.len(), 32);
-    let house = House { book, page, addr, server: Some(server) };
-    for path in [
-        "/",
-        "/app.js",
-        "/api/session",
-        "/api/live",
-        "/api/share",
-        "/api/flows/1/history",
-        "/nowhere",
-        "/?token=0",
-    ] {
-        let answer = house.get(path);
-        assert_eq!(status(&answer), 401, "{path}");
-        assert!(!answer.contains(&token));
-    }
-    let first = house.get(&format!("/?token={token}"));
-    assert_eq!(status(&first), 200);
-    let cookie = first
-        .lines()
-        .find_map(|l| l.to_lowercase().starts_with("set-cookie:").then(|| l[11..].trim().to_string()))
-        .unwrap();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
-    let pair = cookie.split(';').next().unwrap();
-    let second = house.raw(
-        format!("GET /api/session HTTP/1.1\r\nHost: box.lan\r\nCookie: {pair}\r\nConnection: close\r\n\r\n")
-            .as_bytes(),
-    );
-    assert_eq!(status(&second), 200);
+    let token = token(&server);
+    let house = House { book, page, addr, server: Some(server), token };
+    nobody_gets_in(&house);
+    let head = "GET /api/session HTTP/1.1\r\nHost: box.lan\r\nConnection: close";
+    let answer = house.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).as_bytes());
+    assert_eq!(status(&answer), 200);
 }
 
 #[test]

@@ -68,7 +68,7 @@ netns:NAME. Terms of one kind are alternatives, kinds must all hold; without ter
 /// What `watch` and `top` share.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    #[arg(value_name = "FILTER", help = FILTER_HELP)]
+    #[arg(value_name = "FILTER", help = FILTER_HELP, value_parser = filter_terms)]
     pub filter: Vec<String>,
 
     /// Samples of a flow: `ack` for one at every ACK, or the least time between two
@@ -103,9 +103,13 @@ pub struct SourceArgs {
 pub struct WebArgs {
     /// Serve the live page, at 127.0.0.1:4949 or another address
     ///
-    /// Beyond loopback it needs a token, which is part of the address that is printed.
+    /// Only whoever has the token sees it: it is part of the address that is printed, and another one each time. The process
+    /// that serves the page gives up all privileges once the hooks are attached.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
     pub web: Option<SocketAddr>,
+
+    #[arg(long, value_name = "NAME|UID[:GID]", requires = "web", help = crate::confine::USER_HELP)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -298,6 +302,9 @@ pub struct ReceiveArgs {
     /// Print a line of JSON for each connection and the summary
     #[arg(long)]
     pub json: bool,
+
+    #[arg(long, value_name = "NAME|UID[:GID]", help = crate::confine::USER_HELP)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +312,11 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Terms of a filter, as they are.
+fn filter_terms(text: &str) -> Result<String, yuzuri_trace::FilterError> {
+    text.parse::<yuzuri_trace::Filter>().map(|_| text.to_owned())
 }
 
 /// `PORT`, `ADDRESS` or `ADDRESS:PORT`.

@@ -2,6 +2,7 @@
 
 mod authority;
 mod cli;
+mod confine;
 mod convert;
 mod doctor;
 mod identify;

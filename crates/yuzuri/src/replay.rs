@@ -1,34 +1,45 @@
 //! `yuzuri replay`: a recording as if live.
 
 use crate::cli::ReplayArgs;
+use crate::confine;
 use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;
 use anyhow::bail;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{BufReader, IsTerminal, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_trace::recording::{ReadError, Reader, Tail, is_being_written};
 use yuzuri_trace::{Account, Item};
 use yuzuri_view::{Control, Refused, Replay};
-use yuzuri_web::Page;
+use yuzuri_web::{Bound, Page};
 
 /// How often the replay moves on.
 const BEAT: Duration = Duration::from_millis(20);
 
 /// Shows a recording in a browser, on the terminal screen, or as lines of JSON.
 pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+    let identity =
+        args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
     let stop = stop_flag()?;
-    let reader = Reader::open(&args.file)?;
+    let recording = Recording::open(&args.file)?;
+    let reader = recording.read()?;
     let session = Arc::new(reader.session().clone());
     let player = Arc::new(Player::new(&args, session.started_mono_ns));
-    let tape = Tape::new(args.file.clone(), reader);
-    measure(args.file.clone(), player.clone(), stop.clone());
+    let bound = args.web.web.map(|address| Bound::at(yuzuri_web::Options::new(address))).transpose()?;
+    if bound.is_some() {
+        confine::to(identity, &SystemCalls::of_open_sockets())?;
+    }
+    let tape = Tape::new(recording.clone(), reader);
+    measure(recording, player.clone(), stop.clone());
     if args.json {
         let mut printer = Printer::new(Style::Json, &session)?;
         let mut last = None;
@@ -69,8 +80,8 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         }
         Step::Beat => faces.tick(),
     };
-    if let (Some(page), Some(address)) = (page, args.web.web) {
-        let server = yuzuri_web::serve(yuzuri_web::Options::new(address), page)?;
+    if let (Some(page), Some(bound)) = (page, bound) {
+        let server = bound.serve(page)?;
         eprintln!("yuzuri: replaying {} at {}; Ctrl-C ends it", args.file.display(), server.url());
         let played = play(tape, &player, &mut show, false, &stop);
         server.stop();
@@ -98,10 +109,47 @@ enum Step<'a> {
     Beat,
 }
 
+/// A recording that is open. It is read as often as needed without being opened again, for which this process may lack the
+/// right by then.
+#[derive(Clone)]
+struct Recording {
+    name: String,
+    file: Arc<File>,
+}
+
+impl Recording {
+    fn open(path: &Path) -> Result<Recording, ReadError> {
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Ok(Recording { name, file: Arc::new(file) }),
+            Err(source) => Err(ReadError::Open { name, source }),
+        }
+    }
+
+    fn read(&self) -> Result<Reader<BufReader<FromStart>>, ReadError> {
+        let from_start = FromStart { file: self.file.clone(), at: 0 };
+        Reader::new(BufReader::with_capacity(256 << 10, from_start), self.name.clone())
+    }
+}
+
+/// A file's bytes, whoever else reads it.
+struct FromStart {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = self.file.read_at(buffer, self.at)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
 /// The recording, read from its beginning on, as often as needed.
 struct Tape {
-    path: PathBuf,
-    reader: Reader<std::io::BufReader<std::fs::File>>,
+    recording: Recording,
+    reader: Reader<BufReader<FromStart>>,
     /// Items read and not yet due.
     ahead: std::vec::IntoIter<Item>,
     next: Option<Item>,
@@ -133,12 +181,12 @@ impl Ended {
 }
 
 impl Tape {
-    fn new(path: PathBuf, reader: Reader<std::io::BufReader<std::fs::File>>) -> Tape {
-        Tape { path, reader, ahead: Vec::new().into_iter(), next: None, ended: false, broke: None }
+    fn new(recording: Recording, reader: Reader<BufReader<FromStart>>) -> Tape {
+        Tape { recording, reader, ahead: Vec::new().into_iter(), next: None, ended: false, broke: None }
     }
 
     fn rewind(&mut self) -> Result<(), ReadError> {
-        *self = Tape::new(self.path.clone(), Reader::open(&self.path)?);
+        *self = Tape::new(self.recording.clone(), self.recording.read()?);
         Ok(())
     }
 
@@ -217,9 +265,9 @@ fn play(
 }
 
 /// Finds out how long the recording is, beside the replay.
-fn measure(path: PathBuf, player: Arc<Player>, stop: Arc<AtomicBool>) {
+fn measure(recording: Recording, player: Arc<Player>, stop: Arc<AtomicBool>) {
     std::thread::spawn(move || {
-        let Ok(mut reader) = Reader::open(&path) else { return };
+        let Ok(mut reader) = recording.read() else { return };
         // A damaged recording is as long as it can be read.
         while let Ok(Some(batch)) = reader.next_batch() {
             if let Some(last) = batch.iter().filter_map(time_of).max() {

@@ -1,6 +1,7 @@
 //! `yuzuri share`: the daemon, and what is asked of it.
 
 use crate::authority::{self, AuthorityTask};
+use crate::confine;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -12,10 +13,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::in_one_line;
 use yuzuri_policy::{NodeId, Objective, PolicyName};
 use yuzuri_share::{
-    Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Places, Question, Share,
+    Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Places, Question, Relay, Share,
     ShareConfig, Status, WithoutKernel,
 };
 
@@ -60,6 +62,9 @@ enum Task {
     Rendezvous {
         /// Address and port to listen at, such as [::]:48770
         listen: SocketAddr,
+
+        #[arg(long, value_name = "NAME|UID[:GID]", help = crate::confine::USER_HELP)]
+        user: Option<String>,
     },
 }
 
@@ -208,7 +213,7 @@ pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Task::Reload(args)) => reload(&args),
         Some(Task::Authority(task)) => authority::run(task),
-        Some(Task::Rendezvous { listen }) => rendezvous(listen),
+        Some(Task::Rendezvous { listen, user }) => rendezvous(listen, user.as_deref()),
     }
 }
 
@@ -497,14 +502,15 @@ fn check(file: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rendezvous(listen: SocketAddr) -> anyhow::Result<ExitCode> {
+fn rendezvous(listen: SocketAddr, user: Option<&str>) -> anyhow::Result<ExitCode> {
+    let identity = Identity::chosen(user)?;
     let stop = yuzuri_exit::stop_flag()?;
+    let relay = Relay::bind(listen)?;
+    notify(&[NotifyState::Ready]);
+    confine::to(identity, &SystemCalls::of_open_sockets())?;
+    say(&format!("rendezvous at {}", relay.address()));
     let mut told = None;
-    let counts = yuzuri_share::serve_rendezvous(listen, &stop, |bound, _, (groups, members)| {
-        if told.is_none() {
-            say(&format!("rendezvous at {bound}"));
-            notify(&[NotifyState::Ready]);
-        }
+    let counts = relay.serve(&stop, |_, (groups, members)| {
         if told.is_some_and(|before| before != (groups, members)) {
             say(&format!("{members} members in {groups} groups"));
         }

@@ -1,13 +1,15 @@
 //! `yuzuri send` and `yuzuri receive`.
 
 use crate::cli::{ReceiveArgs, SendArgs};
+use crate::confine;
 use crate::own_record::OwnRecord;
 use crate::own_share::{OwnShare, Sharing};
 use std::process::ExitCode;
+use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{in_one_line, stop_flag};
 use yuzuri_transfer::{
-    FailureKind, Family, JsonLines, Limits, MaxLines, ReceiveEvent, ReceiveOptions, ReceiveText, Report,
-    SendEvent, SendOptions, SendText, WarningKind,
+    FailureKind, Family, JsonLines, Limits, Listener, MaxLines, ReceiveEvent, ReceiveOptions, ReceiveText,
+    Report, SendEvent, SendOptions, SendText, WarningKind,
 };
 
 /// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
@@ -82,6 +84,7 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
 
 /// Receives.
 pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
+    let identity = Identity::chosen(args.user.as_deref())?;
     let stop = stop_flag()?;
     let options = ReceiveOptions {
         bind: args.bind,
@@ -97,6 +100,8 @@ pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
     let mut text = ReceiveText::standard();
     let report: &mut dyn Report<ReceiveEvent> = if args.json { &mut json } else { &mut text };
     let mut report = MaxLines::new(report, args.lines.0, args.json);
-    yuzuri_transfer::receive(&options, &mut report, &stop)?;
+    let listener = Listener::bind(options)?;
+    confine::to(identity, &SystemCalls::of_open_sockets())?;
+    listener.run(&mut report, &stop)?;
     Ok(ExitCode::SUCCESS)
 }

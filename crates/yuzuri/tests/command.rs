@@ -328,9 +328,16 @@ fn get(address: &str, request: &str) -> String {
 fn the_page_is_served_and_a_second_one_on_its_port_is_refused() {
     let mut watch = Running::start(Command::new(YUZURI).args(["watch", "--poll", "--web", "127.0.0.1:0"]));
     let said = watch.says("the page is at");
-    let address = said.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let (address, token) = said.split("http://").nth(1).unwrap().split_once("/#token=").unwrap();
+    let (address, token) = (address.to_owned(), token.to_owned());
     let page = get(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>"), "{page}");
+    let session = |more: &str| {
+        let head = format!("GET /api/session HTTP/1.1\r\nHost: {address}\r\nConnection: close");
+        get(&address, &format!("{head}\r\n{more}\r\n"))
+    };
+    assert!(session("").starts_with("HTTP/1.1 401"));
+    assert!(session(&format!("Authorization: Bearer {token}\r\n")).starts_with("HTTP/1.1 200"));
     let stranger = get(&address, "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     assert!(stranger.starts_with("HTTP/1.1 4"), "{stranger}");
     let second = error(&yuzuri(&["watch", "--poll", "--web", &address]));

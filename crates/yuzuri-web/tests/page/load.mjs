@@ -23,19 +23,29 @@ const BOUNDS = long ? { heapBytes: 2_000_000, nodes: 100, listeners: 10 } : { he
 /** Runs in the page before its own script: counts what the stream brings and how long frames take, in memory of fixed size. */
 function watch() {
   const counts = { rows: 0, chart: 0, events: 0, status: 0, gap: 0, bytes: 0, samples: 0 };
-  const Stream = window.EventSource;
-  window.EventSource = class extends Stream {
-    constructor(...args) {
-      super(...args);
-      for (const name of ["rows", "chart", "events", "status", "gap"]) {
-        this.addEventListener(name, ({ data }) => {
+  const ask = window.fetch;
+  window.fetch = async (...args) => {
+    const response = await ask(...args);
+    if (!response.ok || !String(args[0]).startsWith("/api/live?")) return response;
+    const decoder = new TextDecoder();
+    let rest = "";
+    const counted = new TransformStream({
+      transform(chunk, out) {
+        out.enqueue(chunk);
+        const parts = (rest + decoder.decode(chunk, { stream: true })).split("\n\n");
+        rest = parts.pop();
+        for (const part of parts) {
+          const [, name, data] = part.match(/^event: (\w+)\ndata: (.*)$/) ?? [];
+          if (!(name in counts)) continue;
           counts[name] += 1;
           counts.bytes += data.length;
           // Buckets of 19 numbers; the third says how many samples are in it.
           if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 19) counts.samples += list[n];
-        });
-      }
-    }
+        }
+      },
+    });
+    const { status, headers } = response;
+    return new Response(response.body.pipeThrough(counted), { status, headers });
   };
   const gaps = new Float64Array(64 * 240);
   let [filled, last] = [0, 0];

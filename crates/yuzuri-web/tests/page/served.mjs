@@ -36,12 +36,57 @@ test("nothing yet, losses, sampled, lost connection and its return", async () =>
   await until(page, () => document.querySelector("#link").textContent === "lost" && !document.querySelector("#banner").hidden);
   if (shots) await page.screenshot({ path: `${shots}/lost.png` });
   const back = await feed("--flows", "4", "--past", "20", "--port", new URL(url).port);
+  // It is another server with another token, and the page says so instead of trying for ever.
+  await until(page, () => document.querySelector("#banner-why").textContent.includes("open the address that yuzuri printed"));
+  assert.equal(await text(page, "#banner-again"), "");
+  // The same page, since nothing but the fragment differs: the browser does not load it anew.
+  await page.evaluate(() => (window.sameDocument = true));
+  await page.goto(back.url);
+  assert.ok(await page.evaluate(() => window.sameDocument));
   await until(page, () => document.querySelector("#link").textContent === "live" && document.querySelector("#banner").hidden);
   // It draws again.
   await line(page, "--cwnd", 100);
   await page.context().close();
   back.child.kill();
 }, "own");
+
+test("the token leaves the address bar, is in no cookie, and lasts for the tab", async (url) => {
+  const { origin, hash } = new URL(url);
+  assert.match(hash, /^#token=[0-9a-f]{32}$/);
+  const asked = [];
+  const page = await open(url);
+  page.on("request", (request) => asked.push(request));
+  await ready(page);
+  assert.equal(await page.evaluate(() => location.href), `${origin}/`);
+  await page.reload();
+  await ready(page);
+  assert.equal(await page.evaluate(() => location.href), `${origin}/`);
+  assert.deepEqual(await page.context().cookies(), []);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  const token = hash.slice("#token=".length);
+  for (const request of asked) {
+    const headers = await request.allHeaders();
+    assert.ok(!request.url().includes(token) && headers.cookie === undefined && !(headers.referer ?? "").includes(token), request.url());
+    assert.equal(headers.authorization, new URL(request.url()).pathname.startsWith("/api/") ? `Bearer ${token}` : undefined);
+  }
+  assert.ok(asked.some((request) => request.url().includes("/api/live")));
+  await page.context().close();
+  // The address of older versions, with the token in its query.
+  const older = await open(`${origin}/?token=${token}`);
+  await ready(older);
+  assert.equal(await older.evaluate(() => location.href), `${origin}/`);
+  await older.context().close();
+});
+
+test("without the token it says what to do", async (url) => {
+  const { origin } = new URL(url);
+  const page = await open(`${origin}/`);
+  page.expected = /status of 401/;
+  await until(page, () => !document.querySelector("#banner").hidden);
+  assert.match(await text(page, "#banner-why"), /^Not connected: a token is needed: open the address that yuzuri printed/);
+  assert.equal(await page.locator("tr.flow").count(), 0);
+  await page.context().close();
+});
 
 test("a replay can be halted, sped up and moved", async () => {
   const { child, url } = await feed("--flows", "4", "--replay", "120");

@@ -98,7 +98,8 @@ test("the cursor reads what the server knows", async (url) => {
     const told = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
     const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
     const last = Number.parseInt(told.cwnd, 10);
-    const get = (path) => page.evaluate(async (p) => (await fetch(p)).json(), path);
+    const headers = { Authorization: `Bearer ${new URL(url).hash.slice("#token=".length)}` };
+    const get = (path) => page.evaluate(async ([p, h]) => (await fetch(p, { headers: h })).json(), [path, headers]);
     const session = await get("/api/session");
     const history = await get(`/api/flows/${id}/history?from=0&points=4096`);
     const shown = await page.evaluate(() => document.querySelector('[data-value="time"]').textContent);

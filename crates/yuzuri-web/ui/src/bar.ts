@@ -40,14 +40,18 @@ export function showLink(): void {
     const lost = state.link;
     const since = newest() > 0 ? ` What you see is from ${timeText(newest(), 0)}.` : "";
     // Read out when it changes, so the count of seconds is not in it.
-    put(el("banner-why"), `Connection lost: ${lost.why}.${since}`);
-    const tell = (): void => {
-      const left = Math.max(Math.ceil((lost.again - Date.now()) / 1000), 0);
+    put(el("banner-why"), `${lost.again === undefined ? "Not connected" : "Connection lost"}: ${lost.why}.${since}`);
+    const tell = (again: number): void => {
+      const left = Math.max(Math.ceil((again - Date.now()) / 1000), 0);
       put(el("banner-again"), left > 0 ? `Trying again in ${left} s.` : "Trying again …");
     };
-    tell();
     banner.hidden = false;
-    linkTimer = window.setInterval(tell, 500);
+    const { again } = lost;
+    if (again === undefined) put(el("banner-again"), "");
+    else {
+      tell(again);
+      linkTimer = window.setInterval(() => tell(again), 500);
+    }
   } else {
     put(pill, state.link.state === "open" ? "live" : "connecting");
     if (state.link.state === "open") banner.hidden = true;

@@ -1,8 +1,10 @@
 // The connection: server-sent events in, wishes out.
+import { Events, type Sent } from "./stream";
+import { credentials, takeToken } from "./token";
 import type { ShareAnswer } from "./sharewire";
 import type { ChartMessage, EventsMessage, History, RowsMessage, Session, Status } from "./wire";
 
-export type Link = { state: "connecting" } | { state: "open" } | { state: "lost"; why: string; again: number };
+export type Link = { state: "connecting" } | { state: "open" } | { state: "lost"; why: string; again: number | undefined };
 
 export interface Listener {
   link(link: Link): void;
@@ -15,10 +17,16 @@ export interface Listener {
 }
 
 /** A refusal of the server, in its words. */
-export class Refusal extends Error {}
+export class Refusal extends Error {
+  constructor(
+    why: string,
+    readonly status: number,
+  ) {
+    super(why);
+  }
+}
 
-async function answer(response: Response): Promise<unknown> {
-  if (response.ok) return response.json();
+async function refusal(response: Response): Promise<Refusal> {
   let why = `${response.status} ${response.statusText}`;
   try {
     const body: unknown = await response.json();
@@ -26,15 +34,20 @@ async function answer(response: Response): Promise<unknown> {
   } catch {
     // Not ours: the status says enough.
   }
-  throw new Refusal(why);
+  return new Refusal(why, response.status);
+}
+
+async function answer(response: Response): Promise<unknown> {
+  if (response.ok) return response.json();
+  throw await refusal(response);
 }
 
 export async function ask<T>(path: string): Promise<T> {
-  return (await answer(await fetch(path, { cache: "no-store" }))) as T;
+  return (await answer(await fetch(path, { cache: "no-store", headers: credentials() }))) as T;
 }
 
 export async function wish(path: string, body: unknown): Promise<void> {
-  await answer(await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
+  await answer(await fetch(path, { method: "POST", headers: { "Content-Type": "application/json", ...credentials() }, body: JSON.stringify(body) }));
 }
 
 export const session = (): Promise<Session> => ask("/api/session");
@@ -48,7 +61,8 @@ const SILENCE_MS = 6000;
 /** Keeps a stream open, again and again with growing pauses. */
 class Live {
   private listener: Listener | undefined;
-  private source: EventSource | undefined;
+  /** Ends the stream that is open. */
+  private stream: AbortController | undefined;
   private client: string | undefined;
   private flows: string[] = [];
   private failures = 0;
@@ -59,65 +73,93 @@ class Live {
   start(listener: Listener): void {
     this.listener = listener;
     window.setInterval(() => {
-      if (this.source !== undefined && performance.now() - this.heard > SILENCE_MS) this.lost("nothing was heard for some seconds");
+      if (this.stream !== undefined && performance.now() - this.heard > SILENCE_MS) this.lost("nothing was heard for some seconds");
     }, 1000);
-    window.addEventListener("online", () => this.now());
+    window.addEventListener("online", () => {
+      if (this.stream === undefined) this.open();
+    });
+    // The address was opened once more, with another token: the browser does not load the page anew for that.
+    window.addEventListener("hashchange", () => {
+      if (takeToken()) this.open();
+    });
     this.open();
-  }
-
-  /** Tries at once. */
-  private now(): void {
-    if (this.source === undefined) this.open();
   }
 
   private open(): void {
     window.clearTimeout(this.timer);
-    this.source?.close();
+    this.stream?.abort();
     this.listener?.link({ state: "connecting" });
     this.heard = performance.now();
     this.client = undefined;
-    const source = new EventSource(`/api/live?flows=${this.flows.join(",")}`);
-    this.source = source;
-    const on = <T>(name: string, take: (message: T) => void): void => {
-      source.addEventListener(name, (event) => {
-        this.heard = performance.now();
-        take(JSON.parse((event as MessageEvent<string>).data) as T);
-      });
-    };
-    on<{ client: string; epoch: number }>("hello", ({ client, epoch }) => {
-      this.client = client;
-      this.failures = 0;
-      this.listener?.link({ state: "open" });
-      this.listener?.hello(epoch);
-    });
-    on<RowsMessage>("rows", (message) => this.listener?.rows(message));
-    on<ChartMessage>("chart", (message) => this.listener?.chart(message));
-    on<EventsMessage>("events", (message) => this.listener?.events(message));
-    on<Status>("status", (message) => this.listener?.status(message));
-    on("gap", () => this.listener?.gap());
-    source.onerror = () => this.lost("the server does not answer");
+    const stream = new AbortController();
+    this.stream = stream;
+    void this.read(stream);
   }
 
-  private lost(why: string): void {
-    this.source?.close();
-    this.source = undefined;
+  private async read(stream: AbortController): Promise<void> {
+    const isCurrent = (): boolean => this.stream === stream;
+    try {
+      const response = await fetch(`/api/live?flows=${this.flows.join(",")}`, { cache: "no-store", headers: credentials(), signal: stream.signal });
+      if (!response.ok || response.body === null) throw await refusal(response);
+      const reader = response.body.getReader();
+      const decoder = new TextDecoder();
+      const events = new Events();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (!isCurrent()) return;
+        if (done) break;
+        this.heard = performance.now();
+        for (const event of events.take(decoder.decode(value, { stream: true }))) this.take(event);
+      }
+      this.lost("the server has ended");
+    } catch (error) {
+      if (!isCurrent()) return;
+      if (error instanceof Refusal) this.lost(error.message, error.status !== 401);
+      else this.lost("the server does not answer");
+    }
+  }
+
+  private take({ name, data }: Sent): void {
+    const message: unknown = JSON.parse(data);
+    switch (name) {
+      case "hello": {
+        const { client, epoch } = message as { client: string; epoch: number };
+        this.client = client;
+        this.failures = 0;
+        this.listener?.link({ state: "open" });
+        this.listener?.hello(epoch);
+        break;
+      }
+      case "rows":
+        this.listener?.rows(message as RowsMessage);
+        break;
+      case "chart":
+        this.listener?.chart(message as ChartMessage);
+        break;
+      case "events":
+        this.listener?.events(message as EventsMessage);
+        break;
+      case "status":
+        this.listener?.status(message as Status);
+        break;
+      case "gap":
+        this.listener?.gap();
+        break;
+      default:
+      // Of a newer server.
+    }
+  }
+
+  /** Tries again after a while, unless that cannot help: the token is not the server's. */
+  private lost(why: string, again = true): void {
+    this.stream?.abort();
+    this.stream = undefined;
+    this.client = undefined;
     this.failures += 1;
     const pause = Math.min(500 * 2 ** (this.failures - 1), 8000);
-    this.listener?.link({ state: "lost", why, again: Date.now() + pause });
+    this.listener?.link({ state: "lost", why, again: again ? Date.now() + pause : undefined });
     window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.open(), pause);
-    if (this.failures > 1) void this.askWhy();
-  }
-
-  /** An event source does not tell why it was refused; a plain request does. */
-  private async askWhy(): Promise<void> {
-    try {
-      await session();
-    } catch (error) {
-      if (error instanceof Refusal && this.source === undefined) {
-        this.listener?.link({ state: "lost", why: error.message, again: Date.now() });
-      }
-    }
+    if (again) this.timer = window.setTimeout(() => this.open(), pause);
   }
 
   /** Says which flows are looked at closely. */
@@ -126,7 +168,7 @@ class Live {
     if (this.client === undefined) return;
     wish("/api/live", { client: this.client, flows }).catch(() => {
       // The stream was cut meanwhile: it comes back with the right flows in its address.
-      if (this.source !== undefined) this.open();
+      if (this.stream !== undefined) this.open();
     });
   }
 }

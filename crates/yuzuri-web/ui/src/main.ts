@@ -10,6 +10,7 @@ import { listener, loadSession } from "./server";
 import "./sharing";
 import { flows, state } from "./state";
 import { BEHIND_US, now, speed } from "./time";
+import { takeToken } from "./token";
 import { goTo } from "./view";
 import "./wishes";
 
@@ -40,10 +41,7 @@ function frame(at: number): void {
 list.onFocus = setFocus;
 list.onChoice = choose;
 events.onChoice = goTo;
-if (location.search.includes("token=")) {
-  // The cookie has it now; the address bar and the history need not.
-  window.history.replaceState(null, "", location.pathname);
-}
+takeToken();
 live.start(listener);
 void loadSession();
 window.requestAnimationFrame(frame);

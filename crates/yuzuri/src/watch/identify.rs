@@ -34,7 +34,10 @@ impl Identify {
             command.process_group(0);
         })?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).context("opening its pipes")?;
-        let printing = std::thread::spawn(move || print(stdout));
+        let printing = std::thread::spawn(move || {
+            yuzuri_kernel::helper::drop_capabilities_of_thread();
+            print(stdout);
+        });
         let mut identify = Identify { child, pipe: None, printing };
         match PipeWriter::new(stdin, session) {
             Ok(pipe) => identify.pipe = Some(pipe),

@@ -9,6 +9,7 @@ pub mod sinks;
 mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
+use crate::confine;
 use anyhow::Context;
 use faces::{Faces, Time};
 use identify::Identify;
@@ -23,31 +24,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use summary::Summary;
+use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{stop_flag, stopped};
-use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
+use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch, helper};
 use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
-use yuzuri_web::{Page, Server};
+use yuzuri_web::{Bound, Page, Reach, Server};
 
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
+    let identity =
+        args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
+    // As the daemon chooses it: by the network namespace.
+    let share_socket = args.share_socket.unwrap_or_else(|| yuzuri_share::Places::new(None).socket());
+    if args.web.web.is_some() {
+        // Before any other thread is started.
+        helper::start(Some(share_socket.clone()), identity.is_some())
+            .context("starting the processes that keep privileges")?;
+    }
     let stop = stop_flag()?;
     let watch = open(&args.source)?;
     let session = watch.session().clone();
+    let recorder = recorder(&args.source, &session)?;
+    let page = args.web.web.map(|address| {
+        let share_reach = helper::is_used().then(|| Reach::by(helper::share_connection));
+        let share_socket = Some(share_socket);
+        Bound::at(yuzuri_web::Options { share_socket, share_reach, ..yuzuri_web::Options::new(address) })
+    });
+    let page = page.transpose()?;
+    let identify = args.identify.then(|| Identify::start(&session, args.json, args.quiet)).transpose()?;
+    if page.is_some() {
+        // All is open, attached and started: from here on strangers may be heard.
+        confine::to(identity, &SystemCalls::of_a_page())?;
+    }
     let mut sinks = Sinks::default();
-    add_recorder(&mut sinks, &args.source, &session)?;
+    if let Some(recorder) = recorder {
+        sinks.add(recorder, For::Recording);
+    }
     let (wishes, asked) = channel();
     let remote = Arc::new(Remote::new(wishes));
-    let server = match args.web.web {
-        Some(address) => {
-            // As the daemon chooses it: by the network namespace.
-            let share_socket = args.share_socket.unwrap_or_else(|| yuzuri_share::Places::new(None).socket());
-            let options =
-                yuzuri_web::Options { share_socket: Some(share_socket), ..yuzuri_web::Options::new(address) };
-            Some(serve(&mut sinks, &session, remote, options)?)
-        }
-        None => None,
-    };
+    let server = page.map(|page| serve(&mut sinks, &session, remote, page)).transpose()?;
     let style = match (args.json, args.all, args.quiet || server.is_some()) {
         (true, ..) => Some(Style::Json),
         (_, true, _) => Some(Style::All),
@@ -60,8 +76,8 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     if !args.json {
         sinks.add(Summary::default(), For::Face("the closing table"));
     }
-    if args.identify {
-        sinks.add(Identify::start(&session, args.json, args.quiet)?, For::Face("identification"));
+    if let Some(identify) = identify {
+        sinks.add(identify, For::Face("identification"));
     }
     announce(&session);
     if let Some(server) = &server {
@@ -87,7 +103,9 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let session = watch.session().clone();
     let book = faces::book(&session);
     let mut sinks = Sinks::default();
-    add_recorder(&mut sinks, &args.source, &session)?;
+    if let Some(recorder) = recorder(&args.source, &session)? {
+        sinks.add(recorder, For::Recording);
+    }
     sinks.add(Faces { book: book.clone(), page: None, time: Time::Live }, For::Face("the screen"));
     let (wishes, asked) = channel();
     let remote = Remote::new(wishes);
@@ -125,11 +143,9 @@ fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
     }
 }
 
-fn add_recorder(sinks: &mut Sinks, args: &SourceArgs, session: &Session) -> anyhow::Result<()> {
-    if let Some(path) = &args.record {
-        sinks.add(Recorder::create(path, session, args.overwrite)?, For::Recording);
-    }
-    Ok(())
+fn recorder(args: &SourceArgs, session: &Session) -> anyhow::Result<Option<Recorder>> {
+    let recorder = args.record.as_ref().map(|path| Recorder::create(path, session, args.overwrite));
+    Ok(recorder.transpose()?)
 }
 
 /// Serves a page with a book of its own, which becomes one of the sinks.
@@ -137,11 +153,11 @@ fn serve(
     sinks: &mut Sinks,
     session: &Arc<Session>,
     control: Arc<dyn Control>,
-    options: yuzuri_web::Options,
+    bound: Bound,
 ) -> anyhow::Result<Server> {
     let book = faces::book(session);
     let page = Page::new(book.clone(), control);
-    let server = yuzuri_web::serve(options, page.clone())?;
+    let server = bound.serve(page.clone())?;
     sinks.add(Faces { book, page: Some(page), time: Time::Live }, For::Face("the page"));
     Ok(server)
 }

@@ -1,0 +1,62 @@
+//! Gives up what a process no longer needs once everything it works with is open: every capability, root's user id,
+//! the way back to either, and the system calls that its work does not call for.
+//!
+//! ```no_run
+//! use yuzuri_confine::{Identity, SystemCalls, give_up_privileges};
+//! // Bind, open, attach. Then:
+//! give_up_privileges(Identity::of_its_own()?)?;
+//! SystemCalls::of_open_sockets().permit_only()?;
+//! # Ok::<(), yuzuri_confine::ConfineError>(())
+//! ```
+//!
+//! See also: docs/share.md, "Privilege", and docs/journal/2026-11-24-the-page-and-other-local-users.md.
+
+mod calls;
+mod identity;
+mod privilege;
+
+pub use calls::SystemCalls;
+pub use identity::Identity;
+pub use privilege::{drop_capabilities, give_up_privileges, has_privilege, keep_only};
+
+use std::io;
+
+/// Why a process keeps more than it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The kernel refuses a step.
+    #[error("giving up privileges: {doing}: {source}")]
+    System {
+        /// The step.
+        doing: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A thread still has a capability.
+    #[error(
+        "giving up privileges: thread '{thread}' of this process keeps capabilities ({kept}); this is a bug"
+    )]
+    Kept {
+        /// The thread's name.
+        thread: String,
+        /// The line of its `status` that says so.
+        kept: String,
+    },
+    /// `--user` names nobody.
+    #[error(
+        "changing to user '{0}': /etc/passwd has no such user; name one that it has, or write a number UID or UID:GID"
+    )]
+    NoSuchUser(String),
+    /// `--user` was given by somebody who is not root.
+    #[error("changing to user '{0}': only root can change users; run as root, or leave --user out")]
+    NotRoot(String),
+    /// The filter of system calls cannot be made.
+    #[error("restricting system calls: {0}")]
+    Filter(String),
+}
+
+impl ConfineError {
+    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> ConfineError {
+        ConfineError::System { doing: doing.into(), source: source.into() }
+    }
+}

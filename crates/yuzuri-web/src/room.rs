@@ -1,0 +1,271 @@
+//! Who may hold a connection. One that has not shown the token is worth little: there are few of them, each has little
+//! time, and the oldest goes when another one comes. So whoever opens thousands pushes out their own, while one with the
+//! token needs a place only for as long as its first request takes to arrive; from then on it has room of its own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::page::lock;
+
+/// Connections that have shown the token; more are answered 503.
+pub(crate) const MAX_PROVED: usize = 128;
+/// Connections that have not.
+const MAX_UNPROVED: usize = 512;
+/// The same of one address.
+const MAX_OF_ONE_SOURCE: usize = MAX_UNPROVED / 4;
+/// Descriptors left to everything else in this process.
+const RESERVED_DESCRIPTORS: usize = 256;
+/// How long a connection that has not shown the token may take for a whole request head.
+pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whom an address belongs to, as far as it tells: whoever has one IPv6 address has its whole /64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Source(IpAddr);
+
+impl Source {
+    fn of(ip: IpAddr) -> Source {
+        match ip.to_canonical() {
+            IpAddr::V6(v6) => Source(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into()),
+            v4 => Source(v4),
+        }
+    }
+}
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(crate) struct Room {
+    max_unproved: usize,
+    max_of_one_source: usize,
+    unproved: Mutex<Unproved>,
+    proved: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Unproved {
+    number: u64,
+    /// By age: numbers only grow.
+    seats: BTreeMap<u64, (Source, Arc<Notify>)>,
+    of_source: HashMap<Source, usize>,
+}
+
+impl Unproved {
+    fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
+        let (source, evicted) = self.seats.remove(&number)?;
+        if let Some(count) = self.of_source.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_source.remove(&source);
+            }
+        }
+        Some(evicted)
+    }
+
+    /// Closes the oldest connection of a source.
+    fn evict(&mut self, of: Source) {
+        let oldest = self.seats.iter().find(|(_, (source, _))| *source == of).map(|(number, _)| *number);
+        if let Some(evicted) = oldest.and_then(|number| self.remove(number)) {
+            evicted.notify_one();
+        }
+    }
+}
+
+impl Room {
+    /// Room for as many as the process may have descriptors.
+    pub(crate) fn new(descriptors: u64) -> Arc<Room> {
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let left = descriptors.saturating_sub(MAX_PROVED + RESERVED_DESCRIPTORS);
+        let max_unproved = left.clamp(16, MAX_UNPROVED);
+        Arc::new(Room {
+            max_unproved,
+            max_of_one_source: (max_unproved / 4).clamp(8, MAX_OF_ONE_SOURCE),
+            unproved: Mutex::default(),
+            proved: AtomicUsize::new(0),
+        })
+    }
+
+    /// After so many, those that were accepted are looked at: well before the first of them has to make way.
+    pub(crate) fn accepts_in_a_row(&self) -> usize {
+        self.max_of_one_source / 4
+    }
+
+    /// Takes a new connection in; where there is no room, the oldest of its source or of the source that has most goes.
+    pub(crate) fn admit(self: &Arc<Room>, ip: IpAddr) -> Arc<Seat> {
+        let source = Source::of(ip);
+        let mut unproved = lock(&self.unproved);
+        if unproved.of_source.get(&source).copied().unwrap_or(0) >= self.max_of_one_source {
+            unproved.evict(source);
+        } else if unproved.seats.len() >= self.max_unproved {
+            let most = unproved.of_source.iter().max_by_key(|(_, count)| **count).map(|(source, _)| *source);
+            unproved.evict(most.unwrap_or(source));
+        }
+        unproved.number += 1;
+        let number = unproved.number;
+        let evicted = Arc::new(Notify::new());
+        unproved.seats.insert(number, (source, evicted.clone()));
+        *unproved.of_source.entry(source).or_default() += 1;
+        Arc::new(Seat {
+            room: self.clone(),
+            number,
+            evicted,
+            proved: AtomicBool::new(false),
+            waiting_since: Mutex::new(Some(Instant::now())),
+        })
+    }
+
+    /// Closes the oldest connection that has not shown the token: descriptors have run out.
+    pub(crate) fn make_way(&self) {
+        let mut unproved = lock(&self.unproved);
+        if let Some(source) = unproved.seats.values().next().map(|(source, _)| *source) {
+            unproved.evict(source);
+        }
+    }
+}
+
+/// A connection's place; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    room: Arc<Room>,
+    number: u64,
+    evicted: Arc<Notify>,
+    proved: AtomicBool,
+    /// Since when a request head is waited for; `None` while a request is answered.
+    waiting_since: Mutex<Option<Instant>>,
+}
+
+/// There is no room for another connection, even with the token.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+impl Seat {
+    /// The token was shown.
+    pub(crate) fn prove(&self) -> Result<(), NoRoom> {
+        if self.proved.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let taken = self.room.proved.fetch_update(Ordering::AcqRel, Ordering::Acquire, |proved| {
+            (proved < MAX_PROVED).then_some(proved + 1)
+        });
+        taken.map_err(|_| NoRoom)?;
+        self.proved.store(true, Ordering::Release);
+        lock(&self.room.unproved).remove(self.number);
+        Ok(())
+    }
+
+    /// A request head is there.
+    pub(crate) fn asked(&self) {
+        *lock(&self.waiting_since) = None;
+    }
+
+    /// It was answered; the next one is waited for.
+    pub(crate) fn answered(&self) {
+        *lock(&self.waiting_since) = Some(Instant::now());
+    }
+
+    /// Returns once the connection is to be closed: it had to make way, or has been without a request head for too long.
+    /// With the token that never happens.
+    pub(crate) async fn leave(&self) {
+        loop {
+            let since = *lock(&self.waiting_since);
+            let until = since.unwrap_or_else(Instant::now) + HEAD_PATIENCE;
+            tokio::select! {
+                () = self.evicted.notified() => {}
+                () = tokio::time::sleep_until(until) => {
+                    // Asked or answered meanwhile: another time counts.
+                    if *lock(&self.waiting_since) != since || since.is_none() {
+                        continue;
+                    }
+                }
+            }
+            if self.proved.load(Ordering::Acquire) {
+                return std::future::pending().await;
+            }
+            return;
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.proved.load(Ordering::Acquire) {
+            self.room.proved.fetch_sub(1, Ordering::AcqRel);
+        } else {
+            lock(&self.room.unproved).remove(self.number);
+        }
+    }
+}
+
+/// Raises the limit of descriptors to what this process may have at most; gives it.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
+    // Where it stays as it is there is less room.
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn ip(n: u16) -> IpAddr {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, n, 0, 0, 0, 1).into()
+    }
+
+    fn is_evicted(seat: &Seat) -> bool {
+        !lock(&seat.room.unproved).seats.contains_key(&seat.number)
+    }
+
+    #[test]
+    fn the_oldest_of_a_source_makes_way_and_others_stay() {
+        let room = Room::new(u64::MAX);
+        let other = room.admit(ip(1));
+        let held: Vec<_> = (0..MAX_OF_ONE_SOURCE + 5).map(|_| room.admit(ip(2))).collect();
+        assert!(
+            held[..5].iter().all(|seat| is_evicted(seat)) && !is_evicted(&held[5]) && !is_evicted(&other)
+        );
+        // All addresses of a /64 are one source, and IPv4 is IPv4 however it is written.
+        assert_eq!(
+            Source::of("2001:db8::1".parse().unwrap()),
+            Source::of("2001:db8::2:0:1".parse().unwrap())
+        );
+        assert_eq!(Source::of("::ffff:10.0.0.1".parse().unwrap()), Source::of("10.0.0.1".parse().unwrap()));
+        assert_ne!(Source::of("10.0.0.1".parse().unwrap()), Source::of("10.0.0.2".parse().unwrap()));
+    }
+
+    #[test]
+    fn where_all_is_taken_the_source_that_has_most_gives_one() {
+        let room = Room::new(0);
+        assert_eq!((room.max_unproved, room.max_of_one_source), (16, 8));
+        let few: Vec<_> = (0..4).map(|_| room.admit(ip(1))).collect();
+        let many: Vec<_> = (0..8).map(|_| room.admit(ip(2))).collect();
+        let rest: Vec<_> = (3..11).map(|n| room.admit(ip(n))).collect();
+        assert!(few.iter().all(|seat| !is_evicted(seat)));
+        assert_eq!(many.iter().filter(|seat| is_evicted(seat)).count(), 4);
+        assert!(rest.iter().all(|seat| !is_evicted(seat)));
+    }
+
+    #[test]
+    fn whoever_shows_the_token_has_room_of_its_own() {
+        let room = Room::new(0);
+        let proved: Vec<_> = (0..MAX_PROVED)
+            .map(|_| {
+                let seat = room.admit(ip(1));
+                seat.prove().unwrap();
+                seat.prove().unwrap();
+                seat
+            })
+            .collect();
+        assert!(lock(&room.unproved).seats.is_empty() && lock(&room.unproved).of_source.is_empty());
+        let more = room.admit(ip(1));
+        assert!(more.prove().is_err());
+        drop(proved);
+        more.prove().unwrap();
+        drop(more);
+        assert_eq!(room.proved.load(Ordering::Acquire), 0);
+    }
+}

@@ -1,0 +1,24 @@
+// Server-sent events by `fetch`: an `EventSource` can carry no token.
+
+export interface Sent {
+  name: string;
+  data: string;
+}
+
+/** Takes pieces of a stream as they come and gives the events that have become whole (as the server writes them: `event`, one `data`). */
+export class Events {
+  private rest = "";
+
+  take(piece: string): Sent[] {
+    const parts = (this.rest + piece).split("\n\n");
+    this.rest = parts.pop() ?? "";
+    return parts.flatMap((part) => {
+      let [name, data] = ["message", ""];
+      for (const line of part.split("\n")) {
+        if (line.startsWith("event: ")) name = line.slice(7);
+        else if (line.startsWith("data: ")) data = line.slice(6);
+      }
+      return data === "" ? [] : [{ name, data }];
+    });
+  }
+}
