@@ -28,6 +28,7 @@ mod event;
 mod file;
 mod flows;
 mod folder;
+mod fuzz;
 mod hands;
 mod link;
 mod moved;
@@ -51,6 +52,8 @@ pub use error::ShareError;
 pub use event::{Event, Order};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
+#[doc(hidden)]
+pub use fuzz::fuzz_kernel_answers;
 pub use own::OwnSockets;
 pub use place::{Places, Sole, default_control_name, keep_node, kept_node, new_key_file, new_node};
 pub use privilege::{drop_privileges, give_back_memory};

@@ -6,10 +6,12 @@ use neli::consts::socket::NlFamily;
 use neli::nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder};
 use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
 use neli::socket::synchronous::NlSocketHandle;
+use neli::types::NlBuffer;
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 use nix::sys::socket::{MsgFlags, recv};
 use std::fmt::Debug;
+use std::io::Cursor;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -104,21 +106,7 @@ impl Netlink {
             .ok()?;
         let mut found = None;
         self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
-            if *neighbour.ndm_index() != interface as i32 {
-                return;
-            }
-            let attributes = neighbour.rtattrs().iter();
-            let (mut is_it, mut link) = (false, None);
-            for attribute in attributes {
-                match attribute.rta_type() {
-                    Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
-                    Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
-                    _ => {}
-                }
-            }
-            if is_it && let Some(link) = link.filter(|link| link.iter().any(|byte| *byte != 0)) {
-                found = Some(link);
-            }
+            found = link_of(neighbour, interface, of).or(found.take());
         })
         .ok()?;
         found
@@ -174,7 +162,45 @@ fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {
     Some(DefaultRoute { interface: interface?, gateway, metric, is_v6 })
 }
 
+/// The link address in a neighbour's entry, if the entry is that neighbour's and the kernel knows one.
+fn link_of(neighbour: &Ndmsg, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
+    if *neighbour.ndm_index() != interface as i32 {
+        return None;
+    }
+    let (mut is_it, mut link) = (false, None);
+    for attribute in neighbour.rtattrs().iter() {
+        match attribute.rta_type() {
+            Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
+            Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
+            _ => {}
+        }
+    }
+    link.filter(|link| is_it && link.iter().any(|byte| *byte != 0))
+}
+
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+/// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    fn messages<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
+        // As `NlSocketHandle::recv` reads what comes in one datagram.
+        let Ok(answers) = NlBuffer::<Rtm, A>::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len())
+        else {
+            return;
+        };
+        answers.iter().filter_map(|answer| answer.get_payload()).for_each(&mut each);
+    }
+    messages(bytes, |route: &Rtmsg| {
+        if let Some(route) = default_route(route, false) {
+            // An address is of one family or the other, whatever its length claimed.
+            assert!(route.gateway.is_none_or(|gateway| gateway.is_ipv4() || gateway.is_ipv6()));
+        }
+    });
+    messages(bytes, |neighbour: &Ndmsg| {
+        let link = link_of(neighbour, *neighbour.ndm_index() as u32, IpAddr::from([10, 0, 0, 1]));
+        assert!(link.is_none_or(|link| link.iter().any(|byte| *byte != 0)));
+    });
 }

@@ -7,9 +7,10 @@ use neli::consts::socket::NlFamily;
 use neli::genl::{AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, NlattrBuilder, NoUserHeader};
 use neli::nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder};
 use neli::socket::synchronous::NlSocketHandle;
-use neli::types::GenlBuffer;
+use neli::types::{GenlBuffer, NlBuffer};
 use neli::utils::Groups;
 use std::collections::{HashMap, VecDeque};
+use std::io::Cursor;
 use yuzuri_policy::{Aggregation, RadioHint};
 
 // linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. The rates are in units of 100 kbit/s.
@@ -192,12 +193,33 @@ fn family() -> Option<u16> {
     None
 }
 
+/// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use neli::FromBytesWithInput;
+    type Stations = NlBuffer<u16, Genlmsghdr<Nl80211Command, u16>>;
+    type Families = NlBuffer<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>;
+    // As `NlSocketHandle::recv` reads what comes in one datagram.
+    if let Ok(answers) = Stations::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
+        for answer in answers.iter().filter_map(Nlmsghdr::get_payload) {
+            if let Some((_, Some((bps, how)))) = access_point(answer.attrs()) {
+                assert!(bps >= RATE_UNIT_BPS);
+                let _ = RadioHint::of_link(bps, how);
+            }
+            let _ = answer.attrs().get_attr_handle().get_attr_payload_as::<u32>(ATTR_IFTYPE);
+        }
+    }
+    if let Ok(answers) = Families::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
+        for answer in answers.iter().filter_map(Nlmsghdr::get_payload) {
+            let _ = answer.attrs().get_attr_handle().get_attr_payload_as::<u16>(CtrlAttr::FamilyId);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use neli::FromBytesWithInput;
-    use std::io::Cursor;
 
     /// An attribute as the kernel writes it; `NLA_F_NESTED` where it holds others.
     fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {

@@ -184,3 +184,10 @@ impl Held {
         result
     }
 }
+
+/// For the fuzzer: reads bytes as the kernel's `TCP_INFO`.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let info = info::decode(bytes, FlowId(1), any, any);
+    assert!(!info.open || bytes.first().is_some_and(|state| *state > 0));
+}
