@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
-# (setup.sh build|test|bench|fuzz|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
-# started again.
+# (setup.sh build|test|bench|fuzz|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
+# Prints nothing when there is nothing to do. It can be ended at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -325,7 +325,7 @@ dist() {
 }
 
 # Looks at the licences, sources and versions of all crates.
-DENY=0.19.0
+DENY=0.20.2
 deny() {
     if [ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $DENY" ]; then return; fi
     say "building cargo-deny $DENY (minutes)"
