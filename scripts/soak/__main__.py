@@ -29,8 +29,8 @@ GHOST_PATIENCE_S = 60
 FLOWS_PER_PROCESS = 8000
 # The mean life of a connection.
 FLOW_LASTS_S = 200
-# Memory in use is filled, tables are as large as they get: before that nothing is a trend.
-WARM_UP_S = 600
+# Tables and histories fill first: what counts is the last half of the run, at least so long after its beginning and so long.
+WARM_UP_S, LEAST_TREND_S = 600, 600
 UNTESTED = {
     "wall-clock steps": "CLOCK_REALTIME is the whole machine's: make test-kernels steps that of a guest",
     "power loss": "a test of the recordings: cargo test -p yuzuri-trace --test recording_crash",
@@ -244,11 +244,11 @@ class Soak:
 
         for name, samples in self.samples.items():
             times = [s["s"] for s in samples]
-            # Half of a short run, ten minutes of a long one.
-            warm = min(WARM_UP_S, times[-1] / 2)
-            settled = [s for s in samples if s["s"] >= warm]
+            settled = [s for s in samples if s["s"] >= times[-1] / 2]
             found = slope([s["s"] for s in settled], [s["rss_kb"] / 1e3 for s in settled])
-            figure = "too few samples"
+            figure = f"{samples[-1]['rss_kb'] / 1e3:.1f} MB at the end, too short for a trend"
+            if times[-1] / 2 < max(WARM_UP_S, LEAST_TREND_S):
+                found = None
             if found:
                 median, low, high = (f * DAY_S for f in found)
                 figure = f"{median:+.2f} MB a day ({low:+.2f} to {high:+.2f}, 95 %), {settled[-1]['rss_kb'] / 1e3:.1f} MB at the end"

@@ -156,4 +156,10 @@ fn a_flow_outlives_a_killed_steering_and_is_free() {
     });
     // No flow is under a control of theirs any more.
     assert!(eventually(|| left(&held).is_empty()), "{:?}", left(&held));
+    yuzuri_testnet::attack(
+        "kill -9 of a steering",
+        rounds.into(),
+        "kills",
+        "the flow is free within 2 s; nothing stays in the kernel",
+    );
 }
