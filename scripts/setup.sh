@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
-# (setup.sh build|test|bench|fuzz|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
+# (setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
 # Prints nothing when there is nothing to do. It can be ended at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -258,6 +258,14 @@ fuzz() {
     install
 }
 
+# The soak's namespaces, and what it asks the kernel with.
+soak() {
+    want python3 python3
+    want ss iproute2
+    want sysctl procps
+    install
+}
+
 ns3() {
     # Its wheel has no programs: scripts/ns3/cell.cc is built against it.
     want g++ g++
@@ -354,11 +362,12 @@ build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
 fuzz) build; fuzz ;;
+soak) soak ;;
 ns3) build; ns3 ;;
 vm) build; vm ;;
 static) build; static ;;
 dist) build; dist ;;
 deny) build; deny ;;
 android) build; android ;;
-*) fail "usage: setup.sh build|test|bench|fuzz|ns3|vm|static|dist|deny|android" ;;
+*) fail "usage: setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android" ;;
 esac

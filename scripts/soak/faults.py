@@ -49,7 +49,8 @@ class Faults:
         self.start_recorder()
 
     def names(self):
-        return sorted(name for name in dir(self) if name.startswith("fault_"))
+        names = sorted(name for name in dir(self) if name.startswith("fault_"))
+        return [name for name in names if self.soak.words.step_clock or name != "fault_clock_steps"]
 
     # --- the faults ---
 
@@ -126,6 +127,16 @@ class Faults:
         self.world.inside(host, "ip", "link", "set", "eth0", "down")
         time.sleep(self.random.uniform(0.5, 3))
         self.world.inside(host, "ip", "link", "set", "eth0", "up")
+
+    def fault_clock_steps(self):
+        """The wall clock of the whole machine jumps by up to an hour, and back. Only where that is asked for."""
+        wall, steady = time.time(), time.monotonic()
+        jump = self.random.choice([-1, 1]) * self.random.uniform(1, 3600)
+        time.clock_settime(time.CLOCK_REALTIME, wall + jump)
+        try:
+            time.sleep(self.random.uniform(1, 5))
+        finally:
+            time.clock_settime(time.CLOCK_REALTIME, wall + time.monotonic() - steady)
 
     def fault_garbage(self):
         """Noise at the group's port."""
