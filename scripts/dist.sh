@@ -111,6 +111,7 @@ package() {
     : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
     for file in control group identify monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    cp SECURITY.md "$stage/docs/"
     cp CHANGELOG.md "$stage/"
     cat >"$stage/debian/changelog" <<END
 yuzuri ($version) unstable; urgency=medium

@@ -31,6 +31,11 @@ FLOWS_PER_PROCESS = 8000
 FLOW_LASTS_S = 200
 # Tables and histories fill first: what counts is the last half of the run, at least so long after its beginning and so long.
 WARM_UP_S, LEAST_TREND_S = 600, 600
+# As long as the unit gives it (TimeoutStopSec).
+MAX_END_S = 5
+# What faults note.
+BOUNDS, LOST, ENDS = "bounds end after a kill, s", "lost of a killed recording, s", "SIGTERM until the end, s"
+STATUS, PAGE = "answer of the status under slow clients, s", "answer of the page under slow clients, s"
 UNTESTED = {
     "wall-clock steps": "CLOCK_REALTIME is the whole machine's; --step-clock (make soak STEP_CLOCK=1) steps it on a machine of one's own",
     "power loss": "a test of the recordings: cargo test -p yuzuri-trace --test recording_crash",
@@ -104,6 +109,7 @@ class Soak:
             [self.yuzuri, "watch", f"netns:{world.name('load')}", "--web", "127.0.0.1:0", "--record", str(self.recording), "--overwrite"],
         )
         self.watcher.wait_for("watching")
+        self.watcher.wait_for("the page is at")
         url = next(line.split()[-1] for line in self.watcher.lines if "the page is at" in line)
         self.page = Page(url)
         self.steady = {"watch": self.watcher, "share": self.daemon, "second member": self.member}
@@ -144,10 +150,14 @@ class Soak:
                 self.samples.setdefault(name, []).append({"s": round(now - self.began, 1), **figures})
             elif name not in self.failures:
                 self.fail(name, f"it ended by itself: {process.said()[-300:]}")
-        for process in (*self.clients, self.bulk, self.faults.daemon, self.faults.recorder):
+        for process in (self.faults.daemon, self.faults.recorder):
             if not process.alive():
                 self.fail(process.name, f"it ended by itself: {process.said()[-300:]}")
-                raise Failed(f"{process.name} is gone")
+                self.faults.mend()
+        # Without traffic there is nothing to look at.
+        for process in (*self.clients, self.bulk):
+            if not process.alive():
+                raise Failed(f"{process.name} ended by itself: {process.said()[-300:]}")
 
     def look(self, now):
         # The tables first: what opens after them is no ghost.
@@ -195,11 +205,19 @@ class Soak:
                 if not deck:
                     deck = self.faults.names()
                     self.random.shuffle(deck)
-                name = deck.pop()
-                getattr(self.faults, name)()
-                self.count(f"fault: {name.removeprefix('fault_').replace('_', ' ')}")
+                self.strike(deck.pop())
                 fault_due = time.monotonic() + self.random.uniform(2, 12)
             time.sleep(0.2)
+
+    def strike(self, name):
+        """One fault. What goes wrong in it is written down, and the soak goes on."""
+        words = name.removeprefix("fault_").replace("_", " ")
+        self.count(f"fault: {words}")
+        try:
+            getattr(self.faults, name)()
+        except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
+            self.fail(f"during the fault '{words}'", str(error))
+            self.faults.mend()
 
     def finish(self):
         """The traffic ends, the last accounts are compared, everybody ends in order."""
@@ -221,9 +239,10 @@ class Soak:
         for name, process in (("share", self.daemon), ("second member", self.member), ("the daemon that is killed", self.faults.daemon)):
             began = time.monotonic()
             code = process.end(signal.SIGTERM, 20)
-            self.note("SIGTERM until the end, s", time.monotonic() - began)
-            if code != 0:
-                self.fail("daemons end", f"{name} ended with {code}: {process.said()[-300:]}")
+            took_s = time.monotonic() - began
+            self.note(ENDS, took_s)
+            if code != 0 or took_s > MAX_END_S:
+                self.fail("daemons end", f"{name} ended with {code} after {took_s:.1f} s: {process.said()[-300:]}")
 
     def rows_of_accounts(self):
         """Of a recording of hours only the accounts, line by line."""
@@ -264,17 +283,25 @@ class Soak:
         for name, ghosts in self.ghosts.items():
             figure = f"{len(ghosts.found)} in {ghosts.looks} looks at {ghosts.compared} rows (at most {ghosts.most} closes under way)"
             row(f"ghosts: {name} beside the kernel's sockets", figure, "0", "failed" if ghosts.found else "held" if ghosts.looks else "not told")
-        free = [f for f in self.notes.get("bounds end after a kill, s", []) if f is not None]
-        checks = {
-            "one account in all faces": f"{self.counts.get('accounts compared', 0)} recordings, {sum(self.notes.get('records lost in a recording', []))} records lost and told of",
-            "bounds end after a kill": f"{len(free)} kills, {max(free, default=0):.2f} s at most",
-        }
-        for check, figure in checks.items():
-            looked = self.counts.get("accounts compared") if "account" in check else free
-            bad = self.failures.get(check)
-            row(check, figure, {"one account in all faces": "equal", "bounds end after a kill": "2 s, and 1 s for the window to grow"}[check], "failed" if bad else "held" if looked else "not told")
+        most = lambda what: max((f for f in self.notes.get(what, []) if f is not None), default=0)
+        number = lambda what: len(self.notes.get(what, []))
+        compared = self.counts.get("accounts compared", 0)
+        lost = sum(self.notes.get("records lost in a recording", []))
+        checks = (
+            ("one account in all faces", compared, f"{compared} recordings, {lost} records lost and told of", "equal"),
+            ("bounds end after a kill", number(BOUNDS), f"{number(BOUNDS)} kills, {most(BOUNDS):.2f} s at most", "2 s, and 1 s for the window to grow"),
+            ("recordings of killed recorders", number(LOST), f"{number(LOST)} kills, the last {most(LOST):.2f} s are missing at most", "1 s, and 1 s for a busy machine"),
+            ("answers under slow clients (status)", number(STATUS), f"{number(STATUS)} answers, {most(STATUS):.2f} s at most", "2 s"),
+            ("answers under slow clients (page)", number(PAGE), f"{number(PAGE)} answers, {most(PAGE):.2f} s at most", "2 s"),
+            ("daemons end", number(ENDS), f"{number(ENDS)} ended, {most(ENDS):.2f} s at most", "exit code 0 within 5 s"),
+        )
+        for check, looked, figure, wanted in checks:
+            bad = self.failures.get(check, [])
+            figure += f"; {bad[0]}" + (f" (and {len(bad) - 1} more)" if len(bad) > 1 else "") if bad else ""
+            row(check, figure, wanted, "failed" if bad else "held" if looked else "not told")
+        named = {check for check, *_ in checks}
         for check, what in self.failures.items():
-            if check not in checks:
+            if check not in named:
                 row(check, what[0] + (f" (and {len(what) - 1} more)" if len(what) > 1 else ""), "no failure", "failed")
         row("left behind", ", ".join(left) or "nothing", "nothing", "failed" if left else "held")
         for what, why in UNTESTED.items():
