@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(!report.stopped);
     let mut table = Table::default();
     table.add(&report);
-    assert!(!table.text(Some(80)).is_empty());
+    let text = table.text(Some(80));
+    assert!(!text.is_empty() && !text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     let _ = oddities(&report);
     let mut document = json::Document::new(Vec::new(), true).expect("memory takes it");
     document.add(&mut report).expect("memory takes it");
