@@ -9,5 +9,5 @@ checks=(licenses bans sources)
 if [ -n "${DENY_ADVISORIES:-}" ]; then checks+=(advisories); else echo "deny: advisories: skipped: DENY_ADVISORIES=1 fetches the database of known vulnerabilities" >&2; fi
 for manifest in Cargo.toml fuzz/Cargo.toml; do
     echo "deny: $manifest: ${checks[*]}" >&2
-    cargo deny --manifest-path "$manifest" --all-features --locked check --config deny.toml --show-stats "${checks[@]}"
+    cargo deny --manifest-path "$manifest" --config deny.toml --workspace --all-features --locked check --show-stats --hide-inclusion-graph "${checks[@]}"
 done

@@ -3,4 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| yuzuri_share::fuzz_kernel_answers(bytes));
+fuzz_target!(|bytes: &[u8]| {
+    yuzuri_share::fuzz_kernel_answers(bytes);
+});

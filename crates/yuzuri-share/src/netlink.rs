@@ -183,24 +183,27 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
-/// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours.
-pub(crate) fn fuzz(bytes: &[u8]) {
+/// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours. How many default routes and link addresses
+/// are in it.
+pub(crate) fn fuzz(bytes: &[u8]) -> usize {
+    /// As `NlSocketHandle::recv` reads what comes in one datagram.
     fn messages<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
-        // As `NlSocketHandle::recv` reads what comes in one datagram.
-        let Ok(answers) = NlBuffer::<Rtm, A>::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len())
-        else {
-            return;
-        };
-        answers.iter().filter_map(|answer| answer.get_payload()).for_each(&mut each);
+        if let Ok(answers) = NlBuffer::<Rtm, A>::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
+            answers.iter().filter_map(|answer| answer.get_payload()).for_each(&mut each);
+        }
     }
+    let mut found = 0;
     messages(bytes, |route: &Rtmsg| {
-        if let Some(route) = default_route(route, false) {
-            // An address is of one family or the other, whatever its length claimed.
-            assert!(route.gateway.is_none_or(|gateway| gateway.is_ipv4() || gateway.is_ipv6()));
+        if *route.rtm_dst_len() == 0 {
+            found += usize::from(default_route(route, false).is_some_and(|route| route.gateway.is_some()));
         }
     });
     messages(bytes, |neighbour: &Ndmsg| {
-        let link = link_of(neighbour, *neighbour.ndm_index() as u32, IpAddr::from([10, 0, 0, 1]));
-        assert!(link.is_none_or(|link| link.iter().any(|byte| *byte != 0)));
+        for of in [IpAddr::from([10, 88, 0, 1]), "fd88::1".parse().unwrap_or(IpAddr::from([0; 16]))] {
+            let link = link_of(neighbour, *neighbour.ndm_index() as u32, of);
+            assert!(link.as_ref().is_none_or(|link| link.iter().any(|byte| *byte != 0)));
+            found += usize::from(link.is_some());
+        }
     });
+    found
 }

@@ -193,26 +193,32 @@ fn family() -> Option<u16> {
     None
 }
 
-/// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families.
-pub(crate) fn fuzz(bytes: &[u8]) {
+/// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families. How many access points with a rate, kinds of
+/// interfaces and families are in it.
+pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     use neli::FromBytesWithInput;
     type Stations = NlBuffer<u16, Genlmsghdr<Nl80211Command, u16>>;
     type Families = NlBuffer<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>;
+    let mut found = 0;
     // As `NlSocketHandle::recv` reads what comes in one datagram.
     if let Ok(answers) = Stations::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
         for answer in answers.iter().filter_map(Nlmsghdr::get_payload) {
             if let Some((_, Some((bps, how)))) = access_point(answer.attrs()) {
                 assert!(bps >= RATE_UNIT_BPS);
                 let _ = RadioHint::of_link(bps, how);
+                found += 1;
             }
-            let _ = answer.attrs().get_attr_handle().get_attr_payload_as::<u32>(ATTR_IFTYPE);
+            let kind = answer.attrs().get_attr_handle().get_attr_payload_as::<u32>(ATTR_IFTYPE);
+            found += usize::from(kind.is_ok());
         }
     }
     if let Ok(answers) = Families::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
         for answer in answers.iter().filter_map(Nlmsghdr::get_payload) {
-            let _ = answer.attrs().get_attr_handle().get_attr_payload_as::<u16>(CtrlAttr::FamilyId);
+            let family = answer.attrs().get_attr_handle().get_attr_payload_as::<u16>(CtrlAttr::FamilyId);
+            found += usize::from(family.is_ok());
         }
     }
+    found
 }
 
 #[cfg(test)]
