@@ -18,6 +18,7 @@
 //! A [`Share`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
 //! several in a process, each with a control name of its own. See also: `docs/share.md`, `docs/group.md`, `docs/control.md`.
 
+mod answers;
 mod board;
 mod clock;
 mod config;

@@ -1,17 +1,16 @@
 //! Routes and neighbours of the network namespace, and word of changes (rtnetlink(7)).
 
+use crate::answers;
 use neli::consts::nl::NlmF;
 use neli::consts::rtnl::{Nda, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
 use neli::consts::socket::NlFamily;
 use neli::nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder};
 use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
 use neli::socket::synchronous::NlSocketHandle;
-use neli::types::NlBuffer;
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 use nix::sys::socket::{MsgFlags, recv};
 use std::fmt::Debug;
-use std::io::Cursor;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -128,8 +127,8 @@ impl Netlink {
         let socket = connect(&[])?;
         socket.send(&message).map_err(|e| failed(&e))?;
         loop {
-            let (answers, _) = socket.recv::<Rtm, A>().map_err(|e| failed(&e))?;
-            for answer in answers {
+            let datagram = answers::receive(&socket).map_err(|e| failed(&e))?;
+            for answer in answers::messages::<Rtm, A>(&datagram) {
                 let answer = answer.map_err(|e| failed(&e))?;
                 match (u16::from(*answer.nl_type()), answer.nl_payload()) {
                     (NLMSG_DONE, _) => return Ok(()),
@@ -186,19 +185,18 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 /// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours. How many default routes and link addresses
 /// are in it.
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
-    /// As `NlSocketHandle::recv` reads what comes in one datagram.
-    fn messages<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
-        if let Ok(answers) = NlBuffer::<Rtm, A>::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()) {
-            answers.iter().filter_map(|answer| answer.get_payload()).for_each(&mut each);
+    fn payloads<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
+        for answer in answers::messages::<Rtm, A>(bytes).filter_map(Result::ok) {
+            answer.get_payload().into_iter().for_each(&mut each);
         }
     }
     let mut found = 0;
-    messages(bytes, |route: &Rtmsg| {
+    payloads(bytes, |route: &Rtmsg| {
         if *route.rtm_dst_len() == 0 {
             found += usize::from(default_route(route, false).is_some_and(|route| route.gateway.is_some()));
         }
     });
-    messages(bytes, |neighbour: &Ndmsg| {
+    payloads(bytes, |neighbour: &Ndmsg| {
         for of in [IpAddr::from([10, 88, 0, 1]), "fd88::1".parse().unwrap_or(IpAddr::from([0; 16]))] {
             let link = link_of(neighbour, *neighbour.ndm_index() as u32, of);
             assert!(link.as_ref().is_none_or(|link| link.iter().any(|byte| *byte != 0)));
