@@ -1,5 +1,6 @@
 //! The kernel's answers over netlink, from datagrams to messages. neli takes the length in a message's head at its word: one that is shorter than the
 //! head makes it subtract beyond zero. So lengths are looked at before, and what does not come from the kernel is not read at all.
+//! (`cargo test -p yuzuri-share fuzz` and the fuzz target `kernel_answers` hold against it what no kernel says.)
 
 use neli::nl::Nlmsghdr;
 use neli::{FromBytes, FromBytesWithInput, Size, consts::nl::NlType};
@@ -25,6 +26,27 @@ pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, String> {
     }
 }
 
+/// What ends an answer: a code, and behind it what it is about. A refusal of the kernel comes back as its words.
+fn check_end(message: &[u8]) -> Result<(), String> {
+    const NLMSG_ERROR: u16 = 2;
+    const NLMSG_DONE: u16 = 3;
+    let word = |at: usize| message.get(at..)?.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
+    let broken = || Err("the end of an answer is broken".to_owned());
+    match (u16::from_ne_bytes([message[4], message[5]]), word(HEAD_BYTES)) {
+        (NLMSG_ERROR, None) => broken(),
+        // An acknowledgement holds the head of the question.
+        (NLMSG_ERROR, Some(0)) => match word(HEAD_BYTES + 4) {
+            Some(length) if length >= HEAD_BYTES as i32 => Ok(()),
+            _ => broken(),
+        },
+        (NLMSG_ERROR, Some(code)) => {
+            Err(std::io::Error::from_raw_os_error(code.saturating_neg()).to_string())
+        }
+        (NLMSG_DONE, None) if message.len() > HEAD_BYTES => broken(),
+        _ => Ok(()),
+    }
+}
+
 /// The messages of a datagram, up to the first that is none.
 pub(crate) fn messages<T, P>(mut bytes: &[u8]) -> impl Iterator<Item = Result<Nlmsghdr<T, P>, String>>
 where
@@ -40,6 +62,10 @@ where
             bytes = &[];
             return Some(Err(format!("a message of {length} bytes cannot be")));
         };
+        if let Err(why) = check_end(message) {
+            bytes = &[];
+            return Some(Err(why));
+        }
         // The next one begins at a multiple of four.
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         let mut padded = message.to_vec();
