@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -24,8 +24,11 @@ help:
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
 	@echo "make bench   print the figures of README"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
-	@echo "make fuzz    fuzz the readers (10 minutes those of captures, 1 minute each other; FUZZ_SECONDS=60 each)"
-	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, checksums, into dist/"
+	@echo "make fuzz    fuzz the readers with sanitizers (10 minutes those of captures, 1 minute each other; FUZZ_SECONDS=60 or FUZZ_HOURS=1 each)"
+	@echo "make attacks   every test that attacks the programs, and the table of docs/attacks.md"
+	@echo "make soak    hours under 20,000 flows and random faults (HOURS=24; SEED=1 repeats one; as root)"
+	@echo "make deny    licences, bans and sources of all dependencies (DENY_ADVISORIES=1: known vulnerabilities, too)"
+	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, components, signed checksums, into dist/"
 	@echo "make test-dist   install dist/'s packages in a clean Debian, and run their programs under Debian's kernels in QEMU"
 	@echo "make apk     the Android app, signed with a key made here: android/build/yuzuri.apk"
 	@echo "make test-android   its tests on this host (no phone): pictures in android/build/pictures"
@@ -129,6 +132,17 @@ bench-virtual: yuzuri
 
 fuzz: ui
 	@scripts/fuzz.sh
+
+attacks: ui
+	@scripts/attacks.sh
+
+HOURS := 24
+soak: yuzuri
+	@scripts/setup.sh soak
+	@python3 scripts/soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(if $(FLOWS),--flows $(FLOWS)) $(if $(STEP_CLOCK),--step-clock)
+
+deny:
+	@scripts/deny.sh
 
 dist:
 	@scripts/dist.sh

@@ -17,7 +17,8 @@ kernels=${DIST_KERNELS-6.1-amd64 6.1-arm64}
 if [ -z "${DIST_TEST_FOLDER:-}" ]; then
     scripts/setup.sh dist
     compgen -G 'dist/*.deb' >/dev/null || fail "no packages in dist/: make dist"
-    (cd dist && sha256sum --quiet -c SHA256SUMS) || fail "dist/ is not as it was made: make dist"
+    scripts/dist-sign-test.sh
+    scripts/dist-sign.sh verify dist || fail "dist/ is not as it was made: make dist"
     DIST_TEST_FOLDER=$(mktemp -d)
     export DIST_TEST_FOLDER
     worker=

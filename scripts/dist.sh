@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds what is given away into dist/: static programs for x86_64 and aarch64, Debian packages for amd64 and arm64, the list
-# of licences, checksums. DIST_ARCHITECTURES="x86_64" builds a part. docs/packaging.md tells what is in it.
+# of licences, the list of components (SBOM), signed checksums. DIST_ARCHITECTURES="x86_64" builds a part, DIST_SIGNING_KEY=FILE
+# signs with that key of OpenSSH's instead of one made for the build. docs/packaging.md tells what is in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -16,6 +17,8 @@ programs=(yuzuri yuzuri-identify)
 most_bytes=10000000
 
 scripts/setup.sh dist
+# Before the long work: licences and sources of all that is built with, and whether anything is known against it.
+scripts/deny.sh
 out=$PWD/dist
 base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$base/dist
@@ -68,7 +71,7 @@ for root in "${roots[@]}"; do documents+=(--documents "$root/usr/share/doc"); do
 scripts/licences.py "${documents[@]}" "$out/licences.txt"
 say "licences.txt: $(size "$out/licences.txt")"
 
-# --- packages ---
+# --- components ---
 
 # Source packages of Debian that are inside the static programs, as its policy wants it told: the C library and the compiler's
 # own are this machine's, libelf and zlib those of packages.lock.
@@ -82,6 +85,18 @@ built_using() {
             $1 == set && $2 == "zlib1g-dev" { print "zlib (= " $3 ")" }' crates/yuzuri-vm/packages.lock
     } | sort -u | paste -sd, | sed 's/,/, /g'
 }
+
+step "components"
+components=()
+for arch in "${archs[@]}"; do
+    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
+    components+=(--target "$arch-unknown-linux-gnu" --built-using "$(built_using "$arch" "$debian")")
+done
+scripts/sbom.py "${components[@]}" "$out/sbom.cdx.json"
+say "sbom.cdx.json: $(size "$out/sbom.cdx.json")"
+
+# --- packages ---
+
 package() {
     local arch=$1 debian=$2 stage=$work/package-$2 file
     mkdir -p "$stage/docs"
@@ -96,6 +111,7 @@ package() {
     : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
     for file in control group identify monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    cp SECURITY.md "$stage/docs/"
     cp CHANGELOG.md "$stage/"
     cat >"$stage/debian/changelog" <<END
 yuzuri ($version) unstable; urgency=medium
@@ -119,7 +135,7 @@ for arch in "${archs[@]}"; do
     lintian --no-cfg --allow-root --fail-on error "$file" >&2 || fail "lintian finds errors in $file (above)"
 done
 
-(cd "$out" && find . -type f -printf '%P\n' | sort | xargs sha256sum) >"$work/SHA256SUMS"
-mv "$work/SHA256SUMS" "$out/"
+scripts/dist-sign.sh sign "$out"
+scripts/dist-sign.sh verify "$out"
 step "dist/ is made"
 (cd "$out" && sed 's/^/dist: /' SHA256SUMS >&2)

@@ -33,4 +33,10 @@ else
 fi
 npm --prefix crates/yuzuri-web/ui run --silent check
 bash -n scripts/*.sh tests/bare/*.sh .ci/run
+python3 -m compileall -q scripts
+if command -v cargo-deny >/dev/null; then
+    scripts/deny.sh
+else
+    skip "cargo deny" "it is not built: make deny builds it (minutes) and runs it, as make dist does"
+fi
 echo "lint: clean"

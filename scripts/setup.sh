@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri (setup.sh build|test|bench|fuzz|ns3|vm|static|dist|android) on
-# Debian or Ubuntu. What is there already is left alone. Prints nothing when there is nothing to do. It can be ended at any time and
-# started again.
+# Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
+# (setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
+# Prints nothing when there is nothing to do. It can be ended at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -252,8 +252,17 @@ bench() {
 }
 
 fuzz() {
-    # The fuzzer is C++.
+    # The fuzzer is C++; C is compiled with sanitizers by clang.
     want c++ g++
+    want clang clang
+    install
+}
+
+# The soak's namespaces, and what it asks the kernel with.
+soak() {
+    want python3 python3
+    want ss iproute2
+    want sysctl procps
     install
 }
 
@@ -310,6 +319,7 @@ dist() {
     want zsh zsh
     want fish fish
     want systemd-nspawn systemd-container
+    want ssh-keygen openssh-client
     if [ "$(uname -m)" != aarch64 ]; then want qemu-aarch64-static qemu-user-static; fi
     vm
     static
@@ -319,6 +329,16 @@ dist() {
             cargo install --locked "cargo-about@$ABOUT" --features cli --root target/tools ||
             fail "cargo-about could not be built"
     fi
+    deny
+}
+
+# Looks at the licences, sources and versions of all crates.
+DENY=0.20.2
+deny() {
+    if [ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $DENY" ]; then return; fi
+    say "building cargo-deny $DENY (minutes)"
+    quietly "building cargo-deny" env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+        cargo install --locked "cargo-deny@$DENY" --root target/tools || fail "cargo-deny could not be built"
 }
 
 # Java, and the part of Android's tools that Debian has. Maven fetches the rest.
@@ -342,10 +362,12 @@ build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
 fuzz) build; fuzz ;;
+soak) soak ;;
 ns3) build; ns3 ;;
 vm) build; vm ;;
 static) build; static ;;
 dist) build; dist ;;
+deny) build; deny ;;
 android) build; android ;;
-*) fail "usage: setup.sh build|test|bench|fuzz|ns3|vm|static|dist|android" ;;
+*) fail "usage: setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android" ;;
 esac

@@ -18,6 +18,10 @@ scripts/lint.sh
 step "Rust: unit, property, integration and documentation tests"
 cargo test --workspace --locked --quiet
 
+step "what the soak judges by, and signatures"
+python3 -m unittest discover -q -s scripts/soak
+scripts/dist-sign-test.sh
+
 step "recordings in pandas, Polars and DuckDB"
 scripts/python.sh
 # Of the workspace, as the tests: for the package alone its dependencies would be built anew, with fewer features.

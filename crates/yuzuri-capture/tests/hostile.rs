@@ -115,6 +115,7 @@ proptest! {
             apply(&mut bytes, change);
         }
         try_to_read(&bytes);
+        yuzuri_testnet::attack("capture with changed bytes", 1, "files", "read or refused");
     }
 }
 
@@ -145,6 +146,8 @@ fn every_cut_is_told() {
                 ending => panic!("{name}: {length}: {ending:?}"),
             }
         }
+        let cuts = bytes.len() as u64 - 24;
+        yuzuri_testnet::attack("capture cut at any byte", cuts, "cuts", "nothing but what was cut off");
         // The last block of the others holds no segment.
         assert_eq!(last, whole.len() - usize::from(name == "plain.pcap"), "{name}");
     }

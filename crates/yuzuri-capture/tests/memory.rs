@@ -100,6 +100,12 @@ fn flows_are_bounded() {
     assert!((most - least) / 10_000 < 300, "{} bytes for each flow", (most - least) / 10_000);
     // The buffer alone.
     assert!(least < MIB, "{least}");
+    yuzuri_testnet::attack(
+        "capture of made-up flows",
+        200_000,
+        "flows",
+        "below 300 bytes for each that is kept",
+    );
 }
 
 #[test]
@@ -124,6 +130,7 @@ fn lengths_that_are_claimed_take_no_memory() {
     let (most, facts) = most_bytes(&whole[..], &Options::default());
     assert_eq!((facts.packets, facts.ending), (1, Ending::Whole));
     assert!(most < 50 * MIB, "{most}");
+    yuzuri_testnet::attack("capture that claims long packets", 5, "files", "no memory taken for the claim");
 }
 
 #[test]
@@ -140,6 +147,7 @@ fn interfaces_and_link_types_are_bounded() {
     let (most, facts) = most_bytes(&file.bytes[..], &Options::default());
     assert_eq!((facts.ending, facts.link_types.len()), (Ending::Whole, 64));
     assert!(most < 12 * MIB, "{most}");
+    yuzuri_testnet::attack("capture of many interfaces", 655_350, "interfaces", "below 12 MiB");
 }
 
 #[test]
@@ -156,6 +164,7 @@ fn what_unpacks_to_much_is_read_in_little() {
         assert_eq!((facts.packets, facts.ending), (256, Ending::Whole), "{packing:?}");
         assert!(most < limit, "{packing:?}: {most}");
     }
+    yuzuri_testnet::attack("packed capture that unpacks to 16 MiB", 3, "files", "below 20 MiB");
 }
 
 #[test]
@@ -188,6 +197,12 @@ fn windows_that_are_claimed_are_bounded() {
         assert!(error.to_string().contains("nothing in it can be unpacked"), "{error}");
         assert!(MOST.load(Ordering::Relaxed) - before < MIB);
     }
+    yuzuri_testnet::attack(
+        "packed capture that claims a large window",
+        6,
+        "files",
+        "below 200 MiB, or refused",
+    );
 }
 
 /// CRC-32 as xz has it, bit by bit.

@@ -23,6 +23,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_exit,
     libc::SYS_exit_group,
+    libc::SYS_fallocate,
     libc::SYS_fcntl,
     libc::SYS_fdatasync,
     libc::SYS_flock,

@@ -5,6 +5,7 @@ use console::{measure_text_width, truncate_str};
 use std::fmt::Write as _;
 use yuzuri_infer::course::Vantage;
 use yuzuri_infer::verdict::Answer;
+use yuzuri_trace::visible;
 
 /// A file's lines, its rounds forgotten.
 #[derive(Debug, Clone, Default)]
@@ -126,7 +127,8 @@ impl Table {
             text.push('\n');
             text += &wrapped(single, width);
         }
-        text
+        // What the files say is chosen by whoever wrote them.
+        visible(&text).into_owned()
     }
 }
 
@@ -281,7 +283,7 @@ pub fn news(flow: &FlowReport) -> String {
     let who = flow.ends().map_or(String::new(), |(from, to)| format!("{from} > {to}: "));
     let summary = &flow.summary;
     let (rounds, losses) = (many(summary.rounds, "round"), many(summary.losses, "reduction"));
-    format!("{who}{} (after {rounds}, {losses})", sentence(flow))
+    visible(&format!("{who}{} (after {rounds}, {losses})", sentence(flow))).into_owned()
 }
 
 /// Verdict, evidence and notes.

@@ -172,4 +172,10 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
     });
     // No flow is under a control of theirs any more.
     assert!(eventually(|| left(&held).is_empty()), "{:?}", left(&held));
+    yuzuri_testnet::attack(
+        "kill -9 of a steering",
+        rounds.into(),
+        "kills",
+        "the flow is free within 2 s; nothing stays in the kernel",
+    );
 }

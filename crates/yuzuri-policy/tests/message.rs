@@ -300,6 +300,7 @@ proptest! {
         let place = place.index(bytes.len());
         bytes[place] ^= by;
         prop_assert!(Message::decode(&bytes, message.group, &key).is_err());
+        yuzuri_testnet::attack("message with a changed byte", 1, "messages", "all refused");
     }
 
     #[test]
@@ -309,6 +310,7 @@ proptest! {
         prop_assert!(Message::decode(&bytes[..cut.index(bytes.len())], message.group, &key).is_err());
         let longer = [bytes, vec![0; more]].concat();
         prop_assert!(Message::decode(&longer, message.group, &key).is_err());
+        yuzuri_testnet::attack("message cut or lengthened", 2, "messages", "all refused");
     }
 
     #[test]
@@ -327,11 +329,13 @@ proptest! {
         prop_assert_eq!(Message::decode(&bytes, other, &key(theirs, other)), Err(Refusal::Group));
         // A group's key is its own: the same secret and another group's bytes.
         prop_assert_eq!(Message::decode(&bytes, message.group, &key(theirs, other)), Err(Refusal::Tag));
+        yuzuri_testnet::attack("message of another key or group", 3, "messages", "all refused");
     }
 
     #[test]
     fn anything_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Message::decode(&bytes, GROUP, &key()).is_err());
+        yuzuri_testnet::attack("noise as a message", 1, "messages", "all refused");
     }
 
     /// Signed with the key, so that what follows the tag's check is reached too: what is taken is what it would write.
@@ -347,6 +351,7 @@ proptest! {
         if let Ok(message) = Message::decode(&bytes, GROUP, &key()) {
             prop_assert_eq!(message.encode(&key()), bytes);
         }
+        yuzuri_testnet::attack("signed nonsense", 1, "messages", "read or refused");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! A [`Share`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
 //! several in a process, each with a control name of its own. See also: `docs/share.md`, `docs/group.md`, `docs/control.md`.
 
+mod answers;
 mod authority;
 mod board;
 mod clock;
@@ -30,6 +31,7 @@ mod file;
 mod flood;
 mod flows;
 mod folder;
+mod fuzz;
 mod hands;
 mod keys;
 mod link;
@@ -55,6 +57,8 @@ pub use error::ShareError;
 pub use event::{Event, Order};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
+#[doc(hidden)]
+pub use fuzz::fuzz_kernel_answers;
 pub use own::OwnSockets;
 pub use place::{
     Places, Sole, default_control_name, keep_node, keep_notice, kept_node, kept_notice, new_key_file,

@@ -1,5 +1,6 @@
 //! Routes and neighbours of the network namespace, and word of changes (rtnetlink(7)).
 
+use crate::answers;
 use neli::consts::nl::NlmF;
 use neli::consts::rtnl::{Nda, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
 use neli::consts::socket::NlFamily;
@@ -104,21 +105,7 @@ impl Netlink {
             .ok()?;
         let mut found = None;
         self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
-            if *neighbour.ndm_index() != interface as i32 {
-                return;
-            }
-            let attributes = neighbour.rtattrs().iter();
-            let (mut is_it, mut link) = (false, None);
-            for attribute in attributes {
-                match attribute.rta_type() {
-                    Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
-                    Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
-                    _ => {}
-                }
-            }
-            if is_it && let Some(link) = link.filter(|link| link.iter().any(|byte| *byte != 0)) {
-                found = Some(link);
-            }
+            found = link_of(neighbour, interface, of).or(found.take());
         })
         .ok()?;
         found
@@ -140,8 +127,8 @@ impl Netlink {
         let socket = connect(&[])?;
         socket.send(&message).map_err(|e| failed(&e))?;
         loop {
-            let (answers, _) = socket.recv::<Rtm, A>().map_err(|e| failed(&e))?;
-            for answer in answers {
+            let datagram = answers::receive(&socket).map_err(|e| failed(&e))?;
+            for answer in answers::messages::<Rtm, A>(&datagram) {
                 let answer = answer.map_err(|e| failed(&e))?;
                 match (u16::from(*answer.nl_type()), answer.nl_payload()) {
                     (NLMSG_DONE, _) => return Ok(()),
@@ -174,7 +161,47 @@ fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {
     Some(DefaultRoute { interface: interface?, gateway, metric, is_v6 })
 }
 
+/// The link address in a neighbour's entry, if the entry is that neighbour's and the kernel knows one.
+fn link_of(neighbour: &Ndmsg, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
+    if *neighbour.ndm_index() != interface as i32 {
+        return None;
+    }
+    let (mut is_it, mut link) = (false, None);
+    for attribute in neighbour.rtattrs().iter() {
+        match attribute.rta_type() {
+            Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
+            Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
+            _ => {}
+        }
+    }
+    link.filter(|link| is_it && link.iter().any(|byte| *byte != 0))
+}
+
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+/// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours. How many default routes and link addresses
+/// are in it.
+pub(crate) fn fuzz(bytes: &[u8]) -> usize {
+    fn payloads<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
+        for answer in answers::messages::<Rtm, A>(bytes).filter_map(Result::ok) {
+            answer.get_payload().into_iter().for_each(&mut each);
+        }
+    }
+    let mut found = 0;
+    payloads(bytes, |route: &Rtmsg| {
+        if *route.rtm_dst_len() == 0 {
+            found += usize::from(default_route(route, false).is_some_and(|route| route.gateway.is_some()));
+        }
+    });
+    payloads(bytes, |neighbour: &Ndmsg| {
+        for of in [IpAddr::from([10, 88, 0, 1]), "fd88::1".parse().unwrap_or(IpAddr::from([0; 16]))] {
+            let link = link_of(neighbour, *neighbour.ndm_index() as u32, of);
+            assert!(link.as_ref().is_none_or(|link| link.iter().any(|byte| *byte != 0)));
+            found += usize::from(link.is_some());
+        }
+    });
+    found
 }

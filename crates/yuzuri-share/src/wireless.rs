@@ -1,5 +1,6 @@
 //! What nl80211 tells of a station: its access point and the rate it sends at.
 
+use crate::answers;
 use neli::consts::genl::{CtrlAttr, CtrlCmd};
 use neli::consts::nl::{GenlId, NlmF};
 use neli::consts::nl80211::Nl80211Command;
@@ -149,8 +150,8 @@ fn ask(
     let socket = connect()?;
     socket.send(&message).ok()?;
     loop {
-        let (answers, _) = socket.recv::<u16, Genlmsghdr<Nl80211Command, u16>>().ok()?;
-        for answer in answers {
+        let datagram = answers::receive(&socket).ok()?;
+        for answer in answers::messages::<u16, Genlmsghdr<Nl80211Command, u16>>(&datagram) {
             let answer = answer.ok()?;
             match answer.nl_payload() {
                 NlPayload::Payload(payload) => each(payload.attrs()),
@@ -182,14 +183,36 @@ fn family() -> Option<u16> {
         .ok()?;
     let socket = connect()?;
     socket.send(&message).ok()?;
-    let (answers, _) = socket.recv::<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>().ok()?;
-    for answer in answers {
+    let datagram = answers::receive(&socket).ok()?;
+    for answer in answers::messages::<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>(&datagram) {
         if let NlPayload::Payload(payload) = answer.ok()?.nl_payload() {
             let handle = payload.attrs().get_attr_handle();
             return handle.get_attr_payload_as::<u16>(CtrlAttr::FamilyId).ok();
         }
     }
     None
+}
+
+/// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families. How many access points with a rate, kinds of
+/// interfaces and families are in it.
+pub(crate) fn fuzz(bytes: &[u8]) -> usize {
+    let mut found = 0;
+    let stations = answers::messages::<u16, Genlmsghdr<Nl80211Command, u16>>(bytes).filter_map(Result::ok);
+    for answer in stations.filter_map(|answer| answer.get_payload().cloned()) {
+        if let Some((_, Some((bps, how)))) = access_point(answer.attrs()) {
+            assert!(bps >= RATE_UNIT_BPS);
+            let _ = RadioHint::of_link(bps, how);
+            found += 1;
+        }
+        let kind = answer.attrs().get_attr_handle().get_attr_payload_as::<u32>(ATTR_IFTYPE);
+        found += usize::from(kind.is_ok());
+    }
+    let families = answers::messages::<GenlId, Genlmsghdr<CtrlCmd, CtrlAttr>>(bytes).filter_map(Result::ok);
+    for answer in families.filter_map(|answer| answer.get_payload().cloned()) {
+        let family = answer.attrs().get_attr_handle().get_attr_payload_as::<u16>(CtrlAttr::FamilyId);
+        found += usize::from(family.is_ok());
+    }
+    found
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! For tests and benchmarks: two network namespaces with a path between them, removed when dropped. Every test has
 //! its own, so that tests run side by side. [`Relay`] adds a path on which a test decides each packet's fate.
 
+mod attack;
 pub mod packet;
 mod relay;
 pub mod tracefs;
 
+pub use attack::attack;
 pub use packet::{Packet, Segment};
 pub use relay::{Policy, Relay, Verdict};
 

@@ -24,6 +24,7 @@ mod flow;
 mod place;
 pub mod recording;
 mod session;
+mod visible;
 
 pub use account::{Account, CpuAccount, LossReason};
 pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Snapshot};
@@ -31,6 +32,7 @@ pub use filter::{End, Filter, FilterError, Prefix};
 pub use flow::{Flow, FlowId, Owner, Role};
 pub use place::Place;
 pub use session::{Density, Hook, HookState, Session, Setting, Source};
+pub use visible::visible;
 
 use std::sync::Arc;
 

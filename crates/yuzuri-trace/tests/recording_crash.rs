@@ -161,6 +161,7 @@ fn kill_9_loses_at_most_the_last_second() {
         assert!(lost <= waiting, "{:?} lost", STEP * lost as u32);
         assert!(!events.is_empty());
     }
+    yuzuri_testnet::attack("kill -9 of a recording", 6, "kills", "at most the last second");
 }
 
 #[test]
@@ -179,6 +180,7 @@ fn kill_9_within_a_commit_leaves_a_readable_file() {
         behind_the_end += u32::from(path.metadata().unwrap().len() > reader.bytes_read());
     }
     println!("{behind_the_end} of 30 kills fell into a commit");
+    yuzuri_testnet::attack("kill -9 within a commit", 30, "kills", "the file is readable");
 }
 
 /// Runs in a mount namespace of its own, with a small tmpfs at the path: nothing is left behind.
@@ -267,6 +269,12 @@ fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room()
         // And the end mark.
         assert_eq!(read.len() as u64 + 1, summary.rows);
         assert!(summary.finished);
+        yuzuri_testnet::attack(
+            "full disk under a recording",
+            given,
+            "events",
+            "each is in the file or counted",
+        );
     });
 }
 

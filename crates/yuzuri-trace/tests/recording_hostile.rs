@@ -80,6 +80,12 @@ fn cut_off_at_any_byte_what_came_before_is_there() {
     assert!(heads > 8);
     // Without its end marker nothing is missing but the marker.
     assert_eq!(seen, whole.len());
+    yuzuri_testnet::attack(
+        "recording cut at any byte",
+        small().len() as u64,
+        "cuts",
+        "nothing but what was cut off",
+    );
 }
 
 #[test]
@@ -107,6 +113,7 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         let _ = all_of_it(&bytes);
+        yuzuri_testnet::attack("recording with changed bytes", 1, "files", "read or refused");
     }
 
     /// Lengths and offsets are where harm is done: 32 and 64 bit numbers at aligned places.
@@ -125,12 +132,14 @@ proptest! {
             bytes[place..place + width].copy_from_slice(&number.to_le_bytes()[..width]);
         }
         let _ = all_of_it(&bytes);
+        yuzuri_testnet::attack("recording with changed lengths and offsets", 1, "files", "read or refused");
     }
 
     #[test]
     fn noise_is_not_a_recording(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let error = all_of_it(&bytes).unwrap_err();
         prop_assert!(matches!(error, ReadError::NotARecording { .. }), "{}", error);
+        yuzuri_testnet::attack("noise as a recording", 1, "files", "refused");
     }
 }
 

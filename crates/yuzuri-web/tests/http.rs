@@ -231,6 +231,12 @@ fn strangers_are_turned_away() {
         )),
         415
     );
+    yuzuri_testnet::attack(
+        "page asked from foreign sites and under foreign names",
+        5,
+        "requests",
+        "all refused",
+    );
 }
 
 /// Every route, and what only looks like one.
@@ -312,6 +318,8 @@ fn where_it_listens_wider_every_route_needs_the_token() {
     let head = "GET /api/session HTTP/1.1\r\nHost: box.lan\r\nConnection: close";
     let answer = house.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).as_bytes());
     assert_eq!(status(&answer), 200);
+    let tried = (ROUTES.len() * 5 * 5) as u64;
+    yuzuri_testnet::attack("page asked without the token", tried, "requests", "all refused");
 }
 
 #[test]
@@ -372,6 +380,7 @@ fn rubbish_is_refused_in_one_line() {
     let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n");
     assert!((400..500).contains(&status(&house.raw(many.as_bytes()))));
     assert_eq!(status(&house.get("/api/session")), 200);
+    yuzuri_testnet::attack("malformed requests to the page", 37, "requests", "all refused in one line");
 }
 
 fn fuzzed() -> &'static House {
@@ -389,6 +398,7 @@ proptest! {
         let answer = house.exchange(&bytes, true);
         prop_assert!(answer.is_empty() || (400..500).contains(&status(&answer)), "{}", answer);
         prop_assert_eq!(status(&house.get("/api/session")), 200);
+        yuzuri_testnet::attack("noise at the page's port", 1, "connections", "it goes on serving");
     }
 
     #[test]
@@ -399,6 +409,7 @@ proptest! {
             let answer = house.get(&text);
             prop_assert!([200, 400, 404, 405].contains(&status(&answer)), "{} {}", text, answer);
         }
+        yuzuri_testnet::attack("noise as paths and queries of the page", 5, "requests", "answered or refused");
     }
 
     #[test]
@@ -407,6 +418,7 @@ proptest! {
         let answer = house.post(["/api/filter", "/api/density", "/api/replay", "/api/live"][which], &body);
         prop_assert!((400..500).contains(&status(&answer)), "{}", answer);
         prop_assert!(!error(&answer).is_empty());
+        yuzuri_testnet::attack("noise as wishes to the page", 1, "requests", "all refused");
     }
 
     #[test]
@@ -554,6 +566,7 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
     }
     assert!(reader.text.contains("event: "));
     drop(streams);
+    yuzuri_testnet::attack("browsers that take nothing", 31, "streams", "another is served");
 }
 
 #[test]

@@ -294,6 +294,12 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
     last.signal(nix::sys::signal::SIGTERM);
     assert_eq!(last.child.wait().unwrap().code(), Some(0));
     assert!(!yuzuri_kernel::control::available().contains(&name));
+    yuzuri_testnet::attack(
+        "kill -9 of the daemon under traffic",
+        3,
+        "kills",
+        "the flow is free within 2 s and goes on",
+    );
 }
 
 #[test]

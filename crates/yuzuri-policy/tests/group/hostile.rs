@@ -66,6 +66,12 @@ fn a_recorded_session_convinces_no_newcomer() {
         // Whatever the recording, no more questions go out than one in a quarter of a second for each member of it.
         assert!(counts.sent(Kind::Hello) < 20 * 4 * 6, "{counts:?}");
     }
+    yuzuri_testnet::attack(
+        "recorded session played to a newcomer",
+        3 * recorded.len() as u64,
+        "messages",
+        "none believed",
+    );
 }
 
 #[test]
@@ -84,6 +90,12 @@ fn a_recorded_session_delays_the_first_leader_by_no_more_than_a_rival_would() {
     // A rival that was heard is given 0.6 s more; then a tick.
     alone.run_until(at(31_700));
     assert_eq!(alone.senders(place), Some(1));
+    yuzuri_testnet::attack(
+        "recorded session played to a first sender",
+        200,
+        "messages",
+        "it leads within 1.7 s",
+    );
 }
 
 #[test]
@@ -111,6 +123,7 @@ fn each_message_is_taken_once() {
         }
         net.run_for(ms(20));
     }
+    yuzuri_testnet::attack("replayed messages", 12 * recorded.len() as u64, "messages", "none taken twice");
 }
 
 #[test]
@@ -139,6 +152,12 @@ fn every_changed_bit_is_noticed() {
         assert_eq!(member.counts().accepted_total(), 0, "{kind:?}");
         assert_eq!(member.counts().refused_total(), member.counts().received);
         assert_eq!(member.members(now).count(), 1);
+        yuzuri_testnet::attack(
+            "changed and cut messages",
+            member.counts().received,
+            "messages",
+            "none accepted",
+        );
     }
 }
 
@@ -345,6 +364,7 @@ fn the_table_is_bounded_and_the_rest_counted() {
     }
     assert_eq!(member.members(at(1)).count(), 1 + yuzuri_policy::MOST_MEMBERS);
     assert_eq!(member.counts().refused(Refusal::Crowded), 4998 - 1024);
+    yuzuri_testnet::attack("made-up members", 4998, "hellos", "the table holds 1,024, the rest is counted");
 }
 
 #[test]
@@ -379,6 +399,7 @@ fn what_cannot_be_is_refused_even_with_the_key() {
     }
     assert_eq!(member.counts().refused(Refusal::Contradictory), 5);
     assert_eq!(member.counts().refused_total(), 5);
+    yuzuri_testnet::attack("contradictory messages with the key", 5, "messages", "all refused");
 }
 
 #[test]
@@ -391,6 +412,7 @@ fn without_proof_a_report_with_the_right_key_counts_nowhere() {
     net.inject(leader, stranger(), &bytes);
     assert_eq!(net.member(leader).counts().refused(Refusal::Unproved), 1);
     assert_eq!(net.member(leader).reports(net.now).count(), 2);
+    yuzuri_testnet::attack("report without proof, with the key", 1, "message", "not counted");
 }
 
 #[test]

@@ -166,6 +166,12 @@ fn one_address_does_not_take_the_room_of_all_groups() {
     let another = "10.9.9.10:1".parse().unwrap();
     rendezvous.receive(at(1), another, &with_cookie(200, another), &mut Vec::new());
     assert_eq!(rendezvous.registered(), (9, 9));
+    yuzuri_testnet::attack(
+        "groups founded at the rendezvous by one address",
+        100,
+        "groups",
+        "8 founded, others have room",
+    );
 }
 
 #[test]
@@ -185,6 +191,12 @@ fn strangers_do_not_use_up_what_members_need() {
     let before = rendezvous.counts().passed_on;
     rendezvous.receive(at(10), one, &with_cookie(1, one), &mut out);
     assert_eq!(rendezvous.counts().passed_on, before + 1);
+    yuzuri_testnet::attack(
+        "flood of a rendezvous by strangers",
+        10_000,
+        "datagrams",
+        "members are passed on",
+    );
 }
 
 #[test]
@@ -204,4 +216,10 @@ fn nobody_makes_the_rendezvous_flood_a_group() {
     }
     // 10 s: a burst of 256 and 16 a second, to three others.
     assert!(out.len() <= 3 * (256 + 160 + 1), "{}", out.len());
+    yuzuri_testnet::attack(
+        "flood of a group through the rendezvous",
+        100_000,
+        "datagrams",
+        "no more than 16 a second pass",
+    );
 }

@@ -184,3 +184,11 @@ impl Held {
         result
     }
 }
+
+/// For the fuzzer: reads bytes as the kernel's `TCP_INFO`. Whether they are of an open connection.
+pub(crate) fn fuzz(bytes: &[u8]) -> bool {
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let info = info::decode(bytes, FlowId(1), any, any);
+    assert!(!info.open || bytes.first().is_some_and(|state| *state > 0));
+    info.open
+}

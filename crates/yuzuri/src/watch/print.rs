@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
-use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, Snapshot};
+use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, Snapshot, visible};
 use yuzuri_view::text;
 
 /// What is printed.
@@ -86,11 +86,8 @@ impl Printer {
                     let owner =
                         flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
                     let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
-                    writeln!(
-                        self.out,
-                        "flow {}: {flow}  {}{owner}{netns}",
-                        flow.id, flow.congestion_control
-                    )?;
+                    let told = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
+                    writeln!(self.out, "{}", visible(&told).replace('\n', "?"))?;
                 }
             }
             Item::Event(event) => {
@@ -104,7 +101,8 @@ impl Printer {
             }
             Item::Account(_) => {}
             Item::Setting(setting) => {
-                writeln!(self.out, "now watching: {} at {}", or_all(&setting.filter), setting.density)?;
+                let filter = visible(or_all(&setting.filter));
+                writeln!(self.out, "now watching: {filter} at {}", setting.density)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
-use yuzuri_trace::{CaState, Event, Flow, FlowId, Item};
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, visible};
 use yuzuri_view::{Tally, text};
 
 /// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
@@ -58,8 +58,8 @@ impl Course {
         let recoveries = self.tally.entered[CaState::Recovery as usize - 1];
         [
             flow.map_or("?".into(), |f| f.to_string()),
-            flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| o.name.clone()),
-            flow.map_or("?".into(), |f| f.congestion_control.clone()),
+            flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| shown(&o.name)),
+            flow.map_or("?".into(), |f| shown(&f.congestion_control)),
             format!("{:.1}", self.seconds()),
             text::bytes(self.bytes() as f64),
             if self.seconds() > 0.0 {
@@ -74,6 +74,11 @@ impl Course {
             text::count(self.tally.timeouts),
         ]
     }
+}
+
+/// A name that others chose, in a line.
+fn shown(name: &str) -> String {
+    visible(name).replace('\n', "?")
 }
 
 const HEAD: [&str; 11] =
@@ -155,6 +160,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use yuzuri_trace::Snapshot;
+
+    /// A process may have any name: the terminal obeys none.
+    #[test]
+    fn names_that_a_terminal_would_obey_are_only_shown() {
+        let mut summary = Summary::default();
+        let owner = Some(yuzuri_trace::Owner { pid: 1, name: "\x1b[2J\n\x07".into() });
+        let flow = Flow { id: FlowId(1), owner, congestion_control: "\x1bc".into(), ..Flow::default() };
+        let event = Event { flow: FlowId(1), ..Event::default() };
+        summary.take(&[Item::Flow(Arc::new(flow)), Item::Event(event)]).unwrap();
+        let table = summary.table();
+        assert_eq!(table.lines().count(), 2, "{table:?}");
+        assert!(table.contains("?[2J??") && table.contains("?c"), "{table:?}");
+        assert!(!table.contains(|c: char| c.is_control() && c != '\n'), "{table:?}");
+    }
 
     #[test]
     fn the_table_tells_what_moved_and_how_fast() {

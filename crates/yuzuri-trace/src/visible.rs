@@ -1,0 +1,25 @@
+//! Text of others on a terminal.
+
+use std::borrow::Cow;
+
+/// The text with `?` in place of each control character but the end of a line. Names of processes and namespaces, and all text in a
+/// recording, are chosen by others: a terminal obeys what they may hold (ECMA-48), so none of it is printed as it is.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && c != '\n';
+    if text.contains(is_bad) {
+        text.chars().map(|c| if is_bad(c) { '?' } else { c }).collect::<String>().into()
+    } else {
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_that_a_terminal_obeys() {
+        assert_eq!(visible("\x1b]0;root\x07\u{9b}2J\r譲り\tit\n"), "?]0;root??2J?譲り?it\n");
+        assert!(matches!(visible("sshd"), Cow::Borrowed("sshd")));
+    }
+}

@@ -1,0 +1,8 @@
+//! Whatever rtnetlink, nl80211 and `TCP_INFO` may bring: read or refused, never a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    yuzuri_share::fuzz_kernel_answers(bytes);
+});

@@ -1,0 +1,13 @@
+//! A scenario of the laboratory as somebody may have sent it: read or refused, expanded within bounds, never a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+use yuzuri_lab::scenario::Document;
+
+fuzz_target!(|text: &str| {
+    match Document::parse(Path::new("scenario.toml"), text.to_owned()) {
+        Ok(document) => drop(document.points()),
+        Err(problems) => assert!(problems.to_string().starts_with("scenario.toml")),
+    }
+});

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs every test that attacks the programs and prints a table of what was tried, how often, and what was lost: make attacks.
+# A test takes part by calling `yuzuri_testnet::attack` at its end; nothing else has to be told. With WRITE=1 the table is
+# written into docs/attacks.md. Needs root for namespaces and the kernel; tests that cannot run say so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh test
+. scripts/path.sh
+log=target/attacks.log
+mkdir -p target
+: >"$log"
+# crates/PACKAGE/tests/NAME.rs or crates/PACKAGE/tests/NAME/*.rs; crates/PACKAGE/src is the library's own tests.
+mapfile -t found < <(grep -rlE '\battack\(' --include='*.rs' crates/*/tests crates/*/src | grep -v '^crates/yuzuri-testnet/' |
+    sed -nE 's|^crates/([^/]+)/tests/([^/.]+)(\.rs\|/.*)$|\1 --test \2|p; s|^crates/([^/]+)/src/.*|\1 --lib|p' | sort -u)
+failed=()
+for each in "${found[@]}"; do
+    echo "attacks: $each" >&2
+    read -r package kind target <<<"$each"
+    echo "package: $package" >>"$log"
+    status=0
+    cargo test --locked --quiet -p "$package" "$kind" ${target:+"$target"} -- --nocapture 2>&1 | tee -a "$log" |
+        { grep -aE '(skipped:|FAILED|panicked at)' >&2 || true; } || status=$?
+    [ $status = 0 ] || failed+=("$each")
+done
+table() {
+    echo "| attack | tried | lost | by the tests of |"
+    echo "|---|---|---|---|"
+    # Names in the order in which they came; of a property test each case is a line.
+    awk '
+        /^package: / { package = $2; next }
+        match($0, /attack: .+ \| [0-9]+ .* \| /) {
+            split(substr($0, RSTART + 8), part, / \| /)
+            count = part[2]; sub(/ .*/, "", count)
+            of = part[2]; sub(/^[0-9]+ /, "", of)
+            key = part[1] SUBSEP of SUBSEP part[3] SUBSEP package
+            if (!(key in sum)) order[++last] = key
+            sum[key] += count
+        }
+        function thousands(n, out) { for (out = ""; length(n) > 3; n = substr(n, 1, length(n) - 3)) out = "," substr(n, length(n) - 2) out; return n out }
+        END { for (i = 1; i <= last; i++) { split(order[i], k, SUBSEP); printf "| %s | %s %s | %s | %s |\n", k[1], thousands(sum[order[i]] ""), k[2], k[3], k[4] } }' "$log"
+}
+table
+echo >&2
+if [ ${#failed[@]} != 0 ]; then
+    printf 'attacks: FAILED: %s\n' "${failed[@]}" >&2
+    exit 1
+fi
+if [ -n "${WRITE:-}" ]; then
+    table >target/attacks.md
+    awk -v table=target/attacks.md '/^<!-- attacks: begin -->/ { print; while ((getline line < table) > 0) print line; skip = 1 }
+        /^<!-- attacks: end -->/ { skip = 0 } !skip || /begin -->/ { if (!/begin -->/) print }' docs/attacks.md >target/attacks.new
+    mv target/attacks.new docs/attacks.md
+    echo "attacks: docs/attacks.md is written" >&2
+fi

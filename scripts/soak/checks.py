@@ -1,0 +1,108 @@
+"""What the soak looks at: slopes, the page's table and account, recordings."""
+
+import http.cookiejar
+import json
+import math
+import statistics
+import urllib.request
+
+DAY_S = 86400
+# A line is drawn through medians of so many stretches: single values hang together in time, their medians hardly.
+STRETCHES = 48
+
+
+def slope(times_s, values):
+    """Theil and Sen: the median of the slopes between all pairs, and the 95 % interval by Kendall's statistic (Sen 1968, with the
+    correction for ties). Per second; `None` for fewer than ten values."""
+    if len(values) < 10:
+        return None
+    if len(values) > STRETCHES:
+        edges = [len(values) * n // STRETCHES for n in range(STRETCHES + 1)]
+        cut = [slice(a, b) for a, b in zip(edges, edges[1:])]
+        times_s = [statistics.median(times_s[c]) for c in cut]
+        values = [statistics.median(values[c]) for c in cut]
+    n = len(values)
+    slopes = sorted((values[j] - values[i]) / (times_s[j] - times_s[i]) for i in range(n) for j in range(i + 1, n))
+    ties = sum(count * (count - 1) * (2 * count + 5) for count in (values.count(v) for v in set(values)))
+    sigma = math.sqrt(max(n * (n - 1) * (2 * n + 5) - ties, 0) / 18)
+    reach = 1.96 * sigma
+    low = max(math.floor((len(slopes) - reach) / 2), 0)
+    high = min(math.ceil((len(slopes) + reach) / 2), len(slopes) - 1)
+    return statistics.median(slopes), slopes[low], slopes[high]
+
+
+def judge_slope(found, most_per_day):
+    """held, failed or not told, by where the whole interval lies."""
+    if found is None:
+        return "not told"
+    _, low, high = (per_s * DAY_S for per_s in found)
+    return "held" if high < most_per_day else "failed" if low > most_per_day else "not told"
+
+
+class Page:
+    """The page as a browser gets it: by the printed address, with its token where there is one."""
+
+    def __init__(self, url):
+        self.root = url.split("?")[0].rstrip("/")
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        self.opener.open(url, timeout=10).read()
+
+    def session(self, seconds):
+        return json.load(self.opener.open(f"{self.root}/api/session", timeout=seconds))
+
+    def look(self, seconds=20):
+        """The whole table and the account: (identities, rows, account)."""
+        stream = self.opener.open(f"{self.root}/api/live", timeout=seconds)
+        rows = account = None
+        name = ""
+        with stream:
+            for line in stream:
+                text = line.decode().rstrip("\n")
+                if text.startswith("event:"):
+                    name = text[6:].strip()
+                elif text.startswith("data:") and name == "rows" and rows is None:
+                    message = json.loads(text[5:])
+                    rows = message if message["all"] else rows
+                elif text.startswith("data:") and name == "status":
+                    account = json.loads(text[5:])
+                if rows is not None and account is not None:
+                    return rows["flows"], rows["rows"], account
+        raise OSError("the page ended the stream before it gave the table")
+
+
+# Places in a row (crates/yuzuri-web/src/encode.rs).
+ROW_ID, ROW_CLOSED = 0, 21
+
+
+def open_flows(rows):
+    """Cookies of the rows that are shown as open."""
+    return {int(row[ROW_ID], 16) for row in rows if row[ROW_CLOSED] is None}
+
+
+class Ghosts:
+    """Flows that a table shows and the kernel has not. A close that is under way, or told late by who was stopped, is none: only
+    what stays longer than `patience_s` is."""
+
+    def __init__(self, patience_s):
+        self.patience_s, self.since, self.most, self.looks, self.compared, self.found = patience_s, {}, 0, 0, 0, set()
+
+    def look(self, now_s, shown, there):
+        missing = shown - there
+        self.since = {flow: self.since.get(flow, now_s) for flow in missing}
+        self.found |= {flow for flow, since in self.since.items() if now_s - since > self.patience_s}
+        self.most = max(self.most, len(missing))
+        self.looks += 1
+        self.compared += len(shown)
+
+
+def account_of(rows):
+    """(seen, kept, lost) of the last account in a recording's rows, and its time."""
+    last, sums = None, None
+    for row in rows:
+        if row["kind"] != "account":
+            continue
+        if row["mono_ns"] != last:
+            last, sums = row["mono_ns"], [0, 0, 0]
+        for place, field in enumerate(("seen", "kept", "lost")):
+            sums[place] += row.get(field) or 0
+    return last, sums

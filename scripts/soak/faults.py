@@ -1,0 +1,259 @@
+"""What goes wrong in a soak. Each fault is a method of `Faults`; by its name it is counted, drawn by lot and shown."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+from checks import account_of
+from world import Failed
+
+# From the kill on a flow is free within this time, and then its window needs some round trips to grow.
+FREE_WITHIN_S = 2.0
+TO_GROW_S = 1.0
+# A flow that this machine does not let run cannot show that it is free: so much must have been acknowledged, bytes.
+SHOWS_WITH = 200_000
+# A killed recording lacks its last second; a busy machine may be as late again.
+MAX_LOST_S = 2.0
+# How long who asks may wait while others are slow.
+ANSWER_WITHIN_S = 2.0
+ACCOUNT = re.compile(r"seen (\d+) = kept (\d+) \+ lost (\d+)")
+
+
+class Faults:
+    """The victims, what is done to them, and what came of it."""
+
+    def __init__(self, soak):
+        self.soak, self.world, self.random = soak, soak.world, soak.random
+        self.files = 0
+        self.daemon = self.recorder = self.file = None
+
+    # --- the victims ---
+
+    def start_daemon(self):
+        self.daemon = self.world.start("the daemon that is killed", self.soak.share_words("weak", "w"), "weak")
+        self.daemon.wait_for("sharing;")
+        self.world.remember(self.daemon)
+
+    def start_recorder(self):
+        self.files += 1
+        self.file = self.world.folder / "disk" / f"{self.files}.arrows"
+        self.recorder = self.world.start(
+            "the recorder that is killed",
+            [self.soak.yuzuri, "watch", f"netns:{self.world.name('weak')}", "--density", "ack", "--quiet", "--record", str(self.file)],
+        )
+        self.recorder.wait_for("watching")
+        self.world.remember(self.recorder)
+
+    def start(self):
+        self.start_daemon()
+        self.start_recorder()
+
+    def mend(self):
+        """After a fault that broke off: everything goes on, and victims that are gone are started anew."""
+        for process in self.world.processes:
+            process.tell(signal.SIGCONT)
+        (self.world.folder / "disk" / "filler").unlink(missing_ok=True)
+        for host in ("load", "weak"):
+            self.world.inside(host, "ip", "link", "set", "eth0", "up")
+        for helper in [p for p in self.world.processes if p.name.startswith(("slow", "garbage"))]:
+            helper.end()
+            self.world.processes.remove(helper)
+        if not self.daemon.alive():
+            self.world.processes.remove(self.daemon)
+            self.start_daemon()
+        if not self.recorder.alive():
+            self._next_recording()
+
+    def names(self):
+        names = sorted(name for name in dir(self) if name.startswith("fault_"))
+        return [name for name in names if self.soak.words.step_clock or name != "fault_clock_steps"]
+
+    # --- the faults ---
+
+    def fault_reader_stops(self):
+        """Who watches stands still."""
+        for process in (self.soak.watcher, self.recorder):
+            process.tell(signal.SIGSTOP)
+        time.sleep(self.random.uniform(0.5, 4))
+        for process in (self.soak.watcher, self.recorder):
+            process.tell(signal.SIGCONT)
+
+    def fault_writer_stops(self):
+        """The traffic or a daemon stands still."""
+        process = self.random.choice([*self.soak.clients, self.soak.bulk, self.soak.daemon, self.daemon])
+        process.tell(signal.SIGSTOP)
+        time.sleep(self.random.uniform(0.5, 4))
+        process.tell(signal.SIGCONT)
+
+    def fault_daemon_killed(self):
+        """kill -9: the bounds end by themselves, and the next start takes the flows over."""
+        bounds = self._bounded()
+        if not bounds:
+            self.soak.count("bounds not seen before a kill")
+        self.daemon.child.kill()
+        killed = time.monotonic()
+        self.daemon.child.wait()
+        if bounds:
+            took = self._free(bounds, killed)
+            self.soak.note("bounds end after a kill, s", took)
+            if took is None or took > FREE_WITHIN_S + TO_GROW_S:
+                self.soak.fail("bounds end after a kill", f"still bounded {took if took is not None else 30:.1f} s after the kill")
+        self.world.processes.remove(self.daemon)
+        self.start_daemon()
+
+    def fault_recorder_killed(self):
+        """kill -9: the file is whole but for the last second."""
+        self.recorder.child.kill()
+        killed_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self.recorder.child.wait()
+        rows = self._rows((0, 1))
+        last_ns = max((row["mono_ns"] for row in rows), default=0)
+        lost_s = (killed_ns - last_ns) / 1e9
+        self.soak.note("lost of a killed recording, s", lost_s)
+        if lost_s > MAX_LOST_S:
+            self.soak.fail("recordings of killed recorders", f"{self.file.name}: the last {lost_s:.1f} s are missing" if rows else f"{self.file.name} has no row")
+        self._next_recording()
+
+    def fault_recorder_ends(self):
+        """Ctrl-C: what the terminal says and what the file says are one account."""
+        self._end_recording()
+        self._next_recording()
+
+    def fault_disk_full(self):
+        """The recording's disk is full for a while."""
+        filler = self.world.folder / "disk" / "filler"
+        with filler.open("wb", buffering=0) as out:
+            try:
+                while True:
+                    out.write(bytes(1 << 20))
+            except OSError:
+                pass
+            time.sleep(self.random.uniform(2, 6))
+        # At times the recorder ends while the disk is still full.
+        if self.random.random() < 0.3:
+            self._end_recording()
+            filler.unlink()
+        else:
+            filler.unlink()
+            time.sleep(3)
+            self._end_recording()
+        self._next_recording()
+
+    def fault_interface_down(self):
+        """The link goes and comes back."""
+        host = self.random.choice(["load", "weak"])
+        self.world.inside(host, "ip", "link", "set", "eth0", "down")
+        time.sleep(self.random.uniform(0.5, 3))
+        self.world.inside(host, "ip", "link", "set", "eth0", "up")
+
+    def fault_clock_steps(self):
+        """The wall clock of the whole machine jumps by up to an hour, and back. Only where that is asked for."""
+        wall, steady = time.time(), time.monotonic()
+        jump = self.random.choice([-1, 1]) * self.random.uniform(1, 3600)
+        time.clock_settime(time.CLOCK_REALTIME, wall + jump)
+        try:
+            time.sleep(self.random.uniform(1, 5))
+        finally:
+            time.clock_settime(time.CLOCK_REALTIME, wall + time.monotonic() - steady)
+
+    def fault_garbage(self):
+        """Noise at the group's port."""
+        far, near = self.random.choice([("sink", "load"), ("strong", "weak")])
+        to = self.random.choice([self.world.address(near), self.world.address(near, v6=True)])
+        helper = self.world.helper(far, "garbage", to, self.soak.port, 2000, self.random.getrandbits(32))
+        helper.child.wait(60)
+        self.world.processes.remove(helper)
+        self.soak.count("malformed messages", 2000)
+
+    def fault_slow_clients(self):
+        """A hundred clients that send a byte each 0.8 s, at the metrics and at the page: others are answered."""
+        page = int(self.soak.page.root.rsplit(":", 1)[1].split("/")[0])
+        helpers = [
+            self.world.helper("load", "slow", "127.0.0.1", self.soak.metrics_port, 100, 8),
+            self.world.helper(None, "slow", "127.0.0.1", page, 100, 8),
+        ]
+        for helper in helpers:
+            helper.wait_for("ready", stdout=True)
+        for what, ask in (("status", lambda: self.soak.status("load", ANSWER_WITHIN_S)), ("page", lambda: self.soak.page.session(ANSWER_WITHIN_S))):
+            began = time.monotonic()
+            try:
+                ask()
+                self.soak.note(f"answer of the {what} under slow clients, s", time.monotonic() - began)
+            except (OSError, Failed, subprocess.TimeoutExpired) as error:
+                self.soak.fail(f"answers under slow clients ({what})", f"none within {ANSWER_WITHIN_S:.0f} s: {error}")
+        for helper in helpers:
+            helper.end()
+            self.world.processes.remove(helper)
+
+    # --- what comes of them ---
+
+    def _sockets(self):
+        """Cookie -> (window, bytes acknowledged) of the bulk flows."""
+        found = {}
+        for line in self.world.inside("weak", "ss", "-HtneiO", "state", "established").splitlines():
+            cookie, cwnd = re.search(r" sk:([0-9a-f]+)", line), re.search(r" cwnd:(\d+)", line)
+            acked = re.search(r" bytes_acked:(\d+)", line)
+            if cookie and cwnd:
+                found[int(cookie[1], 16)] = (int(cwnd[1]), int(acked[1]) if acked else 0)
+        return found
+
+    def _bounded(self):
+        """Cookie -> upper bound, once all flows keep to theirs."""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            flows = [f for i in self.soak.status("weak", 5)["interfaces"] for f in i["flows"]]
+            bounds = {f["id"]: f["bound"]["upper"] for f in flows if f["obeys"] and f["bound"]["upper"]}
+            sockets = self._sockets()
+            if len(bounds) == self.soak.BULK_FLOWS and all(sockets.get(id, (1 << 30, 0))[0] <= upper for id, upper in bounds.items()):
+                return bounds
+            time.sleep(0.25)
+        return {}
+
+    def _free(self, bounds, killed):
+        """Seconds until every window is beyond its former bound; those that stand still are waited for. `None`: never."""
+        at_due = {}
+        while (waited := time.monotonic() - killed) < 30:
+            sockets = self._sockets()
+            bound = [id for id, upper in bounds.items() if id in sockets and sockets[id][0] <= upper]
+            if not bound:
+                # Flows that needed longer because they stood still showed nothing until they ran again.
+                return min(waited, FREE_WITHIN_S + TO_GROW_S) if at_due else waited
+            if waited > FREE_WITHIN_S + TO_GROW_S:
+                for id in bound:
+                    if sockets[id][1] - at_due.setdefault(id, sockets[id][1]) > SHOWS_WITH:
+                        return waited
+            time.sleep(0.05)
+        return None
+
+    def _rows(self, codes):
+        """The recording's rows, converted by the program itself."""
+        told = subprocess.run([self.soak.yuzuri, "convert", str(self.file), "-", "--to", "jsonl"], capture_output=True, text=True, timeout=300)
+        if told.returncode not in codes:
+            self.soak.fail("recordings open", f"converting {self.file.name} ended with {told.returncode}: {told.stderr.strip()[:200]}")
+        return [json.loads(line) for line in told.stdout.splitlines()]
+
+    def _end_recording(self):
+        code = self.recorder.end(signal.SIGINT)
+        self.compare("the recorder", self.recorder, code, self._rows((0,)))
+
+    def compare(self, who, process, code, rows):
+        """Whether the terminal's last word, the file and the exit code are one account."""
+        said = [match for match in map(ACCOUNT.search, process.lines) if match]
+        if code is None or not said:
+            self.soak.fail("one account in all faces", f"{who} ended with {code} and said no account: {process.said()[-300:]}")
+            return
+        screen = [int(figure) for figure in said[-1].groups()]
+        _, file = account_of(rows)
+        self.soak.count("accounts compared")
+        self.soak.note("records lost in a recording", screen[2])
+        if screen[0] != screen[1] + screen[2]:
+            self.soak.fail("one account in all faces", f"{who}: seen {screen[0]} is not kept {screen[1]} + lost {screen[2]}")
+        if screen != file:
+            self.soak.fail("one account in all faces", f"{who}: seen, kept, lost {screen} on the screen, {file} in the file")
+
+    def _next_recording(self):
+        self.world.processes.remove(self.recorder)
+        self.file.unlink(missing_ok=True)
+        self.start_recorder()
