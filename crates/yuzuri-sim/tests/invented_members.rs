@@ -43,7 +43,7 @@ impl Case {
         let phy = phys[random.next_u32() as usize % phys.len()];
         // Even over the logarithm: from 10 to 200 ms, from 5 to 100 Mbit/s, from a thousand bits per second to 10 Mbit/s.
         let log = |low: f64, high: f64, at: f64| low * (high / low).powf(at);
-        let insider_sends = random.next_u32() % 2 == 0;
+        let insider_sends = random.next_u32().is_multiple_of(2);
         Case {
             phy,
             rtt_ms: log(10.0, 200.0, part(random)) as u64,
@@ -52,8 +52,8 @@ impl Case {
             invented: log(1.0, 1000.0, part(random)) as u16,
             share_bps: log(1e3, 1e5, part(random)) as u64,
             base: part(random),
-            phase: if random.next_u32() % 2 == 0 { Phase::Hold } else { Phase::Probe },
-            paced: random.next_u32() % 2 == 0,
+            phase: if random.next_u32().is_multiple_of(2) { Phase::Hold } else { Phase::Probe },
+            paced: random.next_u32().is_multiple_of(2),
         }
     }
 
