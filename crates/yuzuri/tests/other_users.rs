@@ -93,7 +93,8 @@ fn field(status: &str, name: &str) -> String {
 /// No thread of a process has a capability, root's user id or all system calls.
 fn assert_confined(pid: Pid) {
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+        // A thread may end meanwhile.
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
             assert_eq!(field(&status, set), "0000000000000000", "{set}: {status}");
         }
