@@ -7,6 +7,7 @@
 use super::config::{
     ANSWERS_PER_SECOND, CALL_AGAIN, MAX_WAITING_ANSWERS, PROOF_FRESH, PROOF_FRESH_PER_SENDER,
 };
+use super::limiter::Limiter;
 use super::member::Member;
 use super::peers::Peer;
 use super::trickle::up_to;
@@ -40,8 +41,8 @@ pub(super) struct Asked {
     /// When this terminal asked all senders last.
     called: Option<Moment>,
     answers: Vec<Answer>,
-    /// Answers to this time's calls, and since when they are counted.
-    answered: Option<(Moment, u32)>,
+    /// Answers to calls.
+    answered: Limiter<()>,
 }
 
 impl Member {
@@ -87,18 +88,13 @@ impl Member {
         challenge: Option<u32>,
     ) {
         let Some(challenge) = challenge.filter(|_| self.sends_since.is_some()) else { return };
-        let (since, count) = self.asked.answered.get_or_insert((now, 0));
-        if now.since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
         let waiting = &mut self.asked.answers;
-        if *count >= ANSWERS_PER_SECOND
-            || waiting.len() >= MAX_WAITING_ANSWERS
+        if waiting.len() >= MAX_WAITING_ANSWERS
             || waiting.iter().any(|answer| answer.node == node)
+            || !self.asked.answered.admits(now, (), ANSWERS_PER_SECOND)
         {
             return;
         }
-        *count += 1;
         let at = now + up_to(&mut self.random, Duration::from_millis(300));
         waiting.push(Answer { at, node, address, challenge });
     }

@@ -1,11 +1,9 @@
 //! Floods: what anybody sends in another's name must not keep the other's messages out.
 
-use crate::net::{Net, at, group, key, ms, report};
+use crate::net::{Net, at, group, key, ms, report, said_by};
 use std::net::SocketAddr;
 use std::time::Instant;
-use yuzuri_policy::{
-    Addressed, Body, GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, VERSION,
-};
+use yuzuri_policy::{GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, VERSION};
 
 /// Version, flags and group are right, so that only the tag tells that it is none: each costs its receiver the most.
 fn garbage(number: u64) -> Vec<u8> {
@@ -53,24 +51,6 @@ fn garbage_in_a_members_name_keeps_none_of_its_messages_out() {
     assert_eq!(counts.refused(Refusal::RateLimited), refused);
     assert_eq!((net.leaders(0), net.senders(follower)), (1, Some(2)));
     assert!(net.is_counted(follower));
-}
-
-/// A report of a member that leads nobody, repeating a challenge: whoever has the key can prove itself so.
-fn said_by(node: u64, epoch: u64, sequence: u32, echo: u32) -> Vec<u8> {
-    let message = Message {
-        group: group(),
-        node: NodeId(node),
-        epoch,
-        sequence,
-        rank: 128,
-        sends: true,
-        leads: false,
-        asks: false,
-        addressed: Some(Addressed { to: NodeId(1), echo }),
-        challenge: None,
-        body: Body::Report(report(1)),
-    };
-    message.encode(&GroupKey::new(Some(&key()), group()))
 }
 
 /// A leader, alone, and its challenge.

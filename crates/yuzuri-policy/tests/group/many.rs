@@ -1,11 +1,9 @@
 //! A thousand members.
 
-use crate::net::{Net, at, group, key, report};
+use crate::net::{Net, at, group, key, report, said_by};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
-use yuzuri_policy::{
-    Addressed, Body, GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, Summary,
-};
+use yuzuri_policy::{GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, Summary};
 
 #[test]
 fn a_thousand_senders_have_one_leader_that_counts_them_all() {
@@ -52,20 +50,8 @@ fn what_a_round_of_a_thousand_reports_costs() {
     let echo = summary.challenge.unwrap();
     let reports = |sequence: u32| -> Vec<(SocketAddr, Vec<u8>)> {
         let one = |node: u32| {
-            let message = Message {
-                group: group(),
-                node: NodeId(u64::from(node)),
-                epoch: 1,
-                sequence,
-                rank: 128,
-                sends: true,
-                leads: false,
-                asks: false,
-                addressed: Some(Addressed { to: NodeId(1), echo }),
-                challenge: None,
-                body: Body::Report(report(1)),
-            };
-            (SocketAddr::new(Ipv4Addr::from(0x0a00_0000 + node).into(), 4000), message.encode(&key))
+            let bytes = said_by(u64::from(node), 1, sequence, echo);
+            (SocketAddr::new(Ipv4Addr::from(0x0a00_0000 + node).into(), 4000), bytes)
         };
         (2..=1000).map(one).collect()
     };

@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use yuzuri_policy::{
-    GroupId, Key, Member, MemberConfig, Moment, NodeId, Outgoing, Rendezvous, RendezvousConfig, Report,
-    Summary, To,
+    Addressed, Body, GroupId, GroupKey, Key, Member, MemberConfig, Message, Moment, NodeId, Outgoing,
+    Rendezvous, RendezvousConfig, Report, Summary, To,
 };
 
 pub const TICK: Duration = Duration::from_millis(500);
@@ -39,6 +39,24 @@ pub fn report(rate_mbps: u64) -> Report {
         destinations: vec![(yuzuri_policy::Destination(1), 50_000), (yuzuri_policy::Destination(2), 55_000)],
         ..Report::default()
     }
+}
+
+/// A report of a member that leads nobody, repeating a challenge: whoever has the key can prove itself so.
+pub fn said_by(node: u64, epoch: u64, sequence: u32, echo: u32) -> Vec<u8> {
+    let message = Message {
+        group: group(),
+        node: NodeId(node),
+        epoch,
+        sequence,
+        rank: 128,
+        sends: true,
+        leads: false,
+        asks: false,
+        addressed: Some(Addressed { to: NodeId(1), echo }),
+        challenge: None,
+        body: Body::Report(report(1)),
+    };
+    message.encode(&GroupKey::new(Some(&key()), group()))
 }
 
 pub struct Terminal {
