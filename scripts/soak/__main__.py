@@ -86,7 +86,7 @@ class Soak:
 
     def status(self, host, seconds):
         letter = {"load": "l", "weak": "w"}[host]
-        words = [self.yuzuri, "share", "status", "--json", "--runtime", str(self.world.folder / f"run-{letter}")]
+        words = [self.yuzuri, "share", "status", "--all", "--json", "--runtime", str(self.world.folder / f"run-{letter}")]
         told = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
         if told.returncode != 0:
             raise Failed(told.stderr.strip())

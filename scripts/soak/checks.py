@@ -1,9 +1,9 @@
 """What the soak looks at: slopes, the page's table and account, recordings."""
 
-import http.cookiejar
 import json
 import math
 import statistics
+import urllib.parse
 import urllib.request
 
 DAY_S = 86400
@@ -40,19 +40,25 @@ def judge_slope(found, most_per_day):
 
 
 class Page:
-    """The page as a browser gets it: by the printed address, with its token where there is one."""
+    """The page as a browser gets it: by the printed address, whose fragment holds the token."""
 
     def __init__(self, url):
-        self.root = url.split("?")[0].rstrip("/")
-        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
-        self.opener.open(url, timeout=10).read()
+        root, _, fragment = url.partition("#")
+        self.root = root.rstrip("/")
+        self.headers = {}
+        if token := dict(urllib.parse.parse_qsl(fragment)).get("token"):
+            self.headers["Authorization"] = f"Bearer {token}"
+        self.open("/", 10).read()
+
+    def open(self, path, seconds):
+        return urllib.request.urlopen(urllib.request.Request(self.root + path, headers=self.headers), timeout=seconds)
 
     def session(self, seconds):
-        return json.load(self.opener.open(f"{self.root}/api/session", timeout=seconds))
+        return json.load(self.open("/api/session", seconds))
 
     def look(self, seconds=20):
         """The whole table and the account: (identities, rows, account)."""
-        stream = self.opener.open(f"{self.root}/api/live", timeout=seconds)
+        stream = self.open("/api/live", seconds)
         rows = account = None
         name = ""
         with stream:
