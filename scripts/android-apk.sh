@@ -8,7 +8,7 @@ scripts/setup.sh android
 . scripts/path.sh
 . scripts/android-base.sh
 apk=${1:-$out/yuzuri.apk}
-MOST_BYTES=6000000
+MAX_BYTES=6000000
 KEY=$out/throw-away.keystore
 
 engine=${ENGINE_AARCH64:-}
@@ -61,5 +61,5 @@ wanted="android.permission.CHANGE_WIFI_MULTICAST_STATE android.permission.FOREGR
 bytes=$(stat -c %s "$apk")
 say "$apk: $bytes bytes, of them the engine $(unzip -lv "$apk" | awk '/libyuzuri/ {print $3 " packed, " $1 " unpacked"}')"
 grep -E "^(package|sdkVersion|targetSdkVersion|uses-permission|native-code|application-label):" <<<"$badging" >&2
-[ "$bytes" -le $MOST_BYTES ] || fail "that is more than $MOST_BYTES bytes"
+[ "$bytes" -le $MAX_BYTES ] || fail "that is more than $MAX_BYTES bytes"
 echo "$apk"

@@ -26,7 +26,7 @@ row() {
     shift 2
     for least in $leasts; do
         printf '%s, %s s|' "$name" "$least"
-        for seed in 1 2 3; do echo "$@" --least_rto_s=$least --seed=$seed; done |
+        for seed in 1 2 3; do echo "$@" --min_rto_s=$least --seed=$seed; done |
             xargs -P "$(nproc)" -L 1 $home/cell |
             awk '{ for (n = 1; n <= NF; n++) sum[n] += $n } END { printf "%.1f|%.2f|%.0f|%.0f|%.0f|%.1f\n", sum[1] / NR, sum[2] / NR, sum[3] / NR, sum[4] / NR, sum[5] / NR, sum[6] / NR }'
     done

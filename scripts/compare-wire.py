@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tomllib
 
-MOST_PERCENT = 2.0
+MAX_PERCENT = 2.0
 
 
 def by_netem(vm, folder, path, duration_s, warm_up_s):
@@ -56,7 +56,7 @@ def main():
         wire = run["totals"]["throughput_mbps"], run["totals"]["rtt_mean_ms"]
         for name, of_wire, of_netem in zip(["Mbit/s", "RTT, ms"], wire, netem):
             percent = (of_wire / of_netem - 1) * 100
-            bad = name == "Mbit/s" and abs(percent) > MOST_PERCENT
+            bad = name == "Mbit/s" and abs(percent) > MAX_PERCENT
             beyond |= bad
             print(f"{variant['name']:<12} {name:>8} {of_wire:8.2f} {of_netem:8.2f}  {percent:+.2f} %{'  BEYOND' if bad else ''}")
     sys.exit(1 if beyond else 0)

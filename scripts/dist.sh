@@ -14,7 +14,7 @@ size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
 programs=(yuzuri yuzuri-identify)
 # What README promises.
-most_bytes=10000000
+max_bytes=10000000
 
 scripts/setup.sh dist
 # Before the long work: licences and sources of all that is built with, and whether anything is known against it.
@@ -46,7 +46,7 @@ for arch in "${archs[@]}"; do
         [ -z "$found" ] || fail "$file has paths of this machine in it: $(head -n 3 <<<"$found" | cut -c 1-200)"
         say "$arch $program: $(size "$file")"
     done
-    [ "$(stat -c %s "$out/$arch/yuzuri")" -le $most_bytes ] || fail "yuzuri for $arch is larger than $most_bytes bytes"
+    [ "$(stat -c %s "$out/$arch/yuzuri")" -le $max_bytes ] || fail "yuzuri for $arch is larger than $max_bytes bytes"
     roots+=("$(scripts/static-build.sh --libraries "$arch")")
 done
 

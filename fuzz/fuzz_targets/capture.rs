@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::io::Read;
 use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Segment, Share};
 
-const MOST_FLOWS: usize = 4;
+const MAX_FLOWS: usize = 4;
 
 /// Gives a few bytes at a time.
 struct Dribble<'a>(&'a [u8]);
@@ -21,10 +21,10 @@ impl Read for Dribble<'_> {
 }
 
 fn read(reader: impl Read, share: Share) -> Option<(Vec<Segment>, FileFacts)> {
-    let options = Options { max_flows: MOST_FLOWS, share, ..Options::default() };
+    let options = Options { max_flows: MAX_FLOWS, share, ..Options::default() };
     let mut capture = Capture::new(reader, "input", &options).ok()?;
     let mut segments = Vec::new();
-    let mut live = [false; MOST_FLOWS];
+    let mut live = [false; MAX_FLOWS];
     while let Some(item) = capture.next_item().expect("memory can be read") {
         match item {
             Item::Segment(&segment) => {

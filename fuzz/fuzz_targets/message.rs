@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use yuzuri_policy::{
-    Authority, GroupId, GroupKey, Key, Keys, MAX_GENERATION, MOST_MEMBERS, Member, MemberConfig, Message,
+    Authority, GroupId, GroupKey, Key, Keys, MAX_GENERATION, MAX_MEMBERS, Member, MemberConfig, Message,
     Moment, NodeId, Notices, Outgoing, Rendezvous, RendezvousConfig, Report, Summary, To,
 };
 
@@ -54,8 +54,8 @@ fn signed(head: [u8; 2], rest: &[u8]) -> Vec<u8> {
 fn check(member: &mut Member, now: Moment) {
     let counts = member.counts();
     assert_eq!(counts.received, counts.accepted_total() + counts.refused_total() + counts.cookies);
-    assert!(member.members(now).count() <= MOST_MEMBERS + 1);
-    assert!(member.reports(now).count() <= MOST_MEMBERS + 1);
+    assert!(member.members(now).count() <= MAX_MEMBERS + 1);
+    assert!(member.reports(now).count() <= MAX_MEMBERS + 1);
     if let Some(summary) = member.summary(now) {
         assert_eq!(summary.bounded(), *summary);
     }

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let options = Options { least_segments: 1, threads: 1, ..Options::default() };
+    let options = Options { min_segments: 1, threads: 1, ..Options::default() };
     let outcome = FILE.with_borrow_mut(|file| {
         let path = yuzuri_fuzz::rewrite(file, |file| file.write_all(bytes));
         analyse(&path, &options, &AtomicBool::new(false), &|_| ())

@@ -101,7 +101,7 @@ main(int argc, char** argv)
     uint32_t ap_packets = 400;
     uint32_t duration_s = 20;
     uint32_t seed = 1;
-    double least_rto_s = 1;
+    double min_rto_s = 1;
     CommandLine words;
     words.AddValue("standard", "n or ac", standard);
     words.AddValue("stations", "how many upload", stations);
@@ -111,7 +111,7 @@ main(int argc, char** argv)
     words.AddValue("ap_packets", "queue of the access point", ap_packets);
     words.AddValue("duration_s", "how long", duration_s);
     words.AddValue("seed", "of the random numbers", seed);
-    words.AddValue("least_rto_s", "ns3::TcpSocketBase::MinRto", least_rto_s);
+    words.AddValue("min_rto_s", "ns3::TcpSocketBase::MinRto", min_rto_s);
     words.Parse(argc, argv);
 
     RngSeedManager::SetRun(seed);
@@ -119,7 +119,7 @@ main(int argc, char** argv)
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(32 << 20));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(32 << 20));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(least_rto_s)));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(min_rto_s)));
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpCubic::GetTypeId()));
     // Its default of 500 ms would drop what a long queue holds.
     Config::SetDefault("ns3::WifiMacQueue::MaxDelay", TimeValue(Seconds(100)));

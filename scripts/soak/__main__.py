@@ -30,7 +30,7 @@ FLOWS_PER_PROCESS = 8000
 # The mean life of a connection.
 FLOW_LASTS_S = 200
 # Tables and histories fill first: what counts is the last half of the run, at least so long after its beginning and so long.
-WARM_UP_S, LEAST_TREND_S = 600, 600
+WARM_UP_S, MIN_TREND_S = 600, 600
 # As long as the unit gives it (TimeoutStopSec).
 MAX_END_S = 5
 # What faults note.
@@ -267,7 +267,7 @@ class Soak:
             settled = [s for s in samples if s["s"] >= times[-1] / 2]
             found = slope([s["s"] for s in settled], [s["rss_kb"] / 1e3 for s in settled])
             figure = f"{samples[-1]['rss_kb'] / 1e3:.1f} MB at the end, too short for a trend"
-            is_short = times[-1] / 2 < max(WARM_UP_S, LEAST_TREND_S)
+            is_short = times[-1] / 2 < max(WARM_UP_S, MIN_TREND_S)
             if is_short:
                 found = None
             if found:

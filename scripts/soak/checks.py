@@ -31,12 +31,12 @@ def slope(times_s, values):
     return statistics.median(slopes), slopes[low], slopes[high]
 
 
-def judge_slope(found, most_per_day):
+def judge_slope(found, max_per_day):
     """held, failed or not told, by where the whole interval lies."""
     if found is None:
         return "not told"
     _, low, high = (per_s * DAY_S for per_s in found)
-    return "held" if high < most_per_day else "failed" if low > most_per_day else "not told"
+    return "held" if high < max_per_day else "failed" if low > max_per_day else "not told"
 
 
 class Page:

@@ -20,7 +20,7 @@ pub struct Injector {
 
 /// Least and most frames of one connection that arrive one behind the other: the kernel needs a millisecond to begin.
 const TOGETHER: u32 = 1000;
-const MOST_TOGETHER: u64 = 10_000;
+const MAX_TOGETHER: u64 = 10_000;
 
 impl Injector {
     /// Connects.
@@ -72,7 +72,7 @@ impl Injector {
             let passed = began.elapsed().min(time);
             let due = (passed.as_secs_f64() * per_second as f64) as u64 - done;
             if due >= u64::from(TOGETHER) || passed == time {
-                let count = due.min(MOST_TOGETHER);
+                let count = due.min(MAX_TOGETHER);
                 let frame = &self.frames[next % self.frames.len()];
                 self.program.inject(frame, self.interface, count as u32)?;
                 done += count;

@@ -92,7 +92,7 @@ impl Empty {
 pub struct Passing(OwnedFd);
 
 /// The most that the kernel takes as one batch.
-const MOST_BATCH: u32 = 256;
+const MAX_BATCH: u32 = 256;
 const XDP_PASS: i32 = 2;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux 5.18): what the program passes is not thrown away.
 const LIVE_FRAMES: u32 = 2;
@@ -117,7 +117,7 @@ impl Passing {
             ctx_size_in: size_of_val(&context) as u32,
             repeat: count as i32,
             flags: LIVE_FRAMES,
-            batch_size: count.min(MOST_BATCH),
+            batch_size: count.min(MAX_BATCH),
             ..Default::default()
         };
         options.sz = size_of_val(&options) as u64;

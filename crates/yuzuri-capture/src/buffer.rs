@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// Longest packet or block that is read: 16 MiB. No capturing program writes longer ones; the buffer grows so far at most.
-pub(crate) const MOST_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 
 /// Fits the second-level cache, so that what is read is still there when it is decoded.
 const USUAL_BYTES: usize = 256 << 10;

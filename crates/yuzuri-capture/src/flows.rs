@@ -247,7 +247,7 @@ impl Table {
     #[inline(never)]
     fn open(&mut self, hash: u64, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
         if self.free.is_none() && self.slots.len() >= self.most {
-            let slot = self.least_recent();
+            let slot = self.min_recent();
             counts.evicted += 1;
             self.close(slot);
             return Place::After(FlowSlot(slot));
@@ -286,7 +286,7 @@ impl Table {
 
     /// The flow that was seen least recently: the first entry that still is true. Each correction of an entry is paid for
     /// by a packet of the flow it corrects.
-    fn least_recent(&mut self) -> u32 {
+    fn min_recent(&mut self) -> u32 {
         if self.oldest.is_empty() {
             self.oldest = (0..).zip(&self.slots).map(|(slot, flow)| Reverse((flow.seen, slot))).collect();
         }

@@ -6,8 +6,8 @@ use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
 
 /// What a stream that is to be unpacked may claim in memory; `xz -9` needs half of it.
-const MOST_XZ_KIB: u32 = 128 << 10;
-const MOST_ZSTD_WINDOW_LOG: u32 = 27;
+const MAX_XZ_KIB: u32 = 128 << 10;
+const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
 /// A reader with its beginning put back. Its errors carry [`SourceError`], so that they come through a decoder as what
 /// they are.
@@ -61,12 +61,12 @@ impl<R: Read> Input<R> {
             // A frame, or a frame to be skipped (RFC 8878 section 3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                 let mut decoder = zstd::Decoder::new(source)?;
-                decoder.window_log_max(MOST_ZSTD_WINDOW_LOG)?;
+                decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
                 (Input::Zstd(Box::new(decoder)), Compression::Zstd)
             }
             [0xfd, b'7', b'z', b'X', b'Z', 0] => {
                 let reader = BufReader::new(source);
-                let decoder = lzma_rust2::XzReader::new_mem_limit(reader, true, MOST_XZ_KIB);
+                let decoder = lzma_rust2::XzReader::new_mem_limit(reader, true, MAX_XZ_KIB);
                 (Input::Xz(Box::new(decoder)), Compression::Xz)
             }
             _ => (Input::Plain(source), Compression::None),

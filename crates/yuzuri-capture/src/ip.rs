@@ -4,7 +4,7 @@ use crate::checksum;
 use crate::facts::Skip;
 
 /// Most extension headers of one IPv6 packet.
-const MOST_EXTENSIONS: usize = 16;
+const MAX_EXTENSIONS: usize = 16;
 
 const TCP: u8 = 6;
 
@@ -141,7 +141,7 @@ fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
             _ => return Err(Skip::NotTcp),
         };
         next = head()?[0];
-        if extensions > MOST_EXTENSIONS {
+        if extensions > MAX_EXTENSIONS {
             return Err(Skip::TooDeep);
         }
     }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn ends_with_too_many_extension_headers() {
         let option: (u8, &[u8]) = (60, &[0, 1, 4, 0, 0, 0, 0]);
-        assert!(read(&v6_packet(&vec![option; MOST_EXTENSIONS], &[7; 30]), 0).is_ok());
+        assert!(read(&v6_packet(&vec![option; MAX_EXTENSIONS], &[7; 30]), 0).is_ok());
         assert_eq!(read(&v6_packet(&[option; 100], &[7; 30]), 0).unwrap_err(), Skip::TooDeep);
     }
 }

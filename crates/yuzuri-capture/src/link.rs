@@ -3,7 +3,7 @@
 use crate::facts::Skip;
 
 /// Most VLAN tags of one frame.
-const MOST_TAGS: usize = 8;
+const MAX_TAGS: usize = 8;
 
 /// Link layers that are read. The numbers are tcpdump.org's `LINKTYPE_` values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn ether_type(frame: &[u8], offset: usize, rest: usize) -> Result<usize, Skip> {
 }
 
 fn tagged(frame: &[u8], mut kind: [u8; 2], mut rest: usize) -> Result<usize, Skip> {
-    for _ in 0..=MOST_TAGS {
+    for _ in 0..=MAX_TAGS {
         match u16::from_be_bytes(kind) {
             0x0800 | 0x86dd => return Ok(rest),
             0x8100 | 0x88a8 | 0x9100 | 0x9200 => kind = *chunk(frame, rest + 2)?,
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn ends_with_too_many_tags() {
         let mut tags = MAC.to_vec();
-        tags.extend([0x81, 0, 0, 1].repeat(MOST_TAGS));
+        tags.extend([0x81, 0, 0, 1].repeat(MAX_TAGS));
         let mut just = tags.clone();
         just.extend([8, 0, 0x45]);
-        assert_eq!(Link::Ethernet.header_bytes(&just), Ok(14 + 4 * MOST_TAGS));
+        assert_eq!(Link::Ethernet.header_bytes(&just), Ok(14 + 4 * MAX_TAGS));
         tags.extend([0x81, 0, 0, 1, 8, 0, 0x45]);
         assert_eq!(Link::Ethernet.header_bytes(&tags), Err(Skip::TooDeep));
     }

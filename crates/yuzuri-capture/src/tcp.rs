@@ -6,7 +6,7 @@ use crate::ip::IpPacket;
 use crate::segment::{Checksum, Flags, SackBlocks, Segment, TcpOptions};
 
 /// What is needed of the header at least: up to the window.
-const LEAST: usize = 16;
+const MIN: usize = 16;
 
 /// Decodes the header without its options into `segment` and gives its length; ports go to `ports`, source first.
 #[inline(always)]
@@ -14,7 +14,7 @@ pub(crate) fn decode(ip: &IpPacket<'_>, segment: &mut Segment, ports: &mut (u16,
     if ip.tcp_bytes < 20 {
         return Err(Skip::BadHeader);
     }
-    let fixed: &[u8; LEAST] = ip.tcp.first_chunk().ok_or(Skip::Cut)?;
+    let fixed: &[u8; MIN] = ip.tcp.first_chunk().ok_or(Skip::Cut)?;
     let header_bytes = u32::from(fixed[12] >> 4) * 4;
     if header_bytes < 20 || header_bytes > ip.tcp_bytes {
         return Err(Skip::BadHeader);

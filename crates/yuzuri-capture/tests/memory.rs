@@ -14,7 +14,7 @@ use yuzuri_capture::{Capture, Damage, Ending, FileFacts, Flags, NewSegment, Opti
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static MAX: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: everything is left to the system's allocator; the counters change nothing of what it gives.
@@ -44,21 +44,21 @@ static ALLOCATOR: Counting = Counting;
 fn count(bytes: usize) {
     CALLS.fetch_add(1, Ordering::Relaxed);
     let in_use = IN_USE.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(in_use, Ordering::Relaxed);
+    MAX.fetch_max(in_use, Ordering::Relaxed);
 }
 
 /// One test at a time: the counters are everybody's.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// What reading a file took at most, beyond what was in use before, and what was found.
-fn most_bytes(reader: impl Read, options: &Options) -> (usize, FileFacts) {
+fn max_bytes(reader: impl Read, options: &Options) -> (usize, FileFacts) {
     let before = IN_USE.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    MAX.store(before, Ordering::Relaxed);
     let mut capture = Capture::new(reader, "it", options).expect("a capture");
     capture.fold((), |(), _, _| ()).expect("no error");
     let facts = capture.facts().clone();
     drop(capture);
-    (MOST.load(Ordering::Relaxed) - before, facts)
+    (MAX.load(Ordering::Relaxed) - before, facts)
 }
 
 const MIB: usize = 1 << 20;
@@ -91,7 +91,7 @@ fn flows_are_bounded() {
         (START_NS, NewSegment { flags: Flags::SYN, ..NewSegment::new(from, end(1, 443)) })
     };
     let bytes = pcap(&(0..200_000).map(syn).collect::<Vec<_>>());
-    let with = |max_flows| most_bytes(&bytes[..], &Options { max_flows, ..Options::default() });
+    let with = |max_flows| max_bytes(&bytes[..], &Options { max_flows, ..Options::default() });
     let (least, facts) = with(1);
     assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 199_999));
     let (most, facts) = with(10_000);
@@ -120,14 +120,14 @@ fn lengths_that_are_claimed_take_no_memory() {
     for (length, ending) in
         [(u32::MAX, too_long), (1 << 31, too_long), ((16 << 20) + 1, too_long), (16 << 20, cut)]
     {
-        let (most, facts) = most_bytes(&claims(length)[..], &Options::default());
+        let (most, facts) = max_bytes(&claims(length)[..], &Options::default());
         assert_eq!(facts.ending, ending);
         assert!(most < MIB, "{length}: {most}");
     }
     // The longest packet there may be, all of it there.
     let mut whole = claims(16 << 20);
     whole.resize(24 + 16 + (16 << 20), 0);
-    let (most, facts) = most_bytes(&whole[..], &Options::default());
+    let (most, facts) = max_bytes(&whole[..], &Options::default());
     assert_eq!((facts.packets, facts.ending), (1, Ending::Whole));
     assert!(most < 50 * MIB, "{most}");
     yuzuri_testnet::attack("capture that claims long packets", 5, "files", "no memory taken for the claim");
@@ -144,7 +144,7 @@ fn interfaces_and_link_types_are_bounded() {
     // The same section, with 655,350 interfaces.
     let interfaces = file.bytes.split_off(section).repeat(10);
     file.bytes.extend(interfaces);
-    let (most, facts) = most_bytes(&file.bytes[..], &Options::default());
+    let (most, facts) = max_bytes(&file.bytes[..], &Options::default());
     assert_eq!((facts.ending, facts.link_types.len()), (Ending::Whole, 64));
     assert!(most < 12 * MIB, "{most}");
     yuzuri_testnet::attack("capture of many interfaces", 655_350, "interfaces", "below 12 MiB");
@@ -160,7 +160,7 @@ fn what_unpacks_to_much_is_read_in_little() {
         let members = pack(packing, &record.repeat(16)).repeat(16);
         let bytes = [pack(packing, &header), members].concat();
         assert!(bytes.len() < MIB);
-        let (most, facts) = most_bytes(&bytes[..], &Options::default());
+        let (most, facts) = max_bytes(&bytes[..], &Options::default());
         assert_eq!((facts.packets, facts.ending), (256, Ending::Whole), "{packing:?}");
         assert!(most < limit, "{packing:?}: {most}");
     }
@@ -177,9 +177,9 @@ fn windows_that_are_claimed_are_bounded() {
         let frame =
             [&[0x28, 0xb5, 0x2f, 0xfd, 0, descriptor], &raw_block.to_le_bytes()[..3], &header].concat();
         let before = IN_USE.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
+        MAX.store(before, Ordering::Relaxed);
         assert_eq!(Capture::new(&frame[..], "it", &Options::default()).is_ok(), read);
-        let most = MOST.load(Ordering::Relaxed) - before;
+        let most = MAX.load(Ordering::Relaxed) - before;
         assert!(most < 200 * MIB, "{most}");
     }
     // xz: the dictionary's size stands in the block's header (0: 4 KiB, 40: 4 GiB), behind the stream's header.
@@ -192,10 +192,10 @@ fn windows_that_are_claimed_are_bounded() {
         let crc = crc32(&bytes[12..20]).to_le_bytes();
         bytes[20..24].copy_from_slice(&crc);
         let before = IN_USE.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
+        MAX.store(before, Ordering::Relaxed);
         let error = Capture::new(&bytes[..], "it", &Options::default()).err().expect("too much is asked for");
         assert!(error.to_string().contains("nothing in it can be unpacked"), "{error}");
-        assert!(MOST.load(Ordering::Relaxed) - before < MIB);
+        assert!(MAX.load(Ordering::Relaxed) - before < MIB);
     }
     yuzuri_testnet::attack(
         "packed capture that claims a large window",

@@ -11,14 +11,14 @@ use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment, Share};
 use yuzuri_exit::stopped;
 use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
-use yuzuri_infer::packets::{Ended, MOST_READERS, Part, Tracker, read_each, spread};
+use yuzuri_infer::packets::{Ended, MAX_READERS, Part, Tracker, read_each, spread};
 use yuzuri_trace::{Filter, Flow};
 
 /// How files are analysed.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Segments with payload that a direction must have for a verdict.
-    pub least_segments: u64,
+    pub min_segments: u64,
     /// Which flows; of a capture the sender is the local end.
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
@@ -33,7 +33,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            least_segments: 100,
+            min_segments: 100,
             filter: Filter::default(),
             rounds: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -99,7 +99,7 @@ pub(crate) fn judge(course: Course, flow: &Flow, seen: Option<yuzuri_infer::pack
 fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Result<(), IdentifyError> {
     // Whoever waits for verdicts gets them as the packets come: on the thread that reads them.
     let threads = if options.live.is_some() { 1 } else { options.threads.max(1) };
-    let mut wholes = input.again(threads.min(MOST_READERS) - 1);
+    let mut wholes = input.again(threads.min(MAX_READERS) - 1);
     wholes.insert(0, input.whole);
     let shares = Share::each(wholes.len() as u32);
     let captures = wholes.into_iter().zip(shares).map(|(whole, share)| {
@@ -198,7 +198,7 @@ impl<'a> Sorter<'a> {
         let Some(now) = self.tracker.now(slot) else { return };
         for ((end, course), pace) in [End::Lower, End::Higher].into_iter().zip(now.courses).zip(paces) {
             let flow = direction(key, end);
-            let enough = course.filter(|course| course.segments >= self.options.least_segments.max(1));
+            let enough = course.filter(|course| course.segments >= self.options.min_segments.max(1));
             if let Some(course) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
                 pace.tell(live, judge(course, &flow, Some(now.seen)));
             }
@@ -212,7 +212,7 @@ impl<'a> Sorter<'a> {
     fn judge_both(&mut self, ended: Ended, key: &FlowKey) {
         let mut enough = false;
         for (end, course) in [End::Lower, End::Higher].into_iter().zip(ended.courses) {
-            let Some(course) = course.filter(|course| course.segments >= self.options.least_segments.max(1))
+            let Some(course) = course.filter(|course| course.segments >= self.options.min_segments.max(1))
             else {
                 continue;
             };

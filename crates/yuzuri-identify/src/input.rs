@@ -16,8 +16,8 @@ const RAW_BYTES: usize = 256 << 10;
 /// Of it unpacked: lines of a trace may come long after its beginning.
 const UNPACKED_BYTES: usize = 64 << 10;
 /// What a stream that is to be unpacked may claim in memory.
-const MOST_XZ_KIB: u32 = 128 << 10;
-const MOST_ZSTD_WINDOW_LOG: u32 = 27;
+const MAX_XZ_KIB: u32 = 128 << 10;
+const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -197,11 +197,11 @@ pub fn unpacked<'a>(mut reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             let mut decoder = zstd::Decoder::new(whole)?;
-            decoder.window_log_max(MOST_ZSTD_WINDOW_LOG)?;
+            decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
             Box::new(decoder)
         }
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, MOST_XZ_KIB))
+            Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, MAX_XZ_KIB))
         }
         _ => Box::new(whole),
     })

@@ -65,7 +65,7 @@ struct Identify {
 
     /// Segments that a direction must have sent for a verdict
     #[arg(long, value_name = "COUNT", default_value_t = 100, conflicts_with = "all")]
-    least_segments: u64,
+    min_segments: u64,
 
     /// Tell each verdict as soon as it changes, while the file is still being written: `tcpdump -w - | yuzuri identify --live -`
     ///
@@ -118,7 +118,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     let jobs = args.jobs.map_or(cores, usize::from);
     let plan = Plan::of(&args.files);
     let options = Options {
-        least_segments: if args.all { 1 } else { args.least_segments },
+        min_segments: if args.all { 1 } else { args.min_segments },
         filter,
         rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
         threads: jobs / plan.entries.len().clamp(1, jobs),

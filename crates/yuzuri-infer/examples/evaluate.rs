@@ -92,8 +92,8 @@ fn truth(run: &Path) -> Result<Truth> {
 /// Packets of a flow that has just opened: handshake, initial window, its acknowledgements.
 const OPENING_PACKETS: u64 = 24;
 
-fn verdict(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<Option<Verdict>> {
-    let Some(ended) = largest(path, most_packets, otherwise)? else { return Ok(None) };
+fn verdict(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Verdict>> {
+    let Some(ended) = largest(path, max_packets, otherwise)? else { return Ok(None) };
     let course = ended.main().map(|(_, course)| course.clone());
     Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
 }

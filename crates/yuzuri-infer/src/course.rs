@@ -83,7 +83,7 @@ pub struct RttTally {
 
 impl RttTally {
     /// Takes a measurement into the round and into the flow's least.
-    pub fn add(&mut self, rtt_us: u32, round: &mut Round, least_us: &mut u32) {
+    pub fn add(&mut self, rtt_us: u32, round: &mut Round, min_us: &mut u32) {
         if self.count == 0 {
             (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
         }
@@ -92,7 +92,7 @@ impl RttTally {
         round.rtt_last_us = rtt_us;
         self.sum_us += u64::from(rtt_us);
         self.count += 1;
-        *least_us = if *least_us == 0 { rtt_us } else { (*least_us).min(rtt_us) };
+        *min_us = if *min_us == 0 { rtt_us } else { (*min_us).min(rtt_us) };
     }
 
     /// Their mean, µs; 0 without any.
@@ -217,12 +217,12 @@ pub struct Course {
 }
 
 /// Rounds kept of a flow: a day at 200 ms has 432,000, which no law needs to be told.
-const MOST_ROUNDS: usize = 1 << 16;
+const MAX_ROUNDS: usize = 1 << 16;
 
 impl Course {
     /// Keeps a round; false where there are too many, and it is only counted.
     pub fn keep(&mut self, round: Round) -> bool {
-        let keeps = self.rounds.len() < MOST_ROUNDS;
+        let keeps = self.rounds.len() < MAX_ROUNDS;
         if keeps {
             self.rounds.push(round);
         } else {

@@ -251,7 +251,7 @@ pub fn c_by_replay(course: &Course, forms: &[CubicConstants]) -> Option<(f64, f6
 /// Whether windows tell C: how far they move (root of the mean square, segments) between C by so much less and more (natural logarithm). Where the
 /// Reno-friendly region rules they hardly do, and half a segment of error would pass for half of C.
 const FELT_STEP: f64 = 0.3;
-const LEAST_FELT: f64 = 1.5;
+const MIN_FELT: f64 = 1.5;
 
 /// How far two replays of the same course are apart, segments.
 fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
@@ -295,7 +295,7 @@ fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
     if windows(ln_c).len() < 16 {
         return None;
     }
-    if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < LEAST_FELT {
+    if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < MIN_FELT {
         return None;
     }
     let least = misfit(ln_c);

@@ -9,7 +9,7 @@ use crate::verdict::{Answer, Verdict};
 use std::net::SocketAddr;
 
 /// Rounds that something must have been seen in, after slow start, for an answer.
-const LEAST_ROUNDS: usize = 8;
+const MIN_ROUNDS: usize = 8;
 /// A law whose probability is at least this part of the best one's is not told apart from it.
 const NOT_TOLD_APART: f64 = 0.2;
 /// Misfit, in units of the noise, above which no law explains the flow.
@@ -64,7 +64,7 @@ fn thin(course: &Course, counted: usize, best: Option<&Ranked>) -> Option<String
     if most <= first.max(10.0) && course.turns.is_empty() {
         return Some(format!("the flow never left its initial window ({most:.0} segments)"));
     }
-    if counted < LEAST_ROUNDS {
+    if counted < MIN_ROUNDS {
         let limited = course.rounds.iter().filter(|r| r.limits.application || r.limits.receiver).count();
         return Some(format!(
             "only {counted} rounds after slow start were limited by the window alone; application or receiver limited {limited}"

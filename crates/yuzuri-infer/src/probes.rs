@@ -9,8 +9,8 @@ use crate::verdict::Measured;
 /// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
 const FALLEN: f32 = 5.0;
 /// A flight above the cruising one by less is no probe: this part of it, and so many segments, as windows of a few segments swing by one.
-const LEAST_PROBE: f32 = 1.14;
-const LEAST_PROBE_SEGMENTS: f32 = 1.5;
+const MIN_PROBE: f32 = 1.14;
+const MIN_PROBE_SEGMENTS: f32 = 1.5;
 /// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
 const CRUISE: usize = 8;
 /// Rounds after a fall that say nothing: the window is being filled again.
@@ -26,9 +26,9 @@ const HALVES_WITHIN_NS: i64 = 11_000_000_000;
 /// What it then has in flight at most: this part of what is typical, and so many segments.
 const HALVED: (f32, f32) = (0.65, 1.0);
 /// Probes that a gain is taken of, at least.
-const LEAST_PROBES: usize = 3;
+const MIN_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
-const LEAST_PACED_OF: u32 = 100;
+const MIN_PACED_OF: u32 = 100;
 
 /// From this part of the segments on a sender is said to pace. Laws of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
 /// what happens to follow an acknowledgement closely counts as drawn by it.
@@ -63,7 +63,7 @@ impl Probes {
 
     /// What they have in common, where there are enough.
     pub(crate) fn common(self) -> Option<Probing> {
-        if self.count() < LEAST_PROBES {
+        if self.count() < MIN_PROBES {
             return None;
         }
         Some(Probing { gain: Measured::of(self.gains)?, interval_s: Measured::of(self.intervals_s) })
@@ -101,7 +101,7 @@ pub(crate) fn probes(course: &Course) -> Probes {
         let peak = round.window > rounds[place - 1].window && round.window >= rounds[place + 1].window;
         // The round after the peak still holds most of it: it is no second one.
         let apart = last_ns.is_none_or(|last| round.start_ns - last > 2 * (round.end_ns - round.start_ns));
-        if !peak || !apart || round.window < (LEAST_PROBE * cruising).max(cruising + LEAST_PROBE_SEGMENTS) {
+        if !peak || !apart || round.window < (MIN_PROBE * cruising).max(cruising + MIN_PROBE_SEGMENTS) {
             continue;
         }
         found.gains.push(f64::from(round.window / cruising));
@@ -196,7 +196,7 @@ pub(crate) fn paced_part(course: &Course) -> Option<f64> {
         all += round.sent;
         by_clock += round.by_clock;
     }
-    (all >= LEAST_PACED_OF).then(|| f64::from(by_clock) / f64::from(all))
+    (all >= MIN_PACED_OF).then(|| f64::from(by_clock) / f64::from(all))
 }
 
 #[cfg(test)]

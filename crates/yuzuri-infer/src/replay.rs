@@ -11,9 +11,9 @@ use yuzuri_laws::{
 /// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
 const CLOCK_START_US: u64 = 1_000_000_000;
 /// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the laws' integers are made for such.
-const MOST_WINDOW: u32 = 1 << 20;
+const MAX_WINDOW: u32 = 1 << 20;
 /// No round-trip time is longer.
-const MOST_RTT_US: u64 = 60_000_000;
+const MAX_RTT_US: u64 = 60_000_000;
 /// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
 const SPAN: usize = 60;
 /// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow: to this part, and by more than so many segments, as
@@ -125,7 +125,7 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     // When a law begins its sender has the handshake's round-trip time.
     let first_rtt_us = || course.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
     let rtt_us =
-        course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MOST_RTT_US));
+        course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     law.init(&mut window);
     window.cwnd = segments(first.window).max(1);
@@ -267,7 +267,7 @@ impl Player<'_> {
     /// The law's window goes on from the one seen, with what it has grown since.
     fn follow(&mut self, seen: f32) {
         let seen = segments(seen);
-        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MOST_WINDOW);
+        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MAX_WINDOW);
         self.most = seen;
     }
 
@@ -305,7 +305,7 @@ impl Player<'_> {
             window.cwnd = 1;
         } else if !self.law.controls_all() {
             // Laws that rule all have no threshold: the greatest number stands there.
-            window.cwnd = window.ssthresh.min(MOST_WINDOW);
+            window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
     }
 
@@ -317,7 +317,7 @@ impl Player<'_> {
         if !self.law.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
             let window = &mut self.window;
             window.snd_una = window.snd_una.wrapping_add(acked);
-            let rtt_us = Some(u64::from(round.rtt_first_us).min(MOST_RTT_US)).filter(|rtt_us| *rtt_us > 0);
+            let rtt_us = Some(u64::from(round.rtt_first_us).min(MAX_RTT_US)).filter(|rtt_us| *rtt_us > 0);
             let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
             let had = window.cwnd;
             self.law.pkts_acked(window, &sample);
@@ -363,7 +363,7 @@ impl Player<'_> {
         // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
         let grown = turn.after == cwnd + 1.0 && turn.left >= cwnd;
         // Laws that go by a rate take nothing back: what is in flight after it is what is so without probing.
-        let srtt_us = window.srtt_us.min(MOST_RTT_US) as u32;
+        let srtt_us = window.srtt_us.min(MAX_RTT_US) as u32;
         let law = if self.law.controls_all() {
             self.cruising(srtt_us).unwrap_or(before)
         } else if grown {
@@ -373,7 +373,7 @@ impl Player<'_> {
         };
         let window = &mut self.window;
         if turn.undone {
-            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MOST_WINDOW);
+            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MAX_WINDOW);
         } else if turn.after > 0.0 && window.cwnd != segments(turn.after) && !grown {
             window.cwnd = segments(turn.after).max(2);
             window.ssthresh = window.cwnd;
@@ -469,7 +469,7 @@ impl Player<'_> {
         if self.chances.draws_lots && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
-        window.cwnd = window.cwnd.clamp(1, MOST_WINDOW);
+        window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
     }
 
     /// What the law would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
@@ -481,13 +481,13 @@ impl Player<'_> {
     /// What a law that goes by a rate has in flight while it does not probe, segments.
     fn cruising(&self, rtt_us: u32) -> Option<f32> {
         let bandwidth = self.law.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
-        Some((bandwidth * f64::from(rtt_us)).min(f64::from(MOST_WINDOW)) as f32)
+        Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
     }
 }
 
 /// What was seen, windows and what was acknowledged, as laws count it.
 fn segments(seen: f32) -> u32 {
-    (seen.round() as u32).min(MOST_WINDOW)
+    (seen.round() as u32).min(MAX_WINDOW)
 }
 
 /// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, the greatest in the
@@ -508,5 +508,5 @@ fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
         let bow = 6.0 * part * (1.0 - part) * (mean - (first + last) / 2.0);
         (first + (last - first) * part + bow).clamp(least, most.max(least)) as u64
     };
-    Some(rtt_us.min(MOST_RTT_US))
+    Some(rtt_us.min(MAX_RTT_US))
 }

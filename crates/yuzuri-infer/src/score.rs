@@ -18,7 +18,7 @@ const NU: f64 = 3.0;
 /// Rounds of an epoch are not independent: no epoch counts more than so many.
 const ROUNDS_COUNT: usize = 10;
 /// Rounds an epoch must have to say something of growth.
-const LEAST_ROUNDS: usize = 1;
+const MIN_ROUNDS: usize = 1;
 
 /// Agreement of one law, as log-likelihoods (natural logarithm; 0 is perfect).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -215,7 +215,7 @@ const CDG_KEEPS: f32 = 717.0 / 1024.0;
 /// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
 const LP_KEEPS: f32 = 0.5;
 /// And on a further one soon after.
-const LP_LEAST: f32 = 1.0;
+const MIN_LP_WINDOW: f32 = 1.0;
 /// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
 const LP_FALLS: f64 = -3.0;
 /// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
@@ -232,7 +232,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         // The window at the epoch's begin is itself read with an error, which all its rounds share.
         let mut off: Vec<f32> = counted().map(|f| (f.law - f.seen) / unit(WINDOW_NOISE, f.seen)).collect();
         let count = off.len();
-        if count < LEAST_ROUNDS {
+        if count < MIN_ROUNDS {
             continue;
         }
         let middle = count / 2;
@@ -282,7 +282,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         };
         let by_lot = match algorithm {
             Algorithm::Cdg => of(cut.before * CDG_KEEPS),
-            Algorithm::Lp => of(cut.before * LP_KEEPS).max(of(LP_LEAST)) + LP_FALLS,
+            Algorithm::Lp => of(cut.before * LP_KEEPS).max(of(MIN_LP_WINDOW)) + LP_FALLS,
             _ => f64::NEG_INFINITY,
         };
         score.cuts += of(cut.law).max(by_lot);

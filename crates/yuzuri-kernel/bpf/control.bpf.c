@@ -323,7 +323,7 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, struct cubic *ca, u32 
 }
 
 /* A burst's most segments: 64 kB, as for segmentation offload. */
-#define MOST_BURST 44
+#define MAX_BURST 44
 /* `net.ipv4.tcp_min_tso_segs` as it is unless set. */
 #define DEFAULT_TSO_SEGS 2
 
@@ -334,7 +334,7 @@ static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 	if (burst) {
 		if (sk->sk_pacing_status == SK_PACING_NONE)
 			sk->sk_pacing_status = SK_PACING_NEEDED;
-		ca->burst = burst < MOST_BURST ? burst : MOST_BURST;
+		ca->burst = burst < MAX_BURST ? burst : MAX_BURST;
 		ca->paced = 0;
 	} else if (ca->burst) {
 		ca->burst = 0;
@@ -345,11 +345,11 @@ static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 /* Where the kernel does not run our programs (a hardened one for packets that interrupt a process it shields,
  * one before 6.1 for a program that is interrupted by itself) it takes for their answer what lies on its stack:
  * a window out of nowhere. Nothing but the initial window of `TCP_BPF_IW` may raise it beyond what was. */
-#define MOST_INITIAL 100 /* `SteerOptions::MOST_INITIAL` */
+#define MAX_INITIAL 100 /* `SteerOptions::MAX_INITIAL` */
 
 static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
 {
-	return segments > 2 * (u64)ca->highest + MOST_INITIAL;
+	return segments > 2 * (u64)ca->highest + MAX_INITIAL;
 }
 
 static __always_inline u32 reduced(u32 cwnd)

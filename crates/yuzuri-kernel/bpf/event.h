@@ -154,7 +154,7 @@ union record {
 	struct flow_record flow;
 };
 
-#define MOST_TERMS 8 /* yuzuri_trace::Filter::MOST_TERMS */
+#define MAX_TERMS 8 /* yuzuri_trace::Filter::MAX_TERMS */
 
 struct port_term {
 	__u16 port;
@@ -176,12 +176,12 @@ struct config {
 	__u32 generation;
 	__u8 ports, prefixes, pids, names, cgroups, netns;
 	__u8 pad[6];
-	struct port_term port[MOST_TERMS];
-	struct prefix_term prefix[MOST_TERMS];
-	__u32 pid[MOST_TERMS];
-	char name[MOST_TERMS][16];
-	__u64 cgroup[MOST_TERMS];
-	__u32 ns[MOST_TERMS];
+	struct port_term port[MAX_TERMS];
+	struct prefix_term prefix[MAX_TERMS];
+	__u32 pid[MAX_TERMS];
+	char name[MAX_TERMS][16];
+	__u64 cgroup[MAX_TERMS];
+	__u32 ns[MAX_TERMS];
 };
 
 /* Owners that user space found in /proc, by socket cookie. */

@@ -117,7 +117,7 @@ static __always_inline bool in_scope(const u32 *local)
 
 	if (!count)
 		return true;
-	for (int i = 0; i < MOST_PREFIXES; i++) {
+	for (int i = 0; i < MAX_PREFIXES; i++) {
 		const struct prefix *prefix = &scope->prefixes[i];
 
 		if (i >= count)

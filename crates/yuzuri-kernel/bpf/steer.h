@@ -89,7 +89,7 @@ struct steer_record {
 	u8 flags;
 };
 
-#define MOST_PREFIXES 64
+#define MAX_PREFIXES 64
 
 struct prefix {
 	u32 address[4]; /* masked */
@@ -99,7 +99,7 @@ struct prefix {
 /* Which flows count, by their local address. No prefix: all. Flows over loopback never do. */
 struct scope {
 	u32 count;
-	struct prefix prefixes[MOST_PREFIXES];
+	struct prefix prefixes[MAX_PREFIXES];
 };
 
 /* ---- the kernel ----------------------------------------------------------------------------------------- */

@@ -118,6 +118,6 @@ mod tests {
         ] {
             assert_eq!(header.get(name), Some(&value), "{name}");
         }
-        assert_eq!(config::default().port.len(), Filter::MOST_TERMS);
+        assert_eq!(config::default().port.len(), Filter::MAX_TERMS);
     }
 }

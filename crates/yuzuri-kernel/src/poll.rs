@@ -16,12 +16,12 @@ use yuzuri_trace::{
 /// The shortest and the default interval.
 const SHORTEST: Duration = Duration::from_millis(10);
 /// Asking takes at most this part of one CPU's time: with many sockets the interval grows.
-const MOST_OF_A_CPU: u32 = 20;
+const MAX_OF_A_CPU: u32 = 20;
 const QUIET_NS: u64 = 1_000_000_000;
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// Owners are looked for this often, and for a socket this many times.
 const SEARCH_NS: u64 = 250_000_000;
-const MOST_SEARCHES: u32 = 8;
+const MAX_SEARCHES: u32 = 8;
 
 struct Known {
     flow: Arc<Flow>,
@@ -192,7 +192,7 @@ impl Poller {
         self.asked = asked;
         self.look_for_owners();
         let spent = started.elapsed();
-        self.rest = self.density.interval().max(SHORTEST).max(spent * MOST_OF_A_CPU).saturating_sub(spent);
+        self.rest = self.density.interval().max(SHORTEST).max(spent * MAX_OF_A_CPU).saturating_sub(spent);
     }
 
     /// Begins to look for the processes of new sockets, so that a filter can tell.
@@ -204,7 +204,7 @@ impl Poller {
         self.search_due_ns = now + SEARCH_NS;
         // Before accept() a socket has no inode, and no owner.
         let wanting = self.known.iter().filter(|(_, known)| {
-            known.flow.owner.is_none() && known.last.inode != 0 && known.searches < MOST_SEARCHES
+            known.flow.owner.is_none() && known.last.inode != 0 && known.searches < MAX_SEARCHES
         });
         self.owners.look_for(wanting.map(|(id, known)| (*id, known.last.inode)));
     }

@@ -16,10 +16,10 @@ const TEND_NS: u64 = 100_000_000;
 /// A flow that spoke before its owner was known, and has been silent since, is shown so long after.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// A flow's owner is looked for once more often than this, at growing distances: about half a minute in all.
-const MOST_TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 
 /// Records held until the symbols are there, 8 MiB: a tenth of a second of all that two CPUs can give.
-const MOST_HELD: usize = 64 * 1024;
+const MAX_HELD: usize = 64 * 1024;
 
 /// A flow whose owner user space still looks for.
 struct Search {
@@ -147,7 +147,7 @@ impl Reader {
     ) {
         // Reading goes on while the symbols are loaded, or else the rings would overflow.
         let waits = !self.held.is_empty() || has_stack(record.event());
-        if waits && !self.have_symbols(self.held.len() >= MOST_HELD) {
+        if waits && !self.have_symbols(self.held.len() >= MAX_HELD) {
             self.held.push((cpu, *record));
             return;
         }
@@ -408,7 +408,7 @@ impl Reader {
                 // A socket between accept() and the process' next look, or one whose process hides from us.
                 search.tries += 1;
                 search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
-                if search.tries > MOST_TRIES {
+                if search.tries > MAX_TRIES {
                     self.searches.remove(&id);
                     let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.silent);
                     self.owners_missing += u64::from(missing);

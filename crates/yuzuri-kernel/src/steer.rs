@@ -55,7 +55,7 @@ pub struct SteerOptions {
     pub scope: Scope,
     /// The control group (version 2) whose new flows are taken at once. `None`: the root, thus all.
     pub cgroup: Option<PathBuf>,
-    /// Segments that a new flow under our control begins with, 1 to [`SteerOptions::MOST_INITIAL`]. `None`: the kernel's 10. A
+    /// Segments that a new flow under our control begins with, 1 to [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A
     /// route's own `initcwnd` stays.
     pub initial_window: Option<u32>,
     /// Whether flows are moved to our control from the start; see [`Steering::take`].
@@ -74,7 +74,7 @@ pub struct SteerOptions {
 
 impl SteerOptions {
     /// The largest initial window, segments.
-    pub const MOST_INITIAL: u32 = 100;
+    pub const MAX_INITIAL: u32 = 100;
     /// How many flows that were moved before can be told: each takes about 100 bytes of the kernel's memory.
     pub const MAX_MOVED_BEFORE: usize = 1 << 18;
 }
@@ -143,11 +143,11 @@ impl Steering {
     /// options (before 5.15).
     pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
         let scope = options.scope.words()?;
-        if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MOST_INITIAL).contains(w))
+        if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MAX_INITIAL).contains(w))
         {
             return Err(ControlError::Steering(format!(
                 "beginning flows with a window of {window} segments: it must be from 1 to {}",
-                SteerOptions::MOST_INITIAL
+                SteerOptions::MAX_INITIAL
             )));
         }
         if options.moved_before.len() > SteerOptions::MAX_MOVED_BEFORE {
@@ -277,7 +277,7 @@ impl Steering {
     /// next walk tells of all that count.
     ///
     /// # Errors
-    /// More than [`Scope::MOST`] prefixes.
+    /// More than [`Scope::MAX`] prefixes.
     pub fn set_scope(&mut self, scope: &Scope) -> Result<(), ControlError> {
         let words = scope.words()?;
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {

@@ -19,9 +19,9 @@ const SAMPLE_MS: f64 = 20.0;
 /// The beginning of each half that does not count: a part of it, seconds at most. Flows begin and fill the queues; who begins to share has its first
 /// words behind what is queued then.
 const SETTLES_PART: f64 = 0.5;
-const SETTLES_AT_MOST_S: f64 = 10.0;
+const MAX_SETTLE_S: f64 = 10.0;
 /// What is shorter tells nothing, seconds.
-const LEAST_S: f64 = 0.5;
+const MIN_S: f64 = 0.5;
 
 /// Both halves.
 #[derive(Debug)]
@@ -92,10 +92,10 @@ pub fn run(
     let task = Task { point: "demo".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
     let done = run::perform(scenario, &task, folder, stop, progress, built)?;
     let half_s = scenario.share.as_ref().map_or(scenario.duration_s, |share| share.starts_s);
-    let settles_s = (SETTLES_PART * half_s).min(SETTLES_AT_MOST_S);
+    let settles_s = (SETTLES_PART * half_s).min(MAX_SETTLE_S);
     let half = |from_s: f64, to_s: f64| {
         let seconds = [from_s + settles_s, to_s];
-        let long_enough = seconds[1] - seconds[0] >= LEAST_S;
+        let long_enough = seconds[1] - seconds[0] >= MIN_S;
         long_enough.then(|| Half::of(scenario, &done, seconds)).transpose()
     };
     let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;

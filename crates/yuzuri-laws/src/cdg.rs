@@ -22,11 +22,11 @@ const EFFECT_US: i64 = -32;
 /// Acknowledgements closer than this belong to one train, µs.
 const TRAIN_GAP_US: u64 = 3000;
 /// Least delay that HyStart looks at, µs.
-const LEAST_THRESHOLD_US: u64 = 125;
+const MIN_THRESHOLD_US: u64 = 125;
 /// Round-trip times before HyStart judges the delay.
 const SAMPLES: u32 = 8;
 /// Most that the filter of delayed acknowledgements counts.
-const DELAYED_MOST: u32 = 5;
+const MAX_DELAYED: u32 = 5;
 
 /// Least and greatest of a round trip, µs; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,13 +98,13 @@ impl Cdg {
         if self.delay_min_us == 0 {
             return;
         }
-        let least_us = self.delay_min_us as u64;
+        let min_us = self.delay_min_us as u64;
         let now_us = window.now_ns / MICROSECOND;
         match self.last_ack_us {
             Some(last_us) if window.is_cwnd_limited() => {
                 if now_us < last_us + TRAIN_GAP_US {
                     self.last_ack_us = Some(now_us);
-                    if now_us > self.round_start_us + (least_us / 2).max(LEAST_THRESHOLD_US) {
+                    if now_us > self.round_start_us + (min_us / 2).max(MIN_THRESHOLD_US) {
                         window.ssthresh = window.cwnd;
                         return;
                     }
@@ -117,7 +117,7 @@ impl Cdg {
         }
         if self.samples < SAMPLES {
             self.samples += 1;
-        } else if self.rtt.min as u64 > (least_us + least_us / 8).max(LEAST_THRESHOLD_US) {
+        } else if self.rtt.min as u64 > (min_us + min_us / 8).max(MIN_THRESHOLD_US) {
             window.ssthresh = window.cwnd;
         }
     }
@@ -210,7 +210,7 @@ impl CongestionControl for Cdg {
                 self.delayed -= 1;
                 return;
             }
-            if sample.acked > 1 && self.delayed < DELAYED_MOST {
+            if sample.acked > 1 && self.delayed < MAX_DELAYED {
                 self.delayed += 1;
             }
         }

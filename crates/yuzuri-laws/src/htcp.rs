@@ -14,7 +14,7 @@ const BETA_MAX: u32 = 102;
 /// The greatest round-trip time follows larger ones by so much at a time, ms.
 const MAX_RTT_STEP_MS: u64 = 20;
 /// Below this least round-trip time the ratio says nothing, ms.
-const LEAST_RTT_MS: u64 = 10;
+const MIN_RTT_MS: u64 = 10;
 /// Round trips after a reduction in which the throughput is taken as it is.
 const SETTLING_ROUNDS: u64 = 3;
 /// Percent of the distance of greatest and least round-trip time that is remembered over a reduction.
@@ -122,7 +122,7 @@ impl Htcp {
             self.beta = BETA_MIN;
             self.adaptive = false;
         } else if self.adaptive
-            && self.min_rtt > window.ticks_of_micros(LEAST_RTT_MS * 1000)
+            && self.min_rtt > window.ticks_of_micros(MIN_RTT_MS * 1000)
             && self.max_rtt > 0
         {
             self.beta = (((self.min_rtt << 7) / self.max_rtt) as u32).clamp(BETA_MIN, BETA_MAX);

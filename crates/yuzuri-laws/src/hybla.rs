@@ -13,7 +13,7 @@ const ONE: u32 = 128;
 /// 2^(n/8) with 7 fraction bits.
 const EIGHTH_POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 /// Largest power of two that slow start adds.
-const MOST_POWER: u32 = 16;
+const MAX_POWER: u32 = 16;
 /// Largest window (`snd_cwnd_clamp`), segments.
 const CLAMP: u32 = 65_535;
 
@@ -25,7 +25,7 @@ pub struct Hybla {
     fraction: u32,
     /// rho in eighths, at least 1.
     rho_eighths: u32,
-    least_srtt_us: u64,
+    min_srtt_us: u64,
 }
 
 impl Hybla {
@@ -49,7 +49,7 @@ impl CongestionControl for Hybla {
     }
 
     fn init(&mut self, window: &mut Window) {
-        *self = Hybla { enabled: true, least_srtt_us: window.srtt_us, ..Hybla::default() };
+        *self = Hybla { enabled: true, min_srtt_us: window.srtt_us, ..Hybla::default() };
         self.measure(window);
         window.cwnd = self.rho();
     }
@@ -59,9 +59,9 @@ impl CongestionControl for Hybla {
     }
 
     fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
-        if window.srtt_us < self.least_srtt_us {
+        if window.srtt_us < self.min_srtt_us {
             self.measure(window);
-            self.least_srtt_us = window.srtt_us;
+            self.min_srtt_us = window.srtt_us;
         }
         if !window.is_cwnd_limited() {
             return;
@@ -76,7 +76,7 @@ impl CongestionControl for Hybla {
         let slow_start = window.in_slow_start();
         let increment = if slow_start {
             let eighths = (self.rho_eighths & 7) as usize;
-            (1 << self.rho().min(MOST_POWER)) * EIGHTH_POWERS[eighths] - ONE
+            (1 << self.rho().min(MAX_POWER)) * EIGHTH_POWERS[eighths] - ONE
         } else {
             let increment = self.rho_squared() / window.cwnd.max(1);
             if increment < ONE {

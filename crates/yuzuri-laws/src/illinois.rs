@@ -68,17 +68,17 @@ impl Illinois {
             self.alpha = ALPHA_ONE;
             self.beta = BETA_MAX;
         } else if let Some(mean_us) = self.sum_rtt_us.checked_div(self.samples) {
-            let most_us = self.max_rtt_us - self.base_rtt_us;
+            let max_us = self.max_rtt_us - self.base_rtt_us;
             let mean_us = mean_us - self.base_rtt_us;
-            self.alpha = self.growth(mean_us, most_us);
-            self.beta = loss_share(mean_us, most_us);
+            self.alpha = self.growth(mean_us, max_us);
+            self.beta = loss_share(mean_us, max_us);
         }
         self.start_round(window);
     }
 
-    /// Growth at a mean queueing delay, if the longest so far was `most_us`: k1 / (k2 + delay).
-    fn growth(&mut self, mean_us: u64, most_us: u64) -> u64 {
-        let empty_us = most_us / 100;
+    /// Growth at a mean queueing delay, if the longest so far was `max_us`: k1 / (k2 + delay).
+    fn growth(&mut self, mean_us: u64, max_us: u64) -> u64 {
+        let empty_us = max_us / 100;
         if mean_us <= empty_us {
             if !self.queued {
                 return ALPHA_MAX;
@@ -92,14 +92,14 @@ impl Illinois {
             return ALPHA_MAX;
         }
         self.queued = true;
-        let (most_us, mean_us) = (most_us - empty_us, mean_us - empty_us);
-        most_us * ALPHA_MAX / (most_us + mean_us * (ALPHA_MAX - ALPHA_MIN) / ALPHA_MIN)
+        let (max_us, mean_us) = (max_us - empty_us, mean_us - empty_us);
+        max_us * ALPHA_MAX / (max_us + mean_us * (ALPHA_MAX - ALPHA_MIN) / ALPHA_MIN)
     }
 }
 
 /// 1/8 up to a tenth of the longest queueing delay, 1/2 from eight tenths on, linear in between.
-fn loss_share(mean_us: u64, most_us: u64) -> u64 {
-    let (low, high) = (most_us / 10, 8 * most_us / 10);
+fn loss_share(mean_us: u64, max_us: u64) -> u64 {
+    let (low, high) = (max_us / 10, 8 * max_us / 10);
     if mean_us <= low {
         return BETA_MIN;
     }

@@ -31,13 +31,13 @@ const ROUNDS_OF_GROWTH: u32 = 10;
 /// Decisions without congestion per doubling of a growth below Reno's (`nv_cwnd_growth_rate_neg`).
 const CALM_ROUNDS: u32 = 8;
 /// Least window it leaves (`nv_min_cwnd`), segments.
-const LEAST_WINDOW: u32 = 2;
+const MIN_WINDOW: u32 = 2;
 /// Smallest window it judges at: first, steps and most (`NV_MIN_CWND`, `NV_MIN_CWND_GROW`, `NV_TSO_CWND_BOUND`), segments.
 const JUDGED_FIRST: u32 = 4;
 const JUDGED_STEP: u32 = 2;
-const JUDGED_MOST: u32 = 81;
+const MAX_JUDGED: u32 = 81;
 /// Least growth exponent.
-const LEAST_GROWTH: i32 = -8;
+const MIN_GROWTH: i32 = -8;
 /// bytes per µs in the unit of rates: 100 bit/s.
 const RATE_UNIT: u64 = 80_000;
 /// "No round-trip time yet", µs.
@@ -127,9 +127,9 @@ impl Nv {
     fn judge(&mut self, window: &mut Window, acked: u32) {
         self.round_end = window.snd_nxt;
         self.rounds += 1;
-        if self.samples == 1 && acked + 1 >= self.judged_from && self.judged_from < JUDGED_MOST {
+        if self.samples == 1 && acked + 1 >= self.judged_from && self.judged_from < MAX_JUDGED {
             // One acknowledgement per round trip: the window is too small to judge by.
-            self.judged_from = (self.judged_from + JUDGED_STEP).min(JUDGED_MOST);
+            self.judged_from = (self.judged_from + JUDGED_STEP).min(MAX_JUDGED);
             self.round_end = window.snd_nxt + self.judged_from;
             self.samples = 0;
             self.may_grow = true;
@@ -164,7 +164,7 @@ impl Nv {
         self.samples = 0;
         self.rounds = 0;
         self.max_rate = 0;
-        window.cwnd = window.cwnd.max(LEAST_WINDOW);
+        window.cwnd = window.cwnd.max(MIN_WINDOW);
     }
 
     /// Whether enough was seen to call it congestion.
@@ -246,7 +246,7 @@ impl CongestionControl for Nv {
                 self.reset = true;
                 self.may_grow = false;
                 if state == CaState::Loss {
-                    self.growth = (self.growth.min(0) - 1).max(LEAST_GROWTH);
+                    self.growth = (self.growth.min(0) - 1).max(MIN_GROWTH);
                 }
             }
         }

@@ -22,13 +22,13 @@ pub(crate) struct DelayRounds {
     pub(crate) on: bool,
     pub(crate) end: u32,
     pub(crate) samples: u32,
-    pub(crate) least_us: u64,
+    pub(crate) min_us: u64,
     pub(crate) base_us: u64,
 }
 
 impl Default for DelayRounds {
     fn default() -> DelayRounds {
-        DelayRounds { on: true, end: 0, samples: 0, least_us: NO_RTT, base_us: NO_RTT }
+        DelayRounds { on: true, end: 0, samples: 0, min_us: NO_RTT, base_us: NO_RTT }
     }
 }
 
@@ -48,7 +48,7 @@ impl DelayRounds {
     pub(crate) fn next(&mut self, window: &Window) {
         self.end = window.snd_nxt;
         self.samples = 0;
-        self.least_us = NO_RTT;
+        self.min_us = NO_RTT;
     }
 
     pub(crate) fn is_over(&self, window: &Window) -> bool {
@@ -60,7 +60,7 @@ impl DelayRounds {
         let Some(rtt_us) = sample.rtt_us else { return };
         let rtt_us = rtt_us + 1;
         self.base_us = self.base_us.min(rtt_us);
-        self.least_us = self.least_us.min(rtt_us);
+        self.min_us = self.min_us.min(rtt_us);
         self.samples += 1;
     }
 
@@ -90,7 +90,7 @@ pub struct Vegas {
 impl Vegas {
     /// Once per round trip.
     fn adjust(&mut self, window: &mut Window, acked: u32) {
-        let (base_us, rtt_us, cwnd) = (self.rounds.base_us, self.rounds.least_us, u64::from(window.cwnd));
+        let (base_us, rtt_us, cwnd) = (self.rounds.base_us, self.rounds.min_us, u64::from(window.cwnd));
         let queued = cwnd * (rtt_us - base_us) / base_us;
         let slow_start = window.in_slow_start();
         if slow_start && queued > GAMMA {
@@ -163,7 +163,7 @@ mod tests {
             let mut w = Window::new(250, 1448, false);
             (w.cwnd, w.ssthresh) = (100, 50);
             let mut vegas = Vegas::default();
-            (vegas.rounds.base_us, vegas.rounds.least_us) = (50_000, 50_000 + queued_us);
+            (vegas.rounds.base_us, vegas.rounds.min_us) = (50_000, 50_000 + queued_us);
             vegas.adjust(&mut w, 1);
             assert_eq!(w.cwnd, after, "{queued_us} us");
         }
@@ -174,7 +174,7 @@ mod tests {
         let mut w = Window::new(250, 1448, false);
         w.cwnd = 100;
         let mut vegas = Vegas::default();
-        (vegas.rounds.base_us, vegas.rounds.least_us) = (50_000, 62_500);
+        (vegas.rounds.base_us, vegas.rounds.min_us) = (50_000, 62_500);
         vegas.adjust(&mut w, 1);
         assert_eq!((w.cwnd, w.ssthresh), (81, 81));
     }

@@ -19,7 +19,7 @@ pub struct Veno {
     on: bool,
     samples: u32,
     /// Least round-trip time since the last growth, and ever, µs.
-    least_us: u64,
+    min_us: u64,
     base_us: u64,
     /// The coming round trip grows.
     grows: bool,
@@ -29,14 +29,14 @@ pub struct Veno {
 
 impl Default for Veno {
     fn default() -> Veno {
-        Veno { on: true, samples: 0, least_us: NO_RTT, base_us: NO_RTT, grows: true, queued: 0 }
+        Veno { on: true, samples: 0, min_us: NO_RTT, base_us: NO_RTT, grows: true, queued: 0 }
     }
 }
 
 impl Veno {
     fn start(&mut self) {
         self.on = true;
-        self.least_us = NO_RTT;
+        self.min_us = NO_RTT;
     }
 
     fn restart(&mut self) {
@@ -47,7 +47,7 @@ impl Veno {
 
     fn grow(&mut self, window: &mut Window, acked: u32) {
         let cwnd = u64::from(window.cwnd);
-        self.queued = (cwnd << 1) - ((cwnd * self.base_us) << 1) / self.least_us;
+        self.queued = (cwnd << 1) - ((cwnd * self.base_us) << 1) / self.min_us;
         let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
         if left == 0 {
             return;
@@ -91,14 +91,14 @@ impl CongestionControl for Veno {
             self.grow(window, acked);
             window.cwnd = window.cwnd.max(2);
         }
-        self.least_us = NO_RTT;
+        self.min_us = NO_RTT;
     }
 
     fn pkts_acked(&mut self, _window: &mut Window, sample: &AckSample) {
         let Some(rtt_us) = sample.rtt_us else { return };
         let rtt_us = rtt_us + 1;
         self.base_us = self.base_us.min(rtt_us);
-        self.least_us = self.least_us.min(rtt_us);
+        self.min_us = self.min_us.min(rtt_us);
         self.samples = self.samples.saturating_add(1);
     }
 

@@ -42,7 +42,7 @@ impl Default for Yeah {
 impl Yeah {
     /// Once per round trip.
     fn adjust(&mut self, window: &mut Window) {
-        let (rtt_us, base_us) = (self.rounds.least_us, self.rounds.base_us);
+        let (rtt_us, base_us) = (self.rounds.min_us, self.rounds.base_us);
         let queue = (u64::from(window.cwnd) * (rtt_us - base_us) / rtt_us) as u32;
         self.last_queue = queue;
         if queue <= QUEUE && rtt_us - base_us <= base_us / DELAY_SHARE {
@@ -122,7 +122,7 @@ mod tests {
 
     fn with_queue(cwnd: u32, queue_us: u64) -> (Yeah, Window) {
         let mut yeah = Yeah::default();
-        (yeah.rounds.base_us, yeah.rounds.least_us) = (50_000, 50_000 + queue_us);
+        (yeah.rounds.base_us, yeah.rounds.min_us) = (50_000, 50_000 + queue_us);
         let mut w = Window::new(250, 1448, false);
         (w.cwnd, w.ssthresh, w.cwnd_limited) = (cwnd, 50, true);
         (yeah, w)

@@ -41,7 +41,7 @@ fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
 
 /// All epochs of both paths: the window within [`APART`] of the kernel's at every acknowledgement, the threshold at the end. Slow start with
 /// its losses may be `start` of the window off.
-fn follows_the_kernel(algorithm: Algorithm, least_epochs: usize, start: f64) {
+fn follows_the_kernel(algorithm: Algorithm, min_epochs: usize, start: f64) {
     for path in PATHS {
         let outcome = replayed(algorithm, path);
         let mut settled = 0;
@@ -60,7 +60,7 @@ fn follows_the_kernel(algorithm: Algorithm, least_epochs: usize, start: f64) {
             }
             settled += usize::from(!begins);
         }
-        assert!(settled >= least_epochs, "{} {path}: only {settled} epochs", algorithm.name());
+        assert!(settled >= min_epochs, "{} {path}: only {settled} epochs", algorithm.name());
     }
 }
 

@@ -78,11 +78,11 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
             let _ = writeln!(text, "  - {}: {why}", row.setting.name());
         }
     };
-    let harm = |objective, least: f64, least_g: f64| {
+    let harm = |objective, least: f64, min_g: f64| {
         move |row: &Row| {
             let (cubic, ours) = (of(row, Contender::Cubic)?, of(row, ours(objective))?);
             let ratio = ours.total_mbps / cubic.total_mbps;
-            let least = if row.setting.is_behind_g_fifo() { least_g } else { least };
+            let least = if row.setting.is_behind_g_fifo() { min_g } else { least };
             Some((ratio >= least, format!("{ratio:.3} of CUBIC's total")))
         }
     };

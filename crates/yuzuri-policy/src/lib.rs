@@ -21,15 +21,15 @@ mod report;
 pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use group::{
-    COMMON_RANK, Counts, Keys, MOST_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing,
+    COMMON_RANK, Counts, Keys, MAX_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing,
     Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SendersSeen, To,
 };
 pub use message::{
-    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_GENERATION, MOST_AIR_PPM,
-    MOST_BPS, MOST_BYTES, MOST_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
+    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_GENERATION, MAX_AIR_PPM,
+    MAX_BPS, MAX_BYTES, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
     REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
 };
 pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
 pub use radio::{Aggregation, RadioHint};
-pub use report::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};
+pub use report::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};

@@ -1,6 +1,6 @@
 //! What a terminal makes of its own flows: rates, losses, who is held back by what, and the report it gives of them.
 
-use crate::report::least_round_trips;
+use crate::report::min_round_trips;
 use crate::{FlowSeen, Moment, RadioHint, Report};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Own {
         }
         report.rate_bps = rate_bps as u64;
         report.lost_permille = if rate_bps > 0.0 { (lost_bps / rate_bps * 1000.0) as u16 } else { 0 };
-        report.destinations = least_round_trips(round_trips.into_iter());
+        report.destinations = min_round_trips(round_trips.into_iter());
         Some(report)
     }
 }

@@ -22,11 +22,11 @@ impl fmt::Display for NodeId {
 pub struct Destination(pub u32);
 
 /// Most destinations in a report or a summary.
-pub const MOST_DESTINATIONS: usize = 4;
+pub const MAX_DESTINATIONS: usize = 4;
 
 /// The least round-trip time that was seen to each destination, µs, of those that carry most; seen are a destination, a round-trip time and
 /// what goes there, bit/s.
-pub(crate) fn least_round_trips(
+pub(crate) fn min_round_trips(
     seen: impl Iterator<Item = (Destination, u32, f64)>,
 ) -> Vec<(Destination, u32)> {
     let mut least: BTreeMap<Destination, (u32, f64)> = BTreeMap::new();
@@ -38,7 +38,7 @@ pub(crate) fn least_round_trips(
     let mut busiest: Vec<(Destination, (u32, f64))> = least.into_iter().collect();
     // Stable: of those that carry as much the lower one comes first, at each terminal the same.
     busiest.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-    busiest.into_iter().take(MOST_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
+    busiest.into_iter().take(MAX_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
 }
 
 /// What a member tells its leader twice a second while it sends.
@@ -108,7 +108,7 @@ pub struct Summary {
     /// The share of a member that does not know what it would deliver alone, payload bits per second.
     pub share_bps: u64,
     /// Not 0: the wire behind the access point is what limits, and this is what it carries, payload bits per second: nobody would get more alone.
-    pub alone_most_bps: u64,
+    pub alone_max_bps: u64,
     /// How much queue above the least round-trip time a window may hold, µs.
     pub queue_us: u32,
     /// Segments are lost while the air is not full: windows are to leave spread over the round trip.

@@ -88,7 +88,7 @@ fn slow_radios_get_their_part_of_the_air_and_no_more() {
     let said = group(&mut capacity, 0.0, 8.0, &cell);
     // A quarter of the air each.
     assert_eq!(said.air_share_ppm, 250_000);
-    assert_eq!(said.alone_most_bps, 0);
+    assert_eq!(said.alone_max_bps, 0);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_wire_is_told_from_the_air_that_nobody_takes() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let cell = [report(40e6, 280e6), report(40e6, 280e6), report(7e6, 52e6), report(7e6, 52e6)];
     let said = group(&mut capacity, 0.0, 8.0, &cell);
-    assert_eq!(said.alone_most_bps, 94_000_000);
+    assert_eq!(said.alone_max_bps, 94_000_000);
     // To each the same part of what it would get alone over that wire: 94 / (94 + 94 + 52 + 52).
     assert_eq!(said.air_share_ppm, 321_917);
 }

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use yuzuri_policy::{
-    Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MOST_AIR_PPM, MOST_BPS,
-    MOST_BYTES, MOST_DESTINATIONS, MOST_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary,
+    Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MAX_AIR_PPM, MAX_BPS,
+    MAX_BYTES, MAX_DESTINATIONS, MAX_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary,
     TAG_BYTES,
 };
 
@@ -53,7 +53,7 @@ fn summary() -> Summary {
         capacity_bps: 250_000_000,
         air_share_ppm: 50_000,
         share_bps: 12_500_000,
-        alone_most_bps: 95_000_000,
+        alone_max_bps: 95_000_000,
         queue_us: 20_000,
         paced: true,
         srtt_us: 70_000,
@@ -135,7 +135,7 @@ fn messages_are_small() {
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary: summary() }), 98);
     assert_eq!(size(Body::Goodbye { successor: None }), 55);
     assert_eq!(size(Body::Notice(notice())), 111);
-    let destinations: Vec<_> = (1..=MOST_DESTINATIONS as u32).map(|n| (Destination(n), n)).collect();
+    let destinations: Vec<_> = (1..=MAX_DESTINATIONS as u32).map(|n| (Destination(n), n)).collect();
     let summary = Summary { destinations: destinations.clone(), ..summary() };
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary }), 119);
     let mut longest = message(Body::Report(Report { destinations, ..report() }));
@@ -185,14 +185,14 @@ fn secrets_are_not_printed() {
 }
 
 fn destinations() -> impl Strategy<Value = Vec<(Destination, u32)>> {
-    proptest::collection::btree_map(any::<u32>(), 1..=MOST_RTT_US, 0..=MOST_DESTINATIONS)
+    proptest::collection::btree_map(any::<u32>(), 1..=MAX_RTT_US, 0..=MAX_DESTINATIONS)
         .prop_map(|map| map.into_iter().map(|(destination, us)| (Destination(destination), us)).collect())
 }
 
 fn any_report() -> impl Strategy<Value = Report> {
     (
-        (0..=MOST_BPS, 0..=MOST_BPS, any::<u16>(), any::<bool>()),
-        (0..=MOST_RTT_US, 0..=MOST_RTT_US, 0..=1000_u16, destinations()),
+        (0..=MAX_BPS, 0..=MAX_BPS, any::<u16>(), any::<bool>()),
+        (0..=MAX_RTT_US, 0..=MAX_RTT_US, 0..=1000_u16, destinations()),
     )
         .prop_map(
             |((rate_bps, alone_bps, flows, elastic), (queue_us, srtt_us, lost_permille, destinations))| {
@@ -219,19 +219,19 @@ fn any_summary() -> impl Strategy<Value = Summary> {
         Just(Phase::Off)
     ];
     (
-        (1..=u16::MAX, any::<u16>(), phase, 0..=MOST_BPS, any::<u64>()),
-        (0..=MOST_AIR_PPM, 0..=MOST_BPS, any::<bool>(), 0..=MOST_RTT_US, 0..=MOST_RTT_US, destinations()),
+        (1..=u16::MAX, any::<u16>(), phase, 0..=MAX_BPS, any::<u64>()),
+        (0..=MAX_AIR_PPM, 0..=MAX_BPS, any::<bool>(), 0..=MAX_RTT_US, 0..=MAX_RTT_US, destinations()),
     )
         .prop_map(|((members, senders, phase, capacity_bps, share), rest)| {
-            let (air_share_ppm, alone_most_bps, paced, queue_us, srtt_us, destinations) = rest;
+            let (air_share_ppm, alone_max_bps, paced, queue_us, srtt_us, destinations) = rest;
             Summary {
                 members,
                 senders: senders.min(members),
                 phase,
                 capacity_bps,
                 air_share_ppm,
-                share_bps: share % ((2 * capacity_bps).min(MOST_BPS) + 1),
-                alone_most_bps,
+                share_bps: share % ((2 * capacity_bps).min(MAX_BPS) + 1),
+                alone_max_bps,
                 queue_us,
                 paced,
                 srtt_us,
@@ -289,7 +289,7 @@ proptest! {
     fn what_is_written_is_read(message in any_message(), secret in any::<Option<[u8; 32]>>()) {
         let key = GroupKey::new(secret.map(Key::from_bytes).as_ref(), message.group);
         let bytes = message.encode(&key);
-        prop_assert!(bytes.len() <= MOST_BYTES);
+        prop_assert!(bytes.len() <= MAX_BYTES);
         prop_assert_eq!(Message::decode(&bytes, message.group, &key), Ok(message));
     }
 

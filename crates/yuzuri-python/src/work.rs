@@ -50,7 +50,7 @@ pub fn analyse<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let path = as_file(path);
     // Whoever has many files works on them side by side.
-    let options = Options { least_segments: min_segments, rounds, threads: 1, ..Options::default() };
+    let options = Options { min_segments, rounds, threads: 1, ..Options::default() };
     let stop = stop.map_or_else(|| Arc::new(AtomicBool::new(false)), |stop| stop.flag.clone());
     let ask = Ask { state: Mutex::new((Instant::now(), None)), stop: &stop };
     let outcome = py.detach(|| yuzuri_identify::analyse::analyse(&path, &options, &stop, &|_| ask.ask()));

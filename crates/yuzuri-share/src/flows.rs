@@ -58,7 +58,7 @@ impl RestingAt {
 /// A walk tells of all flows at least so often, in walks ...
 const ALL_AFTER: u32 = 120;
 /// ... and at most so often where flows that rest are missing: each time costs as if none rested.
-const ALL_AT_MOST: u32 = 10;
+const MIN_WALKS_BETWEEN_ALL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
@@ -79,7 +79,7 @@ fn widen(before: u64, now: u32) -> u64 {
 impl Flows {
     /// Whether the next walk is to tell of all flows.
     pub(crate) fn want_all(&self) -> bool {
-        self.since_all >= if self.doubts { ALL_AT_MOST } else { ALL_AFTER }
+        self.since_all >= if self.doubts { MIN_WALKS_BETWEEN_ALL } else { ALL_AFTER }
     }
 
     /// Begins with what a walk tells.

@@ -18,7 +18,7 @@ pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 pub(crate) const RESTS_AFTER: u16 = 10;
 
 /// After so many ticks in a row that the kernel refused, nothing is bounded any more.
-const REFUSED_AT_MOST: u32 = 6;
+const MAX_REFUSED_IN_A_ROW: u32 = 6;
 
 /// Who sets the bounds.
 enum Grip {
@@ -220,8 +220,8 @@ impl Hands {
         };
         self.refused += 1;
         self.refused_in_a_row += 1;
-        if self.refused_in_a_row >= REFUSED_AT_MOST {
-            self.let_go(format!("the kernel refused {REFUSED_AT_MOST} times in a row: {error}"));
+        if self.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
+            self.let_go(format!("the kernel refused {MAX_REFUSED_IN_A_ROW} times in a row: {error}"));
         }
     }
 

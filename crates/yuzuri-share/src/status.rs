@@ -203,7 +203,7 @@ impl From<&Summary> for SummaryStatus {
             capacity_bps: summary.capacity_bps,
             share_bps: summary.share_bps,
             air_share_ppm: summary.air_share_ppm,
-            wire_bps: summary.alone_most_bps,
+            wire_bps: summary.alone_max_bps,
             queue_us: summary.queue_us,
             srtt_us: summary.srtt_us,
             paced: summary.paced,

@@ -46,9 +46,9 @@ fn ours(row: &Ns3Row, like: Like) -> Figures {
 
 const WAYS: [(&str, Like); 4] = [
     ("like Linux", Like::Linux),
-    ("like ns-3, least timeout 1 s", Like::Ns3 { least_rto_ms: 1000 }),
-    ("like ns-3, 0.5 s", Like::Ns3 { least_rto_ms: 500 }),
-    ("like ns-3, 0.2 s", Like::Ns3 { least_rto_ms: 200 }),
+    ("like ns-3, least timeout 1 s", Like::Ns3 { min_rto_ms: 1000 }),
+    ("like ns-3, 0.5 s", Like::Ns3 { min_rto_ms: 500 }),
+    ("like ns-3, 0.2 s", Like::Ns3 { min_rto_ms: 200 }),
 ];
 
 fn main() {

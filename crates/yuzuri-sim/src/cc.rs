@@ -5,8 +5,8 @@ pub use yuzuri_laws::*;
 use serde::{Deserialize, Serialize};
 
 /// Least window that an upper bound leaves, segments: two, and what BBR needs to see the path (`bbr_cwnd_min_target`).
-const LEAST_UPPER: u32 = 2;
-const LEAST_UPPER_BBR: u32 = 4;
+const MIN_UPPER: u32 = 2;
+const MIN_UPPER_BBR: u32 = 4;
 
 /// Bounds a policy sets on a window, in segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl Bounds {
     /// `cong_avoid` under bounds: above the upper one the window shrinks by what is acknowledged, below the lower one it grows by it in state
     /// Open, and between them the law rules.
     pub(crate) fn cong_avoid(&self, law: &mut dyn CongestionControl, window: &mut Window, acked: u32) {
-        let upper = self.upper.map_or(u32::MAX, |upper| upper.max(LEAST_UPPER));
+        let upper = self.upper.map_or(u32::MAX, |upper| upper.max(MIN_UPPER));
         let lower = self.lower.unwrap_or(0).min(upper);
         if window.cwnd > upper {
             window.cwnd = window.cwnd.saturating_sub(acked).max(upper);
@@ -71,7 +71,7 @@ impl Bounds {
     ) {
         law.cong_control(window, sample);
         if let Some(upper) = self.upper {
-            window.cwnd = window.cwnd.min(upper.max(LEAST_UPPER_BBR));
+            window.cwnd = window.cwnd.min(upper.max(MIN_UPPER_BBR));
         }
         if let Some(lower) = self.lower
             && window.state == CaState::Open

@@ -7,7 +7,7 @@ use yuzuri_medium::Time;
 const MSS: u64 = MSS_BYTES as u64;
 /// Buffer at the start and at most, bytes (`net.ipv4.tcp_rmem`). Half of it is for payload (`tcp_adv_win_scale` of 1).
 const BUFFER_FIRST: u64 = 131_072;
-const BUFFER_MOST: u64 = 6_291_456;
+const MAX_BUFFER_BYTES: u64 = 6_291_456;
 /// Offered at first: whole segments in half the buffer.
 const OFFERED_FIRST: u64 = BUFFER_FIRST / 2 / MSS * MSS;
 /// Read in a round trip before the buffer grows: the sender's initial window.
@@ -86,7 +86,7 @@ impl ReceiveWindow {
             // Twice for losses; and as much again as the sender grew in a round trip, twice.
             let base = 2 * copied + 16 * MSS;
             let wanted = base + 2 * (base * (copied - self.read) / self.read);
-            let buffer = (wanted / MSS * MEMORY_PER_SEGMENT).min(BUFFER_MOST);
+            let buffer = (wanted / MSS * MEMORY_PER_SEGMENT).min(MAX_BUFFER_BYTES);
             if buffer > self.buffer {
                 self.buffer = buffer;
                 self.clamp = buffer / 2;
@@ -126,7 +126,7 @@ mod tests {
                 assert!(u64::from(window.segments(0)) > cwnd / 2, "round {round}: {}", window.segments(0));
             }
         }
-        assert!(window.buffer <= BUFFER_MOST);
+        assert!(window.buffer <= MAX_BUFFER_BYTES);
     }
 
     #[test]

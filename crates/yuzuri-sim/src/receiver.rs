@@ -17,7 +17,7 @@ const QUICK_ACKS: u32 = 16;
 /// Duplicates acknowledged at once before compression begins (`TCP_FASTRETRANS_THRESH`).
 const DUPLICATES_AT_ONCE: u32 = 3;
 /// Most acknowledgements merged into one (`tcp_comp_sack_nr`).
-const COMPRESSED_MOST: u32 = 44;
+const MAX_COMPRESSED_ACKS: u32 = 44;
 /// SACK blocks that a compressed acknowledgement may wait with (`TCP_SACK_BLOCKS_EXPECTED`): it leaves before a further one could push one out.
 const BLOCKS_EXPECTED: usize = 2;
 /// Blocks that are remembered (`TCP_NUM_SACKS`); older ones come again only when they change.
@@ -282,7 +282,7 @@ impl Receiver {
             return self.acknowledge();
         }
         self.compressed += 1;
-        if self.compressed >= COMPRESSED_MOST {
+        if self.compressed >= MAX_COMPRESSED_ACKS {
             return self.acknowledge();
         }
         // At most 1 ms and 5 % of the round-trip time; a side that only receives knows the handshake's besides.

@@ -154,7 +154,7 @@ impl Steer for Sharing {
             let senders = f64::from(summary.senders.max(1));
             summary.phase = Phase::Hold;
             summary.paced = paced;
-            summary.alone_most_bps = 0;
+            summary.alone_max_bps = 0;
             summary.capacity_bps = capacity_bps as u64;
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;

@@ -74,7 +74,7 @@ impl Case {
         let alone_bps = self.phy.map_or(0, |phy| hint_of(phy).alone_bps);
         summary.air_share_ppm =
             (self.share_bps * 1_000_000).checked_div(alone_bps).map_or(0, |ppm| ppm.max(1) as u32);
-        summary.alone_most_bps = 0;
+        summary.alone_max_bps = 0;
         summary.phase = self.phase;
         summary.paced = self.paced;
         summary.queue_us = 0;

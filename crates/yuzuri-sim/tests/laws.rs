@@ -46,13 +46,13 @@ fn dctcp_is_held_by_marks_where_reno_is_held_by_losses() {
     assert_eq!(dctcp.counts_warm.retransmissions, 0);
     assert!(dctcp.goodput_mbps > 19.0 && reno.goodput_mbps < 17.0);
     // Cuts are in proportion to the share of marks.
-    let least_over_most = |terminal| {
+    let min_over_max = |terminal| {
         let windows = windows(terminal);
         let least = windows.iter().map(|(_, cwnd)| *cwnd).fold(f64::MAX, f64::min);
         least / windows.iter().map(|(_, cwnd)| *cwnd).fold(0.0, f64::max)
     };
-    assert!(least_over_most(dctcp) > 0.9, "{}", least_over_most(dctcp));
-    assert!(least_over_most(reno) < 0.6, "{}", least_over_most(reno));
+    assert!(min_over_max(dctcp) > 0.9, "{}", min_over_max(dctcp));
+    assert!(min_over_max(reno) < 0.6, "{}", min_over_max(reno));
 }
 
 #[test]

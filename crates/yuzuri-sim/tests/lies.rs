@@ -72,7 +72,7 @@ struct Judge {
     /// `None`: plain CUBIC.
     sharing: Option<Sharing>,
     honest: usize,
-    least_bps: f64,
+    min_bps: f64,
     delivered: Vec<Vec<u64>>,
     below_s: Vec<f64>,
     longest_s: f64,
@@ -89,7 +89,7 @@ impl Steer for Judge {
             // Over two seconds: contention for the air is uneven from one half second to the next.
             let before = delivered.len().checked_sub(5).map_or(0, |at| delivered[at]);
             let rate_bps = (delivered[delivered.len() - 1] - before) as f64 * 1448.0 * 8.0 / 2.0;
-            let below = rate_bps < self.least_bps && now.as_secs_f64() > LIES_FROM_S;
+            let below = rate_bps < self.min_bps && now.as_secs_f64() > LIES_FROM_S;
             self.below_s[number] = if below { self.below_s[number] + 0.5 } else { 0.0 };
             self.longest_s = self.longest_s.max(self.below_s[number]);
         }
@@ -101,7 +101,7 @@ struct Cell {
     phy: Phy,
     scenario: Scenario,
     /// Half of what a flow gets on average with plain CUBIC, bit/s.
-    least_bps: f64,
+    min_bps: f64,
     /// The longest time that plain CUBIC, which starves flows by itself, leaves one below that, s.
     plain_s: f64,
 }
@@ -116,7 +116,7 @@ impl Cell {
             SECONDS * 1000,
         );
         let total = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6;
-        let mut cell = Cell { phy, scenario, least_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0 };
+        let mut cell = Cell { phy, scenario, min_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0 };
         cell.plain_s = cell.longest_s(None);
         cell
     }
@@ -126,7 +126,7 @@ impl Cell {
         let mut judge = Judge {
             sharing,
             honest,
-            least_bps: self.least_bps,
+            min_bps: self.min_bps,
             delivered: vec![Vec::new(); honest],
             below_s: vec![0.0; honest],
             longest_s: 0.0,

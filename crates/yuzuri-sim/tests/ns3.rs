@@ -52,7 +52,7 @@ fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
 #[test]
 fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
     for tag in DEPENDS_ON_RECOVERY {
-        let (like_ns3, unlike) = off(&group(tag), 10, Like::Ns3 { least_rto_ms: 1000 });
+        let (like_ns3, unlike) = off(&group(tag), 10, Like::Ns3 { min_rto_ms: 1000 });
         assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
         // The two seeds of ns-3 are 0.29 apart with six stations of 11n: 0.64 and 0.93.
         let limit = if tag == "n6_64" { 0.29 } else { 0.10 };
@@ -77,7 +77,7 @@ fn at_512_ms_ns3s_runs_are_among_those_with_its_ways_and_not_among_linuxs() {
             totals.sort_by(f64::total_cmp);
             totals
         };
-        let like_ns3 = runs(Like::Ns3 { least_rto_ms: 1000 });
+        let like_ns3 = runs(Like::Ns3 { min_rto_ms: 1000 });
         let unlike = mean(like_ns3.iter().map(|run| jain(run))) - mean(group.iter().map(|row| row.jain));
         assert!(unlike.abs() <= 0.10, "{tag}: Jain {unlike:+.3}");
         let (like_ns3, like_linux) = (totals(&like_ns3), totals(&runs(Like::Linux)));

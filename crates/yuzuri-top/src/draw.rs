@@ -16,7 +16,7 @@ use ratatui::text::Span;
 use yuzuri_trace::Source;
 
 /// The smallest screen that can be drawn.
-pub(crate) const LEAST: (u16, u16) = (60, 15);
+pub(crate) const MIN: (u16, u16) = (60, 15);
 const HEADER: u16 = 3;
 /// From this height on events are shown below the table or chart; on lower screens in their place.
 const PANEL_FROM: u16 = 22;
@@ -24,7 +24,7 @@ const PANEL_FROM: u16 = 22;
 /// Draws everything.
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let theme = app.theme;
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN.0 || area.height < MIN.1 {
         too_small(area, buffer, app);
     } else {
         header(Rect { height: HEADER, ..area }, buffer, app);
@@ -57,7 +57,7 @@ fn draw_body(body: Rect, buffer: &mut Buffer, app: &mut App) {
 
 fn too_small(area: Rect, buffer: &mut Buffer, app: &App) {
     let lines = [
-        format!("This screen needs {}x{} cells,", LEAST.0, LEAST.1),
+        format!("This screen needs {}x{} cells,", MIN.0, MIN.1),
         format!("the terminal has {}x{}.", area.width, area.height),
         "Make it larger, or q to quit.".to_owned(),
     ];

@@ -110,7 +110,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    const MOST: usize = 2000;
+    const MAX: usize = 2000;
 
     fn update(&mut self, book: &Book) {
         let last = self.entries.back().map_or(0, |entry| entry.number);
@@ -124,7 +124,7 @@ impl Log {
         }
         let after = self.entries.back().map_or(0, |entry| entry.number);
         for logged in book.log_after(after) {
-            if self.entries.len() == Self::MOST {
+            if self.entries.len() == Self::MAX {
                 self.entries.pop_front();
             }
             let flow = book.row(logged.event.flow).map(|row| row.flow.clone());

@@ -129,7 +129,7 @@ impl Filter {
     /// The terms in short, for help texts and errors.
     pub const SYNTAX: &'static str = "port:N, addr:ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
     /// Most terms of one kind (the kernel side has room for as many).
-    pub const MOST_TERMS: usize = 8;
+    pub const MAX_TERMS: usize = 8;
     /// The longest text of a filter, bytes.
     pub const LONGEST: usize = 2048;
 
@@ -186,8 +186,8 @@ impl Filter {
             if list.contains(&value) {
                 return Ok(());
             }
-            if list.len() == Filter::MOST_TERMS {
-                return Err(format!("more than {} terms of this kind", Filter::MOST_TERMS));
+            if list.len() == Filter::MAX_TERMS {
+                return Err(format!("more than {} terms of this kind", Filter::MAX_TERMS));
             }
             list.push(value);
             Ok(())

@@ -5,7 +5,7 @@ use std::sync::{OnceLock, RwLock};
 
 /// A kernel function or tracepoint, by name: small to copy, cheap to compare.
 ///
-/// Names are kept for the life of the process, at most [`Place::MOST`] of them; later ones become
+/// Names are kept for the life of the process, at most [`Place::MAX`] of them; later ones become
 /// [`Place::UNKNOWN`], so that no input can make the table grow without bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Place(u16);
@@ -24,7 +24,7 @@ impl Place {
     /// Nobody knows where.
     pub const UNKNOWN: Place = Place(0);
     /// How many names are kept.
-    pub const MOST: usize = 4096;
+    pub const MAX: usize = 4096;
     /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below 64).
     pub const LONGEST: usize = 128;
 
@@ -38,7 +38,7 @@ impl Place {
         if let Some(&id) = table.ids.get(name) {
             return Place(id);
         }
-        if table.names.len() >= Self::MOST || name.len() > Self::LONGEST {
+        if table.names.len() >= Self::MAX || name.len() > Self::LONGEST {
             return Place::UNKNOWN;
         }
         let id = table.names.len() as u16;

@@ -295,7 +295,7 @@ fn a_disk_that_stays_full_leaves_a_finished_file_that_tells_what_it_lacks() {
 
 /// Concludes a recording that lost records, and finds the one account in what the writer says, in the file, in its end
 /// mark and in what a conversion says.
-fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, least_kept: usize) {
+fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, min_kept: usize) {
     let cpu = CpuAccount { cpu: Some(0), seen: given + 7, kept: given, ..CpuAccount::default() };
     let cpu = CpuAccount { lost: vec![(LossReason::RingFull, 7)], ..cpu };
     let account = Account { mono_ns: mono_ns(), cpus: vec![cpu], ..Account::default() };
@@ -303,7 +303,7 @@ fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, least_kept: usiz
     println!("{account}; {:?}", summary.failed);
     assert!(summary.finished, "{summary:?}");
     let events = events_ending(path, Tail::Complete);
-    assert!(events.len() >= least_kept);
+    assert!(events.len() >= min_kept);
     assert_eq!(account.lost_to(LossReason::Recording), summary.lost);
     assert!(summary.lost > 0);
     assert_eq!(account.kept(), events.len() as u64);

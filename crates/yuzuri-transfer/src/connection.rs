@@ -37,7 +37,7 @@ const WRITES_IN_A_ROW: u32 = 16;
 /// Most buffers of a connection that may await stamps at once, and the room asked for their error queue, bytes: each buffer
 /// leaves three stamps of about 1.3 kB, and those that find no room are lost. Only buffers much smaller than
 /// the window come that far; the others of them go unstamped, so that the path need not wait.
-const MOST_STAMPED: usize = 64;
+const MAX_STAMPED: usize = 64;
 const ERROR_QUEUE_BYTES: usize = 1 << 20;
 
 /// What unsent data a socket holds before it stops to be writable: little, so that a buffer's first write comes
@@ -45,12 +45,12 @@ const ERROR_QUEUE_BYTES: usize = 1 << 20;
 mod lowat {
     /// Before the rate is known.
     pub(super) const START: u32 = 128 << 10;
-    const LEAST: u64 = 32 << 10;
-    const MOST: u64 = 2 << 20;
+    const MIN: u64 = 32 << 10;
+    const MAX: u64 = 2 << 20;
 
     /// 20 ms of work.
     pub(super) fn for_rate(bytes_per_s: u64) -> u32 {
-        (bytes_per_s / 50).clamp(LEAST, MOST) as u32
+        (bytes_per_s / 50).clamp(MIN, MAX) as u32
     }
 }
 
@@ -334,7 +334,7 @@ impl<'a> Connection<'a> {
             }
             let last = data.len() as u64 == writing.remaining();
             writing.buffer.stamped =
-                last && self.stamps.is_some() && self.ledger.stamped_entries() < MOST_STAMPED;
+                last && self.stamps.is_some() && self.ledger.stamped_entries() < MAX_STAMPED;
             let stamp = self.stamps.filter(|_| writing.buffer.stamped);
             let taken = match sys::write(&self.socket, data, stamp) {
                 Ok(taken) => taken as u64,

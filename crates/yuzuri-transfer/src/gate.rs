@@ -8,7 +8,7 @@ use std::time::Duration;
 /// itself.
 #[derive(Debug)]
 pub struct Gate {
-    most_bytes: AtomicU64,
+    max_bytes: AtomicU64,
     /// `CLOCK_MONOTONIC`; from then on nothing is held back.
     until_ns: AtomicU64,
     held_back: AtomicBool,
@@ -17,7 +17,7 @@ pub struct Gate {
 impl Default for Gate {
     fn default() -> Gate {
         Gate {
-            most_bytes: AtomicU64::new(u64::MAX),
+            max_bytes: AtomicU64::new(u64::MAX),
             until_ns: AtomicU64::new(0),
             held_back: AtomicBool::new(false),
         }
@@ -26,9 +26,9 @@ impl Default for Gate {
 
 impl Gate {
     /// At most so many bytes are outstanding, for so long. What is outstanding already stays.
-    pub fn hold(&self, most_bytes: u64, lasts: Duration) {
+    pub fn hold(&self, max_bytes: u64, lasts: Duration) {
         let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
-        self.most_bytes.store(most_bytes, Ordering::Relaxed);
+        self.max_bytes.store(max_bytes, Ordering::Relaxed);
         self.until_ns.store(mono_ns().saturating_add(lasts_ns), Ordering::Relaxed);
     }
 
@@ -51,7 +51,7 @@ impl Gate {
     pub(crate) fn room(&self, outstanding: u64, remaining: u64, mss_bytes: u32) -> u64 {
         let mss = u64::from(mss_bytes.max(1));
         // One segment always: else nothing would ever tell that there is room.
-        let most = self.most_bytes.load(Ordering::Relaxed).max(mss);
+        let most = self.max_bytes.load(Ordering::Relaxed).max(mss);
         let room = most.saturating_sub(outstanding);
         if room >= remaining {
             return room;

@@ -18,9 +18,9 @@ pub struct SendOptions {
     pub bind: Option<IpAddr>,
     /// Interface to send through (`SO_BINDTODEVICE`).
     pub interface: Option<String>,
-    /// Connections side by side, 1 to [`SendOptions::MOST_CONNECTIONS`]; 1.
+    /// Connections side by side, 1 to [`SendOptions::MAX_CONNECTIONS`]; 1.
     pub connections: u32,
-    /// Bytes of a buffer, 1 to [`SendOptions::MOST_BUFFER_BYTES`]; 1,000,000 (1 MB).
+    /// Bytes of a buffer, 1 to [`SendOptions::MAX_BUFFER_BYTES`]; 1,000,000 (1 MB).
     pub buffer_bytes: u64,
     /// When to end.
     pub limits: Limits,
@@ -52,9 +52,9 @@ pub struct SendOptions {
 
 impl SendOptions {
     /// Most connections side by side.
-    pub const MOST_CONNECTIONS: u32 = 1000;
+    pub const MAX_CONNECTIONS: u32 = 1000;
     /// Largest buffer, bytes: the kernel numbers stamped bytes modulo 2^32.
-    pub const MOST_BUFFER_BYTES: u64 = 1 << 30;
+    pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
     /// How long a transfer runs that was given no limit.
     pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
@@ -82,18 +82,18 @@ impl SendOptions {
 
     pub(crate) fn check(&self) -> Result<(), SendError> {
         let wrong = |text: String| Err(SendError::Option(text));
-        if !(1..=Self::MOST_CONNECTIONS).contains(&self.connections) {
+        if !(1..=Self::MAX_CONNECTIONS).contains(&self.connections) {
             return wrong(format!(
                 "{} connections are not possible: choose 1 to {}",
                 self.connections,
-                Self::MOST_CONNECTIONS
+                Self::MAX_CONNECTIONS
             ));
         }
-        if !(1..=Self::MOST_BUFFER_BYTES).contains(&self.buffer_bytes) {
+        if !(1..=Self::MAX_BUFFER_BYTES).contains(&self.buffer_bytes) {
             return wrong(format!(
                 "a buffer of {} bytes is not possible: choose 1 to {}",
                 self.buffer_bytes,
-                Self::MOST_BUFFER_BYTES
+                Self::MAX_BUFFER_BYTES
             ));
         }
         if self.limits.buffers == Some(0) || self.limits.bytes == Some(0) {
@@ -249,9 +249,9 @@ mod tests {
     fn what_cannot_be_done_is_refused() {
         for change in [
             (|o| o.connections = 0) as fn(&mut SendOptions),
-            |o| o.connections = SendOptions::MOST_CONNECTIONS + 1,
+            |o| o.connections = SendOptions::MAX_CONNECTIONS + 1,
             |o| o.buffer_bytes = 0,
-            |o| o.buffer_bytes = SendOptions::MOST_BUFFER_BYTES + 1,
+            |o| o.buffer_bytes = SendOptions::MAX_BUFFER_BYTES + 1,
             |o| o.limits.buffers = Some(0),
             |o| o.limits.bytes = Some(0),
             |o| o.connect_timeout = Duration::ZERO,

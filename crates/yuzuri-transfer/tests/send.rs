@@ -76,7 +76,7 @@ fn a_time_ends_the_transfer_and_cuts_the_last_buffer() {
     let sink = Sink::new("127.0.0.1", 1, read_all);
     let mut options = options(sink.address);
     // No buffer of this size is ever finished at the pace below the machine's memory.
-    options.buffer_bytes = SendOptions::MOST_BUFFER_BYTES;
+    options.buffer_bytes = SendOptions::MAX_BUFFER_BYTES;
     options.limits.time = Some(Duration::from_millis(60));
     let started = Instant::now();
     let (result, events) = run(&options);

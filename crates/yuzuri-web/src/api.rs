@@ -3,7 +3,7 @@
 use crate::client::LiveBody;
 use crate::encode::{self, TimeBase};
 use crate::guard::{Guard, Passed};
-use crate::hub::{self, MOST_FLOWS};
+use crate::hub::{self, MAX_FLOWS};
 use crate::page::{Shared, lock};
 use crate::room::{MAX_PROVED, NoRoom, Seat};
 use crate::share::{Share, Told};
@@ -22,11 +22,11 @@ use yuzuri_trace::{Density, Filter, FlowId};
 use yuzuri_view::{Control, Refused};
 
 /// Bytes of a request's body at most.
-const MOST_BODY: usize = 16 * 1024;
+const MAX_BODY: usize = 16 * 1024;
 /// How long a request may take until its response begins.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Points of a history at most.
-const MOST_POINTS: usize = 4096;
+const MAX_POINTS: usize = 4096;
 
 /// What the handlers need.
 #[derive(Clone)]
@@ -91,7 +91,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(async || {
             Refusal(StatusCode::METHOD_NOT_ALLOWED, "this address does not know that method".into())
         })
-        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(app.clone(), checks))
         .with_state(app)
 }
@@ -168,8 +168,8 @@ fn flow_ids<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<FlowId>, Ref
         if !flows.contains(&id) {
             flows.push(id);
         }
-        if flows.len() > MOST_FLOWS {
-            return Err(Refusal::bad(format!("at most {MOST_FLOWS} flows can be looked at closely at once")));
+        if flows.len() > MAX_FLOWS {
+            return Err(Refusal::bad(format!("at most {MAX_FLOWS} flows can be looked at closely at once")));
         }
     }
     Ok(flows)
@@ -209,7 +209,7 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
     let outlet = joined.map_err(|_| {
         Refusal(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{} browsers look on already: close one", hub::MOST_BROWSERS),
+            format!("{} browsers look on already: close one", hub::MAX_BROWSERS),
         )
     })?;
     app.shared.with_feed(|feed| feed.subscribe(&flows));
@@ -261,8 +261,8 @@ fn window(
     let id = flow_id(id)?;
     let Window { from, to, points } = query(uri)?;
     let points = points.unwrap_or(1000);
-    if !(1..=MOST_POINTS).contains(&points) {
-        return Err(Refusal::bad(format!("points: a number from 1 to {MOST_POINTS}")));
+    if !(1..=MAX_POINTS).contains(&points) {
+        return Err(Refusal::bad(format!("points: a number from 1 to {MAX_POINTS}")));
     }
     let book = lock(&app.shared.book);
     let base = TimeBase::of(&book);

@@ -7,9 +7,9 @@ use yuzuri_view::{Bucket, Level};
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
 /// Fine buckets kept per flow until they are handed on: 16 s, or a tenth of a second of a replay at 160 times.
-const FINE_MOST: usize = 4096;
+const MAX_FINE: usize = 4096;
 /// Buckets of a flow in one message at most; more (a fast replay) are merged.
-const MESSAGE_MOST: usize = 256;
+const MAX_MESSAGE_BUCKETS: usize = 256;
 
 /// Fine buckets of subscribed flows.
 #[derive(Debug, Default)]
@@ -24,13 +24,13 @@ impl Feed {
 
     pub(crate) fn clear_levels(&mut self) {
         for (_, level) in self.flows.values_mut() {
-            *level = Level::new(FINE_NS, FINE_MOST);
+            *level = Level::new(FINE_NS, MAX_FINE);
         }
     }
 
     pub(crate) fn subscribe(&mut self, flows: &[FlowId]) {
         for flow in flows {
-            self.flows.entry(*flow).or_insert_with(|| (0, Level::new(FINE_NS, FINE_MOST))).0 += 1;
+            self.flows.entry(*flow).or_insert_with(|| (0, Level::new(FINE_NS, MAX_FINE))).0 += 1;
         }
     }
 
@@ -67,7 +67,7 @@ impl Feed {
     pub(crate) fn take_finished(&mut self, now_ns: u64) -> Vec<(FlowId, Vec<Bucket>, bool)> {
         let taken = self.flows.iter_mut().map(|(id, (_, level))| {
             let buckets = level.take_finished(now_ns);
-            let overflown = buckets.len() + level.buckets().len() >= FINE_MOST;
+            let overflown = buckets.len() + level.buckets().len() >= MAX_FINE;
             (*id, merged(buckets), overflown)
         });
         taken.filter(|(_, buckets, _)| !buckets.is_empty()).collect()
@@ -75,10 +75,10 @@ impl Feed {
 }
 
 fn merged(buckets: Vec<Bucket>) -> Vec<Bucket> {
-    if buckets.len() <= MESSAGE_MOST {
+    if buckets.len() <= MAX_MESSAGE_BUCKETS {
         return buckets;
     }
-    let group = buckets.len().div_ceil(MESSAGE_MOST);
+    let group = buckets.len().div_ceil(MAX_MESSAGE_BUCKETS);
     let joined = buckets.chunks(group).map(|chunk| {
         let mut first = chunk[0];
         for later in &chunk[1..] {
@@ -118,7 +118,7 @@ mod tests {
         let items: Vec<Item> = (0..10_000).map(|ms| sample(1, ms)).collect();
         feed.push(&items);
         let taken = feed.take_finished(10_000_000_000);
-        assert!(taken[0].1.len() <= MESSAGE_MOST);
+        assert!(taken[0].1.len() <= MAX_MESSAGE_BUCKETS);
         assert_eq!(taken[0].1.iter().map(|b| b.events).sum::<u32>(), 10_000);
         assert!(!taken[0].2);
         let items: Vec<Item> = (10_000..40_000).map(|ms| sample(1, ms)).collect();

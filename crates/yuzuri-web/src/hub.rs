@@ -12,9 +12,9 @@ use yuzuri_trace::{Flow, FlowId};
 use yuzuri_view::{Book, Logged};
 
 /// Browsers at most.
-pub(crate) const MOST_BROWSERS: usize = 32;
+pub(crate) const MAX_BROWSERS: usize = 32;
 /// Flows that one browser may look at closely.
-pub(crate) const MOST_FLOWS: usize = 16;
+pub(crate) const MAX_FLOWS: usize = 16;
 /// Events of flows that a browser does not look at closely, per message.
 const OTHER_EVENTS: usize = 100;
 /// Events of different CPUs may be out of order by this much; buckets are handed on once it has passed.
@@ -74,10 +74,10 @@ impl Hub {
         flows: Vec<FlowId>,
         latest: Bytes,
     ) -> Result<mpsc::Receiver<Bytes>, Full> {
-        if self.clients.len() >= MOST_BROWSERS {
+        if self.clients.len() >= MAX_BROWSERS {
             return Err(Full);
         }
-        let hello = format!("{{\"client\":\"{id}\",\"epoch\":{},\"most_flows\":{MOST_FLOWS}}}", self.epoch);
+        let hello = format!("{{\"client\":\"{id}\",\"epoch\":{},\"max_flows\":{MAX_FLOWS}}}", self.epoch);
         let (mut client, outlet) = Client::new(id, flows);
         client.send(message("hello", &hello));
         client.send(latest);

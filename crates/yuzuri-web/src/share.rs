@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// How long the daemon may take from the first to the last byte.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of its answer at most: some thousand flows.
-const MOST: u64 = 1024 * 1024;
+const MAX: u64 = 1024 * 1024;
 /// An answer this old is given again. The daemon works each half second and answers one after the other: many browsers
 /// shall not keep others from it.
 const FRESH: Duration = Duration::from_millis(250);
@@ -95,8 +95,8 @@ async fn ask(socket: &Path, reach: Option<&Reach>) -> Told {
             },
             _ => Told::Unclear(format!("asking the sharing daemon at {at}: {error}")),
         },
-        Ok(Ok(bytes)) if bytes.len() as u64 > MOST => {
-            Told::Unclear(format!("the sharing daemon at {at} answers more than {MOST} bytes"))
+        Ok(Ok(bytes)) if bytes.len() as u64 > MAX => {
+            Told::Unclear(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
         }
         Ok(Ok(bytes)) => match object(bytes) {
             Some(text) => Told::Status(text.into()),
@@ -122,7 +122,7 @@ async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
         }
     };
     let mut answer = Vec::new();
-    stream.take(MOST + 1).read_to_end(&mut answer).await?;
+    stream.take(MAX + 1).read_to_end(&mut answer).await?;
     Ok(answer)
 }
 

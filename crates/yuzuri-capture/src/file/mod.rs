@@ -9,7 +9,7 @@ use crate::link::Link;
 use std::io::{self, Read};
 
 /// Link types that are counted one by one.
-const MOST_LINK_TYPES: usize = 64;
+const MAX_LINK_TYPES: usize = 64;
 
 /// What a file says of a packet.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl LinkOf {
         facts.interfaces += 1;
         let types = &mut facts.link_types;
         let place = types.iter().position(|count| count.link_type == link_type).unwrap_or(types.len());
-        if place == types.len() && place < MOST_LINK_TYPES {
+        if place == types.len() && place < MAX_LINK_TYPES {
             types.push(LinkTypeCount {
                 link_type,
                 interfaces: 0,

@@ -1,7 +1,7 @@
 //! The format of libpcap: a header, then packets. draft-ietf-opsawg-pcap.
 
 use super::{Head, LinkOf, Step, ending, word};
-use crate::buffer::{Buffer, MOST_BYTES};
+use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts, Format};
 use std::io::{self, Read};
 
@@ -61,7 +61,7 @@ impl Pcap {
         let fraction = i64::from(word(header, 4, self.swapped));
         let captured = word(header, 8, self.swapped) as usize;
         let on_wire = word(header, 12, self.swapped);
-        if captured > MOST_BYTES {
+        if captured > MAX_BYTES {
             let ending = Ending::Damaged { offset_bytes: buffer.offset(), damage: Damage::TooLong };
             return Ok(Step::End(ending));
         }

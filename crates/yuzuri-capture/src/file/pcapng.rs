@@ -1,12 +1,12 @@
 //! The format of Wireshark: sections of blocks. draft-ietf-opsawg-pcapng.
 
 use super::{Head, LinkOf, Step, ending, word};
-use crate::buffer::{Buffer, MOST_BYTES};
+use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts, Skip};
 use std::io::{self, Read};
 
 /// Most interfaces of a section; packets of further ones are counted as packets without interface.
-const MOST_INTERFACES: usize = 1 << 16;
+const MAX_INTERFACES: usize = 1 << 16;
 
 /// Beginning of a section; reads the same in both byte orders.
 pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
@@ -102,7 +102,7 @@ impl PcapNg {
             let length = (stated as usize).next_multiple_of(4);
             let damage = match length {
                 0..FRAME_BYTES => Some(Damage::TooShort),
-                _ if length > MOST_BYTES => Some(Damage::TooLong),
+                _ if length > MAX_BYTES => Some(Damage::TooLong),
                 _ => None,
             };
             if let Some(damage) = damage {
@@ -180,7 +180,7 @@ impl PcapNg {
                 _ => {}
             }
         }
-        if self.interfaces.len() < MOST_INTERFACES {
+        if self.interfaces.len() < MAX_INTERFACES {
             let link = LinkOf::new(link_type, fcs_bytes, facts);
             let snaplen = word(fixed, 4, self.swapped);
             self.interfaces.push(Interface { link, snaplen, resolution, offset_ns, drops: 0 });

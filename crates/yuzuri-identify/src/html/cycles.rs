@@ -9,7 +9,7 @@ use yuzuri_infer::verdict::{CubicEpoch, Verdict};
 
 const SIZE: (u32, u32) = (460, 300);
 /// Cycles that are drawn; the tables have all.
-const MOST_DRAWN: usize = 12;
+const MAX_DRAWN: usize = 12;
 
 /// A cycle with its points.
 fn counted(verdict: &Verdict) -> Vec<(&CubicEpoch, Epoch)> {
@@ -30,7 +30,7 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
         return Ok(String::new());
     }
     let mut text = String::from("<h3>Cycles of CUBIC</h3><div class=\"grid\">");
-    for (number, (epoch, points)) in cycles.iter().take(MOST_DRAWN).enumerate() {
+    for (number, (epoch, points)) in cycles.iter().take(MAX_DRAWN).enumerate() {
         let picture = picture(epoch, points)?;
         let _ = write!(
             text,
@@ -40,11 +40,11 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
         );
     }
     text += "</div>";
-    if cycles.len() > MOST_DRAWN {
+    if cycles.len() > MAX_DRAWN {
         let _ = write!(
             text,
             "<p class=\"small\">{} more cycles are in the tables.</p>",
-            cycles.len() - MOST_DRAWN
+            cycles.len() - MAX_DRAWN
         );
     }
     text += "<p class=\"small\"><span class=\"key seen\">measured</span> <span class=\"key law\">W = C (t - K)³ + W<sub>max</sub> with C read \

@@ -9,7 +9,7 @@ use yuzuri_laws::{Algorithm, SlowStartExit, Window};
 
 const SIZE: (u32, u32) = (940, 380);
 /// Points drawn at most.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
 /// Laws whose growth depends on the window alone: they are curves in this picture.
 const CURVES: [(Algorithm, RGBColor); 3] =
@@ -27,7 +27,7 @@ fn pairs(verdict: &Verdict, window: impl Fn(usize) -> f32) -> Vec<(f64, f64)> {
         (before, after - before)
     });
     let points: Vec<(f64, f64)> = all.collect();
-    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let step = points.len().div_ceil(MAX_POINTS).max(1);
     points.into_iter().step_by(step).collect()
 }
 

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
 
 /// Flows that have a section of their own; the table has all.
-const MOST_SECTIONS: usize = 200;
+const MAX_SECTIONS: usize = 200;
 /// Sections whose pictures are unfolded at first.
 const UNFOLDED: usize = 4;
 /// Candidates shown of a flow.
-const MOST_BARS: usize = 6;
+const MAX_BARS: usize = 6;
 
 /// The page while it is being written: sections go to a file beside it, so that many flows take no memory.
 pub struct Page {
@@ -58,7 +58,7 @@ impl Page {
         for flow in &report.flows {
             self.flows += 1;
             self.row(flow);
-            if self.flows <= MOST_SECTIONS {
+            if self.flows <= MAX_SECTIONS {
                 let text = section(self.flows, report, flow).map_err(|why| {
                     IdentifyError::write(&self.path)(format!("drawing a picture failed: {why}"))
                 })?;
@@ -83,7 +83,7 @@ impl Page {
         let number = |value: Option<f64>, digits: usize| {
             value.map_or("–".into(), |value| format!("{value:.digits$}"))
         };
-        let link = if self.flows <= MOST_SECTIONS {
+        let link = if self.flows <= MAX_SECTIONS {
             format!("<a href=\"#flow-{}\">{}</a>", self.flows, escaped(name))
         } else {
             escaped(name)
@@ -140,8 +140,8 @@ impl Page {
                 )?;
             }
             std::io::copy(&mut File::open(&part)?, &mut out)?;
-            if flows > MOST_SECTIONS {
-                write!(out, "<p>{} more are in the table alone.</p>", flows - MOST_SECTIONS)?;
+            if flows > MAX_SECTIONS {
+                write!(out, "<p>{} more are in the table alone.</p>", flows - MAX_SECTIONS)?;
             }
             writeln!(out, "</html>")?;
             out.into_inner()?.sync_data()?;
@@ -170,7 +170,7 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
         escaped(&sentence(flow)),
     );
     text += "<div class=\"two\"><div><h3>Candidates</h3><div class=\"bars\">";
-    for ranked in verdict.ranked.iter().take(MOST_BARS) {
+    for ranked in verdict.ranked.iter().take(MAX_BARS) {
         let percent = ranked.probability * 100.0;
         let _ = write!(
             text,

@@ -45,7 +45,7 @@ pub(super) fn hex(colour: RGBColor) -> String {
 }
 
 /// Points of a line at most; more than the pixels of a picture show nothing.
-const MOST_POINTS: usize = 1200;
+const MAX_POINTS: usize = 1200;
 
 /// Draws into an SVG of this size, whose ground is the page's.
 pub(super) fn svg(
@@ -116,10 +116,10 @@ pub(super) fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
 
 /// Places of the rounds that are drawn: all of them, or of each group the least and the greatest window.
 pub(super) fn drawn(rounds: &[Round]) -> Vec<usize> {
-    if rounds.len() <= MOST_POINTS {
+    if rounds.len() <= MAX_POINTS {
         return (0..rounds.len()).collect();
     }
-    let group = (rounds.len() * 2).div_ceil(MOST_POINTS);
+    let group = (rounds.len() * 2).div_ceil(MAX_POINTS);
     let mut places = Vec::new();
     for start in (0..rounds.len()).step_by(group) {
         let of = start..(start + group).min(rounds.len());
@@ -142,7 +142,7 @@ mod tests {
             .map(|n| Round { window: if n == 777 { 1e6 } else { (n % 97) as f32 }, ..Round::default() })
             .collect();
         let places = drawn(&rounds);
-        assert!(places.len() <= MOST_POINTS + 2, "{}", places.len());
+        assert!(places.len() <= MAX_POINTS + 2, "{}", places.len());
         assert!(places.contains(&777));
         assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(drawn(&rounds[..3]), [0, 1, 2]);

@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader};
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.
-const MOST_FLOWS: usize = 100_000;
+const MAX_FLOWS: usize = 100_000;
 /// Bytes of a line; the rest of a longer one is left out.
 const LONGEST_LINE: u64 = 64 << 10;
 
@@ -52,7 +52,7 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
     /// A sample of a flow; `flow` makes its identity where it is new.
     pub(crate) fn sample(&mut self, key: K, flow: impl FnOnce() -> Flow, sample: &Sample) {
         if !self.open.contains_key(&key) {
-            if self.open.len() >= MOST_FLOWS {
+            if self.open.len() >= MAX_FLOWS {
                 self.log.unreadable += 1;
                 return;
             }
@@ -71,7 +71,7 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
                 && page.pace.is_due(page.rounds.count())
             {
                 let course = page.rounds.clone().finish();
-                if course.segments >= self.options.least_segments.max(1) {
+                if course.segments >= self.options.min_segments.max(1) {
                     page.pace.tell(live, judge(course, &page.flow, None));
                 }
             }
@@ -89,7 +89,7 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
     pub(crate) fn end(&mut self, key: K) {
         let Some(page) = self.open.remove(&key).filter(|page| page.chosen) else { return };
         let course = page.rounds.finish();
-        if course.segments < self.options.least_segments.max(1) {
+        if course.segments < self.options.min_segments.max(1) {
             self.counted.little_data += 1;
             return;
         }
@@ -212,7 +212,7 @@ mod tests {
 
     /// Feeds lines; what must not happen is a panic.
     fn feed<L: LineReader>(mut of: L, text: &str) -> FileReport {
-        let options = Options { least_segments: 1, ..Options::default() };
+        let options = Options { min_segments: 1, ..Options::default() };
         let mut book = Book::new(&options);
         let mut unreadable = 0;
         for line in text.lines() {

@@ -91,7 +91,7 @@ impl Reader {
             window_bytes: u64::from(number(fields, "snd_wnd")?),
             srtt_us: number(fields, "srtt")?,
         };
-        if self.flows.len() >= super::MOST_FLOWS && !self.flows.contains_key(&key) {
+        if self.flows.len() >= super::MAX_FLOWS && !self.flows.contains_key(&key) {
             return None;
         }
         let cookie = field(fields, "sock_cookie").and_then(|cookie| u64::from_str_radix(cookie, 16).ok());

@@ -45,13 +45,13 @@ pub(crate) fn read(
             match item {
                 Item::Flow(flow) => {
                     book.rename(flow.id, &flow);
-                    if flows.len() < super::MOST_FLOWS || flows.contains_key(&flow.id) {
+                    if flows.len() < super::MAX_FLOWS || flows.contains_key(&flow.id) {
                         let id = flow.id;
                         flows.entry(id).or_default().flow = flow;
                     }
                 }
                 Item::Event(event) => {
-                    let unknown = flows.len() >= super::MOST_FLOWS && !flows.contains_key(&event.flow);
+                    let unknown = flows.len() >= super::MAX_FLOWS && !flows.contains_key(&event.flow);
                     if unknown {
                         book.log.unreadable += 1;
                         continue;

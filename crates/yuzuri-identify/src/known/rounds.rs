@@ -10,15 +10,15 @@ use yuzuri_trace::CaState;
 /// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
 const SIGNS: u32 = 2;
 /// Least retransmission timeout (`TCP_RTO_MIN`: 200 ms), less what clocks blur.
-const LEAST_SILENCE_NS: i64 = 180_000_000;
+const MIN_SILENCE_NS: i64 = 180_000_000;
 /// No round lasts longer: more is a clock that jumped.
 const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
 /// Of the window, in flight: below it something else limited.
 const FULL: f32 = 0.9;
 /// No segment is larger, bytes.
-const MOST_SIZE: u32 = 65_535;
+const MAX_SIZE: u32 = 65_535;
 /// Who paces fills no less of its window.
-const MOST_PARTS: u32 = 8;
+const MAX_PARTS: u32 = 8;
 /// Segment size where nothing tells it: Ethernet's with timestamps.
 const USUAL_MSS: u32 = 1448;
 
@@ -70,16 +70,16 @@ pub struct Sample {
 impl Sample {
     /// Within what can be: files of unknown origin hold any numbers, and sums of these must stay numbers.
     fn bounded(&self) -> Sample {
-        const MOST: u64 = 1 << 60;
+        const MAX: u64 = 1 << 60;
         // Until the year 2116.
-        const MOST_NS: i64 = 1 << 62;
+        const MAX_NS: i64 = 1 << 62;
         Sample {
-            at_ns: self.at_ns.clamp(0, MOST_NS),
-            acked_bytes: self.acked_bytes.min(MOST),
-            sacked_bytes: self.sacked_bytes.map(|bytes| bytes.min(MOST)),
-            sent_bytes: self.sent_bytes.map(|bytes| bytes.min(MOST)),
-            retransmitted: self.retransmitted.map(|segments| segments.min(MOST)),
-            window_bytes: self.window_bytes.min(MOST),
+            at_ns: self.at_ns.clamp(0, MAX_NS),
+            acked_bytes: self.acked_bytes.min(MAX),
+            sacked_bytes: self.sacked_bytes.map(|bytes| bytes.min(MAX)),
+            sent_bytes: self.sent_bytes.map(|bytes| bytes.min(MAX)),
+            retransmitted: self.retransmitted.map(|segments| segments.min(MAX)),
+            window_bytes: self.window_bytes.min(MAX),
             // The most that IP carries.
             mss_bytes: self.mss_bytes.min(65_535),
             ..*self
@@ -214,9 +214,9 @@ impl Rounds {
     /// Who paces fills a part of its window, so that the quotient is a part of a segment: nothing is ever sent or acknowledged by so little. The
     /// least multiple that is, is one.
     fn whole(&self, size: u32) -> u32 {
-        let multiples = (1..=MOST_PARTS).map(|parts| size * parts);
+        let multiples = (1..=MAX_PARTS).map(|parts| size * parts);
         let seen = |size: &u32| self.steps.get(&u64::from(*size)).is_some_and(|count| *count > 1);
-        multiples.take_while(|size| *size <= MOST_SIZE).find(seen).unwrap_or(size)
+        multiples.take_while(|size| *size <= MAX_SIZE).find(seen).unwrap_or(size)
     }
 
     fn first(&mut self, sample: &Sample) {
@@ -243,7 +243,7 @@ impl Rounds {
 
     /// Begins and changes reductions.
     fn turns(&mut self, last: &Sample, sample: &Sample) {
-        let silence_ns = LEAST_SILENCE_NS.max(i64::from(sample.srtt_us) * 900);
+        let silence_ns = MIN_SILENCE_NS.max(i64::from(sample.srtt_us) * 900);
         let cause = match sample.state {
             Some(CaState::Open | CaState::Disorder) => None,
             Some(CaState::Recovery) => Some(Cause::Recovery),
@@ -356,7 +356,7 @@ impl Rounds {
         let flight = sent.saturating_sub(sample.acked_bytes);
         let size = flight / u64::from(sample.cwnd);
         if flight.is_multiple_of(u64::from(sample.cwnd))
-            && (200..=u64::from(MOST_SIZE)).contains(&size)
+            && (200..=u64::from(MAX_SIZE)).contains(&size)
             && self.sizes.len() < 4096
         {
             let count = self.sizes.entry(size).or_default();

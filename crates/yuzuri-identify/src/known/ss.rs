@@ -114,7 +114,7 @@ impl Reader {
             return Some(());
         };
         self.with_time += 1;
-        if self.sockets.len() >= super::MOST_FLOWS && !self.sockets.contains_key(&key) {
+        if self.sockets.len() >= super::MAX_FLOWS && !self.sockets.contains_key(&key) {
             return None;
         }
         let count = |name: &str| number::<u64>(line, name).unwrap_or(0);

@@ -19,7 +19,7 @@ pub struct Otherwise {
 /// Segments are merged that are so near to each other.
 const AT_ONCE_NS: i64 = 150_000;
 /// No super-segment is larger (`GSO_MAX_SIZE`, less headers).
-const MOST_BYTES: u32 = 65_000;
+const MAX_BYTES: u32 = 65_000;
 
 /// Super-segments in the making.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Merge {
                 && held.seq.wrapping_add(held.payload_bytes) == segment.seq
                 && segment.payload_bytes > 0
                 && segment.time_ns - held.time_ns < AT_ONCE_NS
-                && held.payload_bytes + segment.payload_bytes <= MOST_BYTES;
+                && held.payload_bytes + segment.payload_bytes <= MAX_BYTES;
             if follows {
                 held.payload_bytes += segment.payload_bytes;
                 held.wire_bytes += segment.payload_bytes;
@@ -53,8 +53,8 @@ impl Merge {
     }
 }
 
-/// The flow of a capture with most data acknowledged, as its first `most_packets` segments show it; `None` without flows.
-pub fn largest(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<Option<Ended>> {
+/// The flow of a capture with most data acknowledged, as its first `max_packets` segments show it; `None` without flows.
+pub fn largest(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Ended>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();
     let mut merge = Merge::default();
@@ -84,7 +84,7 @@ pub fn largest(path: &Path, most_packets: u64, otherwise: Otherwise) -> Result<O
             segment.time_ns += if outwards { otherwise.away_ns } else { -otherwise.away_ns };
             moved.push(segment);
         }
-        if packets >= most_packets {
+        if packets >= max_packets {
             break;
         }
     }

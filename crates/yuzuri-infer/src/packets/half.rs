@@ -13,23 +13,23 @@ use yuzuri_capture::{Flags, Segment};
 /// Place of the first byte, so that older ones have a place too.
 const ORIGIN: u64 = 1 << 32;
 /// Acknowledgements that wait for their echo, at most; the oldest act when there are more.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 /// Least retransmission timeout that senders use (`TCP_RTO_MIN`: 200 ms), less what clocks and captures blur.
-const LEAST_SILENCE_NS: i64 = 180_000_000;
+const MIN_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
 const REORDER_NS: i64 = 3_000_000;
 /// What is sent within this time of an acknowledgement, or of the segment before, was drawn by it.
 const AT_ONCE_NS: i64 = 200_000;
 /// No sender uses smaller segments (`TCP_MIN_MSS` of Linux).
-const LEAST_MSS: u32 = 88;
+const MIN_MSS: u32 = 88;
 /// So many segments of one size in a row are full, though the handshake allows more.
 const ALIKE: u8 = 32;
 /// A flight that has fallen to less than this part of an earlier one since a repair is the window, and the earlier one was not.
 const DRAINED: (u64, u64) = (2, 3);
 /// Segments acknowledged from which on a round that hardly sends tells that the window has fallen.
-const LEAST_DRAIN: f32 = 16.0;
+const MIN_DRAIN: f32 = 16.0;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
-const MOST_HOLE: u64 = 16_384;
+const MAX_HOLE: u64 = 16_384;
 
 /// The round that is under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,7 +174,7 @@ impl Half {
             self.course.retransmitted += 1;
             return;
         }
-        if start > self.board.nxt() + MOST_HOLE * u64::from(mss) {
+        if start > self.board.nxt() + MAX_HOLE * u64::from(mss) {
             self.lost_track(start, now);
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
@@ -238,7 +238,7 @@ impl Half {
             return None;
         }
         let (start, nxt) = (self.place(segment.seq), self.board.nxt());
-        if start <= nxt || start > nxt + MOST_HOLE * u64::from(mss) {
+        if start <= nxt || start > nxt + MAX_HOLE * u64::from(mss) {
             return None;
         }
         self.board.miss(start, segment.time_ns, u64::from(mss));
@@ -289,7 +289,7 @@ impl Half {
                 self.course.mss_bytes = seen;
             }
         }
-        self.course.mss_bytes = self.course.mss_bytes.max(LEAST_MSS);
+        self.course.mss_bytes = self.course.mss_bytes.max(MIN_MSS);
         self.course.mss_bytes
     }
 
@@ -331,7 +331,7 @@ impl Half {
     }
 
     fn sent_again(&mut self, start: u64, now: i64, silence_ns: i64) {
-        let timeout_ns = LEAST_SILENCE_NS.max((self.srtt_us * 900.0) as i64);
+        let timeout_ns = MIN_SILENCE_NS.max((self.srtt_us * 900.0) as i64);
         let silent = silence_ns >= timeout_ns;
         let first = start <= self.board.una();
         if silent && first {
@@ -393,7 +393,7 @@ impl Half {
         if self.vantage == Vantage::Sender || !answer.timed {
             self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
         } else {
-            if self.waiting.len() >= MOST_WAITING
+            if self.waiting.len() >= MAX_WAITING
                 && let Some((oldest, blocks)) = self.waiting.pop()
             {
                 self.act(&oldest, blocks.as_ref(), segment.time_ns, None);
@@ -558,7 +558,7 @@ impl Half {
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
             // The window fell below what was in flight: that is only let go.
             round.limits.recovery |=
-                round.acked >= LEAST_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
+                round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;
             if self.course.keep(round) && self.vantage != Vantage::Sender {

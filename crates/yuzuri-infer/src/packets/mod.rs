@@ -11,7 +11,7 @@ mod vantage;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
-pub use readers::{MOST_READERS, read_each};
+pub use readers::{MAX_READERS, read_each};
 pub use spread::{Part, spread};
 
 use flow::Flow;

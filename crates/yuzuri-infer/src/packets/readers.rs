@@ -8,7 +8,7 @@ use std::thread;
 use yuzuri_capture::{Capture, ReadError};
 
 /// More readers gain little: to look at a packet takes a fifth of the time that it takes to read and follow it.
-pub const MOST_READERS: usize = 4;
+pub const MAX_READERS: usize = 4;
 
 /// Reads the same capture by each of `captures` to its end: by the first on this thread, by the others on threads of their own. The flows that each
 /// gives ([`Share`](yuzuri_capture::Share)) go to the part of its place. The parts have finished, whatever the outcome.

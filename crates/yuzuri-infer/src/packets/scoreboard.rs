@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// More outstanding segments than this are not followed one by one: a flow that claims more is hostile or cut to pieces.
-const MOST_SEGMENTS: usize = 1 << 16;
+const MAX_SEGMENTS: usize = 1 << 16;
 /// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole is lost (RFC 6675).
 const DUP_THRESH: u64 = 3;
 
@@ -197,7 +197,7 @@ impl Scoreboard {
         mss_bytes: u64,
     ) {
         while start < end {
-            if self.sent.len() >= MOST_SEGMENTS {
+            if self.sent.len() >= MAX_SEGMENTS {
                 // Counted as one with the last: the flight stays right, single round-trip times get lost.
                 if let Some(last) = self.sent.back_mut() {
                     let more = u32::try_from(end - start).unwrap_or(u32::MAX).min(u32::MAX - last.bytes);

@@ -8,9 +8,9 @@ const CLOCKS_HZ: [f64; 4] = [1e6, 1000.0, 250.0, 100.0];
 /// By how much of it a clock may seem to be off: a short flow's queue grows meanwhile.
 const CLOCK_OFF: f64 = 0.1;
 /// Ticks that the least round-trip time must have: between two readings one is lost or won.
-const LEAST_TICKS: f64 = 16.0;
+const MIN_TICKS: f64 = 16.0;
 /// More ticks are no round-trip time: a made-up clock, or one that was set.
-const MOST_TICKS: u32 = 1 << 26;
+const MAX_TICKS: u32 = 1 << 26;
 
 /// What is measured in a round, ticks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct TickTally {
 
 impl TickTally {
     pub(super) fn add(&mut self, ticks: u32) {
-        if ticks > MOST_TICKS {
+        if ticks > MAX_TICKS {
             return;
         }
         if self.count == 0 {
@@ -84,7 +84,7 @@ impl SenderClock {
     /// The round-trip times become those of this clock where it is fine enough for them.
     pub(super) fn set(&self, course: &mut Course) {
         let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };
-        if f64::from(course.min_rtt_us) < LEAST_TICKS * tick_us || self.rounds.len() != course.rounds.len() {
+        if f64::from(course.min_rtt_us) < MIN_TICKS * tick_us || self.rounds.len() != course.rounds.len() {
             return;
         }
         for (ticks, round) in self.rounds.iter().zip(&mut course.rounds) {

@@ -51,7 +51,7 @@ __noinline bool address_chosen(const struct subject *subject)
 
 	if (!subject)
 		return false;
-	for (u32 i = 0; i < MOST_TERMS && i < config.ports; i++) {
+	for (u32 i = 0; i < MAX_TERMS && i < config.ports; i++) {
 		const struct port_term *term = &config.port[i];
 		if ((term->end != 2 && term->port == subject->local_port) ||
 		    (term->end != 1 && term->port == subject->remote_port)) {
@@ -61,7 +61,7 @@ __noinline bool address_chosen(const struct subject *subject)
 	}
 	if (!holds || !config.prefixes)
 		return holds;
-	for (u32 i = 0; i < MOST_TERMS && i < config.prefixes; i++) {
+	for (u32 i = 0; i < MAX_TERMS && i < config.prefixes; i++) {
 		const struct prefix_term *term = &config.prefix[i];
 		if ((term->end != 2 && in_prefix(subject->local, term)) ||
 		    (term->end != 1 && in_prefix(subject->remote, term)))
@@ -72,7 +72,7 @@ __noinline bool address_chosen(const struct subject *subject)
 
 __noinline bool group_wanted(u64 id)
 {
-	for (u32 i = 0; i < MOST_TERMS && i < config.cgroups; i++)
+	for (u32 i = 0; i < MAX_TERMS && i < config.cgroups; i++)
 		if (config.cgroup[i] == id)
 			return true;
 	return false;
@@ -106,7 +106,7 @@ __noinline bool owner_chosen(const struct subject *subject)
 
 	if (!subject)
 		return false;
-	for (u32 i = 0; i < MOST_TERMS && i < config.pids; i++) {
+	for (u32 i = 0; i < MAX_TERMS && i < config.pids; i++) {
 		if (config.pid[i] == subject->pid) {
 			holds = true;
 			break;
@@ -114,7 +114,7 @@ __noinline bool owner_chosen(const struct subject *subject)
 	}
 	if (!holds || !config.names)
 		return holds;
-	for (u32 i = 0; i < MOST_TERMS && i < config.names; i++) {
+	for (u32 i = 0; i < MAX_TERMS && i < config.names; i++) {
 		const u64 *name = (const u64 *)subject->name, *wanted = (const u64 *)config.name[i];
 		if (name[0] == wanted[0] && name[1] == wanted[1])
 			return true;
@@ -126,7 +126,7 @@ static __always_inline enum verdict judge(const struct subject *subject)
 {
 	bool holds = !config.netns;
 
-	for (u32 i = 0; i < MOST_TERMS && i < config.netns; i++) {
+	for (u32 i = 0; i < MAX_TERMS && i < config.netns; i++) {
 		if (config.ns[i] == subject->netns) {
 			holds = true;
 			break;

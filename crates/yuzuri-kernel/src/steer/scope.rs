@@ -41,15 +41,15 @@ pub struct Scope(pub Vec<Prefix>);
 
 impl Scope {
     /// How many prefixes there may be.
-    pub const MOST: usize = 64;
+    pub const MAX: usize = 64;
 
     pub(super) fn words(&self) -> Result<types::scope, ControlError> {
         let mut words = types::scope { count: self.0.len() as u32, ..Default::default() };
-        if self.0.len() > Self::MOST {
+        if self.0.len() > Self::MAX {
             return Err(ControlError::Steering(format!(
                 "choosing flows by {} prefixes of addresses: {} are the most; give shorter prefixes",
                 self.0.len(),
-                Self::MOST
+                Self::MAX
             )));
         }
         for (to, from) in words.prefixes.iter_mut().zip(&self.0) {
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn too_many_prefixes_are_refused() {
         let prefix = Prefix::host("10.0.0.1".parse().unwrap());
-        Scope(vec![prefix; Scope::MOST]).words().unwrap();
-        let error = Scope(vec![prefix; Scope::MOST + 1]).words().err().unwrap().to_string();
+        Scope(vec![prefix; Scope::MAX]).words().unwrap();
+        let error = Scope(vec![prefix; Scope::MAX + 1]).words().err().unwrap().to_string();
         assert!(error.contains("64 are the most"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use yuzuri_medium::Packet;
 pub const FRAME_BYTES: usize = 1518;
 const HEADER: usize = 14;
 /// Buffers that a thread keeps for reuse; more than the queues of a cell usually hold.
-const MOST_SPARE: usize = 20_000;
+const MAX_SPARE: usize = 20_000;
 
 #[derive(Debug)]
 struct Buffer {
@@ -106,7 +106,7 @@ impl Drop for Frame {
             // At the end of a thread its pool may be gone already.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
-                if spare.len() < MOST_SPARE {
+                if spare.len() < MAX_SPARE {
                     spare.push(buffer);
                 }
             });

@@ -23,7 +23,7 @@ impl Lateness {
     /// here and more than a scheduler that has a core free needs.
     pub const BOUND: Duration = Duration::from_millis(1);
     /// A run of which more than this part was late is not valid.
-    pub const MOST_LATE: f64 = 0.01;
+    pub const MAX_LATE: f64 = 0.01;
     /// What to do about a run that was late, in real time.
     pub const IN_REAL_TIME: &str = "the host is too slow or too busy for this experiment in real time: run fewer jobs, leave it a core of its own, or use \
                                     virtual time";
@@ -55,14 +55,14 @@ impl Lateness {
                 self.refused
             ));
         }
-        if self.share() > Self::MOST_LATE {
+        if self.share() > Self::MAX_LATE {
             return Err(format!(
                 "{:.1} % of {} packets were more than {:?} late (worst {:.1} ms, allowed {:.0} %); {advice}",
                 self.share() * 100.0,
                 self.delivered,
                 Self::BOUND,
                 self.worst_ns as f64 / 1e6,
-                Self::MOST_LATE * 100.0
+                Self::MAX_LATE * 100.0
             ));
         }
         Ok(())

@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-const MOST_READY: usize = 64;
+const MAX_READY: usize = 64;
 /// The longest wait, so that a stop flag is seen.
 const LONGEST: Duration = Duration::from_millis(50);
 
@@ -36,14 +36,14 @@ impl Poller {
     pub fn wait(&self, limit: Duration, ready: &mut Vec<usize>) -> Result<(), Errno> {
         let limit = limit.min(LONGEST);
         let limit = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_READY];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY];
         // SAFETY: all pointers outlive the call; `events` has room for what is asked; no signal mask is given.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 self.epoll.as_raw_fd(),
                 events.as_mut_ptr(),
-                MOST_READY as libc::c_int,
+                MAX_READY as libc::c_int,
                 &raw const limit,
                 std::ptr::null::<libc::sigset_t>(),
                 0usize,

@@ -23,7 +23,7 @@ pub const CELL: &str = "cell0";
 const WIRE: &str = "wire0";
 /// Frames a TAP device may hold while the driver is away, many times what a scheduling delay of 1 ms needs.
 const TAP_FRAMES: u32 = 10_000;
-const LEAST_V6_MTU_BYTES: u32 = 1280;
+const MIN_V6_MTU_BYTES: u32 = 1280;
 /// How long the new network may take to answer.
 const REACHED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -42,7 +42,7 @@ pub struct HostSettings {
 
 impl HostSettings {
     /// IPv6 has no smaller packets than 1280 bytes (RFC 8200 section 5).
-    fn route_options(&self, least_mtu_bytes: u32) -> String {
+    fn route_options(&self, min_mtu_bytes: u32) -> String {
         let mut options = String::new();
         if let Some(window) = self.initial_window {
             let _ = write!(options, " initcwnd {window}");
@@ -51,7 +51,7 @@ impl HostSettings {
             let _ = write!(options, " cwnd lock {window}");
         }
         if let Some(mtu) = self.mtu_bytes {
-            let _ = write!(options, " mtu {}", mtu.max(least_mtu_bytes));
+            let _ = write!(options, " mtu {}", mtu.max(min_mtu_bytes));
         }
         options
     }
@@ -111,7 +111,7 @@ const AP_WIRE_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 1];
 const SERVER_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 2];
 
 /// Most terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and terminals from 10.
-pub const MOST_TERMINALS: usize = 240;
+pub const MAX_TERMINALS: usize = 240;
 
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
@@ -231,7 +231,7 @@ impl Topology {
             default_control::set(with.map(|(host, _)| &host.namespace), control)?;
         }
         for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
-            let (v4, v6) = (settings.route_options(0), settings.route_options(LEAST_V6_MTU_BYTES));
+            let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
             let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
             // The access point's hardware address is known to who is associated with it.
             for (address, mac) in [(IpAddr::from(ap.v4), AP_MAC), (ap.v6.into(), AP_MAC)] {
@@ -261,7 +261,7 @@ impl Topology {
         }
         for (host, settings) in terminals_there.iter().zip(terminals) {
             // A route of its own for each terminal, so that what is sent to it is bounded like what it sends.
-            let (v4, v6) = (settings.route_options(0), settings.route_options(LEAST_V6_MTU_BYTES));
+            let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
             let _ = write!(
                 orders,
                 "route add {}/32 via {ap_wire_v4} dev {WIRE}{v4}\nroute add {}/128 via {ap_wire_v6} dev {WIRE}{v6}\n",
@@ -436,7 +436,7 @@ mod tests {
             default_control: None,
         };
         assert_eq!(settings.route_options(0), " initcwnd 3 cwnd lock 50 mtu 1000");
-        assert_eq!(settings.route_options(LEAST_V6_MTU_BYTES), " initcwnd 3 cwnd lock 50 mtu 1280");
+        assert_eq!(settings.route_options(MIN_V6_MTU_BYTES), " initcwnd 3 cwnd lock 50 mtu 1280");
         assert_eq!(HostSettings::default().route_options(0), "");
     }
 }

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Points that are shown over time; more are in the folders.
-const MOST_TIMELINES: usize = 16;
+const MAX_TIMELINES: usize = 16;
 /// Terminals that are shown over time.
-const MOST_TERMINALS: usize = 8;
+const MAX_TERMINALS: usize = 8;
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#222;background:#fafafa}\
@@ -255,7 +255,7 @@ fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
     page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
                   retransmission timeouts.</p>";
     let shown: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
-    for group in shown.iter().take(MOST_TIMELINES) {
+    for group in shown.iter().take(MAX_TIMELINES) {
         let Some((folder, record)) = group.runs.iter().find(|(_, r)| r.valid) else { continue };
         let _ = writeln!(page.text, "<h3>{}, seed {}</h3>", escaped(&group.name()), record.task.seed);
         if !folder.join(RECORDING_FILE).exists() {
@@ -263,8 +263,8 @@ fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
             continue;
         }
         let mut terminals = series::terminals(Path::new(folder), record)?;
-        let more = terminals.len().saturating_sub(MOST_TERMINALS);
-        terminals.truncate(MOST_TERMINALS);
+        let more = terminals.len().saturating_sub(MAX_TERMINALS);
+        terminals.truncate(MAX_TERMINALS);
         let caption = match more {
             0 => "Window, throughput and state of the congestion machine".to_owned(),
             more => format!(
@@ -276,11 +276,11 @@ fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
         let queues = series::queues(Path::new(folder), record)?;
         page.figure(plots::queues(&queues, record.to_s), "Queues")?;
     }
-    if shown.len() > MOST_TIMELINES {
+    if shown.len() > MAX_TIMELINES {
         let _ = writeln!(
             page.text,
             "<p>{} more points are not shown over time; their folders hold the recordings.</p>",
-            shown.len() - MOST_TIMELINES
+            shown.len() - MAX_TIMELINES
         );
     }
     Ok(())

@@ -8,7 +8,7 @@ use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, FlowId, Item, Kind};
 
 /// Most points of a line: more than the pixels of a picture show nothing.
-const MOST_POINTS: usize = 700;
+const MAX_POINTS: usize = 700;
 
 /// One terminal over time; times in seconds since the scenario's time zero.
 #[derive(Debug, Clone, Default)]
@@ -96,7 +96,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
     let bins = (record.to_s / bin_s).ceil() as usize;
     let mut bytes = vec![vec![0u64; bins]; series.len()];
     let mut flows: HashMap<FlowId, FlowState> = HashMap::new();
-    let step_s = record.to_s / MOST_POINTS as f64;
+    let step_s = record.to_s / MAX_POINTS as f64;
     let mut last = vec![f64::NEG_INFINITY; series.len()];
     while let Some(items) = reader.next_batch().map_err(wrong)? {
         for item in items {
@@ -175,7 +175,7 @@ pub fn queues(folder: &Path, record: &RunRecord) -> Result<Vec<QueueSeries>, Lab
     let names = lines.next().unwrap_or_default().split(',').skip(1);
     let mut series: Vec<QueueSeries> =
         names.map(|name| QueueSeries { name: name.to_owned(), packets: Vec::new() }).collect();
-    let step_s = record.to_s / MOST_POINTS as f64;
+    let step_s = record.to_s / MAX_POINTS as f64;
     for line in lines {
         let mut columns = line.split(',').map(|c| c.parse::<f64>().unwrap_or(0.0));
         let t = columns.next().unwrap_or(0.0);

@@ -10,7 +10,7 @@ const PORT: u16 = 4951;
 /// How often the stop flag is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// A request begins with its own and the answer's length, both `u32`, big-endian.
-pub const LEAST_REQUEST: u32 = 8;
+pub const MIN_REQUEST: u32 = 8;
 
 /// Answers requests until the flag is set.
 pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
@@ -38,10 +38,10 @@ fn answer(mut socket: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     socket.set_write_timeout(Some(LOOK))?;
     let mut room = vec![0; 64 << 10];
     loop {
-        let mut head = [0; LEAST_REQUEST as usize];
+        let mut head = [0; MIN_REQUEST as usize];
         exactly(&mut head, stop, |rest| socket.read(rest))?;
         let length = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        pour(length(0).saturating_sub(LEAST_REQUEST), &mut room, stop, |part| socket.read(part))?;
+        pour(length(0).saturating_sub(MIN_REQUEST), &mut room, stop, |part| socket.read(part))?;
         pour(length(4), &mut room, stop, |part| socket.write(part))?;
     }
 }
@@ -65,12 +65,12 @@ pub fn ask(
     while !stop.load(Ordering::Relaxed) {
         let begun = Instant::now();
         let mut sent = 0;
-        pour(LEAST_REQUEST, &mut head.clone(), stop, |part| {
+        pour(MIN_REQUEST, &mut head.clone(), stop, |part| {
             let count = socket.write(&head[sent..][..part.len()])?;
             sent += count;
             Ok(count)
         })?;
-        pour(request - LEAST_REQUEST, &mut room, stop, |part| socket.write(part))?;
+        pour(request - MIN_REQUEST, &mut room, stop, |part| socket.write(part))?;
         pour(response, &mut room, stop, |part| socket.read(part))?;
         if stop.load(Ordering::Relaxed) {
             break;

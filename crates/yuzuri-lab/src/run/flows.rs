@@ -7,7 +7,7 @@ use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Snapshot};
 
 /// A sample counts for the time until the next one, but at most for this long.
-const MOST_HELD_NS: u64 = 1_000_000_000;
+const MAX_HELD_NS: u64 = 1_000_000_000;
 
 /// One flow's part.
 #[derive(Debug, Clone, Default)]
@@ -163,7 +163,7 @@ impl Track {
     /// The last sample held until `now_ns`.
     fn hold(&mut self, now_ns: u64, from_ns: u64, to_ns: u64) {
         if let Some((since_ns, snapshot)) = &self.last {
-            let until = now_ns.min(to_ns).min(since_ns + MOST_HELD_NS);
+            let until = now_ns.min(to_ns).min(since_ns + MAX_HELD_NS);
             let weight = until.saturating_sub(*since_ns.max(&from_ns));
             self.figures.cwnd.add(snapshot.cwnd, weight);
             if let Some(srtt) = snapshot.measured_srtt_us() {

@@ -10,7 +10,7 @@ mod summary;
 mod watch;
 mod work;
 
-pub use exchange::LEAST_REQUEST;
+pub use exchange::MIN_REQUEST;
 pub use flows::{FlowFigures, Weighted};
 pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
@@ -148,7 +148,7 @@ pub(crate) fn perform(
         .map(|t| HostSettings {
             initial_window: t.kind.initial_window,
             window: t.kind.window,
-            mtu_bytes: Some(scenario.path.mtu_bytes).filter(|mtu| *mtu != PathSpec::MOST_MTU_BYTES),
+            mtu_bytes: Some(scenario.path.mtu_bytes).filter(|mtu| *mtu != PathSpec::MAX_MTU_BYTES),
             default_control: default_control(scenario, t.kind).map(str::to_owned),
         })
         .collect();

@@ -133,8 +133,8 @@ pub fn receive(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
     host.namespace.enter()?;
     let options = ReceiveOptions {
         port: RECEIVE_PORT,
-        max_connections: ReceiveOptions::MOST_CONNECTIONS,
-        max_per_peer: ReceiveOptions::MOST_CONNECTIONS,
+        max_connections: ReceiveOptions::MAX_CONNECTIONS,
+        max_per_peer: ReceiveOptions::MAX_CONNECTIONS,
         idle_timeout: Duration::from_secs(100_000),
         max_bytes: None,
         max_total_bytes: None,

@@ -74,9 +74,9 @@ impl Scenario {
         let terminals: u32 = self.terminal.iter().map(|kind| kind.count.min(1000)).sum();
         found.unless(terminals > 0, "terminal", "there are no terminals: at least one is needed");
         found.unless(
-            terminals <= Self::MOST_TERMINALS,
+            terminals <= Self::MAX_TERMINALS,
             "terminal",
-            format!("{terminals} terminals are not possible: at most {} are", Self::MOST_TERMINALS),
+            format!("{terminals} terminals are not possible: at most {} are", Self::MAX_TERMINALS),
         );
         for (at, kind) in self.terminal.iter().enumerate() {
             self.terminal(&mut found, &format!("terminal[{at}]"), kind);
@@ -88,7 +88,7 @@ impl Scenario {
             );
         }
         workload(&mut found, "workload", &self.workload);
-        if terminals > 0 && terminals <= Self::MOST_TERMINALS {
+        if terminals > 0 && terminals <= Self::MAX_TERMINALS {
             self.models(&mut found);
         }
         found.0
@@ -102,7 +102,7 @@ impl Scenario {
             found.range("path.rate_mbps", rate, 0.001, 1_000_000.0);
         }
         found.range("path.queue_packets", f64::from(path.queue_packets), 1.0, 100_000_000.0);
-        found.range("path.mtu_bytes", f64::from(path.mtu_bytes), 576.0, f64::from(PathSpec::MOST_MTU_BYTES));
+        found.range("path.mtu_bytes", f64::from(path.mtu_bytes), 576.0, f64::from(PathSpec::MAX_MTU_BYTES));
         found.range("path.loss", path.loss, 0.0, 1.0);
         found.range("path.loss_down", path.loss_down, 0.0, 1.0);
     }
@@ -242,7 +242,7 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
             found.range(format!("{field}.connections"), f64::from(*connections), 1.0, 60.0);
         }
         WorkloadSpec::Buffers { bytes, count, .. } => {
-            let most = yuzuri_transfer::SendOptions::MOST_BUFFER_BYTES;
+            let most = yuzuri_transfer::SendOptions::MAX_BUFFER_BYTES;
             found.range(format!("{field}.bytes"), *bytes as f64, 1.0, most as f64);
             found.unless(*count != Some(0), format!("{field}.count"), "0 is not possible: at least 1 is");
         }
@@ -254,7 +254,7 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
             found.range(
                 format!("{field}.request_bytes"),
                 f64::from(*request_bytes),
-                f64::from(crate::run::LEAST_REQUEST),
+                f64::from(crate::run::MIN_REQUEST),
                 1e9,
             );
             found.range(format!("{field}.response_bytes"), f64::from(*response_bytes), 1.0, 1e9);

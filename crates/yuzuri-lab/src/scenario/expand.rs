@@ -4,7 +4,7 @@ use super::{Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// Most points of one file.
-const MOST_POINTS: usize = 10_000;
+const MAX_POINTS: usize = 10_000;
 
 /// One combination of what a file varies.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,10 +46,10 @@ pub(super) fn points(document: &Document) -> Result<Vec<Point>, Vec<Problem>> {
     if let Some((field, _)) = sweep.iter().find(|(_, values)| values.is_empty()) {
         return Err(vec![Problem::new(format!("sweep.\"{field}\""), "there is no value to take")]);
     }
-    if count > MOST_POINTS {
+    if count > MAX_POINTS {
         return Err(vec![Problem::new(
             "sweep",
-            format!("{count} combinations: at most {MOST_POINTS} are possible"),
+            format!("{count} combinations: at most {MAX_POINTS} are possible"),
         )]);
     }
     let mut points = Vec::new();

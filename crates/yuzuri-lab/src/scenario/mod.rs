@@ -201,7 +201,7 @@ impl Terminal<'_> {
 
 impl Scenario {
     /// Most terminals.
-    pub const MOST_TERMINALS: u32 = crate::net::MOST_TERMINALS as u32;
+    pub const MAX_TERMINALS: u32 = crate::net::MAX_TERMINALS as u32;
 
     /// The single terminals, in the order of their stations.
     pub fn terminals(&self) -> impl Iterator<Item = Terminal<'_>> {

@@ -38,7 +38,7 @@ impl Default for PathSpec {
             jitter_ms: 0.0,
             rate_mbps: None,
             queue_packets: 1000,
-            mtu_bytes: PathSpec::MOST_MTU_BYTES,
+            mtu_bytes: PathSpec::MAX_MTU_BYTES,
             loss: 0.0,
             loss_down: 0.0,
             up: None,
@@ -49,7 +49,7 @@ impl Default for PathSpec {
 
 impl PathSpec {
     /// The largest packet that the devices take.
-    pub const MOST_MTU_BYTES: u32 = 1500;
+    pub const MAX_MTU_BYTES: u32 = 1500;
 
     /// For the model.
     pub fn wire_config(&self) -> WireConfig {

@@ -38,10 +38,10 @@ const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 const PACING_SHIFT: u32 = 10;
 const BURST_RTT_SHIFT: u32 = 9;
 const BURST_BYTES: u64 = 65_536;
-const BURST_LEAST: u32 = 2;
+const MIN_BURST: u32 = 2;
 /// Rounds that the filter of ACK aggregation covers twice (`bbr_extra_acked_win_rtts`), and its most in time, µs.
 const EXTRA_ACKED_ROUNDS: u32 = 5;
-const EXTRA_ACKED_MOST_US: f64 = 100_000.0;
+const MAX_EXTRA_ACKED_US: f64 = 100_000.0;
 /// "No bound" (`~0U`).
 const UNBOUNDED: u32 = u32::MAX;
 
@@ -191,7 +191,7 @@ impl Bbr3 {
         let halvings = self.min_rtt_us.unwrap_or(u64::MAX) >> BURST_RTT_SHIFT;
         let by_rtt = if halvings < 32 { BURST_BYTES >> halvings } else { 0 };
         let bytes = ((window.pacing_rate >> PACING_SHIFT) + by_rtt).min(BURST_BYTES - 1);
-        ((bytes / u64::from(window.mss_bytes)) as u32).max(BURST_LEAST)
+        ((bytes / u64::from(window.mss_bytes)) as u32).max(MIN_BURST)
     }
 
     /// `bbr_quantization_budget`: room for three bursts.
@@ -328,7 +328,7 @@ impl Bbr3 {
     fn set_cwnd(&mut self, window: &mut Window, sample: &RateSample, rate: f64) {
         if sample.acked > 0 {
             let extra = f64::from(self.extra_acked[0].max(self.extra_acked[1]));
-            let extra = extra.min(rate * EXTRA_ACKED_MOST_US) as u32;
+            let extra = extra.min(rate * MAX_EXTRA_ACKED_US) as u32;
             let target = self.bdp(rate, self.cwnd_gain).saturating_add(extra);
             let target = self.quantized(window, target);
             let mut cwnd = window.cwnd;

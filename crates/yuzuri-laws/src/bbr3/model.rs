@@ -17,7 +17,7 @@ const STARTUP_LOSSES: u32 = 6;
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
 /// An epoch of ACK aggregation ends with so many segments.
-const ACK_EPOCH_MOST: u32 = 1 << 20;
+const MAX_ACK_EPOCH: u32 = 1 << 20;
 
 /// Whether more was lost than is tolerable for what was in flight (`bbr_is_inflight_too_high`).
 pub(super) fn is_too_high(sample: &RateSample) -> bool {
@@ -164,7 +164,7 @@ impl Bbr3 {
         }
         let epoch_us = micros_between(window.delivered_at_ns, self.ack_epoch_at_ns);
         let mut expected = (self.bw() * epoch_us as f64) as u32;
-        if self.ack_epoch_acked <= expected || self.ack_epoch_acked + sample.acked >= ACK_EPOCH_MOST {
+        if self.ack_epoch_acked <= expected || self.ack_epoch_acked + sample.acked >= MAX_ACK_EPOCH {
             self.ack_epoch_acked = 0;
             self.ack_epoch_at_ns = window.delivered_at_ns;
             expected = 0;

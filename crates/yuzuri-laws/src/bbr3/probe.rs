@@ -12,7 +12,7 @@ const WAIT_DRAWN_US: u64 = 1_000_000;
 const WAIT_ROUNDS: u32 = 63;
 const WAIT_DRAWN_ROUNDS: u64 = 2;
 /// Doublings of the growth while it probes up.
-const UP_ROUNDS_MOST: u32 = 30;
+const MAX_UP_ROUNDS: u32 = 30;
 
 /// Phases of `PROBE_BW`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Bbr3 {
     /// The volume that probing adds doubles each round.
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1 << self.up_rounds;
-        self.up_rounds = (self.up_rounds + 1).min(UP_ROUNDS_MOST);
+        self.up_rounds = (self.up_rounds + 1).min(MAX_UP_ROUNDS);
         self.up_per = (window.cwnd / growth).max(1);
     }
 

@@ -191,7 +191,7 @@ pub struct Codel<P> {
     queue: VecDeque<Waiting<P>>,
     bytes: u64,
     line: CoDelLine,
-    most_packets: usize,
+    max_packets: usize,
 }
 
 impl<P: Packet> Codel<P> {
@@ -201,13 +201,13 @@ impl<P: Packet> Codel<P> {
             queue: VecDeque::new(),
             bytes: 0,
             line: CoDelLine::new(config),
-            most_packets: config.packets as usize,
+            max_packets: config.packets as usize,
         }
     }
 
     /// Puts a packet at the end, or drops it if the queue is full.
     pub fn push(&mut self, now: Time, packet: P, drops: &mut QueueDrops) {
-        if self.queue.len() >= self.most_packets {
+        if self.queue.len() >= self.max_packets {
             drops.overflow += 1;
             return;
         }

@@ -9,25 +9,25 @@ use std::collections::VecDeque;
 pub struct DropTail<P> {
     packets: VecDeque<P>,
     bytes: u64,
-    most_packets: usize,
-    most_bytes: u64,
+    max_packets: usize,
+    max_bytes: u64,
 }
 
 impl<P: Packet> DropTail<P> {
     /// An empty queue; no limit where `None`.
-    pub fn new(most_packets: Option<u32>, most_bytes: Option<u64>) -> DropTail<P> {
+    pub fn new(max_packets: Option<u32>, max_bytes: Option<u64>) -> DropTail<P> {
         DropTail {
             packets: VecDeque::new(),
             bytes: 0,
-            most_packets: most_packets.map_or(usize::MAX, |n| n as usize),
-            most_bytes: most_bytes.unwrap_or(u64::MAX),
+            max_packets: max_packets.map_or(usize::MAX, |n| n as usize),
+            max_bytes: max_bytes.unwrap_or(u64::MAX),
         }
     }
 
     /// Puts a packet at the end, or drops it.
     pub fn push(&mut self, packet: P, drops: &mut QueueDrops) {
         let bytes = u64::from(packet.bytes());
-        if self.packets.len() >= self.most_packets || self.bytes + bytes > self.most_bytes {
+        if self.packets.len() >= self.max_packets || self.bytes + bytes > self.max_bytes {
             drops.overflow += 1;
             return;
         }

@@ -49,7 +49,7 @@ impl FqCodelConfig {
 }
 
 /// RFC 8290 section 4.1: a full queue loses up to this many packets at once from its fattest flow.
-const MOST_DROPPED_AT_ONCE: usize = 64;
+const MAX_DROPPED_AT_ONCE: usize = 64;
 const NO_FLOW: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub struct FqCodel<P> {
     bytes: u64,
     constants: Constants,
     quantum: i64,
-    most_packets: usize,
+    max_packets: usize,
 }
 
 impl<P: Packet> FqCodel<P> {
@@ -88,7 +88,7 @@ impl<P: Packet> FqCodel<P> {
             bytes: 0,
             constants: Constants::new(config.target_us, config.interval_us, config.ecn),
             quantum: i64::from(config.quantum_bytes),
-            most_packets: config.packets as usize,
+            max_packets: config.packets as usize,
         }
     }
 
@@ -119,7 +119,7 @@ impl<P: Packet> FqCodel<P> {
             flow.deficit = self.quantum;
             self.new.push_back(index);
         }
-        if self.packets > self.most_packets {
+        if self.packets > self.max_packets {
             self.drop_from_fattest(drops);
         }
     }
@@ -132,7 +132,7 @@ impl<P: Packet> FqCodel<P> {
     /// Drops half of the fattest flow's packets, 64 at most, from its head (RFC 8290 section 4.1).
     pub fn drop_from_fattest(&mut self, drops: &mut QueueDrops) {
         let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.bytes) else { return };
-        let count = flow.queue.len().div_ceil(2).min(MOST_DROPPED_AT_ONCE);
+        let count = flow.queue.len().div_ceil(2).min(MAX_DROPPED_AT_ONCE);
         for (_, dropped) in flow.queue.drain(..count) {
             let bytes = u64::from(dropped.bytes());
             flow.bytes -= bytes;

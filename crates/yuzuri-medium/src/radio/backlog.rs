@@ -67,8 +67,8 @@ impl<P: Packet> Backlog<P> {
                 arrived: 0,
                 packets: 0,
                 bytes: 0,
-                most_packets: packets.map_or(usize::MAX, |n| n as usize),
-                most_bytes: bytes.unwrap_or(u64::MAX),
+                max_packets: packets.map_or(usize::MAX, |n| n as usize),
+                max_bytes: bytes.unwrap_or(u64::MAX),
                 codel,
             })
         };
@@ -157,15 +157,15 @@ pub(super) struct Shared<P> {
     arrived: u64,
     packets: usize,
     bytes: u64,
-    most_packets: usize,
-    most_bytes: u64,
+    max_packets: usize,
+    max_bytes: u64,
     codel: Option<CoDelLine>,
 }
 
 impl<P: Packet> Shared<P> {
     fn push(&mut self, now: Time, receiver: Receiver, mut item: Item<P>, drops: &mut BacklogDrops) {
         let bytes = u64::from(item.bytes());
-        if self.packets >= self.most_packets || self.bytes + bytes > self.most_bytes {
+        if self.packets >= self.max_packets || self.bytes + bytes > self.max_bytes {
             drops.of(receiver).overflow += 1;
             return;
         }

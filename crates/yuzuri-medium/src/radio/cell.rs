@@ -2,7 +2,7 @@
 
 use super::account::{CellAccount, NodeAccount};
 use super::backlog::{Backlog, BacklogDrops, GROUP, Item, Receiver};
-use super::config::MOST_STATIONS;
+use super::config::MAX_STATIONS;
 use super::contention::{Contention, NodeIndex};
 use super::exchange::{Channel, OnAir};
 use super::ledger::{Ledger, node_account};
@@ -48,7 +48,7 @@ pub struct Cell<P> {
     pub(super) winners: Vec<(NodeIndex, Time)>,
     pub(super) ends: Vec<(Time, NodeIndex)>,
     /// The least that a frame with a packet in it takes.
-    pub(super) least_frame_ns: u64,
+    pub(super) min_frame_ns: u64,
     /// How far the cell was run.
     pub(super) now: Time,
     /// Arrivals that came out when a call other than `advance` had to run the cell; they are handed over with the next one.
@@ -76,7 +76,7 @@ impl<P: Packet> Cell<P> {
             account: CellAccount::default(),
             winners: Vec::new(),
             ends: Vec::new(),
-            least_frame_ns: 0,
+            min_frame_ns: 0,
             now: Time::ZERO,
             early: Vec::new(),
         };
@@ -144,7 +144,7 @@ impl<P: Packet> Cell<P> {
                     self.place_station(node, station);
                     node - 1
                 }
-                None if self.nodes.len() <= MOST_STATIONS => {
+                None if self.nodes.len() <= MAX_STATIONS => {
                     self.add_station(station);
                     self.nodes.len() - 2
                 }
@@ -269,7 +269,7 @@ impl<P: Packet> Cell<P> {
 
     /// The access point speaks QoS as soon as one station does; the shortest frame is that of the fastest there.
     fn stations_changed(&mut self) {
-        self.find_least_frame();
+        self.find_min_frame();
         let qos = self.nodes[1..].iter().any(|station| station.present && station.terms.phy.is_qos());
         let usual = if qos { Access::BEST_EFFORT } else { Access::DCF };
         self.contention.set_access(AP, self.nodes[AP].access.unwrap_or(usual), qos);

@@ -222,7 +222,7 @@ impl CellConfig {
     /// # Errors
     /// The first field that is wrong, its value and what is allowed there.
     pub fn check(&self) -> Result<(), ConfigError> {
-        check_range("stations", self.stations.len(), 0, MOST_STATIONS)?;
+        check_range("stations", self.stations.len(), 0, MAX_STATIONS)?;
         for (index, station) in self.stations.iter().enumerate() {
             station.check(self.band).map_err(|error| error.within(format!("stations[{index}]")))?;
         }
@@ -262,4 +262,4 @@ impl CellConfig {
 }
 
 /// Association identifiers end at 2007 (9.4.1.8).
-pub(super) const MOST_STATIONS: usize = 2007;
+pub(super) const MAX_STATIONS: usize = 2007;

@@ -280,7 +280,7 @@ impl<P: Packet> Cell<P> {
             retries += u64::from(again);
         }
         let account = node_account(&mut self.account, node);
-        while psdu.mpdus < terms.most_mpdus && link.outstanding() < terms.window {
+        while psdu.mpdus < terms.max_mpdus && link.outstanding() < terms.window {
             let Some(item) = backlog.pop(now, receiver, drops) else { break };
             let bytes = terms.mpdu_bytes(item.bytes());
             if !psdu.add(bytes, terms) {

@@ -20,28 +20,28 @@ impl<P: Packet> Cell<P> {
             Channel::Frame { end } => end,
             Channel::Idle => match self.contention.next() {
                 Time::MAX => Time::MAX,
-                next => next.max(self.now).after_nanos(self.least_frame_at(next)),
+                next => next.max(self.now).after_nanos(self.min_frame_at(next)),
             },
             // The sender draws a new back-off then, which may be none.
             Channel::Response { end, .. } => {
                 let next = self.contention.earliest_from(end, |node| self.is_on_air(node));
-                next.after_nanos(self.least_frame_ns)
+                next.after_nanos(self.min_frame_ns)
             }
             // Each of the senders has an idleness of its own.
-            Channel::Collision { end } => end.after_nanos(self.least_frame_ns),
+            Channel::Collision { end } => end.after_nanos(self.min_frame_ns),
         };
         Some(at).filter(|at| *at != Time::MAX)
     }
 
     /// The least that the frame can take whose turn comes at `at`, ns.
-    fn least_frame_at(&self, at: Time) -> u64 {
+    fn min_frame_at(&self, at: Time) -> u64 {
         let mut winners = self.contention.winners(at);
         let alone = winners.next().filter(|_| winners.next().is_none());
-        alone.and_then(|(node, _)| self.least_frame_of(node)).unwrap_or(self.least_frame_ns)
+        alone.and_then(|(node, _)| self.min_frame_of(node)).unwrap_or(self.min_frame_ns)
     }
 
     /// The least that a node's next frame can take, where its first packet tells.
-    fn least_frame_of(&self, node: NodeIndex) -> Option<u64> {
+    fn min_frame_of(&self, node: NodeIndex) -> Option<u64> {
         let terminal = &self.nodes[node];
         let Backlog::Shared(shared) = &terminal.backlog else { return None };
         let (receiver, bytes) = shared.first().filter(|_| terminal.unfinished.is_none())?;
@@ -54,10 +54,10 @@ impl<P: Packet> Cell<P> {
 
     /// Works out the least that any frame can take after which something arrives: one with a packet, or the request behind
     /// which the receiver passes on what it held back.
-    pub(super) fn find_least_frame(&mut self) {
-        let least_of = |terms: &Terms| terms.ppdu_ns(terms.mpdu_bytes(0)).min(terms.block_ack_req_ns);
+    pub(super) fn find_min_frame(&mut self) {
+        let min_of = |terms: &Terms| terms.ppdu_ns(terms.mpdu_bytes(0)).min(terms.block_ack_req_ns);
         let stations = self.nodes[1..].iter().filter(|station| station.present);
-        let least = stations.map(|station| least_of(&station.terms)).min();
-        self.least_frame_ns = least.unwrap_or(0).min(super::terms::group_ns(&self.config, self.timing, 0));
+        let least = stations.map(|station| min_of(&station.terms)).min();
+        self.min_frame_ns = least.unwrap_or(0).min(super::terms::group_ns(&self.config, self.timing, 0));
     }
 }

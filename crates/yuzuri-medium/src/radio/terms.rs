@@ -21,9 +21,9 @@ pub(super) struct Terms {
     timing: Timing,
     /// Frames are aggregated and acknowledged in blocks.
     pub(super) block_ack: bool,
-    pub(super) most_mpdus: usize,
+    pub(super) max_mpdus: usize,
     pub(super) window: usize,
-    pub(super) most_psdu_bytes: u32,
+    pub(super) max_psdu_bytes: u32,
     mpdu_overhead_bytes: u32,
     rts_threshold_bytes: u32,
     pub(super) sifs_ns: u64,
@@ -41,16 +41,16 @@ impl Terms {
         let header = if phy.is_qos() { QOS_HEADER_BYTES } else { HEADER_BYTES };
         let fits = timing.bytes_within(&phy, u64::from(config.ampdu.duration_us) * 1000);
         // Windows beyond 64 came with HE (10.25.2).
-        let most_window = if matches!(phy, Phy::Ax { .. }) { 256 } else { 64 };
-        let window = config.ampdu.window.min(most_window);
+        let max_window = if matches!(phy, Phy::Ax { .. }) { 256 } else { 64 };
+        let window = config.ampdu.window.min(max_window);
         let most = config.ampdu.bytes.unwrap_or(u32::MAX).min(phy.ampdu_bytes().unwrap_or(u32::MAX));
         Terms {
             phy,
             timing,
             block_ack,
-            most_mpdus: if block_ack { usize::from(config.ampdu.mpdus.min(most_window)) } else { 1 },
+            max_mpdus: if block_ack { usize::from(config.ampdu.mpdus.min(max_window)) } else { 1 },
             window: if block_ack { usize::from(window) } else { 1 },
-            most_psdu_bytes: most.min(fits),
+            max_psdu_bytes: most.min(fits),
             mpdu_overhead_bytes: header + LLC_BYTES + config.security_bytes + FCS_BYTES,
             rts_threshold_bytes: config.rts_threshold_bytes.unwrap_or(u32::MAX),
             sifs_ns: timing.sifs_ns(),
@@ -121,7 +121,7 @@ impl Psdu {
             Phy::Ac { .. } | Phy::Ax { .. } => subframe,
         };
         let bytes = if self.mpdus == 0 { alone } else { self.padded + subframe };
-        if self.mpdus > 0 && (self.mpdus >= terms.most_mpdus || bytes > terms.most_psdu_bytes) {
+        if self.mpdus > 0 && (self.mpdus >= terms.max_mpdus || bytes > terms.max_psdu_bytes) {
             return false;
         }
         self.mpdus += 1;

@@ -8,7 +8,7 @@ mod probe;
 mod standoff;
 mod total;
 
-use crate::report::least_round_trips;
+use crate::report::min_round_trips;
 use crate::{Moment, Objective, Phase, Report, Summary};
 use level::{Taker, water_level};
 use probe::Probe;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use total::Total;
 
 /// A probe of one member alone takes more than all of the air that is known: twice as much at most.
-const MOST_AIR_PPM: f64 = 2e6;
+const MAX_AIR_PPM: f64 = 2e6;
 /// The most of so much time counts.
 const MEMORY: Duration = Duration::from_secs(30);
 /// Start-up is over when what is carried grew by less than this factor ...
@@ -47,10 +47,10 @@ const JUDGED_AFTER: Duration = Duration::from_secs(3);
 const SPREAD_FROM_LOSS: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
 const DRAIN_STEP: f64 = 0.02;
-const LEAST_PART: f64 = 0.8;
+const MIN_PART: f64 = 0.8;
 /// So are they from this part of the segments lost on, down to so much; in start-up growth is given more time then.
 const SLOWED_FROM_LOSS: f64 = 0.005;
-const LEAST_PART_FOR_LOSS: f64 = 0.9;
+const MIN_PART_FOR_LOSS: f64 = 0.9;
 /// The shares make the queue if the group carries at least this part of what was shared out. On long paths what queues let go at once in start-up may have
 /// been a quarter more than is carried without one; where less is carried, the queue is others', or capacity fell.
 const FULL: f64 = 0.85;
@@ -64,7 +64,7 @@ const OTHERS_QUEUE_S: f64 = 0.100;
 /// relax by that one.
 const FAR_FROM_FULL: f64 = 0.7;
 const STRETCH: f64 = 1.1;
-const STRETCH_AT_MOST: f64 = 4.0;
+const MAX_STRETCH: f64 = 4.0;
 const RELAX: f64 = 0.95;
 
 /// Queue above the least round-trip time that a share may keep, seconds.
@@ -161,7 +161,7 @@ impl Capacity {
         Capacity {
             carried: VecDeque::from([(now, Carried { rate_bps: last.capacity_bps as f64, air })]),
             started: last.phase != Phase::StartUp,
-            wire_bps: Some(last.alone_most_bps as f64).filter(|bps| *bps > 0.0),
+            wire_bps: Some(last.alone_max_bps as f64).filter(|bps| *bps > 0.0),
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
             stand_off: if off { StandOff::resume(now) } else { StandOff::default() },
@@ -180,7 +180,7 @@ impl Capacity {
         let srtt_us = reports.iter().map(|r| r.srtt_us).max().unwrap_or(0);
         let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
-        let destinations = least_round_trips(reports.iter().copied().flat_map(seen));
+        let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let total = Total::of(&reports, &destinations);
         self.carried.push_back((now, Carried { rate_bps: total.rate_bps, air: total.air }));
         self.forget(now, round_trip, total);
@@ -217,9 +217,9 @@ impl Capacity {
             senders: reports.len().min(u16::MAX.into()) as u16,
             phase,
             capacity_bps: best.rate_bps as u64,
-            air_share_ppm: (shares.air * 1e6).min(MOST_AIR_PPM) as u32,
+            air_share_ppm: (shares.air * 1e6).min(MAX_AIR_PPM) as u32,
             share_bps: shares.rate_bps as u64,
-            alone_most_bps: self.wire_bps.unwrap_or(0.0) as u64,
+            alone_max_bps: self.wire_bps.unwrap_or(0.0) as u64,
             queue_us: (self.queue_s(total, paced) * 1e6) as u32,
             paced,
             srtt_us,
@@ -366,7 +366,7 @@ impl Capacity {
         // Others take what the members leave, as long as they leave it: windows grow until the shares are carried.
         let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
         self.stretch = if far_from_full && total.queue_s < OTHERS_QUEUE_S {
-            (self.stretch * STRETCH).min(STRETCH_AT_MOST)
+            (self.stretch * STRETCH).min(MAX_STRETCH)
         } else {
             (self.stretch * RELAX).max(1.0)
         };
@@ -374,9 +374,9 @@ impl Capacity {
         let queued =
             above.is_some_and(|[above_s, long_s]| total.queue_s > if long { long_s } else { above_s });
         if queued && full {
-            self.part = (self.part - DRAIN_STEP).max(LEAST_PART);
+            self.part = (self.part - DRAIN_STEP).max(MIN_PART);
         } else if total.lost > SLOWED_FROM_LOSS && full {
-            self.part = (self.part - DRAIN_STEP).max(LEAST_PART_FOR_LOSS.min(self.part));
+            self.part = (self.part - DRAIN_STEP).max(MIN_PART_FOR_LOSS.min(self.part));
         } else if !queued {
             self.part = (self.part + DRAIN_STEP).min(1.0);
         }

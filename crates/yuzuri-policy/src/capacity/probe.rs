@@ -7,7 +7,7 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(500);
 /// ... and comes every six round trips, at least so much time apart; after each that found nothing twice as much, up to so much.
 const EVERY: Duration = Duration::from_secs(4);
-const EVERY_AT_MOST: Duration = Duration::from_secs(16);
+const MAX_PROBE_EVERY: Duration = Duration::from_secs(16);
 /// A probe found more if the best rose by this part of what was tried (the rate is taken over two round trips, the probe lasts one): then
 /// the next comes at once ...
 const FOUND: f64 = 0.25;
@@ -56,7 +56,7 @@ impl Probe {
             self.every = EVERY;
         } else if now.since(ended) >= self.every.max(6 * round_trip) {
             self.step = usize::from(!lossy);
-            self.every = if tried { (2 * self.every).min(EVERY_AT_MOST) } else { EVERY };
+            self.every = if tried { (2 * self.every).min(MAX_PROBE_EVERY) } else { EVERY };
         } else {
             return 1.0;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The group stands off for so long; each time twice as long as before, up to so much. After as long a time of sharing it is the first time again.
 const OFF: Duration = Duration::from_secs(30);
-const OFF_AT_MOST: Duration = Duration::from_secs(300);
+const MAX_OFF: Duration = Duration::from_secs(300);
 
 /// It does when less than this part of what was shared out, of the rate and of the air, is carried behind a queue for three round trips, and
 /// at least so long.
@@ -124,11 +124,11 @@ impl StandOff {
     fn begin(&mut self, now: Moment, from: Moment) {
         self.falls.clear();
         self.losing_for = Duration::ZERO;
-        if self.ended.is_some_and(|at| now.since(at) > OFF_AT_MOST) {
+        if self.ended.is_some_and(|at| now.since(at) > MAX_OFF) {
             self.off_for = OFF;
         }
         self.until = Some(from + self.off_for);
-        self.off_for = (2 * self.off_for).min(OFF_AT_MOST);
+        self.off_for = (2 * self.off_for).min(MAX_OFF);
     }
 
     /// Where it stands now.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Most members that a member keeps; the others are refused and counted.
-pub const MOST_MEMBERS: usize = 1024;
+pub const MAX_MEMBERS: usize = 1024;
 /// Rank of a member that nobody gave another one.
 pub const COMMON_RANK: u8 = 128;
 
@@ -124,7 +124,7 @@ pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
 /// How early a report or summary may go, since ticks do not come exactly.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
 /// Messages that wait to be fetched; beyond, the oldest go. A leader answers 1,000 newcomers at once.
-pub(super) const MOST_WAITING: usize = 2 * MOST_MEMBERS;
+pub(super) const MAX_WAITING: usize = 2 * MAX_MEMBERS;
 
 /// How often the leader speaks while nothing changes. A summary costs the air about as much as five reports: where broadcasts go at
 /// 1 Mbit/s, more than one a second fit into half a percent of it only beside very few reports.

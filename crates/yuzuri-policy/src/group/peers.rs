@@ -1,6 +1,6 @@
 //! The other members, as far as they were heard.
 
-use super::config::{MAX_IDS_PER_ADDRESS, MOST_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
+use super::config::{MAX_IDS_PER_ADDRESS, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
 use super::session::Sessions;
 use crate::{Message, Moment, NodeId, Refusal, Report};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl Peer {
     }
 }
 
-/// The table of them: never more than [`MOST_MEMBERS`].
+/// The table of them: never more than [`MAX_MEMBERS`].
 #[derive(Debug)]
 pub(super) struct Peers {
     all: BTreeMap<NodeId, Peer>,
@@ -90,7 +90,7 @@ pub(super) struct Peers {
 
 impl Peers {
     pub fn new(now: Moment) -> Peers {
-        Peers { all: BTreeMap::new(), ids_at: BTreeMap::new(), room: (MOST_MEMBERS as f64, now) }
+        Peers { all: BTreeMap::new(), ids_at: BTreeMap::new(), room: (MAX_MEMBERS as f64, now) }
     }
 
     pub fn get(&self, node: NodeId) -> Option<&Peer> {
@@ -127,7 +127,7 @@ impl Peers {
 
     fn make_room(&mut self, from: SocketAddr, now: Moment, relayed: bool) -> Result<(), Refusal> {
         let (room, at) = self.room;
-        let room = (room + now.since(at).as_secs_f64() * NEW_IDS_PER_SECOND).min(MOST_MEMBERS as f64);
+        let room = (room + now.since(at).as_secs_f64() * NEW_IDS_PER_SECOND).min(MAX_MEMBERS as f64);
         self.room = (room, now);
         if room < 1.0 {
             return Err(Refusal::Crowded);
@@ -138,9 +138,9 @@ impl Peers {
             let oldest = unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, _)| *node);
             self.remove(oldest.ok_or(Refusal::Crowded)?);
         }
-        if self.all.len() >= MOST_MEMBERS {
+        if self.all.len() >= MAX_MEMBERS {
             self.prune(now);
-            if self.all.len() >= MOST_MEMBERS {
+            if self.all.len() >= MAX_MEMBERS {
                 let unproved = self.all.iter().filter(|(_, peer)| !peer.sessions.is_proved());
                 let least =
                     unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, peer)| (*node, peer.heard));

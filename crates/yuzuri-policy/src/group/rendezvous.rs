@@ -18,18 +18,18 @@ pub struct RendezvousConfig {
     /// What its cookies are made with: random, new at each start.
     pub secret: [u8; 32],
     /// Most groups at a time.
-    pub most_groups: usize,
+    pub max_groups: usize,
     /// Most members of a group.
-    pub most_members: usize,
+    pub max_members: usize,
     /// Most datagrams sent in a second, to all groups together.
-    pub most_per_second: u32,
+    pub max_per_second: u32,
 }
 
 impl RendezvousConfig {
     /// The usual limits: 256 groups of 1,024 members, 20,000 datagrams a second (about 20 Mbit/s).
     pub fn new(secret: [u8; 32]) -> RendezvousConfig {
-        let (most_groups, most_members) = (256, super::MOST_MEMBERS);
-        RendezvousConfig { secret, most_groups, most_members, most_per_second: 20_000 }
+        let (max_groups, max_members) = (256, super::MAX_MEMBERS);
+        RendezvousConfig { secret, max_groups, max_members, max_per_second: 20_000 }
     }
 }
 
@@ -60,16 +60,16 @@ const COOKIE_SLOT: Duration = Duration::from_secs(120);
 const MEMBER_KEPT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 /// Most datagrams a second of one address: a member says far less, a leader that answers many newcomers more for a moment.
-const MOST_FROM_ONE: f64 = 16.0;
+const MAX_FROM_ONE: f64 = 16.0;
 const BURST: f64 = 256.0;
 /// Most addresses that a message for one member goes to: anybody can register under another's id.
-const MOST_OF_ONE: usize = 4;
+const MAX_OF_ONE: usize = 4;
 
 /// Members of a group at one IP address: people behind one NAT.
 const MAX_MEMBERS_PER_ADDRESS: usize = 16;
 
 /// Most groups that were first heard of from one IP address: nobody takes all the room.
-const MOST_FOUNDED: usize = 8;
+const MAX_FOUNDED: usize = 8;
 
 #[derive(Debug)]
 struct Group {
@@ -131,7 +131,7 @@ impl Rendezvous {
         let is_known = is_current || slot > 0 && seen.cookie == Some(self.cookie(from, slot - 1));
         if !is_known {
             // Strangers get no more than half of what may be sent: members go on.
-            if self.sent_this_second < self.config.most_per_second / 2 && self.may_send(1) {
+            if self.sent_this_second < self.config.max_per_second / 2 && self.may_send(1) {
                 self.counts.cookies += 1;
                 self.send_cookie(from, &seen.glance, current, out);
             } else {
@@ -156,7 +156,7 @@ impl Rendezvous {
         let founder = from.ip();
         if !self.groups.contains_key(&glance.group) {
             let founded = self.groups.values().filter(|group| group.founder == founder).count();
-            if self.groups.len() >= self.config.most_groups || founded >= MOST_FOUNDED {
+            if self.groups.len() >= self.config.max_groups || founded >= MAX_FOUNDED {
                 self.counts.crowded += 1;
                 return;
             }
@@ -164,14 +164,14 @@ impl Rendezvous {
         let group = self.groups.entry(glance.group);
         let members = &mut group.or_insert_with(|| Group { founder, members: BTreeMap::new() }).members;
         let at_address = || members.keys().filter(|address| address.ip() == from.ip()).count();
-        let is_full = || members.len() >= self.config.most_members || at_address() >= MAX_MEMBERS_PER_ADDRESS;
+        let is_full = || members.len() >= self.config.max_members || at_address() >= MAX_MEMBERS_PER_ADDRESS;
         if !members.contains_key(&from) && is_full() {
             self.counts.crowded += 1;
             return;
         }
         let fresh = || Entry { node: glance.node, named: now, heard: now, tokens: BURST, filled: now };
         let entry = members.entry(from).or_insert_with(fresh);
-        entry.tokens = (entry.tokens + now.since(entry.filled).as_secs_f64() * MOST_FROM_ONE).min(BURST);
+        entry.tokens = (entry.tokens + now.since(entry.filled).as_secs_f64() * MAX_FROM_ONE).min(BURST);
         entry.filled = now;
         if entry.tokens < 1.0 {
             self.counts.rate_limited += 1;
@@ -193,7 +193,7 @@ impl Rendezvous {
             None => others.map(|(address, _)| *address).collect(),
             Some(to) => {
                 let of = others.filter(|(_, entry)| entry.node == to);
-                of.map(|(address, _)| *address).take(MOST_OF_ONE).collect()
+                of.map(|(address, _)| *address).take(MAX_OF_ONE).collect()
             }
         };
         if goodbye {
@@ -226,7 +226,7 @@ impl Rendezvous {
 
     fn may_send(&mut self, datagrams: usize) -> bool {
         let sent = self.sent_this_second.saturating_add(u32::try_from(datagrams).unwrap_or(u32::MAX));
-        let may = sent <= self.config.most_per_second;
+        let may = sent <= self.config.max_per_second;
         if may {
             self.sent_this_second = sent;
         }

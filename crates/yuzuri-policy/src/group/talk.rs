@@ -1,6 +1,6 @@
 //! How a member makes its messages.
 
-use super::config::{ANSWER_AGAIN, ASK_AGAIN, MOST_WAITING};
+use super::config::{ANSWER_AGAIN, ASK_AGAIN, MAX_WAITING};
 use super::election::Role;
 use super::member::{Member, Outgoing, To};
 use crate::message::{Addressed, Body, Message, relay};
@@ -71,7 +71,7 @@ impl Member {
             (None, None) => To::All,
         };
         self.counts.send(kind, bytes.len());
-        if self.out.len() >= MOST_WAITING {
+        if self.out.len() >= MAX_WAITING {
             self.out.pop_front();
             self.counts.overflowed += 1;
         }

@@ -1,11 +1,11 @@
 //! Bodies of messages: written, read, and checked for sense.
 
 use super::wire::{Reader, Writer};
-use super::{Body, MOST_AIR_PPM, MOST_BPS, MOST_RTT_US, Notice, REPORT_INTERVAL_DS, Refusal};
-use crate::{Destination, MOST_DESTINATIONS, NodeId, Phase, Report, Summary};
+use super::{Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Notice, REPORT_INTERVAL_DS, Refusal};
+use crate::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
 
 /// Largest loss a report may speak of, of a thousand.
-const MOST_LOST_PERMILLE: u16 = 1000;
+const MAX_LOST_PERMILLE: u16 = 1000;
 /// Beside the number of destinations.
 const ELASTIC: u8 = 0x80;
 const PACED: u8 = 0x80;
@@ -33,7 +33,7 @@ pub(super) fn write(body: &Body, out: &mut Writer) {
             out.u40(summary.capacity_bps);
             out.u32(summary.air_share_ppm);
             out.u40(summary.share_bps);
-            out.u40(summary.alone_most_bps);
+            out.u40(summary.alone_max_bps);
             out.u24(summary.queue_us);
             out.u24(summary.srtt_us);
             destinations(&summary.destinations, if summary.paced { PACED } else { 0 }, out);
@@ -71,7 +71,7 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
                 capacity_bps: from.u40()?,
                 air_share_ppm: from.u32()?,
                 share_bps: from.u40()?,
-                alone_most_bps: from.u40()?,
+                alone_max_bps: from.u40()?,
                 queue_us: from.u24()?,
                 paced: false,
                 srtt_us: from.u24()?,
@@ -95,20 +95,20 @@ pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> R
     match body {
         Body::Hello { .. } => agrees(sends || !leads),
         Body::Report(report) => {
-            within(report.rate_bps <= MOST_BPS && report.alone_bps <= MOST_BPS)?;
-            within(report.lost_permille <= MOST_LOST_PERMILLE)?;
+            within(report.rate_bps <= MAX_BPS && report.alone_bps <= MAX_BPS)?;
+            within(report.lost_permille <= MAX_LOST_PERMILLE)?;
             agrees(sends && addressed && !leads)?;
             agrees(!report.elastic || report.flows > 0)?;
             agrees(distinct(&report.destinations))
         }
         Body::Summary { report_interval_ds, summary, .. } => {
-            within(summary.capacity_bps <= MOST_BPS && summary.share_bps <= MOST_BPS)?;
-            within(summary.alone_most_bps <= MOST_BPS)?;
-            within(summary.air_share_ppm <= MOST_AIR_PPM)?;
+            within(summary.capacity_bps <= MAX_BPS && summary.share_bps <= MAX_BPS)?;
+            within(summary.alone_max_bps <= MAX_BPS)?;
+            within(summary.air_share_ppm <= MAX_AIR_PPM)?;
             within(REPORT_INTERVAL_DS.contains(report_interval_ds))?;
             agrees(leads && sends && !addressed)?;
             agrees(summary.members > 0 && summary.senders <= summary.members)?;
-            agrees(summary.share_bps <= most_share_bps(summary.capacity_bps))?;
+            agrees(summary.share_bps <= max_share_bps(summary.capacity_bps))?;
             agrees(distinct(&summary.destinations))
         }
         Body::Goodbye { .. } => agrees(!leads && !sends && !addressed),
@@ -117,8 +117,8 @@ pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> R
 }
 
 /// A probe shares out more than is known to be carried: twice as much at most.
-fn most_share_bps(capacity_bps: u64) -> u64 {
-    capacity_bps.saturating_mul(2).min(MOST_BPS)
+fn max_share_bps(capacity_bps: u64) -> u64 {
+    capacity_bps.saturating_mul(2).min(MAX_BPS)
 }
 
 /// Each once, and none with a round trip that takes no time.
@@ -130,16 +130,16 @@ fn distinct(destinations: &[(Destination, u32)]) -> bool {
 
 impl Report {
     /// The same with every value where receivers accept it: rates up to 100 Gbit/s, times up to 16.8 s, losses up to all, not elastic
-    /// without flows, at most [`MOST_DESTINATIONS`] destinations, each once.
+    /// without flows, at most [`MAX_DESTINATIONS`] destinations, each once.
     pub fn bounded(&self) -> Report {
         Report {
-            rate_bps: self.rate_bps.min(MOST_BPS),
-            alone_bps: self.alone_bps.min(MOST_BPS),
+            rate_bps: self.rate_bps.min(MAX_BPS),
+            alone_bps: self.alone_bps.min(MAX_BPS),
             flows: self.flows,
             elastic: self.elastic && self.flows > 0,
-            queue_us: self.queue_us.min(MOST_RTT_US),
-            srtt_us: self.srtt_us.min(MOST_RTT_US),
-            lost_permille: self.lost_permille.min(MOST_LOST_PERMILLE),
+            queue_us: self.queue_us.min(MAX_RTT_US),
+            srtt_us: self.srtt_us.min(MAX_RTT_US),
+            lost_permille: self.lost_permille.min(MAX_LOST_PERMILLE),
             destinations: bounded(&self.destinations),
         }
     }
@@ -150,28 +150,28 @@ impl Summary {
     /// members, no share above twice the capacity.
     pub fn bounded(&self) -> Summary {
         let members = self.members.max(1);
-        let capacity_bps = self.capacity_bps.min(MOST_BPS);
+        let capacity_bps = self.capacity_bps.min(MAX_BPS);
         Summary {
             members,
             senders: self.senders.min(members),
             phase: self.phase,
             capacity_bps,
-            air_share_ppm: self.air_share_ppm.min(MOST_AIR_PPM),
-            share_bps: self.share_bps.min(most_share_bps(capacity_bps)),
-            alone_most_bps: self.alone_most_bps.min(MOST_BPS),
-            queue_us: self.queue_us.min(MOST_RTT_US),
+            air_share_ppm: self.air_share_ppm.min(MAX_AIR_PPM),
+            share_bps: self.share_bps.min(max_share_bps(capacity_bps)),
+            alone_max_bps: self.alone_max_bps.min(MAX_BPS),
+            queue_us: self.queue_us.min(MAX_RTT_US),
             paced: self.paced,
-            srtt_us: self.srtt_us.min(MOST_RTT_US),
+            srtt_us: self.srtt_us.min(MAX_RTT_US),
             destinations: bounded(&self.destinations),
         }
     }
 }
 
 fn bounded(destinations: &[(Destination, u32)]) -> Vec<(Destination, u32)> {
-    let mut kept: Vec<(Destination, u32)> = Vec::with_capacity(MOST_DESTINATIONS);
+    let mut kept: Vec<(Destination, u32)> = Vec::with_capacity(MAX_DESTINATIONS);
     for (destination, us) in destinations {
-        if kept.len() < MOST_DESTINATIONS && *us > 0 && kept.iter().all(|(other, _)| other != destination) {
-            kept.push((*destination, (*us).min(MOST_RTT_US)));
+        if kept.len() < MAX_DESTINATIONS && *us > 0 && kept.iter().all(|(other, _)| other != destination) {
+            kept.push((*destination, (*us).min(MAX_RTT_US)));
         }
     }
     kept
@@ -194,7 +194,7 @@ fn destinations(destinations: &[(Destination, u32)], flags: u8, out: &mut Writer
 }
 
 fn read_destinations(count: u8, from: &mut Reader) -> Result<Vec<(Destination, u32)>, Refusal> {
-    if usize::from(count) > MOST_DESTINATIONS {
+    if usize::from(count) > MAX_DESTINATIONS {
         return Err(Refusal::Malformed);
     }
     (0..count).map(|_| Ok((Destination(from.u32()?), from.u24()?))).collect()

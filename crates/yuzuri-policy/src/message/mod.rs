@@ -23,13 +23,13 @@ use wire::{Reader, Writer};
 /// The version of the wire format, 0 to 15.
 pub const VERSION: u8 = 1;
 /// Longest message, bytes. What is longer is refused unread.
-pub const MOST_BYTES: usize = 160;
+pub const MAX_BYTES: usize = 160;
 /// Largest rate a message may speak of, bits per second.
-pub const MOST_BPS: u64 = 100_000_000_000;
+pub const MAX_BPS: u64 = 100_000_000_000;
 /// Longest round-trip time a message can hold, µs (three bytes: 16.8 s).
-pub const MOST_RTT_US: u32 = (1 << 24) - 1;
+pub const MAX_RTT_US: u32 = (1 << 24) - 1;
 /// Largest share of the air, millionths: unequal estimates of what each could do alone can sum up beyond the whole.
-pub const MOST_AIR_PPM: u32 = 4_000_000;
+pub const MAX_AIR_PPM: u32 = 4_000_000;
 /// Least and largest interval of reports that a leader may ask for, tenths of a second.
 pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;
 
@@ -184,7 +184,7 @@ impl Message {
     /// The bytes to send. Values that no receiver would accept are brought into range first ([`Report::bounded`],
     /// [`Summary::bounded`]).
     pub fn encode(&self, key: &GroupKey) -> Vec<u8> {
-        let mut out = Writer::with_capacity(MOST_BYTES);
+        let mut out = Writer::with_capacity(MAX_BYTES);
         out.u8(VERSION << 4 | self.body.kind().number());
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         out.u8(flag(key.is_keyed(), KEYED)
@@ -253,7 +253,7 @@ pub(crate) struct Sealed<'a> {
 impl<'a> Sealed<'a> {
     /// Looks at what costs nothing to look at: length, version, group, keyed or not.
     pub fn of(bytes: &'a [u8], group: GroupId, keyed: bool) -> Result<Sealed<'a>, Refusal> {
-        if bytes.len() > MOST_BYTES {
+        if bytes.len() > MAX_BYTES {
             return Err(Refusal::Oversized);
         }
         let mut header = Reader::new(bytes);

@@ -3,7 +3,7 @@
 //! The rendezvous has no key. It reads what stands in every header ([`Glance`]) and proves nothing but that an address answers.
 
 use super::wire::{Reader, Writer};
-use super::{ADDRESSED, GroupId, HEADER_BYTES, Kind, MOST_BYTES, TAG, VERSION};
+use super::{ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
 use crate::NodeId;
 
 const COOKIE: u8 = 8;
@@ -82,7 +82,7 @@ pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
     } else {
         (None, bytes)
     };
-    if message.len() < HEADER_BYTES + TAG || message.len() > MOST_BYTES {
+    if message.len() < HEADER_BYTES + TAG || message.len() > MAX_BYTES {
         return None;
     }
     let mut from = Reader::new(message);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Below so many segments ACKs that are delayed stop a flow.
-const LEAST_WINDOW: f64 = 4.0;
+const MIN_WINDOW: f64 = 4.0;
 /// Below this part of an aggregate the radio's overhead eats what sharing brings.
 const OF_AN_AGGREGATE: f64 = 0.75;
 /// ... unless that much takes longer to send than this, seconds: many stations' aggregates are a queue of their own.
@@ -31,7 +31,7 @@ const BURST: u32 = 16;
 /// A window is cut to no less than this part at once, whatever the group says ...
 const CUT_TO: f64 = 0.5;
 /// ... and at least so much queue may stand above the least round-trip time, seconds: less would lie below the grain of acknowledgements.
-const LEAST_QUEUE_S: f64 = 0.005;
+const MIN_QUEUE_S: f64 = 0.005;
 
 /// A flow that its upper bound keeps at less than this part of its share stands behind others' queues. After so many decisions in a row its
 /// bound grows by this factor with each, up to so much, and relaxes by that one.
@@ -43,7 +43,7 @@ const EMPTY_OF_BASE: u32 = 10;
 const EMPTY_KEPT_SHORT: f64 = 0.5;
 const SHORT_FOR: u32 = 2;
 const STRETCH: f64 = 2.0;
-const STRETCH_AT_MOST: f64 = 16.0;
+const MAX_STRETCH: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
 /// What is kept from one decision to the next.
@@ -160,7 +160,7 @@ impl Share {
             f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * enough_bps;
         let short = if kept_short { before.short + 1 } else { 0 };
         let stretch = if short > SHORT_FOR {
-            (before.stretch * STRETCH).min(STRETCH_AT_MOST)
+            (before.stretch * STRETCH).min(MAX_STRETCH)
         } else {
             (before.stretch * RELAX).max(1.0)
         };
@@ -172,11 +172,11 @@ impl Share {
                 (None, full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
-                let queue_s = (f64::from(summary.queue_us) / 1e6).max(LEAST_QUEUE_S);
+                let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
                 let upper = (per_second * (base_s + queue_s))
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
                     .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
-                    .max(LEAST_WINDOW)
+                    .max(MIN_WINDOW)
                     * stretch;
                 let upper = upper.max(CUT_TO * f64::from(flow.cwnd));
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
@@ -186,8 +186,8 @@ impl Share {
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
         // The kernel's buffers grow with the window: only what the window has is asked for.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
-        let most_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
-        let lower = if fits && known.lost <= most_lost { aim } else { 0.0 };
+        let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
+        let lower = if fits && known.lost <= max_lost { aim } else { 0.0 };
         let decision = Decision {
             flow: flow.id,
             bound: Bound { lower: lower as u32, upper: upper.unwrap_or(0.0) as u32 },
@@ -222,7 +222,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
 /// This terminal's share, bit/s.
 fn share_of(summary: &Summary, radio: RadioHint) -> f64 {
     if radio.alone_bps > 0 && summary.air_share_ppm > 0 {
-        let alone_bps = match summary.alone_most_bps {
+        let alone_bps = match summary.alone_max_bps {
             0 => radio.alone_bps,
             most => radio.alone_bps.min(most),
         };

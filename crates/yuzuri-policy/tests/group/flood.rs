@@ -180,14 +180,14 @@ fn what_a_flood_costs() {
     let garbage: Vec<_> = (0..20_000).map(garbage).collect();
     let replays: Vec<_> = (1..=64).map(|sequence| said_by(9, 1, sequence, echo)).collect();
     for (what, datagrams) in [("garbage", &garbage), ("replays", &replays)] {
-        let (mut least_us, start) = (f64::INFINITY, Instant::now());
+        let (mut min_us, start) = (f64::INFINITY, Instant::now());
         while start.elapsed() < std::time::Duration::from_secs(3) {
             let begun = Instant::now();
             for bytes in datagrams.iter().cycle().take(20_000) {
                 leader.receive(at(800), somebody(), bytes);
             }
-            least_us = least_us.min(begun.elapsed().as_secs_f64() * 1e6);
+            min_us = min_us.min(begun.elapsed().as_secs_f64() * 1e6);
         }
-        println!("20,000 datagrams of {what}: {:.2} ms, {:.3} µs each", least_us / 1e3, least_us / 2e4);
+        println!("20,000 datagrams of {what}: {:.2} ms, {:.3} µs each", min_us / 1e3, min_us / 2e4);
     }
 }

@@ -362,7 +362,7 @@ fn the_table_is_bounded_and_the_rest_counted() {
         let bytes = Insider { node, sequence: 0 }.say(Body::Hello { leader: None }, false, None);
         member.receive(at(1), from, &bytes);
     }
-    assert_eq!(member.members(at(1)).count(), 1 + yuzuri_policy::MOST_MEMBERS);
+    assert_eq!(member.members(at(1)).count(), 1 + yuzuri_policy::MAX_MEMBERS);
     assert_eq!(member.counts().refused(Refusal::Crowded), 4998 - 1024);
     yuzuri_testnet::attack("made-up members", 4998, "hellos", "the table holds 1,024, the rest is counted");
 }

@@ -91,8 +91,8 @@ pub struct Net {
     pub terminals: Vec<Terminal>,
     pub loss: f64,
     pub duplication: f64,
-    pub least_delay: Duration,
-    pub most_delay: Duration,
+    pub min_delay: Duration,
+    pub max_delay: Duration,
     pub sent: Vec<Sent>,
     pub rendezvous: Option<(SocketAddr, Rendezvous)>,
     pub random: Pcg32,
@@ -109,8 +109,8 @@ impl Net {
             terminals: Vec::new(),
             loss: 0.0,
             duplication: 0.0,
-            least_delay: ms(1),
-            most_delay: ms(20),
+            min_delay: ms(1),
+            max_delay: ms(20),
             sent: Vec::new(),
             rendezvous: None,
             random: Pcg32::from_seed(bytes),
@@ -253,9 +253,9 @@ impl Net {
         if self.happens(self.loss) {
             return;
         }
-        let spread = (self.most_delay - self.least_delay).as_micros() as u64;
+        let spread = (self.max_delay - self.min_delay).as_micros() as u64;
         let delay =
-            self.least_delay + Duration::from_micros(u64::from(self.random.next_u32()) % (spread + 1));
+            self.min_delay + Duration::from_micros(u64::from(self.random.next_u32()) % (spread + 1));
         if self.duplication > 0.0 && self.happens(self.duplication) {
             let copy = match &event {
                 Event::Deliver { to, from, bytes } => {

@@ -9,7 +9,7 @@ use yuzuri_policy::{Member, MemberConfig, NodeId, Refusal, Rendezvous, Rendezvou
 fn members_that_do_not_hear_each_other_meet_at_the_rendezvous() {
     for seed in 0..5 {
         let mut net = Net::with_rendezvous(seed);
-        net.most_delay = ms(60);
+        net.max_delay = ms(60);
         for node in 1..=6 {
             let place = net.add(node);
             // Each alone in its cell.
@@ -127,7 +127,7 @@ fn a_member_takes_cookies_only_for_what_it_said_and_hears_nobody_else() {
 
 #[test]
 fn there_is_room_for_so_many_and_no_more() {
-    let config = RendezvousConfig { most_groups: 2, most_members: 3, ..RendezvousConfig::new([3; 32]) };
+    let config = RendezvousConfig { max_groups: 2, max_members: 3, ..RendezvousConfig::new([3; 32]) };
     let mut rendezvous = Rendezvous::new(config, at(0));
     let mut register = |group: u8, host: u8| {
         let from = SocketAddr::new([10, 0, group, host].into(), 1);
@@ -176,7 +176,7 @@ fn one_address_does_not_take_the_room_of_all_groups() {
 
 #[test]
 fn strangers_do_not_use_up_what_members_need() {
-    let config = RendezvousConfig { most_per_second: 100, ..RendezvousConfig::new([3; 32]) };
+    let config = RendezvousConfig { max_per_second: 100, ..RendezvousConfig::new([3; 32]) };
     let mut rendezvous = Rendezvous::new(config, at(0));
     let (one, other): (SocketAddr, SocketAddr) =
         ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap());

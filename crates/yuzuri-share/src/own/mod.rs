@@ -163,7 +163,7 @@ impl Held {
             gate.hold(window_bytes + window_bytes / LACKING, LASTS);
             self.hold = Hold::Gate(upper);
         } else if self.srtt_us > 0 {
-            sys::set_most_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
+            sys::set_max_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
             self.hold = Hold::Rate(upper);
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Held {
                 self.gate.iter().for_each(|gate| gate.free());
                 Ok(())
             }
-            Hold::Rate(_) => sys::set_most_pacing_rate(fd, u64::MAX),
+            Hold::Rate(_) => sys::set_max_pacing_rate(fd, u64::MAX),
         };
         if result.is_ok() {
             self.hold = Hold::Free;

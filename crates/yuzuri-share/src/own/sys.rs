@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes per second that pacing lets go at most (`SO_MAX_PACING_RATE`); `u64::MAX`: as the congestion control has it.
-pub(super) fn set_most_pacing_rate(fd: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
+pub(super) fn set_max_pacing_rate(fd: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
     // An `unsigned long`.
     let value = usize::try_from(bytes_per_s).unwrap_or(usize::MAX);
     let size = size_of::<usize>() as libc::socklen_t;

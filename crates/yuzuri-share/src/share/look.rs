@@ -100,13 +100,13 @@ impl Share {
     fn set_scope(&mut self, problems: &mut Vec<String>) {
         let addresses = self.links.iter().flat_map(|link| &link.interface.addresses);
         let mut prefixes: Vec<Prefix> = addresses.map(|address| Prefix::host(*address)).collect();
-        if prefixes.len() > Scope::MOST {
+        if prefixes.len() > Scope::MAX {
             problems.push(format!(
                 "the interfaces have {} addresses; flows of the first {} are shared, the others are left alone",
                 prefixes.len(),
-                Scope::MOST
+                Scope::MAX
             ));
-            prefixes.truncate(Scope::MOST);
+            prefixes.truncate(Scope::MAX);
         }
         let scope = Scope(prefixes);
         if self.scope.as_ref() == Some(&scope) {

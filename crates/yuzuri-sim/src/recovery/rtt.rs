@@ -12,7 +12,7 @@ pub enum TimeoutRule {
     /// The smoothed round-trip time and four times its variation (RFC 6298, 2.3).
     Rfc6298 {
         /// Not less than this in all, ms (2.4 there: 1000).
-        least_ms: u64,
+        min_ms: u64,
     },
 }
 
@@ -59,7 +59,7 @@ impl RttEstimator {
         self.rto
     }
 
-    pub(crate) fn least_rto_us() -> u64 {
+    pub(crate) fn min_rto_us() -> u64 {
         RTO_MIN_US
     }
 
@@ -73,11 +73,11 @@ impl RttEstimator {
         let rtt = rtt_us.max(1);
         match self.rule {
             TimeoutRule::Linux => self.sample_linux(rtt, snd_una, snd_nxt),
-            TimeoutRule::Rfc6298 { least_ms } => self.sample_rfc6298(rtt, least_ms * 1000),
+            TimeoutRule::Rfc6298 { min_ms } => self.sample_rfc6298(rtt, min_ms * 1000),
         }
     }
 
-    fn sample_rfc6298(&mut self, rtt: u64, least_us: u64) {
+    fn sample_rfc6298(&mut self, rtt: u64, min_us: u64) {
         if self.srtt_eighths == 0 {
             self.srtt_eighths = rtt << 3;
             self.mdev_quarters = rtt << 1;
@@ -88,7 +88,7 @@ impl RttEstimator {
             self.mdev_quarters = (mdev + error.abs() - (mdev >> 2)).max(0) as u64;
         }
         let above = self.mdev_quarters.max(GRAIN_US);
-        self.rto = ((self.srtt_eighths >> 3) + above).clamp(least_us, RTO_MAX_US);
+        self.rto = ((self.srtt_eighths >> 3) + above).clamp(min_us, RTO_MAX_US);
     }
 
     fn sample_linux(&mut self, rtt: u64, snd_una: u32, snd_nxt: u32) {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn by_the_rfc_a_steady_path_has_its_round_trip_or_the_least() {
-        let mut rtt = RttEstimator::new(TimeoutRule::Rfc6298 { least_ms: 100 });
+        let mut rtt = RttEstimator::new(TimeoutRule::Rfc6298 { min_ms: 100 });
         rtt.sample(400_000, 0, 1);
         assert_eq!(rtt.rto_us(), 400_000 + 4 * 200_000);
         for n in 1..400 {

@@ -53,7 +53,7 @@ impl Sender {
     }
 
     /// Two ticks (`TCP_TIMEOUT_MIN`), ns.
-    fn least_timeout(&self) -> u64 {
+    fn min_timeout(&self) -> u64 {
         2 * SECOND / u64::from(self.window.hz)
     }
 
@@ -94,9 +94,9 @@ impl Sender {
         if self.window.srtt_us > 0 {
             nanos = 2 * self.window.srtt_us * MICROSECOND;
             nanos += if self.board.packets_out() == 1 {
-                RttEstimator::least_rto_us() * MICROSECOND
+                RttEstimator::min_rto_us() * MICROSECOND
             } else {
-                self.least_timeout()
+                self.min_timeout()
             };
         }
         let rto = if advancing { self.rtt.rto_us() * MICROSECOND } else { self.rto_left() };
@@ -108,7 +108,7 @@ impl Sender {
     }
 
     pub(super) fn set_reordering_timer(&mut self, wait_ns: u64) {
-        self.set_timer(Timer::Reordering, wait_ns + self.least_timeout());
+        self.set_timer(Timer::Reordering, wait_ns + self.min_timeout());
     }
 
     /// `tcp_send_loss_probe`: new data if there is some, else the last segment again. One per tail.

@@ -77,10 +77,10 @@ fn parse(line: &str) -> Ns3Row {
 pub enum Like {
     /// The default everywhere: RACK, tail-loss probes, reductions taken back.
     Linux,
-    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `least_rto_ms`, which within
+    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `min_rto_ms`, which within
     /// a recovery reduce once more; a station that missed a BlockAck asks for it (UseExplicitBarAfterMissedBlockAck). What least timeout the recorded runs
     /// had is not recorded.
-    Ns3 { least_rto_ms: u64 },
+    Ns3 { min_rto_ms: u64 },
 }
 
 /// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues.
@@ -105,10 +105,10 @@ pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
     };
     let sender = match like {
         Like::Linux => sender,
-        Like::Ns3 { least_rto_ms } => SenderConfig {
+        Like::Ns3 { min_rto_ms } => SenderConfig {
             rack: false,
             undo: false,
-            timeout: TimeoutRule::Rfc6298 { least_ms: least_rto_ms },
+            timeout: TimeoutRule::Rfc6298 { min_ms: min_rto_ms },
             timeout_reduces_again: true,
             ..sender
         },

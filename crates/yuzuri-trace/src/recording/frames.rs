@@ -15,13 +15,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A batch of a recording holds at most this many rows.
-pub const MOST_BATCH_ROWS: usize = 65_536;
+pub const MAX_BATCH_ROWS: usize = 65_536;
 
 /// A batch of a recording takes at most this many bytes, packed or unpacked.
-pub const MOST_BATCH_BYTES: usize = 64 << 20;
+pub const MAX_BATCH_BYTES: usize = 64 << 20;
 
 /// The description of a message (for the first: the schema with the session) takes at most this many bytes.
-const MOST_METADATA: usize = 4 << 20;
+const MAX_METADATA: usize = 4 << 20;
 
 /// How the bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl<R: Read> Frames<R> {
             self.end = Some(BytesEnd::Marker);
             return Ok(None);
         }
-        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_METADATA);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_METADATA);
         let Some(length) = length else {
             return Err(self.damaged(at, "a message with an impossible length"));
         };
@@ -150,7 +150,7 @@ impl<R: Read> Frames<R> {
         let Some(Frame { at, prefix, metadata }) = self.frame()? else { return Ok(None) };
         let message = root_as_message(&metadata)
             .map_err(|e| self.damaged(at, format!("its description cannot be read ({e})")))?;
-        let length = usize::try_from(message.bodyLength()).ok().filter(|length| *length <= MOST_BATCH_BYTES);
+        let length = usize::try_from(message.bodyLength()).ok().filter(|length| *length <= MAX_BATCH_BYTES);
         let Some(length) = length else {
             return Err(self.damaged(at, "a batch with an impossible length"));
         };
@@ -232,7 +232,7 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 /// What Arrow's decoder takes for granted: that buffers lie within the body and hold whole values, and that
 /// sizes are sane.
 fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Result<(), String> {
-    let rows = |number: i64| usize::try_from(number).ok().filter(|rows| *rows <= MOST_BATCH_ROWS);
+    let rows = |number: i64| usize::try_from(number).ok().filter(|rows| *rows <= MAX_BATCH_ROWS);
     if rows(batch.length()).is_none() {
         return Err(format!("a batch of {} rows", batch.length()));
     }
@@ -262,7 +262,7 @@ fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Res
             unpacked.filter(|size| size.is_multiple_of(*width)).ok_or("a column of broken values")?;
         total = total
             .checked_add(unpacked)
-            .filter(|total| *total <= MOST_BATCH_BYTES)
+            .filter(|total| *total <= MAX_BATCH_BYTES)
             .ok_or("a batch that unpacks to an impossible size")?;
     }
     Ok(())

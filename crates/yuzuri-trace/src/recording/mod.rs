@@ -28,7 +28,7 @@ mod writer;
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
 pub use convert::{Converted, Format, convert};
 pub use error::{ConvertError, ReadError, RecordError};
-pub use frames::{MOST_BATCH_BYTES, MOST_BATCH_ROWS};
+pub use frames::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
 pub use pipe::PipeWriter;
 pub use reader::{Reader, is_being_written};
 pub use rows::BATCH_ROWS;

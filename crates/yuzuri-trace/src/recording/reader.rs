@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Reads a recording batch by batch; its memory is bounded by [`super::MOST_BATCH_ROWS`] and
-/// [`super::MOST_BATCH_BYTES`], whatever the file holds.
+/// Reads a recording batch by batch; its memory is bounded by [`super::MAX_BATCH_ROWS`] and
+/// [`super::MAX_BATCH_BYTES`], whatever the file holds.
 ///
 /// A recording that is still being written reads as unfinished, up to the last batch.
 pub struct Reader<R> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub const BATCH_ROWS: usize = 8_192;
 
 /// Filters are of any length: a batch is also full when it holds this many bytes of them.
-const MOST_FREE_TEXT: usize = 1 << 20;
+const MAX_FREE_TEXT: usize = 1 << 20;
 
 /// The value of `kind` in rows that are not a flow's record.
 pub(super) const FLOW: &str = "flow";
@@ -121,7 +121,7 @@ impl Rows {
 
     /// Whether they are enough for a batch.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= BATCH_ROWS || self.filter.size() >= MOST_FREE_TEXT
+        self.len() >= BATCH_ROWS || self.filter.size() >= MAX_FREE_TEXT
     }
 
     /// Makes room for a batch, once.

@@ -27,7 +27,7 @@ pub const FLUSH_AFTER: Duration = Duration::from_millis(800);
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Identities and settings kept for the time after an error, so that what follows can be understood.
-const MOST_OWED: usize = 10_000;
+const MAX_OWED: usize = 10_000;
 
 /// Fast enough for 600,000 rows a second on a part of a core; higher levels gain little on these columns.
 const ZSTD_LEVEL: i32 = 1;
@@ -174,7 +174,7 @@ impl Writer {
         }
         if self.rows.is_full() {
             self.lost += records(item);
-            if matches!(item, Item::Flow(_) | Item::Setting(_)) && self.owed.len() < MOST_OWED {
+            if matches!(item, Item::Flow(_) | Item::Setting(_)) && self.owed.len() < MAX_OWED {
                 self.owed.push(item.clone());
             }
             return;

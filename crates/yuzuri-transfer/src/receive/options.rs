@@ -11,7 +11,7 @@ pub struct ReceiveOptions {
     pub bind: Option<IpAddr>,
     /// TCP port; [`DEFAULT_PORT`]. 0 lets the kernel choose.
     pub port: u16,
-    /// Most connections at once, 1 to [`ReceiveOptions::MOST_CONNECTIONS`]; 256. One more is told so in a
+    /// Most connections at once, 1 to [`ReceiveOptions::MAX_CONNECTIONS`]; 256. One more is told so in a
     /// line of text and closed.
     pub max_connections: usize,
     /// Most connections at once from one address; 64.
@@ -49,7 +49,7 @@ impl Default for ReceiveOptions {
 
 impl ReceiveOptions {
     /// Most connections at once.
-    pub const MOST_CONNECTIONS: usize = 10_000;
+    pub const MAX_CONNECTIONS: usize = 10_000;
     /// What a connection may send where nothing else is said. The receiver may be reached by strangers: what
     /// it takes from them has an end.
     pub const USUAL_MAX_BYTES: u64 = 100_000_000_000;
@@ -58,11 +58,11 @@ impl ReceiveOptions {
 
     pub(super) fn check(&self) -> Result<(), ReceiveError> {
         let wrong = |text: String| Err(ReceiveError::Option(text));
-        if !(1..=Self::MOST_CONNECTIONS).contains(&self.max_connections) {
+        if !(1..=Self::MAX_CONNECTIONS).contains(&self.max_connections) {
             return wrong(format!(
                 "at most {} connections is not possible: choose 1 to {}",
                 self.max_connections,
-                Self::MOST_CONNECTIONS
+                Self::MAX_CONNECTIONS
             ));
         }
         if self.max_per_peer == 0 {

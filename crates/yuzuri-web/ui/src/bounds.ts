@@ -4,7 +4,7 @@ import type { Grid } from "./thin";
 /** A bound holds in the kernel for this long after it was set, microseconds; beyond that it is not known. */
 export const HOLD_US = 1_500_000;
 /** Steps kept of a flow: at one a second more than half an hour. */
-const MOST_STEPS = 2048;
+const MAX_STEPS = 2048;
 
 export interface Bound {
   /** Segments; 0 is none. */
@@ -34,7 +34,7 @@ export class Bounds {
       last.until = time;
     }
     this.steps.push({ from: time, until: time + HOLD_US, lower, upper });
-    if (this.steps.length > MOST_STEPS) this.steps.splice(0, MOST_STEPS / 4);
+    if (this.steps.length > MAX_STEPS) this.steps.splice(0, MAX_STEPS / 4);
   }
 
   /** What held at a time, if that is known. */

@@ -6,12 +6,12 @@ import { BEHIND_US, now } from "./time";
 import { R } from "./wire";
 
 /** Flows over each other or side by side at most: the server sends no more of them closely. */
-export const MOST_CHOSEN = 16;
+export const MAX_CHOSEN = 16;
 
 /** Ids of the flows in the chart. */
 export function charted(): string[] {
   if (state.mode === "one") return state.focus === undefined ? [] : [state.focus];
-  return [...state.chosen].filter((id) => flows.all.has(id)).slice(0, MOST_CHOSEN);
+  return [...state.chosen].filter((id) => flows.all.has(id)).slice(0, MAX_CHOSEN);
 }
 
 export function drawnOf(id: string): Drawn | undefined {

@@ -1,6 +1,6 @@
 // Choosing flows: which are in the chart, and their past.
 import { rebuild } from "./chart";
-import { MOST_CHOSEN, charted } from "./charted";
+import { MAX_CHOSEN, charted } from "./charted";
 import { say } from "./dom";
 import { events, list } from "./lists";
 import { Refusal, history, live } from "./live";
@@ -61,8 +61,8 @@ export function reload(): void {
 }
 
 export function choose(id: string, on: boolean): void {
-  if (on && state.chosen.size >= MOST_CHOSEN) {
-    say(`At most ${MOST_CHOSEN} flows can be chosen`);
+  if (on && state.chosen.size >= MAX_CHOSEN) {
+    say(`At most ${MAX_CHOSEN} flows can be chosen`);
     state.listDirty = true;
     return;
   }

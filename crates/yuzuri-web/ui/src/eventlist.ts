@@ -4,8 +4,8 @@ import { count } from "./format";
 import { glyphOf, letterShift, outline, STATE_COLORS, STATE_LETTERS } from "./marks";
 import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
 
-const MOST_KEPT = 2000;
-const MOST_SHOWN = 150;
+const MAX_KEPT = 2000;
+const MAX_SHOWN = 150;
 
 /** What happened in words. */
 export function describe(event: EventData, session: Session | undefined): { what: string; why: string } {
@@ -50,7 +50,7 @@ export class EventList {
     this.table.append(thead, this.body);
     this.note.className = "note";
     root.append(this.table, this.note);
-    // One listener for all rows: of these there are up to MOST_SHOWN.
+    // One listener for all rows: of these there are up to MAX_SHOWN.
     this.body.addEventListener("click", ({ target }) => {
       const number = target instanceof Element ? Number(target.closest("tr")?.dataset["number"]) : NaN;
       const event = this.shown.find((shown) => shown[E.NUMBER] === number);
@@ -72,7 +72,7 @@ export class EventList {
       newest = event[E.NUMBER];
       this.events.push(event);
     }
-    if (this.events.length > MOST_KEPT * 1.25) this.events = this.events.slice(-MOST_KEPT);
+    if (this.events.length > MAX_KEPT * 1.25) this.events = this.events.slice(-MAX_KEPT);
     this.changed = true;
   }
 
@@ -84,8 +84,8 @@ export class EventList {
   update(only: EventData[][] | undefined, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     if (!this.changed) return;
     this.changed = false;
-    const newest = only === undefined ? this.events.slice(-MOST_SHOWN) : only.flatMap((events) => events.slice(-MOST_SHOWN));
-    this.shown = newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]).slice(0, MOST_SHOWN);
+    const newest = only === undefined ? this.events.slice(-MAX_SHOWN) : only.flatMap((events) => events.slice(-MAX_SHOWN));
+    this.shown = newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]).slice(0, MAX_SHOWN);
     const keys = this.shown.map((event) => `${event[E.NUMBER]} ${time(event[E.TIME])}`);
     const kept = new Set(keys);
     const free = [...this.rows].filter(([key]) => !kept.has(key)).map(([, row]) => row);

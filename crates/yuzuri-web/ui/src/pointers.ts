@@ -8,7 +8,7 @@ import type { View } from "./drawn";
 import type { Panel } from "./panel";
 import { state } from "./state";
 import { timeText } from "./time";
-import { LEAST_SPAN_US, MOST_SPAN_US, goLive, pan, setCursor, setFollow, setSpan, setView, spans, zoom } from "./view";
+import { MIN_SPAN_US, MAX_SPAN_US, goLive, pan, setCursor, setFollow, setSpan, setView, spans, zoom } from "./view";
 import { E } from "./wire";
 
 const tooltip = el("tooltip");
@@ -49,7 +49,7 @@ chart.addEventListener("pointermove", (event) => {
   if (pinch !== undefined && pointers.size === 2) {
     const [a, b] = [...pointers.values()];
     const wide = pinch.view.to - pinch.view.from;
-    const next = Math.min(Math.max((wide * pinch.distance) / Math.max(Math.abs(a.x - b.x), 20), LEAST_SPAN_US), MOST_SPAN_US);
+    const next = Math.min(Math.max((wide * pinch.distance) / Math.max(Math.abs(a.x - b.x), 20), MIN_SPAN_US), MAX_SPAN_US);
     if (state.follow) {
       setSpan(next);
     } else {

@@ -91,7 +91,7 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
 
 /** Width in microseconds and number: 16 s at 4 ms, 2 min at 32 ms, 9 min at 256 ms, 70 min at 2 s. */
 const LEVELS: readonly [number, number][] = [[4_000, 4096], [32_000, 4096], [256_000, 2048], [2_048_000, 2048]];
-const MOST_EVENTS = 4000;
+const MAX_EVENTS = 4000;
 
 /** A piece of one ring: buckets `from` to `to` (exclusive). */
 export interface Piece {
@@ -157,8 +157,8 @@ export class Store {
       if (last !== undefined && event[E.NUMBER] <= last[E.NUMBER]) continue;
       this.events.push(event);
     }
-    if (this.events.length > MOST_EVENTS * 1.25) {
-      this.events = this.events.slice(-MOST_EVENTS);
+    if (this.events.length > MAX_EVENTS * 1.25) {
+      this.events = this.events.slice(-MAX_EVENTS);
       this.eventsFrom = this.events[0][E.TIME];
     }
   }

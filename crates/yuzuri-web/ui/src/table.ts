@@ -10,7 +10,7 @@ import { R, STATES } from "./wire";
 export type SortKey = "name" | "rate" | "cwnd" | "srtt" | "resent" | "state";
 const KEYS: readonly SortKey[] = ["rate", "cwnd", "srtt", "resent", "state", "name"];
 /** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
-const MOST_ROWS = 400;
+const MAX_ROWS = 400;
 /** A line out of sight is told every so many turns, one part of them at each. */
 const UNSEEN_TURNS = 10;
 
@@ -180,7 +180,7 @@ export class List {
       const order = typeof a === "string" ? a.localeCompare(String(b), "en", { numeric: true }) : a - Number(b);
       return order !== 0 ? sign * order : x.who.id < y.who.id ? -1 : 1;
     });
-    this.order = found.slice(0, MOST_ROWS).map(([, flow]) => flow.who.id);
+    this.order = found.slice(0, MAX_ROWS).map(([, flow]) => flow.who.id);
     const more = found.length - this.order.length;
     this.note.hidden = more <= 0;
     put(this.note, `${more} more: narrow the list with the filter above.`);

@@ -10,8 +10,8 @@ import { DEFAULT_SPAN_US, flows, state, stores } from "./state";
 import { timeText } from "./time";
 import { E, type EventData } from "./wire";
 
-export const LEAST_SPAN_US = 20_000;
-export const MOST_SPAN_US = 2 * 3600e6;
+export const MIN_SPAN_US = 20_000;
+export const MAX_SPAN_US = 2 * 3600e6;
 
 export function setFollow(on: boolean): void {
   state.follow = on;
@@ -31,7 +31,7 @@ export function spans(): void {
 
 /** Zooms around a time; while following, around the right edge. */
 export function zoom(factor: number, around: number): void {
-  const next = Math.min(Math.max(state.span * factor, LEAST_SPAN_US), MOST_SPAN_US);
+  const next = Math.min(Math.max(state.span * factor, MIN_SPAN_US), MAX_SPAN_US);
   if (!state.follow) {
     const part = (around - state.view.from) / (state.view.to - state.view.from);
     state.view = { from: around - part * next, to: around + (1 - part) * next };
@@ -57,7 +57,7 @@ export function setSpan(us: number): void {
 export function setView(from: number, to: number): void {
   setFollow(false);
   const middle = (from + to) / 2;
-  state.span = Math.max(to - from, LEAST_SPAN_US);
+  state.span = Math.max(to - from, MIN_SPAN_US);
   state.view = { from: middle - state.span / 2, to: middle + state.span / 2 };
   spans();
 }

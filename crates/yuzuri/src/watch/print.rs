@@ -20,7 +20,7 @@ pub enum Style {
 }
 
 /// Bytes of lines that are printed together.
-const MOST_HELD: usize = 1 << 16;
+const MAX_HELD: usize = 1 << 16;
 
 /// Prints to standard output.
 pub struct Printer {
@@ -214,7 +214,7 @@ impl Sink for Printer {
                 Style::Json => self.json(item)?,
                 Style::Events | Style::All => self.line(item)?,
             }
-            if self.out.len() >= MOST_HELD {
+            if self.out.len() >= MAX_HELD {
                 self.print()?;
             }
         }

@@ -7,9 +7,9 @@ use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, visible};
 use yuzuri_view::{Tally, text};
 
 /// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 /// Flows that are followed; later ones are only counted.
-const MOST_FLOWS: usize = 10_000;
+const MAX_FLOWS: usize = 10_000;
 
 #[derive(Default)]
 struct Course {
@@ -93,7 +93,7 @@ pub struct Summary {
 
 impl Summary {
     fn course(&mut self, id: FlowId) -> Option<&mut Course> {
-        if self.courses.len() >= MOST_FLOWS && !self.courses.contains_key(&id) {
+        if self.courses.len() >= MAX_FLOWS && !self.courses.contains_key(&id) {
             self.beyond += 1;
             return None;
         }
@@ -103,9 +103,9 @@ impl Summary {
     fn table(&self) -> String {
         let mut courses: Vec<&Course> = self.courses.values().filter(|c| c.tally.events > 0).collect();
         courses.sort_by_key(|c| (std::cmp::Reverse(c.bytes()), c.last.flow));
-        let left_out = courses.len().saturating_sub(MOST_ROWS) as u64 + self.beyond;
+        let left_out = courses.len().saturating_sub(MAX_ROWS) as u64 + self.beyond;
         let mut rows = vec![HEAD.map(str::to_owned)];
-        rows.extend(courses.iter().take(MOST_ROWS).map(|c| c.row()));
+        rows.extend(courses.iter().take(MAX_ROWS).map(|c| c.row()));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
         let mut out = String::new();

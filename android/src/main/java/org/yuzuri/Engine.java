@@ -28,7 +28,7 @@ final class Engine {
         }
     }
 
-    private static final int MOST_STDERR = 4000;
+    private static final int MAX_STDERR = 4000;
 
     private final Process process;
     private final Lines lines;
@@ -88,7 +88,7 @@ final class Engine {
         try (InputStream in = process.getErrorStream()) {
             for (int count = in.read(chunk); count >= 0; count = in.read(chunk)) {
                 synchronized (errors) {
-                    errors.write(chunk, 0, Math.min(count, MOST_STDERR - Math.min(errors.size(), MOST_STDERR)));
+                    errors.write(chunk, 0, Math.min(count, MAX_STDERR - Math.min(errors.size(), MAX_STDERR)));
                 }
             }
         } catch (IOException e) {

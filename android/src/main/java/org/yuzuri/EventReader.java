@@ -11,9 +11,9 @@ import java.io.StringReader;
  */
 final class EventReader {
     /** Connections have small numbers; more is no transfer of the app's. */
-    private static final long MOST_CONNECTIONS = 1000;
+    private static final long MAX_CONNECTIONS = 1000;
     /** Longest name or sentence that is kept. */
-    private static final int MOST_TEXT = 4000;
+    private static final int MAX_TEXT = 4000;
 
     private EventReader() {}
 
@@ -65,7 +65,7 @@ final class EventReader {
     }
 
     private static boolean connection(Event event) {
-        return event.id >= 0 && event.id < MOST_CONNECTIONS;
+        return event.id >= 0 && event.id < MAX_CONNECTIONS;
     }
 
     private static void field(JsonReader json, Event event, String name) throws IOException {
@@ -273,6 +273,6 @@ final class EventReader {
             throw new IllegalStateException("no text");
         }
         String text = json.nextString();
-        return text.length() > MOST_TEXT ? text.substring(0, MOST_TEXT) : text;
+        return text.length() > MAX_TEXT ? text.substring(0, MAX_TEXT) : text;
     }
 }

@@ -11,8 +11,8 @@ import android.widget.TextView;
 
 /** The flows of a watch: one is looked at, or all. */
 final class FlowList {
-    private static final long LEAST_MS = 500;
-    private static final int MOST = 40;
+    private static final long MIN_MS = 500;
+    private static final int MAX = 40;
 
     private final LinearLayout list;
     private final Viewport viewport;
@@ -35,7 +35,7 @@ final class FlowList {
         if (run == null || !run.watch() || pending) {
             return;
         }
-        long wait = shownAtMs + LEAST_MS - SystemClock.uptimeMillis();
+        long wait = shownAtMs + MIN_MS - SystemClock.uptimeMillis();
         if (wait <= 0 || list.getChildCount() == 0) {
             fill();
             return;
@@ -53,7 +53,7 @@ final class FlowList {
             return;
         }
         Context context = list.getContext();
-        int count = Math.min(run.traces.size(), MOST);
+        int count = Math.min(run.traces.size(), MAX);
         while (list.getChildCount() > count + 1) {
             list.removeViewAt(list.getChildCount() - 1);
         }

@@ -99,11 +99,11 @@ final class Form {
         boolean plain = !host.isEmpty() && host.length() <= 255 && !host.startsWith("-") && host.matches("[^\\s/\\[\\]]+");
         long portNumber = number(port, 1, 65535);
         long bytes = Quantity.bytes(text(buffer));
-        long count = number(connections, 1, Settings.MOST_CONNECTIONS);
-        long seconds = number(duration, 0, Settings.MOST_DURATION_S);
+        long count = number(connections, 1, Settings.MAX_CONNECTIONS);
+        long seconds = number(duration, 0, Settings.MAX_DURATION_S);
         if (!check(plain, server, R.string.wrong_server)
                 | !check(portNumber >= 0, port, R.string.wrong_port)
-                | !check(bytes >= 1 && bytes <= Settings.MOST_BUFFER_BYTES, buffer, R.string.wrong_buffer)
+                | !check(bytes >= 1 && bytes <= Settings.MAX_BUFFER_BYTES, buffer, R.string.wrong_buffer)
                 | !check(count >= 0, connections, R.string.wrong_connections)
                 | !check(seconds >= 0, duration, R.string.wrong_duration)
                 | !check(giving() != Settings.Giving.WITH_KEY || text(groupKey).matches("[0-9a-fA-F]{64}"), groupKey,

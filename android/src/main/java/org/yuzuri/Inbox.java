@@ -7,7 +7,7 @@ import java.util.List;
 
 /** Takes what a thread has to say to the main thread, which gets it in batches. Who says more than is taken waits. */
 final class Inbox {
-    private static final int MOST = 20_000;
+    private static final int MAX = 20_000;
 
     /** Gets a batch, on the main thread. */
     interface Reader {
@@ -24,7 +24,7 @@ final class Inbox {
 
     void put(Object item) throws InterruptedException {
         synchronized (this) {
-            while (waiting.size() >= MOST) {
+            while (waiting.size() >= MAX) {
                 wait();
             }
             waiting.add(item);

@@ -7,7 +7,7 @@ import java.util.Arrays;
 
 /** Lines of a stream, of bounded length: of one that is too long nothing is kept but that it was there. */
 final class Lines {
-    static final int MOST_BYTES = 1 << 18;
+    static final int MAX_BYTES = 1 << 18;
 
     private final InputStream in;
     private final byte[] chunk = new byte[1 << 16];
@@ -37,13 +37,13 @@ final class Lines {
                 stop++;
             }
             int part = stop - at;
-            if (length + part <= MOST_BYTES) {
+            if (length + part <= MAX_BYTES) {
                 if (length + part > line.length) {
                     line = Arrays.copyOf(line, Math.max(line.length * 2, length + part));
                 }
                 System.arraycopy(chunk, at, line, length, part);
             }
-            length = Math.min(length + part, MOST_BYTES + 1);
+            length = Math.min(length + part, MAX_BYTES + 1);
             at = stop;
             if (stop < end) {
                 at++;
@@ -53,6 +53,6 @@ final class Lines {
     }
 
     private String text(int length) {
-        return length > MOST_BYTES ? "" : new String(line, 0, length, StandardCharsets.UTF_8);
+        return length > MAX_BYTES ? "" : new String(line, 0, length, StandardCharsets.UTF_8);
     }
 }

@@ -26,7 +26,7 @@ final class Recording {
     static final String ENDING = ".jsonl";
     /** The engine writes these: of a watch, and beside each recording of a transfer. */
     static final String ARROW_ENDING = ".arrows";
-    private static final int MOST_TAIL = 1 << 12;
+    private static final int MAX_TAIL = 1 << 12;
 
     private Recording() {}
 
@@ -160,7 +160,7 @@ final class Recording {
         Run[] run = {null};
         int garbled = read(in, (event, line) -> {
             if (event.type == Event.Type.RUN) {
-                int connections = (int) Math.min(event.connections, Settings.MOST_CONNECTIONS);
+                int connections = (int) Math.min(event.connections, Settings.MAX_CONNECTIONS);
                 int port = (int) Math.min(Math.max(event.port, 0), 65535);
                 Settings settings = new Settings(event.target, port, event.bufferBytes, connections,
                         Math.max(event.durationS, 0), event.control, false);
@@ -180,7 +180,7 @@ final class Recording {
         try {
             Event end = EventReader.parse(lastLine(file));
             if (end != null && end.type == Event.Type.RESULT && end.throughputBps >= 0) {
-                int connections = (int) Math.min(end.connections, Settings.MOST_CONNECTIONS);
+                int connections = (int) Math.min(end.connections, Settings.MAX_CONNECTIONS);
                 return new Result(end.startedUnixMs, Settings.target(end.target, (int) end.port), end.bufferBytes,
                         connections, end.control, end.throughputBps, end.cwndMedian, Math.max(end.totalRetrans, 0), file);
             }
@@ -194,7 +194,7 @@ final class Recording {
 
     private static String lastLine(File file) throws IOException {
         try (RandomAccessFile in = new RandomAccessFile(file, "r")) {
-            long from = Math.max(in.length() - MOST_TAIL, 0);
+            long from = Math.max(in.length() - MAX_TAIL, 0);
             byte[] bytes = new byte[(int) (in.length() - from)];
             in.seek(from);
             in.readFully(bytes);

@@ -24,7 +24,7 @@ final class ResultsTable {
         R.string.col_retrans,
     };
     /** More rows than anyone scrolls through would only cost. */
-    private static final int MOST = 100;
+    private static final int MAX = 100;
 
     private final TableLayout table;
     private final View none;
@@ -60,7 +60,7 @@ final class ResultsTable {
             head.addView(cell(context.getString(HEADS[i]), i, true));
         }
         table.addView(head);
-        for (Result result : shown.subList(0, Math.min(shown.size(), MOST))) {
+        for (Result result : shown.subList(0, Math.min(shown.size(), MAX))) {
             table.addView(row(context, result));
         }
     }

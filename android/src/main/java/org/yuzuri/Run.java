@@ -8,15 +8,15 @@ final class Run {
     enum State { CONNECTING, SENDING, WATCHING, STOPPING, DONE, STOPPED, FAILED }
 
     /** More flows than anyone can look at; those that were closed longest ago go first. */
-    private static final int MOST_FLOWS = 128;
+    private static final int MAX_FLOWS = 128;
     /** The starter's code where it could not start the engine. */
     private static final int NOT_STARTED = 127;
     private static final int SIGSYS = 31;
     private static final int SIGTERM = 15;
     /** More interfaces than any device sends through at once. */
-    private static final int MOST_SHARED = 8;
+    private static final int MAX_SHARED = 8;
     /** No run is longer: a time beyond it is a broken one. */
-    private static final long MOST_TIME_US = 10L * 86_400 * 1_000_000;
+    private static final long MAX_TIME_US = 10L * 86_400 * 1_000_000;
 
     /** Null for a watch. */
     final Settings settings;
@@ -98,7 +98,7 @@ final class Run {
                 break;
             case WARNING: warned(event); break;
             case SHARED:
-                if (shared.size() < MOST_SHARED) {
+                if (shared.size() < MAX_SHARED) {
                     shared.add(event);
                 }
                 break;
@@ -143,7 +143,7 @@ final class Run {
         if (zeroNs < 0) {
             zeroNs = monoNs;
         }
-        return Math.min(Math.max((monoNs - zeroNs) / 1000, 0), MOST_TIME_US);
+        return Math.min(Math.max((monoNs - zeroNs) / 1000, 0), MAX_TIME_US);
     }
 
     private void buffer(Event event) {
@@ -171,7 +171,7 @@ final class Run {
     }
 
     private void progress(Event event) {
-        long elapsed = Math.min(event.elapsedNs / 1000, MOST_TIME_US);
+        long elapsed = Math.min(event.elapsedNs / 1000, MAX_TIME_US);
         elapsedUs = Math.max(elapsedUs, elapsed);
         bytesAcked = Math.max(bytesAcked, event.bytesAcked);
         totalMbps.add(elapsed, event.rateBps / 1e6f);
@@ -215,7 +215,7 @@ final class Run {
                 return traces.get(i);
             }
         }
-        if (traces.size() >= (watch() ? MOST_FLOWS : Settings.MOST_CONNECTIONS)) {
+        if (traces.size() >= (watch() ? MAX_FLOWS : Settings.MAX_CONNECTIONS)) {
             int gone = 0;
             for (int i = 0; i < traces.size(); i++) {
                 if (traces.get(i).closed) {

@@ -3,12 +3,12 @@ package org.yuzuri;
 import java.util.Arrays;
 
 /**
- * Values over time, in the order of time. It keeps at most {@link #MOST} of them: when that is full, of each four
+ * Values over time, in the order of time. It keeps at most {@link #MAX} of them: when that is full, of each four
  * neighbours the least and the greatest stay, so that peaks are never lost. Blocks of values have their extremes kept,
  * so that the extremes of any range cost no walk over it. NaN means that there was no value.
  */
 final class Series {
-    static final int MOST = 1 << 18;
+    static final int MAX = 1 << 18;
     private static final int SHIFT = 6;
 
     private long[] timesUs = new long[256];
@@ -39,7 +39,7 @@ final class Series {
 
     /** A time before the last one counts as the last one. */
     void add(long timeUs, float value) {
-        if (size == MOST) {
+        if (size == MAX) {
             thin();
         }
         if (size == timesUs.length) {

@@ -2,9 +2,9 @@ package org.yuzuri;
 
 /** What a run was asked to do. */
 final class Settings {
-    static final int MOST_CONNECTIONS = 64;
-    static final long MOST_BUFFER_BYTES = 1L << 30;
-    static final long MOST_DURATION_S = 86_400;
+    static final int MAX_CONNECTIONS = 64;
+    static final long MAX_BUFFER_BYTES = 1L << 30;
+    static final long MAX_DURATION_S = 86_400;
 
     final String host;
     final int port;

@@ -2,7 +2,7 @@ package org.yuzuri;
 
 /** What of a run is looked at, and how: kept while the screen turns. */
 final class Viewport {
-    private static final long LEAST_SPAN_US = 20_000;
+    private static final long MIN_SPAN_US = 20_000;
     /** What an empty or young run shows, so that its first seconds do not race. */
     private static final long YOUNG_US = 5_000_000;
 
@@ -43,7 +43,7 @@ final class Viewport {
 
     private static long end(Run run) {
         long end = run == null ? 0 : run.endUs();
-        return run == null || run.running() ? Math.max(end, YOUNG_US) : Math.max(end, LEAST_SPAN_US);
+        return run == null || run.running() ? Math.max(end, YOUNG_US) : Math.max(end, MIN_SPAN_US);
     }
 
     /** Zooms by a factor (above 1: in) so that the moment keeps its place. */
@@ -51,7 +51,7 @@ final class Viewport {
         long from = fromUs(run);
         long span = toUs(run) - from;
         long all = end(run);
-        long wanted = Math.max((long) (span / factor), LEAST_SPAN_US);
+        long wanted = Math.max((long) (span / factor), MIN_SPAN_US);
         if (wanted >= all) {
             showWhole();
             return;

@@ -96,7 +96,7 @@ public class HostileTest {
             }
         }
         assertTrue("some are still whole", understood > ROUNDS / 20);
-        assertTrue("connections are bounded", run.traces.size() <= Settings.MOST_CONNECTIONS);
+        assertTrue("connections are bounded", run.traces.size() <= Settings.MAX_CONNECTIONS);
         draw(run);
         draw(watch);
     }
@@ -142,7 +142,7 @@ public class HostileTest {
         assertNull(EventReader.parse("{\"type\":\"progress\",\"elapsed_ns\":1,\"rate_bps\":1}x"));
         assertNotNull(EventReader.parse("{\"type\":\"progress\",\"elapsed_ns\":1,\"rate_bps\":1}"));
         assertNotNull("what is new is passed over", EventReader.parse("{\"type\":\"tomorrow\",\"with\":[{\"a\":{}}]}"));
-        byte[] endless = new byte[Lines.MOST_BYTES * 3];
+        byte[] endless = new byte[Lines.MAX_BYTES * 3];
         java.util.Arrays.fill(endless, (byte) 'x');
         endless[endless.length - 2] = '\n';
         Lines lines = new Lines(new ByteArrayInputStream(endless));

@@ -39,14 +39,14 @@ public class ModelTest {
     public void aFullSeriesThinsAndKeepsItsPeaks() {
         Random random = new Random(2);
         Series series = new Series();
-        int count = Series.MOST * 3 + 17;
-        int[] peaks = {5, 1000, Series.MOST - 1, Series.MOST + 3, count - 2};
+        int count = Series.MAX * 3 + 17;
+        int[] peaks = {5, 1000, Series.MAX - 1, Series.MAX + 3, count - 2};
         for (int i = 0; i < count; i++) {
             int at = i;
             boolean peak = Arrays.stream(peaks).anyMatch(p -> p == at);
             series.add(i, peak ? 1_000_000 + i : random.nextInt(1000));
         }
-        assertTrue(series.size() <= Series.MOST);
+        assertTrue(series.size() <= Series.MAX);
         for (int peak : peaks) {
             int at = series.firstAt(peak, 0);
             assertEquals("the peak keeps its time", peak, series.timeUs(at));
