@@ -43,7 +43,7 @@ def main():
         loss = float(f"{log_even(lot, 1e-5, 1e-3):.1e}") if lot.random() < 0.5 else 0
         values = f'"path.rate_mbps" = {rate_mbps}, "path.rtt_ms" = {rtt_ms}, "path.queue_packets" = {queue}, "path.loss" = {loss}'
         if given.apple:
-            values += ', "terminal.sender.law" = { c = 0.4, keeps = 0.8 }'
+            values += ', "terminal.sender.cubic" = { c = 0.4, beta = 0.8 }'
         print(f'[[variant]]\nname = "path-{number:02}"\nset = {{ {values} }}\n')
 
 

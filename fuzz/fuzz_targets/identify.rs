@@ -1,4 +1,4 @@
-//! Flows from segments that nobody vouches for: windows, rounds, every law replayed, an answer; never a panic.
+//! Flows from segments that nobody vouches for: windows, rounds, every algorithm replayed, an answer; never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,7 @@ use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, T
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
 
-/// Bytes of one segment: small numbers that add up, so that the fuzzer finds courses that look like flows.
+/// Bytes of one segment: small numbers that add up, so that the fuzzer finds window traces that look like flows.
 const SEGMENT_BYTES: usize = 12;
 
 struct State {
@@ -68,10 +68,10 @@ fuzz_target!(|data: &[u8]| {
         tracker.segment(&segment(bytes, &mut state));
     }
     let Some(ended) = tracker.end(FlowSlot(0)) else { return };
-    for course in ended.courses.into_iter().flatten() {
-        let rounds = course.rounds.len();
-        let verdict = identify(course, Some(ended.seen), None, None);
-        assert_eq!(verdict.foreseen.len(), rounds);
+    for window_trace in ended.window_traces.into_iter().flatten() {
+        let rounds = window_trace.rounds.len();
+        let verdict = identify(window_trace, Some(ended.seen), None, None);
+        assert_eq!(verdict.predicted.len(), rounds);
         assert!(verdict.ranked.iter().all(|ranked| (0.0..=1.0).contains(&ranked.probability)));
     }
 });

@@ -60,7 +60,7 @@ fn check(member: &mut Member, now: Moment) {
         assert_eq!(summary.bounded(), *summary);
     }
     assert!(member.reports(now).all(|(_, report)| report.bounded() == *report));
-    // What is due gets done: who polls at `next` never turns in a circle.
+    // What is due gets done: who polls at `next` never reductions in a circle.
     for _ in 0..4 {
         if member.next() <= now {
             member.poll(now, &mut Vec::new());

@@ -45,7 +45,7 @@ class Cubic:
         return cwnd + max(0.0, min(target, 1.5 * cwnd) - cwnd) / cwnd
 
 
-def download(law: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: float = 800.0, queue: int = 40) -> list[tuple]:
+def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: float = 800.0, queue: int = 40) -> list[tuple]:
     """Packets as `packet` takes them. `rate`: of the bottleneck, segments/s; `queue`: segments it holds."""
     lots = random.Random(1)
     packets: list[tuple] = []
@@ -94,14 +94,14 @@ def download(law: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: fl
             if una > recover:
                 resent.clear()
                 if len(sacked) >= 3:
-                    law.lost(cwnd, now)
+                    cca.lost(cwnd, now)
                     recover = following - 1
-                    cwnd = ssthresh = max(2.0, cwnd * law.kept)
+                    cwnd = ssthresh = max(2.0, cwnd * cca.kept)
                 elif newly > 0 and cwnd < ssthresh:
                     cwnd += newly
                 elif newly > 0:
                     for _ in range(newly):
-                        cwnd = law.grown(cwnd, now)
+                        cwnd = cca.grown(cwnd, now)
         if now > seconds:
             continue
         gone = []

@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 import yuzuri
 
-ROUNDS = ["start_ns", "end_ns", "window", "foreseen", "acked", "acks", "rtt_first_us", "rtt_min_us", "rtt_max_us", "rtt_last_us",
+ROUNDS = ["start_ns", "end_ns", "window", "predicted", "acked", "acks", "rtt_first_us", "rtt_min_us", "rtt_max_us", "rtt_last_us",
           "rtt_mean_us", "sent", "retransmitted", "ece", "limits"]
 TURNS = ["at_ns", "over_ns", "cause", "before", "after", "round", "undone"]
 
@@ -28,21 +28,21 @@ def test_reno_is_named(flow: yuzuri.Flow) -> None:
     assert "reno" in flow.set
     assert "cubic" not in flow.set
     assert flow.because is None
-    assert flow.vantage == "sender"
+    assert flow.capture_point == "sender"
     assert flow.evidence
     assert flow.mss_bytes == captures.MSS
     assert flow.initial_window == pytest.approx(10, abs=1)
     assert flow.seconds == pytest.approx(30, abs=1)
-    assert float(flow.kept) == flow.kept.median == pytest.approx(0.5, abs=0.05)
-    assert flow.kept.low <= flow.kept.median <= flow.kept.high
-    assert flow.kept.count > 3
+    assert float(flow.beta) == flow.beta.median == pytest.approx(0.5, abs=0.05)
+    assert flow.beta.low <= flow.beta.median <= flow.beta.high
+    assert flow.beta.count > 3
 
 
 def test_cubic_is_named(cubic: Path) -> None:
     (flow,) = yuzuri.identify(str(cubic))
     assert flow.name == flow.set[0] == "cubic"
     assert flow.file == str(cubic)
-    assert flow.kept.median == pytest.approx(0.7, abs=0.05)
+    assert flow.beta.median == pytest.approx(0.7, abs=0.05)
 
 
 def test_candidates_come_best_first(flow: yuzuri.Flow) -> None:
@@ -71,20 +71,20 @@ def test_rounds_hold_what_was_sent(flow: yuzuri.Flow, reno_packets: list) -> Non
 
 
 def test_the_foreseen_window_is_near_and_has_gaps(flow: yuzuri.Flow) -> None:
-    pairs = list(zip(flow.rounds["window"].to_pylist(), flow.rounds["foreseen"].to_pylist()))
-    told = [(window, foreseen) for window, foreseen in pairs if foreseen is not None]
+    pairs = list(zip(flow.rounds["window"].to_pylist(), flow.rounds["predicted"].to_pylist()))
+    told = [(window, predicted) for window, predicted in pairs if predicted is not None]
     assert len(pairs) > len(told) > len(pairs) / 2
-    assert sum(abs(window - foreseen) for window, foreseen in told) / len(told) < 3
+    assert sum(abs(window - predicted) for window, predicted in told) / len(told) < 3
 
 
 def test_turns(flow: yuzuri.Flow) -> None:
-    assert flow.turns.column_names == TURNS
-    assert len(flow.turns) == flow.losses > 5
-    assert set(flow.turns["cause"].to_pylist()) == {"recovery"}
-    for turn in flow.turns.to_pylist():
-        assert turn["at_ns"] < turn["over_ns"]
-        assert turn["after"] < turn["before"]
-        assert flow.rounds["start_ns"][turn["round"]].as_py() >= turn["at_ns"]
+    assert flow.reductions.column_names == TURNS
+    assert len(flow.reductions) == flow.losses > 5
+    assert set(flow.reductions["cause"].to_pylist()) == {"recovery"}
+    for reduction in flow.reductions.to_pylist():
+        assert reduction["at_ns"] < reduction["over_ns"]
+        assert reduction["after"] < reduction["before"]
+        assert flow.rounds["start_ns"][reduction["round"]].as_py() >= reduction["at_ns"]
 
 
 def test_rounds_tell_their_limits(flow: yuzuri.Flow) -> None:
@@ -96,18 +96,18 @@ def test_rounds_tell_their_limits(flow: yuzuri.Flow) -> None:
 def test_to_dict_is_json(flow: yuzuri.Flow) -> None:
     plain = json.loads(json.dumps(flow.to_dict(), allow_nan=False))
     assert plain["name"] == flow.name
-    assert plain["kept"]["median"] == flow.kept.median
+    assert plain["beta"]["median"] == flow.beta.median
     assert plain["rounds"]["window"] == flow.rounds["window"].to_pylist()
-    assert list(plain["turns"]) == TURNS
+    assert list(plain["reductions"]) == TURNS
     few = flow.to_dict(rounds=False)
-    assert few == {name: value for name, value in flow.to_dict().items() if name not in ("rounds", "turns")}
+    assert few == {name: value for name, value in flow.to_dict().items() if name not in ("rounds", "reductions")}
 
 
 def test_a_flow_can_be_pickled(flow: yuzuri.Flow) -> None:
     again = pickle.loads(pickle.dumps(flow))
     assert again == flow
     assert again.rounds.equals(flow.rounds)
-    assert again.turns.equals(flow.turns)
+    assert again.reductions.equals(flow.reductions)
 
 
 def test_short_flows_are_left_out(reno: Path, flow: yuzuri.Flow) -> None:
@@ -134,11 +134,11 @@ try:
     error = None
 except ImportError as failed:
     error = str(failed)
-print(json.dumps([flow.rounds, flow.turns, flow.to_dict(), error]))
+print(json.dumps([flow.rounds, flow.reductions, flow.to_dict(), error]))
 """
     done = subprocess.run([sys.executable, "-c", program, reno], check=True, stdout=subprocess.PIPE, timeout=120)
-    rounds, turns, plain, error = json.loads(done.stdout)
+    rounds, reductions, plain, error = json.loads(done.stdout)
     assert rounds == flow.rounds.to_pydict()
-    assert turns == flow.turns.to_pydict()
+    assert reductions == flow.reductions.to_pydict()
     assert plain["rounds"] == rounds
     assert "pip install pyarrow" in error

@@ -19,10 +19,10 @@ def test_a_row_for_each_flow(table: pyarrow.Table, reno: Path, cubic: Path) -> N
     for row in table.to_pylist(maps_as_pydicts="strict"):
         (flow,) = yuzuri.identify(row["file"])
         assert row["rounds"] == flow.round_count
-        assert (row["kept"], row["kept_low"], row["kept_high"]) == (flow.kept.median, flow.kept.low, flow.kept.high)
+        assert (row["beta"], row["beta_low"], row["beta_high"]) == (flow.beta.median, flow.beta.low, flow.beta.high)
         assert (row["probability"], row["oddities"]) == (flow.probability, [])
         said = flow.to_dict(rounds=False)
-        for name in set(said) - {"kept", "cubic_c", "cubic_b", "round_count"}:
+        for name in set(said) - {"beta", "cubic_c", "cubic_b", "round_count"}:
             assert row[name] == said[name], name
 
 

@@ -84,9 +84,9 @@ class Soak:
             "--runtime", str(folder / f"run-{letter}"), "--state", str(folder / f"state-{letter}"),
         ]  # fmt: skip
 
-    def status(self, host, seconds):
+    def status(self, host, seconds, *more):
         letter = {"load": "l", "weak": "w"}[host]
-        words = [self.yuzuri, "share", "status", "--all", "--json", "--runtime", str(self.world.folder / f"run-{letter}")]
+        words = [self.yuzuri, "share", "status", "--json", "--runtime", str(self.world.folder / f"run-{letter}"), *more]
         told = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
         if told.returncode != 0:
             raise Failed(told.stderr.strip())
@@ -171,7 +171,7 @@ class Soak:
         except OSError as error:
             self.fail("page answers", str(error))
         try:
-            status = self.status("load", 20)
+            status = self.status("load", 20, "--all")
             shown = {f["id"] for i in status["interfaces"] for f in i["flows"]}
             self.ghosts["share status"].look(now, shown, self.world.kernel_flows("load"))
             self.flows.append(len(shown))

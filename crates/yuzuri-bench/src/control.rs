@@ -8,7 +8,7 @@ use crate::tidy::Stop;
 use crate::{Paths, Scale};
 use anyhow::ensure;
 use std::time::Duration;
-use yuzuri_kernel::control::{Bound, Law, Steered};
+use yuzuri_kernel::control::{Bound, CubicParams, Steered};
 use yuzuri_kernel::steer::{SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 
@@ -32,9 +32,9 @@ pub fn run(_: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
          that it is looked up. A look is one walk through all flows of the namespace, by the CPU time of its thread.",
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
-    let law = Law { name: format!("bench{}", std::process::id()), ..Law::default() };
+    let params = CubicParams { name: format!("bench{}", std::process::id()), ..CubicParams::default() };
     // The flows choose for themselves.
-    let options = SteerOptions { law: law.clone(), takes: false, ..SteerOptions::default() };
+    let options = SteerOptions { cubic: params.clone(), takes: false, ..SteerOptions::default() };
     let mut steering = net.inside(Side::A, || Steering::start(&options))?;
     for (name, cpu) in [("both ends anywhere", None), ("both ends on one CPU", Some(TRAFFIC_CPU))] {
         compare(&mut section, &net, &mut steering, (name, cpu), scale, stop)?;
@@ -67,7 +67,7 @@ fn compare(
     stop: &Stop,
 ) -> anyhow::Result<()> {
     let softirqs = Softirqs::find();
-    let ours = steering.control().law().name.clone();
+    let ours = steering.control().cubic().name.clone();
     let (mut cubic, mut yuzuri) = (load(net, FLOWS, cpu, CUBIC)?, load(net, FLOWS, cpu, &ours)?);
     let mut flows = Vec::new();
     steering.observe(&mut flows)?;
@@ -119,7 +119,7 @@ fn compare(
 }
 
 fn look(steering: &mut Steering, net: &Net, flows: u32, scale: Scale) -> anyhow::Result<Option<Figure>> {
-    let ours = steering.control().law().name.clone();
+    let ours = steering.control().cubic().name.clone();
     let _load = load(net, flows, None, &ours)?;
     let (mut seen, mut values) = (Vec::new(), Vec::new());
     for _ in 0..scale.of(200, 20) {

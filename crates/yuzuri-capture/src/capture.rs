@@ -11,8 +11,8 @@ use crate::file::{Format, Head, Step};
 use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Sighting, Table};
 use crate::input::Input;
 use crate::ip::{self, IpPacket};
+use crate::partition::Partition;
 use crate::segment::{Checksum, Ecn, Segment};
-use crate::share::Share;
 use crate::sniff;
 use crate::tcp;
 use std::fs::File;
@@ -32,12 +32,17 @@ pub struct Options {
     /// Whether TCP checksums are checked. Costs time with whole packets only.
     pub checksums: bool,
     /// Whose segments are given.
-    pub share: Share,
+    pub partition: Partition,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { max_flows: 100_000, idle: Duration::from_secs(60), checksums: true, share: Share::ALL }
+        Options {
+            max_flows: 100_000,
+            idle: Duration::from_secs(60),
+            checksums: true,
+            partition: Partition::ALL,
+        }
     }
 }
 
@@ -65,7 +70,7 @@ struct Sorter {
     table: Table,
     facts: FileFacts,
     checksums: bool,
-    share: Share,
+    partition: Partition,
     /// The segment that is handed out. It stays in its place: it is long enough for copies to show.
     segment: Segment,
     /// `segment` belongs to a new flow, but the end of another one is told before.
@@ -140,7 +145,7 @@ impl<R: Read> Capture<R> {
                 table: Table::new(options.max_flows, idle_ns),
                 facts,
                 checksums: options.checksums,
-                share: options.share,
+                partition: options.partition,
                 segment: Segment::EMPTY,
                 pending: None,
                 stopped: false,
@@ -297,7 +302,7 @@ impl Sorter {
         let place = self.table.place(&sighting, facts.packets, &mut facts.flows);
         let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
         let after = matches!(place, Place::After(_));
-        let Some(flow) = self.share.own(slot) else {
+        let Some(flow) = self.partition.own(slot) else {
             if after {
                 self.table.place(&sighting, facts.packets, &mut facts.flows);
             }
@@ -340,11 +345,11 @@ impl Sorter {
     }
 
     fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
-        self.table.key(self.share.slot(flow)?)
+        self.table.key(self.partition.slot(flow)?)
     }
 
     fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
-        self.table.clock(self.share.slot(flow)?)
+        self.table.clock(self.partition.slot(flow)?)
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@ pub struct FileFacts {
     pub skipped: Skipped,
     /// Fragments of IP packets, first ones among them.
     pub fragments: u64,
-    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)); of the reader's own [`Share`](crate::Share).
+    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)); of the reader's own [`Partition`](crate::Partition).
     pub malformed_options: u64,
     /// Segments by their checksum; of the reader's own share.
     pub checksums: Checksums,

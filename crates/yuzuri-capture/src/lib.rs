@@ -31,8 +31,8 @@ mod flows;
 mod input;
 mod ip;
 mod link;
+mod partition;
 mod segment;
-mod share;
 mod sniff;
 mod tcp;
 mod write;
@@ -43,6 +43,6 @@ pub use facts::{
     Checksums, Clock, Compression, Damage, Ending, FileFacts, FlowCounts, Format, LinkTypeCount, Skipped,
 };
 pub use flows::{FlowClock, FlowKey, FlowSlot};
+pub use partition::Partition;
 pub use segment::{Checksum, Ecn, End, Flags, SackBlocks, Segment, TcpOptions};
-pub use share::Share;
 pub use write::{Framing, NewSegment, PcapWriter};

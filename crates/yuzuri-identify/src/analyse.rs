@@ -7,11 +7,11 @@ use crate::live::{Live, Pace};
 use crate::report::{Counted, FileReport, FlowReport};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Segment, Share};
+use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Partition, Segment};
 use yuzuri_exit::stopped;
-use yuzuri_infer::course::Course;
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::{Ended, MAX_READERS, Part, Tracker, read_each, spread};
+use yuzuri_infer::window_trace::WindowTrace;
 use yuzuri_trace::{Filter, Flow};
 
 /// How files are analysed.
@@ -62,12 +62,12 @@ pub fn analyse(path: &Path, options: &Options, stop: &AtomicBool, tell: &(dyn Fn
         Err(error) => report.error = Some(error.to_string()),
     }
     let start =
-        |flow: &FlowReport| flow.verdict.course.rounds.first().map_or(i64::MAX, |round| round.start_ns);
+        |flow: &FlowReport| flow.verdict.window_trace.rounds.first().map_or(i64::MAX, |round| round.start_ns);
     report.flows.sort_by_key(|flow| (start(flow), flow.verdict.from, flow.verdict.to));
     if !options.rounds {
         for flow in &mut report.flows {
-            flow.verdict.course.rounds = Vec::new();
-            flow.verdict.foreseen = Vec::new();
+            flow.verdict.window_trace.rounds = Vec::new();
+            flow.verdict.predicted = Vec::new();
         }
     }
     Outcome::Read(Box::new(report))
@@ -90,10 +90,14 @@ fn read(
 }
 
 /// A direction of a flow, ready for a verdict.
-pub(crate) fn judge(course: Course, flow: &Flow, seen: Option<yuzuri_infer::packets::Seen>) -> FlowReport {
+pub(crate) fn judge(
+    window_trace: WindowTrace,
+    flow: &Flow,
+    seen: Option<yuzuri_infer::packets::Seen>,
+) -> FlowReport {
     let name = Some(flow.congestion_control.clone()).filter(|name| !name.is_empty());
     let known = |address: std::net::SocketAddr| Some(address).filter(|address| address.port() > 0);
-    FlowReport::new(identify(course, seen, known(flow.local), known(flow.remote)), name)
+    FlowReport::new(identify(window_trace, seen, known(flow.local), known(flow.remote)), name)
 }
 
 fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Result<(), IdentifyError> {
@@ -101,9 +105,9 @@ fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Res
     let threads = if options.live.is_some() { 1 } else { options.threads.max(1) };
     let mut wholes = input.again(threads.min(MAX_READERS) - 1);
     wholes.insert(0, input.whole);
-    let shares = Share::each(wholes.len() as u32);
-    let captures = wholes.into_iter().zip(shares).map(|(whole, share)| {
-        let options = yuzuri_capture::Options { share, ..yuzuri_capture::Options::default() };
+    let partitions = Partition::each(wholes.len() as u32);
+    let captures = wholes.into_iter().zip(partitions).map(|(whole, partition)| {
+        let options = yuzuri_capture::Options { partition, ..yuzuri_capture::Options::default() };
         Capture::new(whole, &report.path, &options)
     });
     let mut captures = captures.collect::<Result<Vec<_>, _>>().map_err(IdentifyError::NotOurs)?;
@@ -196,11 +200,14 @@ impl<'a> Sorter<'a> {
             return;
         }
         let Some(now) = self.tracker.now(slot) else { return };
-        for ((end, course), pace) in [End::Lower, End::Higher].into_iter().zip(now.courses).zip(paces) {
+        for ((end, window_trace), pace) in
+            [End::Lower, End::Higher].into_iter().zip(now.window_traces).zip(paces)
+        {
             let flow = direction(key, end);
-            let enough = course.filter(|course| course.segments >= self.options.min_segments.max(1));
-            if let Some(course) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
-                pace.tell(live, judge(course, &flow, Some(now.seen)));
+            let enough =
+                window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1));
+            if let Some(window_trace) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
+                pace.tell(live, judge(window_trace, &flow, Some(now.seen)));
             }
         }
     }
@@ -211,20 +218,21 @@ impl<'a> Sorter<'a> {
 
     fn judge_both(&mut self, ended: Ended, key: &FlowKey) {
         let mut enough = false;
-        for (end, course) in [End::Lower, End::Higher].into_iter().zip(ended.courses) {
-            let Some(course) = course.filter(|course| course.segments >= self.options.min_segments.max(1))
+        for (end, window_trace) in [End::Lower, End::Higher].into_iter().zip(ended.window_traces) {
+            let Some(window_trace) =
+                window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1))
             else {
                 continue;
             };
             enough = true;
             let flow = direction(key, end);
             if self.chooses(&flow) {
-                let mut report = judge(course, &flow, Some(ended.seen));
+                let mut report = judge(window_trace, &flow, Some(ended.seen));
                 if !self.options.rounds {
                     // The first stays, by which directions are sorted.
-                    report.verdict.course.rounds.truncate(1);
-                    report.verdict.course.rounds.shrink_to_fit();
-                    report.verdict.foreseen = Vec::new();
+                    report.verdict.window_trace.rounds.truncate(1);
+                    report.verdict.window_trace.rounds.shrink_to_fit();
+                    report.verdict.predicted = Vec::new();
                 }
                 self.flows.push(report);
             }

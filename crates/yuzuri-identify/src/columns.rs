@@ -14,8 +14,8 @@ use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use yuzuri_infer::course::Round;
 use yuzuri_infer::verdict::{Answer, Measured};
+use yuzuri_infer::window_trace::Round;
 
 /// Name of the file with a row for each verdict.
 pub const FLOWS: &str = "flows.parquet";
@@ -169,7 +169,7 @@ impl Tables {
     pub fn new(folder: &Path) -> Result<Tables, IdentifyError> {
         std::fs::create_dir_all(folder).map_err(IdentifyError::write(folder))?;
         let flow = FlowReport::new(
-            yuzuri_infer::identify(yuzuri_infer::course::Course::default(), None, None, None),
+            yuzuri_infer::identify(yuzuri_infer::window_trace::WindowTrace::default(), None, None, None),
             None,
         );
         Ok(Tables {
@@ -183,9 +183,9 @@ impl Tables {
         for (number, flow) in (0..).zip(&report.flows) {
             self.flows.push(flow_row(&report.path, number, flow, &Words::of(flow)))?;
             let verdict = &flow.verdict;
-            for (place, round) in (0..).zip(&verdict.course.rounds) {
-                let foreseen = verdict.foreseen.get(place as usize).copied();
-                self.rounds.push(round_row(&report.path, number, place, round, foreseen))?;
+            for (place, round) in (0..).zip(&verdict.window_trace.rounds) {
+                let predicted = verdict.predicted.get(place as usize).copied();
+                self.rounds.push(round_row(&report.path, number, place, round, predicted))?;
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ type Row<'a> = Vec<(&'static str, &'static str, Value<'a>)>;
 
 fn flow_row<'a>(file: &'a str, number: u32, flow: &'a FlowReport, words: &'a Words) -> Row<'a> {
     let verdict = &flow.verdict;
-    let (constants, course, summary) = (&verdict.constants, &verdict.course, &flow.summary);
+    let (constants, window_trace, summary) = (&verdict.constants, &verdict.window_trace, &flow.summary);
     let because = match &verdict.answer {
         Answer::Unknown { because } => Some(because.as_str()),
         Answer::Named { .. } => None,
@@ -244,13 +244,13 @@ fn flow_row<'a>(file: &'a str, number: u32, flow: &'a FlowReport, words: &'a Wor
         ("probability", "", Value::F64(flow.probability())),
         ("second", "", Value::Text(second.map(|ranked| ranked.name.as_str()))),
         ("second_probability", "", Value::F64(second.map(|ranked| ranked.probability))),
-        ("misfit", "noise", Value::F64(verdict.ranked.first().map(|ranked| ranked.score.misfit))),
+        ("residual", "noise", Value::F64(verdict.ranked.first().map(|ranked| ranked.score.residual))),
         ("kernel_name", "", Value::Text(flow.kernel_name.as_deref())),
-        ("vantage", "", Value::Text(Some(table::vantage(verdict.vantage)))),
-        ("kept", "", median(constants.kept)),
-        ("kept_low", "", low(constants.kept)),
-        ("kept_high", "", high(constants.kept)),
-        ("kept_count", "", count(constants.kept)),
+        ("capture_point", "", Value::Text(Some(table::capture_point(verdict.capture_point)))),
+        ("beta", "", median(constants.beta)),
+        ("beta_low", "", low(constants.beta)),
+        ("beta_high", "", high(constants.beta)),
+        ("beta_count", "", count(constants.beta)),
         ("cubic_c", "segments/s^3", median(constants.cubic_c)),
         ("cubic_c_low", "segments/s^3", low(constants.cubic_c)),
         ("cubic_c_high", "segments/s^3", high(constants.cubic_c)),
@@ -283,17 +283,17 @@ fn flow_row<'a>(file: &'a str, number: u32, flow: &'a FlowReport, words: &'a Wor
         ("window_median", "segments", Value::F32(Some(summary.window_median))),
         ("window_greatest", "segments", Value::F32(Some(summary.window_greatest))),
         ("rtt_median_us", "us", Value::U32(Some(summary.rtt_median_us))),
-        ("min_rtt_us", "us", Value::U32(Some(course.min_rtt_us))),
-        ("mss_bytes", "bytes", Value::U32(Some(course.mss_bytes))),
-        ("acked_bytes", "bytes", Value::U64(course.acked_bytes)),
-        ("segments", "", Value::U64(course.segments)),
-        ("retransmitted", "", Value::U64(course.retransmitted)),
+        ("min_rtt_us", "us", Value::U32(Some(window_trace.min_rtt_us))),
+        ("mss_bytes", "bytes", Value::U32(Some(window_trace.mss_bytes))),
+        ("acked_bytes", "bytes", Value::U64(window_trace.acked_bytes)),
+        ("segments", "", Value::U64(window_trace.segments)),
+        ("retransmitted", "", Value::U64(window_trace.retransmitted)),
         ("evidence", "", Value::Text(Some(&words.evidence))),
         ("notes", "", Value::Text(Some(words.notes.as_str()).filter(|notes| !notes.is_empty()))),
     ]
 }
 
-fn round_row<'a>(file: &'a str, flow: u32, number: u32, round: &Round, foreseen: Option<f32>) -> Row<'a> {
+fn round_row<'a>(file: &'a str, flow: u32, number: u32, round: &Round, predicted: Option<f32>) -> Row<'a> {
     let rtt = |us: u32| Value::U32(Some(us).filter(|us| *us > 0));
     vec![
         ("file", "", Value::Text(Some(file))),
@@ -302,7 +302,7 @@ fn round_row<'a>(file: &'a str, flow: u32, number: u32, round: &Round, foreseen:
         ("start_ns", "ns", Value::I64(round.start_ns)),
         ("end_ns", "ns", Value::I64(round.end_ns)),
         ("window", "segments", Value::F32(Some(round.window))),
-        ("foreseen", "segments", Value::F32(foreseen)),
+        ("predicted", "segments", Value::F32(predicted)),
         ("acked", "segments", Value::F32(Some(round.acked))),
         ("acks", "", Value::U32(Some(round.acks))),
         ("sent", "segments", Value::U32(Some(round.sent))),

@@ -30,19 +30,19 @@ impl<W: Write> Document<W> {
         self.files += 1;
         self.out.write_all(comma.as_bytes()).map_err(failed)?;
         // What is left out is put back: others want it.
-        let mut kept = Vec::new();
+        let mut beta = Vec::new();
         if !self.rounds {
             for flow in &mut report.flows {
                 let verdict = &mut flow.verdict;
-                kept.push((
-                    std::mem::take(&mut verdict.course.rounds),
-                    std::mem::take(&mut verdict.foreseen),
+                beta.push((
+                    std::mem::take(&mut verdict.window_trace.rounds),
+                    std::mem::take(&mut verdict.predicted),
                 ));
             }
         }
         let written = serde_json::to_writer(&mut self.out, report);
-        for (flow, (rounds, foreseen)) in report.flows.iter_mut().zip(kept) {
-            (flow.verdict.course.rounds, flow.verdict.foreseen) = (rounds, foreseen);
+        for (flow, (rounds, predicted)) in report.flows.iter_mut().zip(beta) {
+            (flow.verdict.window_trace.rounds, flow.verdict.predicted) = (rounds, predicted);
         }
         written.map_err(|error| failed(error.into()))
     }
@@ -66,8 +66,8 @@ pub fn line(mut flow: FlowReport, last: bool) -> Result<String, IdentifyError> {
         #[serde(flatten)]
         flow: FlowReport,
     }
-    flow.verdict.course.rounds = Vec::new();
-    flow.verdict.foreseen = Vec::new();
+    flow.verdict.window_trace.rounds = Vec::new();
+    flow.verdict.predicted = Vec::new();
     let line = serde_json::to_string(&Line { kind: "verdict", last, flow });
     Ok(line.map_err(|error| failed(error.into()))? + "\n")
 }

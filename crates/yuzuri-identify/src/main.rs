@@ -12,7 +12,7 @@ use yuzuri_identify::analyse::Options;
 use yuzuri_identify::batch::{self, Plan};
 use yuzuri_identify::columns::Tables;
 use yuzuri_identify::error::IdentifyError;
-use yuzuri_identify::html::Page;
+use yuzuri_identify::html::HtmlReport;
 use yuzuri_identify::json::{self, Document};
 use yuzuri_identify::live::Live;
 use yuzuri_identify::table::{self, Table};
@@ -26,7 +26,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    all was read, and at least one flow was named (or none had enough data)
   1    a file could not be read or is of no kind that is read; the others were analysed
-  2    wrong words on the command line
+  2    usage errors on the command line
   3    flows were analysed, and none was named
   130  stopped by Ctrl-C; what was done until then is told";
 
@@ -129,7 +129,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     let mut table = Table::default();
     let out = BufWriter::new(std::io::stdout());
     let mut json = if args.json && !args.live { Some(Document::new(out, args.all_rounds)?) } else { None };
-    let mut page = args.html.as_deref().map(Page::new).transpose()?;
+    let mut page = args.html.as_deref().map(HtmlReport::new).transpose()?;
     let mut tables = args.parquet.as_deref().map(Tables::new).transpose()?;
     let totals = batch::run(&plan, &options, jobs, &stop, &screen, |mut report| {
         if let Some(error) = &report.error {

@@ -3,8 +3,8 @@
 use crate::input::Kind;
 use serde::Serialize;
 use yuzuri_capture::FileFacts;
-use yuzuri_infer::course::{Cause, Course};
 use yuzuri_infer::verdict::{Answer, Verdict};
+use yuzuri_infer::window_trace::{Cause, WindowTrace};
 
 /// What a log of windows was like.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -69,10 +69,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a course.
-    pub fn of(course: &Course) -> Summary {
-        let rounds = &course.rounds;
-        let count = |f: &dyn Fn(&yuzuri_infer::course::Round) -> bool| {
+    /// Of a window trace.
+    pub fn of(window_trace: &WindowTrace) -> Summary {
+        let rounds = &window_trace.rounds;
+        let count = |f: &dyn Fn(&yuzuri_infer::window_trace::Round) -> bool| {
             rounds.iter().filter(|round| f(round)).count() as u64
         };
         let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
@@ -81,10 +81,14 @@ impl Summary {
             rounds.iter().map(|round| round.rtt_mean_us).filter(|rtt| *rtt > 0).collect();
         rtts.sort_unstable();
         Summary {
-            rounds: rounds.len() as u64 + course.rounds_left_out,
-            seconds: course.seconds(),
-            losses: course.turns.len() as u64,
-            timeouts: course.turns.iter().filter(|turn| turn.cause == Cause::Timeout).count() as u64,
+            rounds: rounds.len() as u64 + window_trace.rounds_left_out,
+            seconds: window_trace.seconds(),
+            losses: window_trace.reductions.len() as u64,
+            timeouts: window_trace
+                .reductions
+                .iter()
+                .filter(|reduction| reduction.cause == Cause::Timeout)
+                .count() as u64,
             application_limited: count(&|round| round.limits.application),
             receiver_limited: count(&|round| round.limits.receiver),
             in_recovery: count(&|round| round.limits.recovery),
@@ -101,7 +105,7 @@ pub struct FlowReport {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Its course in few numbers.
+    /// Its window trace in few numbers.
     pub summary: Summary,
     /// The name that the sender's kernel itself gives, where the file says it.
     pub kernel_name: Option<String>,
@@ -110,7 +114,7 @@ pub struct FlowReport {
 impl FlowReport {
     /// Of a verdict.
     pub fn new(verdict: Verdict, kernel_name: Option<String>) -> FlowReport {
-        FlowReport { summary: Summary::of(&verdict.course), verdict, kernel_name }
+        FlowReport { summary: Summary::of(&verdict.window_trace), verdict, kernel_name }
     }
 
     /// The name, where there is one.

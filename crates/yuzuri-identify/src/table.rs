@@ -3,8 +3,8 @@
 use crate::report::{FileReport, FlowReport};
 use console::{measure_text_width, truncate_str};
 use std::fmt::Write as _;
-use yuzuri_infer::course::Vantage;
 use yuzuri_infer::verdict::Answer;
+use yuzuri_infer::window_trace::CapturePoint;
 use yuzuri_trace::visible;
 
 /// A file's lines, its rounds forgotten.
@@ -30,7 +30,7 @@ const COLUMNS: [Column; 11] = [
     column("to", false, 1),
     column("name", false, 0),
     column("p", true, 0),
-    column("kept", true, 2),
+    column("beta", true, 2),
     column("C", true, 3),
     column("rounds", true, 5),
     column("losses", true, 4),
@@ -74,7 +74,7 @@ impl Table {
         let mut shown: Vec<usize> = (0..COLUMNS.len())
             .filter(|&place| {
                 let filled = rows().any(|row| !row[place].is_empty() && row[place] != NOTHING);
-                filled || !["C", "", "kept"].contains(&COLUMNS[place].head)
+                filled || !["C", "", "beta"].contains(&COLUMNS[place].head)
             })
             .collect();
         let widest = |place: usize| {
@@ -218,13 +218,13 @@ pub fn many(count: u64, noun: &str) -> String {
 }
 
 /// Where a flow was watched, in a word.
-pub fn vantage(vantage: Vantage) -> &'static str {
-    match vantage {
-        Vantage::Sender => "sender",
-        Vantage::Receiver => "receiver",
-        Vantage::Middle => "middle",
-        Vantage::Kernel => "kernel",
-        Vantage::Unknown => "unknown",
+pub fn capture_point(capture_point: CapturePoint) -> &'static str {
+    match capture_point {
+        CapturePoint::Sender => "sender",
+        CapturePoint::Receiver => "receiver",
+        CapturePoint::Middle => "middle",
+        CapturePoint::Kernel => "kernel",
+        CapturePoint::Unknown => "unknown",
     }
 }
 
@@ -247,12 +247,12 @@ fn row(flow: &FlowReport) -> [String; COLUMNS.len()] {
         flow.to(),
         name,
         number(flow.probability().filter(|_| named), 2),
-        number(constants.kept.map(|kept| kept.median), 2),
+        number(constants.beta.map(|beta| beta.median), 2),
         number(flow.cubic_c(), 3),
         flow.summary.rounds.to_string(),
         flow.summary.losses.to_string(),
         format!("{:.1}", flow.summary.seconds),
-        vantage(verdict.vantage).into(),
+        capture_point(verdict.capture_point).into(),
         words,
     ]
 }

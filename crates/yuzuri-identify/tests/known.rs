@@ -1,4 +1,4 @@
-//! One connection in each form that is read: the same name, and nearly the same course.
+//! One connection in each form that is read: the same name, and nearly the same window trace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_identify::analyse::{Options, Outcome, analyse};
 use yuzuri_identify::input::Kind;
 use yuzuri_identify::report::FileReport;
-use yuzuri_infer::course::Vantage;
 use yuzuri_infer::verdict::Answer;
+use yuzuri_infer::window_trace::CapturePoint;
 use yuzuri_sim::cc::Algorithm;
 
 fn report(path: &Path) -> FileReport {
@@ -65,9 +65,10 @@ fn every_form_gives_the_same_name() {
             let flow = &report.flows[0];
             let kernel = matches!(kind, Kind::Ss | Kind::Recording);
             assert_eq!(flow.kernel_name.as_deref(), kernel.then_some(algorithm.name()), "{kind:?}");
-            let vantage = if kind == Kind::Capture { Vantage::Sender } else { Vantage::Kernel };
-            assert_eq!(flow.verdict.vantage, vantage);
-            assert_eq!(flow.verdict.course.mss_bytes, 1448, "{kind:?}");
+            let capture_point =
+                if kind == Kind::Capture { CapturePoint::Sender } else { CapturePoint::Kernel };
+            assert_eq!(flow.verdict.capture_point, capture_point);
+            assert_eq!(flow.verdict.window_trace.mss_bytes, 1448, "{kind:?}");
         }
     }
 }
@@ -82,7 +83,7 @@ fn courses_agree() {
     let truth = run.moments.iter().map(|m| m.cwnd).max().unwrap() as f32;
     for report in &reports {
         let flow = &report.flows[0];
-        let course = &flow.verdict.course;
+        let window_trace = &flow.verdict.window_trace;
         let kind = report.kind;
         assert!(
             (flow.summary.window_greatest - truth).abs() <= 0.03 * truth,
@@ -90,17 +91,17 @@ fn courses_agree() {
             flow.summary.window_greatest
         );
         assert!(
-            course.turns.len().abs_diff(first.verdict.course.turns.len()) <= 1,
-            "{kind:?}: {} turns",
-            course.turns.len()
+            window_trace.reductions.len().abs_diff(first.verdict.window_trace.reductions.len()) <= 1,
+            "{kind:?}: {} reductions",
+            window_trace.reductions.len()
         );
-        let acked = course.acked_bytes as f64 / first.verdict.course.acked_bytes as f64;
+        let acked = window_trace.acked_bytes as f64 / first.verdict.window_trace.acked_bytes as f64;
         assert!((acked - 1.0).abs() < 0.02, "{kind:?}: acked {acked}");
-        let kept = flow.verdict.constants.kept.unwrap().median;
-        assert!((kept - 0.7).abs() < 0.02, "{kind:?}: kept {kept}");
+        let beta = flow.verdict.constants.beta.unwrap().median;
+        assert!((beta - 0.7).abs() < 0.02, "{kind:?}: kept {beta}");
         // Every byte is acknowledged in one round.
-        let rounds: f32 = course.rounds.iter().map(|round| round.acked).sum();
-        let all = course.acked_bytes as f32 / course.mss_bytes as f32;
+        let rounds: f32 = window_trace.rounds.iter().map(|round| round.acked).sum();
+        let all = window_trace.acked_bytes as f32 / window_trace.mss_bytes as f32;
         assert!((rounds / all - 1.0).abs() < 0.02, "{kind:?}: {rounds} of {all}");
     }
     // The round-trip times come back out of the smoothed ones.

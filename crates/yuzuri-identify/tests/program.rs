@@ -93,7 +93,7 @@ fn the_document_has_its_form() {
     assert_eq!(document["format"], 1);
     let flow = &document["files"][0]["flows"][0];
     assert_eq!(flow["answer"]["name"], "cubic");
-    assert!(flow["course"]["rounds"].as_array().unwrap().len() > 100);
+    assert!(flow["window_trace"]["rounds"].as_array().unwrap().len() > 100);
     // The keys that readers rely on; the verdict's inner parts belong to the inference and may grow.
     for key in [
         "from",
@@ -104,9 +104,9 @@ fn the_document_has_its_form() {
         "notes",
         "constants",
         "seen",
-        "vantage",
-        "course",
-        "foreseen",
+        "capture_point",
+        "window_trace",
+        "predicted",
         "summary",
         "kernel_name",
     ] {
@@ -115,14 +115,15 @@ fn the_document_has_its_form() {
     let mut outer = form(&document);
     let flow = outer["files"][0]["flows"][0].as_object_mut().unwrap();
     flow.retain(|key, _| {
-        ["answer", "from", "to", "summary", "vantage", "kernel_name", "course"].contains(&key.as_str())
+        ["answer", "from", "to", "summary", "capture_point", "kernel_name", "window_trace"]
+            .contains(&key.as_str())
     });
     golden("document.json", &(serde_json::to_string_pretty(&outer).unwrap() + "\n"));
 
     let short = identify(folder.path(), &["--json", "cubic.pcap"]);
     let short: Value = serde_json::from_slice(&short.stdout).unwrap();
     let flow = &short["files"][0]["flows"][0];
-    assert_eq!(flow["course"]["rounds"], Value::Array(Vec::new()));
+    assert_eq!(flow["window_trace"]["rounds"], Value::Array(Vec::new()));
     assert_eq!(flow["summary"], document["files"][0]["flows"][0]["summary"]);
 }
 
@@ -146,7 +147,7 @@ fn parquet_holds_what_the_document_holds() {
     let c = flows.column_by_name("cubic_c").unwrap().as_primitive::<Float64Type>().value(0);
     assert_eq!(Some(c), flow["constants"]["cubic_c"]["median"].as_f64());
     let rounds = read("rounds.parquet");
-    let wanted = flow["course"]["rounds"].as_array().unwrap();
+    let wanted = flow["window_trace"]["rounds"].as_array().unwrap();
     assert_eq!(rounds.num_rows(), wanted.len());
     let acks = rounds.column_by_name("acks").unwrap().as_primitive::<UInt32Type>();
     assert!(wanted.iter().enumerate().all(|(row, round)| round["acks"] == acks.value(row)));

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use shared::{Otherwise, largest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use yuzuri_infer::course::{Course, Vantage};
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
+use yuzuri_infer::window_trace::{CapturePoint, WindowTrace};
 
 /// Windows of the kernel: unix time in ns, segments.
 type Truth = Vec<(i64, u32)>;
@@ -67,7 +67,7 @@ fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The law that a run's sender had.
+/// The algorithm that a run's sender had.
 fn label(run: &Path) -> Result<String> {
     let scenario: toml::Table = std::fs::read_to_string(run.join("scenario.toml"))?.parse()?;
     let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
@@ -94,14 +94,14 @@ const OPENING_PACKETS: u64 = 24;
 
 fn verdict(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Verdict>> {
     let Some(ended) = largest(path, max_packets, otherwise)? else { return Ok(None) };
-    let course = ended.main().map(|(_, course)| course.clone());
-    Ok(course.map(|course| identify(course, Some(ended.seen), None, None)))
+    let window_trace = ended.main().map(|(_, window_trace)| window_trace.clone());
+    Ok(window_trace.map(|window_trace| identify(window_trace, Some(ended.seen), None, None)))
 }
 
 /// Most of the way on which a capture is moved: a third of the least round-trip time.
 fn away_ns(path: &Path, at_sender: bool) -> Result<i64> {
     let Some(ended) = largest(path, u64::MAX, Otherwise::default())? else { return Ok(0) };
-    let third_ns = ended.main().map_or(0, |(_, course)| i64::from(course.min_rtt_us) * 1000 / 3);
+    let third_ns = ended.main().map_or(0, |(_, window_trace)| i64::from(window_trace.min_rtt_us) * 1000 / 3);
     Ok(if at_sender { third_ns } else { -third_ns })
 }
 
@@ -137,7 +137,7 @@ impl Tally {
         self.within += u32::from(within);
         self.unknown += u32::from(set.is_empty());
         self.set_sizes += set.len();
-        let epochs = verdict.course.turns.iter().filter(|turn| !turn.undone).count();
+        let epochs = verdict.window_trace.reductions.iter().filter(|reduction| !reduction.undone).count();
         if epochs >= 5 {
             self.with_epochs += 1;
             self.unknown_with_epochs += u32::from(set.is_empty());
@@ -148,7 +148,7 @@ impl Tally {
             *cell = (cell.0 + stated, cell.1 + u32::from(strict), cell.2 + 1);
         }
         *self.confusion.entry(label.to_owned()).or_default().entry(name.clone()).or_default() += 1;
-        let mut errors = window_errors(&verdict.course, truth);
+        let mut errors = window_errors(&verdict.window_trace, truth);
         let (median, high) = quantiles(&mut errors);
         if label == "bbr" {
             // Its flight is what it paces, half of its window: not window-limited.
@@ -156,20 +156,22 @@ impl Tally {
         }
         self.errors.entry(side.to_owned()).or_default().extend(errors);
         let constants = &verdict.constants;
-        let words = match (constants.cubic_c_replayed, constants.kept) {
-            (Some((c, error)), Some(kept)) if label.starts_with("cubic") => {
-                let (true_c, true_kept) =
+        let words = match (constants.cubic_c_replayed, constants.beta) {
+            (Some((c, error)), Some(beta)) if label.starts_with("cubic") => {
+                let (true_c, true_beta) =
                     if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
-                let epochs =
-                    yuzuri_infer::cubic::epochs(&verdict.course).iter().filter(|epoch| epoch.whole).count();
+                let epochs = yuzuri_infer::cubic::epochs(&verdict.window_trace)
+                    .iter()
+                    .filter(|epoch| epoch.whole)
+                    .count();
                 if epochs >= 3 {
-                    self.constants.push(((c / true_c - 1.0).abs(), (kept.median - true_kept).abs()));
+                    self.constants.push(((c / true_c - 1.0).abs(), (beta.median - true_beta).abs()));
                 }
                 let fitted = constants.cubic_c.map_or(f64::NAN, |c| c.median);
                 let paper = constants.cubic_c_paper.map_or(f64::NAN, |c| c.median);
                 format!(
                     "C {c:.3}+-{error:.3} fitted {fitted:.3} paper {paper:.3} ({epochs}) kept {:.3} ",
-                    kept.median
+                    beta.median
                 )
             }
             _ => String::new(),
@@ -196,7 +198,7 @@ impl Tally {
                     let s = r.score;
                     format!(
                         "{} {:.2} (g{:.0} k{:.0} c{:.0} p{:.0} m{:.1})",
-                        r.name, r.probability, s.growth, s.kept, s.cuts, s.probes, s.misfit
+                        r.name, r.probability, s.growth, s.backoff, s.cuts, s.probes, s.residual
                     )
                 })
                 .collect();
@@ -207,8 +209,8 @@ impl Tally {
             };
             println!(
                 "{mark} {label:10} {path} {side:6} {:?} epochs {epochs:3} rounds {:4} err {:4.1}/{:4.1}%  {words}{} {because}",
-                verdict.vantage,
-                verdict.course.rounds.len(),
+                verdict.capture_point,
+                verdict.window_trace.rounds.len(),
                 100.0 * median,
                 100.0 * high,
                 ranked.join("  ")
@@ -254,7 +256,7 @@ impl Tally {
             );
         }
         let off = |limit: (f64, f64)| {
-            self.constants.iter().filter(|(c, kept)| *c > limit.0 || *kept > limit.1).count()
+            self.constants.iter().filter(|(c, beta)| *c > limit.0 || *beta > limit.1).count()
         };
         println!(
             "CUBIC's constants within 5 % and 0.02: {}",
@@ -280,11 +282,12 @@ fn quantiles(errors: &mut [f64]) -> (f64, f64) {
 }
 
 /// Relative errors of the window, over rounds that nothing else limited.
-fn window_errors(course: &Course, truth: &Truth) -> Vec<f64> {
+fn window_errors(window_trace: &WindowTrace, truth: &Truth) -> Vec<f64> {
     let mut errors = Vec::new();
-    for round in course.rounds.iter().filter(|round| round.is_cwnd_limited()) {
+    for round in window_trace.rounds.iter().filter(|round| round.is_cwnd_limited()) {
         // Away from the sender what passes was sent a while ago: rounds have the queue's part taken off, not the way's.
-        let late_us = if course.vantage == Vantage::Sender { 0 } else { course.min_rtt_us / 2 };
+        let late_us =
+            if window_trace.capture_point == CapturePoint::Sender { 0 } else { window_trace.min_rtt_us / 2 };
         let late_ns = i64::from(late_us) * 1000;
         let from = truth.partition_point(|(at, _)| *at < round.start_ns - late_ns);
         let to = truth.partition_point(|(at, _)| *at <= round.end_ns - late_ns);

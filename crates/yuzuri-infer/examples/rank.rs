@@ -1,17 +1,17 @@
-//! The ranking of each capture's largest flow in a folder: `rank FOLDER [PREFIX [LAW]]`. With a prefix of a name, all candidates are shown; with a law, its
+//! The ranking of each capture's largest flow in a folder: `rank FOLDER [PREFIX [REPLAYED]]`. With a prefix of a name, all candidates are shown; with an algorithm, its
 //! replay beside what was seen.
 
 mod shared;
 
 use anyhow::{Context, Result};
 use std::path::Path;
+use yuzuri_cca::Algorithm;
 use yuzuri_infer::name;
-use yuzuri_laws::Algorithm;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().context("usage: rank FOLDER [PREFIX [LAW]]")?;
-    let (prefix, law) = (arguments.next(), arguments.next());
+    let folder = arguments.next().context("usage: rank FOLDER [PREFIX [REPLAYED]]")?;
+    let (prefix, cca) = (arguments.next(), arguments.next());
     let mut names: Vec<_> =
         std::fs::read_dir(&folder)?.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
     names.sort();
@@ -26,18 +26,18 @@ fn main() -> Result<()> {
         else {
             continue;
         };
-        let Some((_, course)) = ended.main() else { continue };
-        if let Some(law) = law.as_deref().and_then(Algorithm::named) {
+        let Some((_, window_trace)) = ended.main() else { continue };
+        if let Some(cca) = cca.as_deref().and_then(Algorithm::named) {
             let (ranked, replay) =
-                name::rank(course, &[law]).into_iter().next().context("no form of this law")?;
+                name::rank(window_trace, &[cca]).into_iter().next().context("no form of this algorithm")?;
             for f in &replay.rounds {
-                let r = course.rounds[f.round];
+                let r = window_trace.rounds[f.round];
                 println!(
-                    "{:4} e{:3} {:8.3} law {:7.1} seen {:7.1} {} acked {:6.1}/{} rtt {} {} {} {} {:?}",
+                    "{:4} e{:3} {:8.3} algorithm {:7.1} seen {:7.1} {} acked {:6.1}/{} rtt {} {} {} {} {:?}",
                     f.round,
                     f.epoch,
                     r.start_ns as f64 / 1e9 % 1e4,
-                    f.law,
+                    f.predicted,
                     f.seen,
                     if f.counts { '+' } else { ' ' },
                     r.acked,
@@ -49,16 +49,22 @@ fn main() -> Result<()> {
                     r.limits
                 );
             }
-            for k in &replay.kept {
-                println!("kept turn {} before {} law {} seen {}", k.turn, k.before, k.law, k.seen);
+            for k in &replay.backoff {
+                println!(
+                    "kept turn {} before {} algorithm {} seen {}",
+                    k.reduction, k.before, k.predicted, k.seen
+                );
             }
             for c in &replay.cuts {
-                println!("cut round {} before {} law {} seen {}", c.round, c.before, c.law, c.seen);
+                println!(
+                    "cut round {} before {} algorithm {} seen {}",
+                    c.round, c.before, c.predicted, c.seen
+                );
             }
             println!("{:?}", ranked.score);
             continue;
         }
-        let ranked = name::rank(course, &name::candidates());
+        let ranked = name::rank(window_trace, &name::candidates());
         let shown = if prefix.is_some() { ranked.len() } else { 4 };
         let words: Vec<String> = ranked
             .iter()
@@ -67,7 +73,7 @@ fn main() -> Result<()> {
                 let s = r.score;
                 format!(
                     "{} {:.2} (g{:.0} k{:.0} c{:.0} m{:.1})",
-                    r.name, r.probability, s.growth, s.kept, s.cuts, s.misfit
+                    r.name, r.probability, s.growth, s.backoff, s.cuts, s.residual
                 )
             })
             .collect();

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use std::time::Instant;
-use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Segment, Share};
+use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Partition, Segment};
 use yuzuri_infer::packets::{Part, Tracker, read_each, spread};
 
 /// That of `yuzuri-identify`.
@@ -28,8 +28,8 @@ impl Part for Count {
     fn end(&mut self, flow: FlowSlot) {
         self.flows += 1;
         let ended = self.tracker.end(flow);
-        let courses = ended.iter().flat_map(|ended| ended.courses.iter().flatten());
-        self.rounds += courses.map(|course| course.rounds.len()).sum::<usize>();
+        let window_traces = ended.iter().flat_map(|ended| ended.window_traces.iter().flatten());
+        self.rounds += window_traces.map(|window_trace| window_trace.rounds.len()).sum::<usize>();
     }
 
     fn finish(&mut self) {
@@ -49,8 +49,8 @@ fn main() -> Result<()> {
         let number = threads.unsigned_abs().max(1);
         let mut parts: Vec<Count> = (0..number).map(|_| Count::default()).collect();
         let readers = if threads < 0 { 1 } else { number };
-        let captures = Share::each(readers as u32)
-            .map(|share| Capture::open(&file, &Options { share, ..Options::default() }));
+        let captures = Partition::each(readers as u32)
+            .map(|partition| Capture::open(&file, &Options { partition, ..Options::default() }));
         let mut captures: Vec<_> = captures.collect::<Result<_, _>>()?;
         match &mut captures[..] {
             [capture] => spread(capture, &mut parts)?,

@@ -2,10 +2,10 @@
 //!
 //! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section 4.2; Hozumi 2017, equations 2 to 6).
 
-use crate::course::{Cause, Course};
-use crate::replay::{Chances, Foreseen, Replay, replay};
+use crate::replay::{Chances, Prediction, Replay, replay};
+use crate::window_trace::{Cause, WindowTrace};
 use serde::{Deserialize, Serialize};
-use yuzuri_laws::{Cubic, CubicConstants, SlowStartExit};
+use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
 
 /// Places whose slope exceeds the least by so much of the slopes' range are taken for equally flat.
 const FLAT: f64 = 0.03;
@@ -241,10 +241,10 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
 }
 
 /// C of a CUBIC found by replaying it: the one whose windows come nearest to those seen, over all epochs, where the Reno-friendly region,
-/// the clock's ticks and fast convergence are as the law has them. Of several `forms` of the law the one that comes nearest counts. With its
+/// the clock's ticks and fast convergence are as the algorithm has them. Of several `forms` of the algorithm the one that comes nearest counts. With its
 /// standard error.
-pub fn c_by_replay(course: &Course, forms: &[CubicConstants]) -> Option<(f64, f64)> {
-    let fits = forms.iter().filter_map(|form| c_of_form(course, *form));
+pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
+    let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
 }
 
@@ -253,7 +253,7 @@ pub fn c_by_replay(course: &Course, forms: &[CubicConstants]) -> Option<(f64, f6
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
 
-/// How far two replays of the same course are apart, segments.
+/// How far two replays of the same window trace are apart, segments.
 fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
     let squares = one.iter().zip(other).map(|((one, _), (other, _))| f64::from(one - other).powi(2));
     (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
@@ -266,10 +266,11 @@ const ROUNDS_COUNT: usize = 10;
 
 /// How far a replay is off, by the logarithm of the mean square in each epoch: some go astray in whole, where a segment more before a reduction had
 /// made fast convergence another (RFC 9438, section 4.7), and must not outweigh those that are right.
-fn misfit(replay: &Replay) -> f64 {
+fn replay_residual(replay: &Replay) -> f64 {
     let epochs = replay.rounds.chunk_by(|a, b| a.epoch == b.epoch);
-    let of = |epoch: &[Foreseen]| {
-        let squares = epoch.iter().filter(|round| round.counts).map(|r| f64::from(r.law - r.seen).powi(2));
+    let of = |epoch: &[Prediction]| {
+        let squares =
+            epoch.iter().filter(|round| round.counts).map(|r| f64::from(r.predicted - r.seen).powi(2));
         let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
         let weight = count.min(ROUNDS_COUNT) as f64 / 2.0;
         weight * (sum / f64::from(count.max(1) as u32) / EXACT.powi(2)).ln_1p()
@@ -277,38 +278,39 @@ fn misfit(replay: &Replay) -> f64 {
     epochs.map(of).sum()
 }
 
-/// The least misfit, C there, and its standard error.
-fn c_of_form(course: &Course, form: CubicConstants) -> Option<(f64, f64, f64)> {
+/// The least residual, C there, and its standard error.
+fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f64, f64)> {
     let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
     let replayed = |ln_c: f64| {
-        let mut law = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
-        replay(&mut law, course, Chances::default())
+        let mut cca = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
+        replay(&mut cca, window_trace, Chances::default())
     };
     let windows = |ln_c: f64| -> Vec<(f32, f32)> {
         let counted = replayed(ln_c).rounds.into_iter().filter(|round| round.counts);
-        counted.map(|round| (round.law, round.seen)).collect()
+        counted.map(|round| (round.predicted, round.seen)).collect()
     };
-    let misfit = |ln_c: f64| misfit(&replayed(ln_c));
-    let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, misfit(ln_c)));
+    let replay_residual = |ln_c: f64| replay_residual(&replayed(ln_c));
+    let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, replay_residual(ln_c)));
     let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let ln_c = golden(best.0 - 0.25, best.0 + 0.25, misfit);
+    let ln_c = golden(best.0 - 0.25, best.0 + 0.25, replay_residual);
     if windows(ln_c).len() < 16 {
         return None;
     }
     if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < MIN_FELT {
         return None;
     }
-    let least = misfit(ln_c);
+    let least = replay_residual(ln_c);
     let step = 0.1;
-    let curvature = (misfit(ln_c + step) + misfit(ln_c - step) - 2.0 * least) / (step * step);
+    let curvature =
+        (replay_residual(ln_c + step) + replay_residual(ln_c - step) - 2.0 * least) / (step * step);
     (curvature > 0.0).then(|| (least, ln_c.exp(), ln_c.exp() / curvature.sqrt()))
 }
 
 /// An epoch: from the end of a reduction to the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// The turn it follows, as a place in [`Course::turns`].
-    pub turn: usize,
+    /// The turn it follows, as a place in [`WindowTrace::reductions`].
+    pub reduction: usize,
     /// Window by time since the reduction was over; rounds that something else limited are left out.
     pub points: Vec<Point>,
     /// Whether the next reduction ended it, not the capture's end or a pause.
@@ -317,15 +319,15 @@ pub struct Epoch {
     pub friendly: bool,
 }
 
-/// The epochs of a course that follow a fast recovery.
-pub fn epochs(course: &Course) -> Vec<Epoch> {
+/// The epochs of a window trace that follow a fast recovery.
+pub fn epochs(window_trace: &WindowTrace) -> Vec<Epoch> {
     let mut epochs = Vec::new();
-    for (number, turn) in course.turns.iter().enumerate() {
-        if turn.cause == Cause::Timeout || turn.undone || turn.after <= 0.0 {
+    for (number, reduction) in window_trace.reductions.iter().enumerate() {
+        if reduction.cause == Cause::Timeout || reduction.undone || reduction.after <= 0.0 {
             continue;
         }
-        let next = course.turns.get(number + 1);
-        let rounds = course.epoch(number);
+        let next = window_trace.reductions.get(number + 1);
+        let rounds = window_trace.epoch(number);
         let mut points = Vec::new();
         let mut pauses = 0;
         for round in rounds {
@@ -334,18 +336,18 @@ pub fn epochs(course: &Course) -> Vec<Epoch> {
             }
             // The round in which the loss happened is full of its window as well: only those that repaired are left out.
             if round.is_cwnd_limited() {
-                let t_s = (round.end_ns - turn.over_ns) as f64 / 1e9;
+                let t_s = (round.end_ns - reduction.over_ns) as f64 / 1e9;
                 points.push(Point { t_s, window: f64::from(round.window) });
             }
         }
         let whole = next.is_some() && pauses * 10 < rounds.len();
-        let kept = f64::from(turn.after / turn.before.max(1.0)).clamp(0.3, 0.95);
-        let per_round = 3.0 * (1.0 - kept) / (1.0 + kept);
-        let reno = (0..).map(|n| f64::from(turn.after) + per_round * f64::from(n));
+        let beta = f64::from(reduction.after / reduction.before.max(1.0)).clamp(0.3, 0.95);
+        let per_round = 3.0 * (1.0 - beta) / (1.0 + beta);
+        let reno = (0..).map(|n| f64::from(reduction.after) + per_round * f64::from(n));
         let close = points.iter().zip(reno).filter(|(point, reno)| point.window < reno + 1.0).count();
         // The first rounds are close whichever rules.
         let friendly = close > 3 + points.len() / 8;
-        epochs.push(Epoch { turn: number, points, whole, friendly });
+        epochs.push(Epoch { reduction: number, points, whole, friendly });
     }
     epochs
 }

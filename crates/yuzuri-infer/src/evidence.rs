@@ -1,12 +1,12 @@
-//! Constants of a course, and the evidence for its name in words.
+//! Constants of a window trace, and the evidence for its name in words.
 
-use crate::course::{Cause, Course, SLOW_START_GROWTH, Vantage};
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
 use crate::name::{Ranked, cubic_forms};
 use crate::packets::Seen;
 use crate::probes;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
+use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 
 impl Measured {
     /// Of several measurements; `None` of none. The interval is that of the order statistics.
@@ -28,44 +28,47 @@ impl Measured {
     }
 }
 
-/// The constants and the words, given the best law and its replay.
-pub(crate) fn gather(course: &Course, best: Option<&(Ranked, Replay)>) -> (Constants, Vec<String>) {
+/// The constants and the words, given the best algorithm and its replay.
+pub(crate) fn gather(
+    window_trace: &WindowTrace,
+    best: Option<&(Ranked, Replay)>,
+) -> (Constants, Vec<String>) {
     let mut constants = Constants::default();
     let recoveries = || {
-        course
-            .turns
+        window_trace
+            .reductions
             .iter()
             .filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0)
     };
-    // All laws round down, so that half a segment is missing in the mean.
-    constants.kept = Measured::of(recoveries().map(|t| f64::from((t.after + 0.5) / t.before)).collect());
-    constants.initial_window = course.rounds.first().map(|round| f64::from(round.window));
-    constants.slow_start_end = slow_start_end(course);
-    constants.increase = increase(course);
-    constants.probe_rtt_interval_s = probes::probe_rtt_interval_s(course);
-    constants.paced_part = probes::paced_part(course);
-    cubic(course, &mut constants);
+    // All algorithms round down, so that half a segment is missing in the mean.
+    constants.beta = Measured::of(recoveries().map(|t| f64::from((t.after + 0.5) / t.before)).collect());
+    constants.initial_window = window_trace.rounds.first().map(|round| f64::from(round.window));
+    constants.slow_start_end = slow_start_end(window_trace);
+    constants.increase = increase(window_trace);
+    constants.probe_rtt_interval_s = probes::probe_rtt_interval_s(window_trace);
+    constants.paced_part = probes::paced_part(window_trace);
+    cubic(window_trace, &mut constants);
     if let Some((ranked, _)) = best {
         // Others' windows swing, too, but not because they probe.
         if is_by_rate(ranked)
-            && let Some(probing) = probes::probes(course).common()
+            && let Some(probing) = probes::probes(window_trace).common()
         {
             (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
         }
-        constants.cubic_c_replayed = c_by_replay(course, cubic_forms(&ranked.name));
+        constants.cubic_c_replayed = c_by_replay(window_trace, cubic_forms(&ranked.name));
     }
-    constants.fast_convergence = fast_convergence(course, &constants);
-    let words = words(course, &constants, best);
+    constants.fast_convergence = fast_convergence(window_trace, &constants);
+    let words = words(window_trace, &constants, best);
     (constants, words)
 }
 
-fn cubic(course: &Course, constants: &mut Constants) {
-    for epoch in epochs(course) {
+fn cubic(window_trace: &WindowTrace, constants: &mut Constants) {
+    for epoch in epochs(window_trace) {
         let fit = Fit::least_squares(&epoch.points);
         let span_s = epoch.points.last().map_or(0.0, |last| last.t_s);
         let counts = epoch.whole && !epoch.friendly && fit.is_some_and(|fit| fit.is_cubic(span_s));
         let cycle = Cycle::read(&epoch.points).filter(|_| counts);
-        constants.cubic_epochs.push(CubicEpoch { turn: epoch.turn, cycle, fit, counts });
+        constants.cubic_epochs.push(CubicEpoch { reduction: epoch.reduction, cycle, fit, counts });
     }
     let counted = || constants.cubic_epochs.iter().filter(|epoch| epoch.counts);
     let cycles = || counted().filter_map(|epoch| epoch.cycle);
@@ -76,10 +79,12 @@ fn cubic(course: &Course, constants: &mut Constants) {
 }
 
 /// Additive increase: the median slope of window by round in epochs after reductions.
-fn increase(course: &Course) -> Option<Measured> {
+fn increase(window_trace: &WindowTrace) -> Option<Measured> {
     let mut slopes = Vec::new();
-    for (number, _) in course.turns.iter().enumerate().filter(|(_, turn)| turn.cause != Cause::Timeout) {
-        let rounds = course.epoch(number);
+    for (number, _) in
+        window_trace.reductions.iter().enumerate().filter(|(_, reduction)| reduction.cause != Cause::Timeout)
+    {
+        let rounds = window_trace.epoch(number);
         let usable: Vec<f64> =
             rounds.iter().filter(|r| r.is_cwnd_limited()).map(|r| f64::from(r.window)).collect();
         if let [first, .., last] = usable[..]
@@ -92,12 +97,13 @@ fn increase(course: &Course) -> Option<Measured> {
 }
 
 /// Where slow start ended, and whether without a loss.
-fn slow_start_end(course: &Course) -> Option<(f64, bool)> {
-    let first_turn = course.turns.first().map_or(usize::MAX, |turn| turn.round as usize);
+fn slow_start_end(window_trace: &WindowTrace) -> Option<(f64, bool)> {
+    let first_reduction =
+        window_trace.reductions.first().map_or(usize::MAX, |reduction| reduction.round as usize);
     let mut former = 0.0;
-    for (place, round) in course.rounds.iter().enumerate() {
-        if place >= first_turn || round.limits.recovery {
-            return Some((f64::from(course.turns.first()?.before), false));
+    for (place, round) in window_trace.rounds.iter().enumerate() {
+        if place >= first_reduction || round.limits.recovery {
+            return Some((f64::from(window_trace.reductions.first()?.before), false));
         }
         if !round.is_cwnd_limited() {
             continue;
@@ -111,16 +117,17 @@ fn slow_start_end(course: &Course) -> Option<(f64, bool)> {
 }
 
 /// Whether W_max lies clearly below the window before the reduction where that one was below the former.
-fn fast_convergence(course: &Course, constants: &Constants) -> Option<bool> {
+fn fast_convergence(window_trace: &WindowTrace, constants: &Constants) -> Option<bool> {
     let mut signs = Vec::new();
-    for epoch in constants.cubic_epochs.iter().filter(|epoch| epoch.counts && epoch.turn > 0) {
-        let (Some(turn), Some(former)) = (course.turns.get(epoch.turn), course.turns.get(epoch.turn - 1))
+    for epoch in constants.cubic_epochs.iter().filter(|epoch| epoch.counts && epoch.reduction > 0) {
+        let (Some(reduction), Some(former)) =
+            (window_trace.reductions.get(epoch.reduction), window_trace.reductions.get(epoch.reduction - 1))
         else {
             continue;
         };
         let Some(fit) = epoch.fit else { continue };
-        if turn.before < 0.97 * former.before {
-            signs.push(fit.w_max < 0.95 * f64::from(turn.before));
+        if reduction.before < 0.97 * former.before {
+            signs.push(fit.w_max < 0.95 * f64::from(reduction.before));
         }
     }
     let yes = signs.iter().filter(|sign| **sign).count();
@@ -131,20 +138,20 @@ pub(crate) fn is_by_rate(ranked: &Ranked) -> bool {
     ranked.name.starts_with("bbr")
 }
 
-fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
+fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
     let mut words = Vec::new();
     // Its window follows the rate, and neither growth by round nor what a loss takes are constants of it.
     let by_rate = best.is_some_and(|(ranked, _)| is_by_rate(ranked));
-    if let Some(kept) = constants.kept.filter(|_| !by_rate) {
-        let losses = if kept.count == 1 { "loss" } else { "losses" };
+    if let Some(beta) = constants.beta.filter(|_| !by_rate) {
+        let losses = if beta.count == 1 { "loss" } else { "losses" };
         words.push(format!(
             "kept {:.2} of the window after {} {losses} ({:.2} to {:.2})",
-            kept.median, kept.count, kept.low, kept.high
+            beta.median, beta.count, beta.low, beta.high
         ));
-    } else if course.turns.is_empty() {
+    } else if window_trace.reductions.is_empty() {
         words.push("no loss was answered by a reduction".into());
     }
-    if course.syn_ecn_capable == Some(true) {
+    if window_trace.syn_ecn_capable == Some(true) {
         words.push("its SYN was ECN-capable, as only controls send it that need ECN".into());
     }
     if let Some((c, error)) = constants.cubic_c_replayed {
@@ -196,7 +203,7 @@ fn words(course: &Course, constants: &Constants, best: Option<&(Ranked, Replay)>
         let counted = replay.rounds.iter().filter(|round| round.counts).count();
         words.push(format!(
             "replayed over {counted} rounds, {} differs from what was seen by {:.1} times the noise",
-            ranked.name, ranked.score.misfit
+            ranked.name, ranked.score.residual
         ));
         if !replay.cuts.is_empty() {
             words.push(format!("the window fell {} times without a sign of loss", replay.cuts.len()));
@@ -210,12 +217,12 @@ pub(crate) const BLIND: &str =
     "watched away from the sender without timestamps: its window cannot be rebuilt";
 
 /// Whether [`BLIND`] holds.
-pub(crate) fn is_blind(course: &Course, seen: &Seen) -> bool {
-    matches!(course.vantage, Vantage::Receiver | Vantage::Middle) && !seen.timestamps
+pub(crate) fn is_blind(window_trace: &WindowTrace, seen: &Seen) -> bool {
+    matches!(window_trace.capture_point, CapturePoint::Receiver | CapturePoint::Middle) && !seen.timestamps
 }
 
 /// What may spoil the answer.
-pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
+pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(seen) = seen {
         if !seen.syn || !seen.syn_ack {
@@ -235,15 +242,15 @@ pub(crate) fn notes(course: &Course, seen: Option<&Seen>) -> Vec<String> {
         notes.extend(
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
         );
-        if is_blind(course, seen) {
+        if is_blind(window_trace, seen) {
             notes.push(BLIND.into());
         }
     }
-    if course.vantage == Vantage::Unknown {
+    if window_trace.capture_point == CapturePoint::Unknown {
         notes.push("where the capture was taken could not be told".into());
     }
-    if course.rounds_left_out > 0 {
-        notes.push(format!("{} more rounds were not looked at", course.rounds_left_out));
+    if window_trace.rounds_left_out > 0 {
+        notes.push(format!("{} more rounds were not looked at", window_trace.rounds_left_out));
     }
     notes
 }

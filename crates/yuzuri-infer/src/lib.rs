@@ -1,9 +1,8 @@
-//! Which congestion control is this, and with which constants? From captures and recordings to windows round by round, to laws, to names.
+//! Which congestion control is this, and with which constants? From captures and recordings to windows round by round, to algorithms, to names.
 //!
-//! [`packets::Tracker`] rebuilds [courses](course::Course) from packets, [`replay`] asks each law what it would have done on a course, [`name`]
-//! ranks the laws, and [`identify`](identify()) says it all.
+//! [`packets::Tracker`] rebuilds [window traces](window_trace::WindowTrace) from packets, [`replay`] asks each algorithm what it would have done on a window trace, [`name`]
+//! ranks the algorithms, and [`identify`](identify()) says it all.
 
-pub mod course;
 pub mod cubic;
 mod evidence;
 mod identify;
@@ -13,5 +12,6 @@ mod probes;
 pub mod replay;
 pub mod score;
 pub mod verdict;
+pub mod window_trace;
 
 pub use identify::identify;

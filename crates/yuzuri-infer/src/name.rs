@@ -1,11 +1,11 @@
-//! Which law it is: every candidate replayed, scored, ranked.
+//! Which algorithm it is: every candidate replayed, scored, ranked.
 
-use crate::course::Course;
-use crate::probes::{paced_part, probes, stills_on_time, stretches_without_half};
+use crate::probes::{paced_part, probe_rtt_dips_on_time, probes, stretches_without_half};
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
+use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
-use yuzuri_laws::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
+use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,31 +19,32 @@ pub struct Ranked {
 }
 
 /// All candidates, best first, with the replay of each.
-pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
-    let found = probes(course);
-    let (on_time, without_half) = (stills_on_time(course), stretches_without_half(course));
-    let paced_part = paced_part(course);
-    let temperature = temperature(course);
-    let rtt_s = f64::from(course.min_rtt_us) / 1e6;
+pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
+    let found = probes(window_trace);
+    let (on_time, without_half) =
+        (probe_rtt_dips_on_time(window_trace), stretches_without_half(window_trace));
+    let paced_part = paced_part(window_trace);
+    let temperature = temperature(window_trace);
+    let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .map(|candidate| {
             let (replay, mut score) = forms(*candidate)
                 .into_iter()
-                .map(|(mut law, chances)| {
-                    let replay = replay(law.as_mut(), course, chances);
+                .map(|(mut cca, chances)| {
+                    let replay = replay(cca.as_mut(), window_trace, chances);
                     let score = score(&replay, *candidate);
                     (replay, score)
                 })
                 .reduce(|a, b| if b.1.windows() > a.1.windows() { b } else { a })
                 .unwrap_or_default();
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
-            score.stills = score::stills(on_time, without_half, *candidate);
-            score.host = score::host(course.syn_ecn_capable, paced_part, *candidate);
+            score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
+            score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
-    let certainty = |score: &Score| score.windows() / temperature + score.stills + score.host;
+    let certainty = |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host;
     ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
     let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score));
     let weight = |r: &Ranked| (certainty(&r.score) - best).exp();
@@ -54,30 +55,30 @@ pub fn rank(course: &Course, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> 
     ranked
 }
 
-/// The forms a law may have on a flow, the plainest first: each is tried, and the best counts.
+/// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     // Slow start is not judged, and must not end before the sender's did.
-    let law = || candidate.make(SlowStartExit::Loss, 1);
+    let cca = || candidate.make(SlowStartExit::Loss, 1);
     let cubic =
         |constants| -> Box<dyn CongestionControl> { Box::new(Cubic::with(constants, SlowStartExit::Loss)) };
     let plain = Chances::default();
     match candidate {
-        Algorithm::Cdg => vec![(law(), Chances { draws_lots: true, ..plain })],
+        Algorithm::Cdg => vec![(cca(), Chances { randomized: true, ..plain })],
         // Their windows hang on times in ticks, of which a round trip may have few.
         Algorithm::Westwood | Algorithm::Htcp => {
-            vec![(law(), plain), (law(), Chances { hz: SLOW_HZ, ..plain })]
+            vec![(cca(), plain), (cca(), Chances { hz: SLOW_HZ, ..plain })]
         }
-        Algorithm::Nv => vec![(law(), Chances { may_hold: true, ..plain })],
+        Algorithm::Nv => vec![(cca(), Chances { may_hold: true, ..plain })],
         Algorithm::Lp => {
             let blind = Chances { blind: true, ..plain };
             // Delays that are told in ticks, and smoothed with an offset, are not rebuilt well enough to foresee each fall.
-            let by_lot = Chances { draws_lots: true, may_hold: true, takes_back: true, ..blind };
-            vec![(law(), plain), (law(), blind), (law(), by_lot)]
+            let by_lot = Chances { randomized: true, may_hold: true, takes_back: true, ..blind };
+            vec![(cca(), plain), (cca(), blind), (cca(), by_lot)]
         }
         Algorithm::CubicAppleOld => {
             cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect()
         }
-        _ => vec![(law(), plain)],
+        _ => vec![(cca(), plain)],
     }
 }
 
@@ -88,13 +89,13 @@ const SLOW_HZ: u32 = 250;
 pub(crate) fn cubic_forms(name: &str) -> &'static [CubicConstants] {
     match name {
         "cubic" => &[CubicConstants::LINUX],
-        "cubic_apple_old" => &[CubicConstants::APPLE_OLD, KEEPS_EIGHT_TENTHS, CubicConstants::IPHONE_2017],
+        "cubic_apple_old" => &[CubicConstants::APPLE_OLD, BETA_EIGHT_TENTHS, CubicConstants::IPHONE_2017],
         _ => &[],
     }
 }
 
 /// CUBIC that keeps 0.8 and takes the rest from RFC 9438: 3 (1 - 0.8) / (1 + 0.8) = 1/3 segment per round trip, (1 + 0.8) / 2 remembered.
-const KEEPS_EIGHT_TENTHS: CubicConstants = CubicConstants {
+const BETA_EIGHT_TENTHS: CubicConstants = CubicConstants {
     beta_1024: 819,
     fast_convergence_2048: Some(1024 + 819),
     friendly_eighths: Some(24),
@@ -105,12 +106,12 @@ const KEEPS_EIGHT_TENTHS: CubicConstants = CubicConstants {
 const TEMPERATURE: f64 = 1.0;
 /// Epochs from which on more of them tell little more: what a replay has wrong it has wrong in all of them.
 const EPOCHS: f64 = 12.0;
-/// Rounds without a turn that are as much as an epoch.
+/// Rounds without a reduction that are as much as an epoch.
 const EPOCH_ROUNDS: f64 = 60.0;
 
 /// By how much the scores of a flow overstate what they know.
-fn temperature(course: &Course) -> f64 {
-    let epochs = course.turns.len() as f64 + course.rounds.len() as f64 / EPOCH_ROUNDS;
+fn temperature(window_trace: &WindowTrace) -> f64 {
+    let epochs = window_trace.reductions.len() as f64 + window_trace.rounds.len() as f64 / EPOCH_ROUNDS;
     TEMPERATURE * (1.0 + epochs / EPOCHS)
 }
 

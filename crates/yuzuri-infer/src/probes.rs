@@ -1,10 +1,10 @@
-//! What a flow shows of its sender beside the window's law: whether it goes by a clock of its own, how often and how hard it probes.
+//! What a flow shows of its sender beside the window's algorithm: whether it goes by a clock of its own, how often and how hard it probes.
 //!
 //! How growth follows the round-trip time is not among it: on one path that time changes with the queue, that is with the window itself
-//! (the exponent that captures gave for Hybla was 0, and its law has 2).
+//! (the exponent that captures gave for Hybla was 0, and its algorithm has 2).
 
-use crate::course::{Cause, Course, Round, Vantage};
 use crate::verdict::Measured;
+use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 
 /// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
 const FALLEN: f32 = 5.0;
@@ -20,7 +20,7 @@ const STILL_APART_NS: i64 = 1_000_000_000;
 /// A small window so soon after a timeout is that of its slow start.
 const AFTER_TIMEOUT_NS: i64 = 3_000_000_000;
 /// Seconds between falls of BBR: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and what it takes to drain and to fill again.
-const STILLS_S: std::ops::Range<f64> = 9.8..13.0;
+const PROBE_RTT_S: std::ops::Range<f64> = 9.8..13.0;
 /// BBR v3 halves its flight each 5 s unless a smaller round-trip time is seen; twice that, and what it takes.
 const HALVES_WITHIN_NS: i64 = 11_000_000_000;
 /// What it then has in flight at most: this part of what is typical, and so many segments.
@@ -30,7 +30,7 @@ const MIN_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
 const MIN_PACED_OF: u32 = 100;
 
-/// From this part of the segments on a sender is said to pace. Laws of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
+/// From this part of the segments on a sender is said to pace. Ccas of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
 /// what happens to follow an acknowledgement closely counts as drawn by it.
 pub(crate) const PACED: f64 = 0.5;
 /// Below this part it does not.
@@ -72,9 +72,9 @@ impl Probes {
 
 /// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a rate of gain times what is delivered, so
 /// that the flight grows by that gain, whatever the rounds' phase is; the rate of a round is smeared over two.
-pub(crate) fn probes(course: &Course) -> Probes {
+pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     let mut found = Probes::default();
-    let rounds = &course.rounds;
+    let rounds = &window_trace.rounds;
     let Some(begin) = rounds.windows(2).position(|pair| pair[1].window < pair[0].window) else {
         return found;
     };
@@ -114,14 +114,15 @@ pub(crate) fn probes(course: &Course) -> Probes {
 }
 
 /// When the flight fell to at most four segments without a timeout: BBR looks for the least round-trip time so.
-fn stills(course: &Course) -> Vec<i64> {
+fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
-    let mut timeouts = course.turns.iter().filter(|turn| turn.cause == Cause::Timeout).peekable();
+    let mut timeouts =
+        window_trace.reductions.iter().filter(|reduction| reduction.cause == Cause::Timeout).peekable();
     let mut timed_out_ns = i64::MIN;
-    for round in &course.rounds {
-        while let Some(turn) = timeouts.next_if(|turn| turn.at_ns <= round.end_ns) {
-            timed_out_ns = turn.over_ns;
+    for round in &window_trace.rounds {
+        while let Some(reduction) = timeouts.next_if(|reduction| reduction.at_ns <= round.end_ns) {
+            timed_out_ns = reduction.over_ns;
         }
         let still = round.window <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
         let by_itself = round.start_ns.saturating_sub(timed_out_ns) > AFTER_TIMEOUT_NS;
@@ -136,27 +137,27 @@ fn stills(course: &Course) -> Vec<i64> {
 }
 
 /// Seconds between such falls.
-fn stills_apart_s(course: &Course) -> Vec<f64> {
-    stills(course).windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect()
+fn probe_rtt_gaps_s(window_trace: &WindowTrace) -> Vec<f64> {
+    probe_rtt_dips(window_trace).windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect()
 }
 
 /// From fall to fall, seconds.
-pub(crate) fn probe_rtt_interval_s(course: &Course) -> Option<f64> {
-    Measured::of(stills_apart_s(course)).map(|gaps| gaps.median)
+pub(crate) fn probe_rtt_interval_s(window_trace: &WindowTrace) -> Option<f64> {
+    Measured::of(probe_rtt_gaps_s(window_trace)).map(|gaps| gaps.median)
 }
 
 /// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to fall after the one before.
-pub(crate) fn stills_on_time(course: &Course) -> usize {
-    stills_apart_s(course).iter().filter(|apart| STILLS_S.contains(apart)).count()
+pub(crate) fn probe_rtt_dips_on_time(window_trace: &WindowTrace) -> usize {
+    probe_rtt_gaps_s(window_trace).iter().filter(|apart| PROBE_RTT_S.contains(apart)).count()
 }
 
 /// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes without doing so to look for the least
 /// round-trip time (`bbr_probe_rtt_win_ms`).
-pub(crate) fn stretches_without_half(course: &Course) -> usize {
+pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     let mut without = 0;
     let mut place = 0;
-    while let Some(first) = course.rounds.get(place) {
-        let stretch = &course.rounds[place..];
+    while let Some(first) = window_trace.rounds.get(place) {
+        let stretch = &window_trace.rounds[place..];
         let Some(count) = stretch.iter().position(|r| r.end_ns - first.start_ns >= HALVES_WITHIN_NS) else {
             break;
         };
@@ -176,21 +177,23 @@ const CYCLE: f64 = 8.0;
 const TOO_OFTEN: f64 = 1.35;
 const ENOUGH_PEAKS: usize = 10;
 
-/// Whether a flight that no loss disturbs has more peaks than any law by rate makes: it swings by chance. Any flight that neither grows nor falls
+/// Whether a flight that no loss disturbs has more peaks than any algorithm by rate makes: it swings by chance. Any flight that neither grows nor falls
 /// would else pass for a rate.
-pub(crate) fn swings(course: &Course) -> bool {
-    let found = probes(course);
-    let cycles = found.seconds * 1e6 / (CYCLE * f64::from(course.min_rtt_us.max(1)));
-    course.turns.is_empty() && found.count() >= ENOUGH_PEAKS && found.count() as f64 > TOO_OFTEN * cycles
+pub(crate) fn swings(window_trace: &WindowTrace) -> bool {
+    let found = probes(window_trace);
+    let cycles = found.seconds * 1e6 / (CYCLE * f64::from(window_trace.min_rtt_us.max(1)));
+    window_trace.reductions.is_empty()
+        && found.count() >= ENOUGH_PEAKS
+        && found.count() as f64 > TOO_OFTEN * cycles
 }
 
 /// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
 /// enough apart to tell.
-pub(crate) fn paced_part(course: &Course) -> Option<f64> {
-    if course.vantage != Vantage::Sender {
+pub(crate) fn paced_part(window_trace: &WindowTrace) -> Option<f64> {
+    if window_trace.capture_point != CapturePoint::Sender {
         return None;
     }
-    let told = course.rounds.iter().filter(|round| round.is_cwnd_limited() && round.spaced);
+    let told = window_trace.rounds.iter().filter(|round| round.is_cwnd_limited() && round.spaced);
     let (mut all, mut by_clock) = (0, 0);
     for round in told {
         all += round.sent;
@@ -203,7 +206,7 @@ pub(crate) fn paced_part(course: &Course) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::course::Turn;
+    use crate::window_trace::Reduction;
 
     fn round(at_ms: i64, rtt_ms: i64, window: f32) -> Round {
         let rtt_us = rtt_ms as u32 * 1000;
@@ -227,7 +230,7 @@ mod tests {
             _ => 80.0,
         });
         let rounds = windows.enumerate().map(|(n, window)| round(n as i64 * 50, 50, window)).collect();
-        let probing = probes(&Course { rounds, ..Course::default() }).common().unwrap();
+        let probing = probes(&WindowTrace { rounds, ..WindowTrace::default() }).common().unwrap();
         assert!((probing.gain.median - 1.25).abs() < 1e-6, "{probing:?}");
         let interval = probing.interval_s.unwrap();
         assert!((interval.median - 0.5).abs() < 1e-6 && interval.count == 3, "{interval:?}");
@@ -236,26 +239,28 @@ mod tests {
     #[test]
     fn a_window_that_only_grows_and_falls_does_not_probe() {
         let rounds = (0..90).map(|n| round(n * 50, 50, 40.0 + (n % 30) as f32)).collect();
-        assert_eq!(probes(&Course { rounds, ..Course::default() }).common(), None);
+        assert_eq!(probes(&WindowTrace { rounds, ..WindowTrace::default() }).common(), None);
     }
 
     /// 40 segments in flight for a minute, at times (s) and for one round `fallen` ones.
-    fn falling(at_s: &[i64], fallen: f32) -> Course {
+    fn falling(at_s: &[i64], fallen: f32) -> WindowTrace {
         let falls = |at_ms: i64| at_s.iter().any(|s| (0..100).contains(&(at_ms - s * 1000)));
         let rounds = (0..600).map(|n| n * 100);
         let rounds =
             rounds.map(|at_ms| round(at_ms, 100, if falls(at_ms) { fallen } else { 40.0 })).collect();
-        Course { rounds, ..Course::default() }
+        WindowTrace { rounds, ..WindowTrace::default() }
     }
 
     #[test]
     fn falls_at_set_times_are_counted() {
-        assert_eq!(stills_on_time(&falling(&[8, 18, 29, 39], 4.0)), 3);
-        assert_eq!(stills_on_time(&falling(&[8, 13, 29, 36], 4.0)), 0, "at any time");
-        assert_eq!(stills_on_time(&falling(&[8, 18, 29, 39], 20.0)), 0, "not so far");
+        assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 18, 29, 39], 4.0)), 3);
+        assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 13, 29, 36], 4.0)), 0, "at any time");
+        assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 18, 29, 39], 20.0)), 0, "not so far");
         let mut timed_out = falling(&[8, 18], 4.0);
-        timed_out.turns.push(Turn { over_ns: 17_000_000_000, ..Turn::begun(0, Cause::Timeout, 40.0) });
-        assert_eq!(stills_on_time(&timed_out), 0, "slow start after a timeout");
+        timed_out
+            .reductions
+            .push(Reduction { over_ns: 17_000_000_000, ..Reduction::begun(0, Cause::Timeout, 40.0) });
+        assert_eq!(probe_rtt_dips_on_time(&timed_out), 0, "slow start after a timeout");
     }
 
     #[test]
@@ -268,16 +273,17 @@ mod tests {
     }
 
     /// A minute of 40 segments, and 50 in one of so many rounds.
-    fn peaks(each: i64) -> Course {
+    fn peaks(each: i64) -> WindowTrace {
         let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { 50.0 } else { 40.0 }));
-        Course { rounds: rounds.collect(), min_rtt_us: 100_000, ..Course::default() }
+        WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() }
     }
 
     #[test]
     fn a_flight_with_more_peaks_than_probes_swings() {
         assert!(swings(&peaks(4)) && swings(&peaks(5)));
         assert!(!swings(&peaks(8)) && !swings(&peaks(25)) && !swings(&peaks(1000)));
-        let disturbed = Course { turns: vec![Turn::begun(0, Cause::Recovery, 40.0)], ..peaks(4) };
+        let disturbed =
+            WindowTrace { reductions: vec![Reduction::begun(0, Cause::Recovery, 40.0)], ..peaks(4) };
         assert!(!swings(&disturbed), "losses make peaks, too");
     }
 }

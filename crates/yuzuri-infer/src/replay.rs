@@ -1,54 +1,54 @@
-//! A law replayed: what its window would have been, given the acknowledgements, round-trip times and losses that the flow had.
+//! An algorithm replayed: what its window would have been, given the acknowledgements, round-trip times and losses that the flow had.
 //!
-//! At each reduction the law is told the window that was seen before it and begins anew from the one that was seen after it; between
+//! At each reduction the algorithm is told the window that was seen before it and begins anew from the one that was seen after it; between
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
-use crate::course::{Cause, Course, Round, SLOW_START_GROWTH, Turn};
-use yuzuri_laws::{
+use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
+use yuzuri_cca::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
 };
 
 /// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
 const CLOCK_START_US: u64 = 1_000_000_000;
-/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the laws' integers are made for such.
+/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the algorithms' integers are made for such.
 const MAX_WINDOW: u32 = 1 << 20;
 /// No round-trip time is longer.
 const MAX_RTT_US: u64 = 60_000_000;
-/// Rounds that a law runs free at most: a law that differed once must not be wrong for ever.
+/// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong for ever.
 const SPAN: usize = 60;
-/// A fall of the window, without a sign of loss, that laws which do not foresee it cannot follow: to this part, and by more than so many segments, as
+/// A fall of the window, without a sign of loss, that algorithms which do not foresee it cannot follow: to this part, and by more than so many segments, as
 /// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
 const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
-/// Rounds for which a law that gave way does not grow (LP: three round trips of which one begins within a round).
+/// Rounds for which an algorithm that gave way does not grow (LP: three round trips of which one begins within a round).
 const INFERENCE: usize = 4;
-/// Growth of a round in which a law takes back by slow start what it gave way.
+/// Growth of a round in which an algorithm takes back by slow start what it gave way.
 const TAKING_BACK: f32 = 1.15;
-/// No law keeps less of a window than this part, but for one that has given way in the same round already.
+/// No algorithm keeps less of a window than this part, but for one that has given way in the same round already.
 const TWICE: f32 = 0.45;
 
-/// What a law foresaw of a round.
+/// What an algorithm predicted of a round.
 #[derive(Clone, Copy, Debug)]
-pub struct Foreseen {
+pub struct Prediction {
     /// Place of the round.
     pub round: usize,
     /// Epoch it belongs to.
     pub epoch: u32,
-    /// The law's window, segments.
-    pub law: f32,
+    /// The algorithm's window, segments.
+    pub predicted: f32,
     /// The window seen.
     pub seen: f32,
     /// Whether it counts: nothing else limited the round, and slow start was over.
     pub counts: bool,
 }
 
-/// What a law foresaw of a reduction.
+/// What an algorithm predicted of a reduction.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
-    /// Place of the turn.
-    pub turn: usize,
-    /// The law's threshold, segments.
-    pub law: f32,
+pub struct Backoff {
+    /// Place of the reduction.
+    pub reduction: usize,
+    /// The algorithm's threshold, segments.
+    pub predicted: f32,
     /// The window after it, as seen.
     pub seen: f32,
     /// The window before it, as seen.
@@ -60,8 +60,8 @@ pub struct Kept {
 pub struct Cut {
     /// Place of the round.
     pub round: usize,
-    /// The law's window, segments.
-    pub law: f32,
+    /// The algorithm's window, segments.
+    pub predicted: f32,
     /// The window seen.
     pub seen: f32,
     /// The window seen before.
@@ -72,19 +72,19 @@ pub struct Cut {
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     /// Round by round.
-    pub rounds: Vec<Foreseen>,
+    pub rounds: Vec<Prediction>,
     /// Reduction by reduction: fast recoveries that were not undone.
-    pub kept: Vec<Kept>,
+    pub backoff: Vec<Backoff>,
     /// Falls without a sign of loss.
     pub cuts: Vec<Cut>,
-    /// Rounds in which a law was taken to have held its window that would have grown it, or given up some.
-    pub held: u32,
+    /// Rounds in which an algorithm was taken to have held its window that would have grown it, or given up some.
+    pub cwnd_held: u32,
     /// Of these, the first of a row.
     pub holds: u32,
 }
 
 struct Player<'a> {
-    law: &'a mut dyn CongestionControl,
+    cca: &'a mut dyn CongestionControl,
     window: Window,
     zero_ns: i64,
     /// Part of a segment acknowledged that was not yet handed on.
@@ -95,13 +95,13 @@ struct Player<'a> {
     clock_offset_ms: u32,
 }
 
-/// What of a law is left to chance, or to its host.
+/// What of an algorithm is left to chance, or to its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Chances {
     /// Ticks per second of its clock (`CONFIG_HZ`).
     pub hz: u32,
-    /// When it gives way to delays is drawn by lot (CDG): its own falls are not foreseen but expected wherever one is seen.
-    pub draws_lots: bool,
+    /// When it gives way to delays is drawn by lot (CDG): its own falls are not predicted but expected wherever one is seen.
+    pub randomized: bool,
     /// Whether it grows depends on a threshold that it forgets at drawn times, and on single measurements (NV): where the window stayed as it was,
     /// it may have held it.
     pub may_hold: bool,
@@ -113,79 +113,82 @@ pub struct Chances {
 
 impl Default for Chances {
     fn default() -> Chances {
-        Chances { hz: 1000, draws_lots: false, may_hold: false, blind: false, takes_back: false }
+        Chances { hz: 1000, randomized: false, may_hold: false, blind: false, takes_back: false }
     }
 }
 
-/// Replays `law` over a course.
-pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances) -> Replay {
-    let Some(first) = course.rounds.first() else { return Replay::default() };
-    let mut window = Window::new(chances.hz, course.mss_bytes.max(1), true);
+/// Replays `cca` over a window trace.
+pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chances: Chances) -> Replay {
+    let Some(first) = window_trace.rounds.first() else { return Replay::default() };
+    let mut window = Window::new(chances.hz, window_trace.mss_bytes.max(1), true);
     window.cwnd_limited = true;
-    // When a law begins its sender has the handshake's round-trip time.
-    let first_rtt_us = || course.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
+    // When an algorithm begins its sender has the handshake's round-trip time.
+    let first_rtt_us = || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
     let rtt_us =
-        course.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
+        window_trace.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
-    law.init(&mut window);
+    cca.init(&mut window);
     window.cwnd = segments(first.window).max(1);
-    let rules_all = law.controls_all();
+    let rules_all = cca.controls_all();
     let mut player = Player {
-        law,
+        cca,
         window,
         zero_ns: first.start_ns,
         rest: 0.0,
         most: 0,
         chances,
-        clock_offset_ms: course.clock_offset_ms.unwrap_or(0),
+        clock_offset_ms: window_trace.clock_offset_ms.unwrap_or(0),
     };
     let mut done = Replay::default();
-    let begins = begins(course);
-    let mut turns = course.turns.iter().zip(begins).enumerate().peekable();
-    let mut repair: Option<(usize, &Turn)> = None;
+    let begins = begins(window_trace);
+    let mut reductions = window_trace.reductions.iter().zip(begins).enumerate().peekable();
+    let mut repair: Option<(usize, &Reduction)> = None;
     let mut epoch = 0;
     let mut starting = true;
     let mut former = 0.0_f32;
     let mut holding = false;
     let mut free = 0;
     let mut since_fall = INFERENCE;
-    for (place, round) in course.rounds.iter().enumerate() {
+    for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
-            if let Some((number, turn)) = repair.take_if(|(_, turn)| turn.round as usize <= place) {
-                starting = turn.cause == Cause::Timeout;
+            if let Some((number, reduction)) =
+                repair.take_if(|(_, reduction)| reduction.round as usize <= place)
+            {
+                starting = reduction.cause == Cause::Timeout;
                 epoch += 1;
                 former = 0.0;
                 free = 0;
-                done.kept.extend(player.repaired(number, turn));
+                done.backoff.extend(player.repaired(number, reduction));
             }
-            let Some((number, (turn, _))) =
-                turns.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
+            let Some((number, (reduction, _))) =
+                reductions.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
             else {
                 break;
             };
-            player.turned(turn, round);
-            repair = Some((number, turn));
+            player.reduced(reduction, round);
+            repair = Some((number, reduction));
         }
         let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
-        player.round(round, repair.map(|(_, turn)| turn), place);
+        player.round(round, repair.map(|(_, reduction)| reduction), place);
         let usable = round.is_cwnd_limited();
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {
-            let held = player.holds(former, round.window);
-            done.held += u32::from(held);
-            done.holds += u32::from(held && !holding);
-            holding = held;
+            let cwnd_held = player.holds(former, round.window);
+            done.cwnd_held += u32::from(cwnd_held);
+            done.holds += u32::from(cwnd_held && !holding);
+            holding = cwnd_held;
         }
         let fell = usable && round.window < former * CUT;
         if starting && usable && !(chances.takes_back && fell) {
-            // The end of slow start is the sender's, whatever this law would have done.
+            // The end of slow start is the sender's, whatever this algorithm would have done.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
                 starting = false;
                 epoch += 1;
                 player.settle(round.window, true);
             }
-        } else if fell && !rules_all && (chances.draws_lots || former - round.window > CUT_SEGMENTS) {
-            let cut = Cut { round: place, law: player.flight(round), seen: round.window, before: former };
+        } else if fell && !rules_all && (chances.randomized || former - round.window > CUT_SEGMENTS) {
+            let cut =
+                Cut { round: place, predicted: player.flight(round), seen: round.window, before: former };
             done.cuts.push(cut);
             starting = false;
             epoch += 1;
@@ -207,10 +210,10 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
             player.follow(round.window);
         }
         let counts = usable && !starting && !taking_back;
-        done.rounds.push(Foreseen {
+        done.rounds.push(Prediction {
             round: place,
             epoch,
-            law: player.flight(round),
+            predicted: player.flight(round),
             seen: round.window,
             counts,
         });
@@ -224,14 +227,15 @@ pub fn replay(law: &mut dyn CongestionControl, course: &Course, chances: Chances
     done
 }
 
-/// For each turn the place of the round in which it began: the first that had not ended by then, at most the first after it.
-fn begins(course: &Course) -> Vec<usize> {
+/// For each reduction the place of the round in which it began: the first that had not ended by then, at most the first after it.
+fn begins(window_trace: &WindowTrace) -> Vec<usize> {
     let mut from = 0;
-    let mut begins = Vec::with_capacity(course.turns.len());
-    for turn in &course.turns {
-        let to = (turn.round as usize).min(course.rounds.len()).max(from);
-        let rounds = &course.rounds[from..to];
-        let begin = from + rounds.iter().position(|round| round.end_ns > turn.at_ns).unwrap_or(rounds.len());
+    let mut begins = Vec::with_capacity(window_trace.reductions.len());
+    for reduction in &window_trace.reductions {
+        let to = (reduction.round as usize).min(window_trace.rounds.len()).max(from);
+        let rounds = &window_trace.rounds[from..to];
+        let begin =
+            from + rounds.iter().position(|round| round.end_ns > reduction.at_ns).unwrap_or(rounds.len());
         begins.push(begin);
         from = to;
     }
@@ -239,13 +243,13 @@ fn begins(course: &Course) -> Vec<usize> {
 }
 
 impl Player<'_> {
-    /// The present; the laws' clocks never go backwards, as captures' do.
+    /// The present; the algorithms' clocks never go backwards, as captures' do.
     fn at(&mut self, ns: i64) {
         let now_ns = ns.saturating_sub(self.zero_ns).max(0) as u64;
         self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
-    /// The law's window is set to the one seen.
+    /// The algorithm's window is set to the one seen.
     fn settle(&mut self, seen: f32, from_slow_start: bool) {
         self.window.cwnd = segments(seen).max(2);
         self.most = self.window.cwnd;
@@ -255,7 +259,7 @@ impl Player<'_> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// The law's window falls to the one seen, without a loss.
+    /// The algorithm's window falls to the one seen, without a loss.
     fn fall(&mut self, seen: f32) {
         let ssthresh = self.window.ssthresh;
         self.settle(seen, false);
@@ -264,14 +268,14 @@ impl Player<'_> {
         }
     }
 
-    /// The law's window goes on from the one seen, with what it has grown since.
+    /// The algorithm's window goes on from the one seen, with what it has grown since.
     fn follow(&mut self, seen: f32) {
         let seen = segments(seen);
         self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MAX_WINDOW);
         self.most = seen;
     }
 
-    /// Holds the window of the round before if that is nearer to what was seen than what the law made of it.
+    /// Holds the window of the round before if that is nearer to what was seen than what the algorithm made of it.
     fn holds(&mut self, former: f32, seen: f32) -> bool {
         let holds = (former - seen).abs() + 0.5 < (self.most as f32 - seen).abs();
         if holds {
@@ -281,49 +285,49 @@ impl Player<'_> {
         holds
     }
 
-    /// The window before it, and what the law makes of it.
-    fn turned(&mut self, turn: &Turn, round: &Round) {
-        self.at(turn.at_ns);
+    /// The window before it, and what the algorithm makes of it.
+    fn reduced(&mut self, reduction: &Reduction, round: &Round) {
+        self.at(reduction.at_ns);
         self.rest = 0.0;
-        if turn.before > 0.0 {
-            self.before(turn, round);
+        if reduction.before > 0.0 {
+            self.before(reduction, round);
         }
         let window = &mut self.window;
         window.prior_cwnd = window.cwnd;
         window.in_flight = window.cwnd;
         window.state = CaState::Open;
-        window.ssthresh = self.law.ssthresh(window).max(2);
-        let state = match turn.cause {
+        window.ssthresh = self.cca.ssthresh(window).max(2);
+        let state = match reduction.cause {
             Cause::Recovery => CaState::Recovery,
             Cause::Ecn => CaState::Cwr,
             Cause::Timeout => CaState::Loss,
         };
-        self.law.set_state(window, state);
+        self.cca.set_state(window, state);
         window.state = state;
-        if turn.cause == Cause::Timeout {
-            self.law.cwnd_event(window, CwndEvent::Loss);
+        if reduction.cause == Cause::Timeout {
+            self.cca.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
-        } else if !self.law.controls_all() {
-            // Laws that rule all have no threshold: the greatest number stands there.
+        } else if !self.cca.controls_all() {
+            // Ccas that rule all have no threshold: the greatest number stands there.
             window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
     }
 
-    /// Sets the window to the one before a turn. What was in flight is its least: the law may say that what was acknowledged since has grown it
+    /// Sets the window to the one before a reduction. What was in flight is its least: the algorithm may say that what was acknowledged since has grown it
     /// by a segment that was not sent any more.
-    fn before(&mut self, turn: &Turn, round: &Round) {
-        let seen = segments(turn.before).max(2);
-        let acked = segments(turn.acked.min(turn.before));
-        if !self.law.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
+    fn before(&mut self, reduction: &Reduction, round: &Round) {
+        let seen = segments(reduction.before).max(2);
+        let acked = segments(reduction.acked.min(reduction.before));
+        if !self.cca.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
             let window = &mut self.window;
             window.snd_una = window.snd_una.wrapping_add(acked);
             let rtt_us = Some(u64::from(round.rtt_first_us).min(MAX_RTT_US)).filter(|rtt_us| *rtt_us > 0);
             let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
             let had = window.cwnd;
-            self.law.pkts_acked(window, &sample);
-            self.law.cong_avoid(window, acked);
-            let twice = turn.after > 0.0 && turn.after < turn.before * TWICE;
-            if twice && !self.chances.draws_lots && (window.cwnd as f32) < had as f32 * CUT {
+            self.cca.pkts_acked(window, &sample);
+            self.cca.cong_avoid(window, acked);
+            let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
+            if twice && !self.chances.randomized && (window.cwnd as f32) < had as f32 * CUT {
                 // It gave way just now, and what is in flight has not drained yet.
                 return;
             }
@@ -333,73 +337,74 @@ impl Player<'_> {
         }
     }
 
-    /// All is repaired: the law goes on from the window that was seen.
-    fn repaired(&mut self, number: usize, turn: &Turn) -> Option<Kept> {
-        self.at(turn.over_ns);
+    /// All is repaired: the algorithm goes on from the window that was seen.
+    fn repaired(&mut self, number: usize, reduction: &Reduction) -> Option<Backoff> {
+        self.at(reduction.over_ns);
         let window = &mut self.window;
-        if turn.cleared > 0.0 {
-            // The law counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
-            let acked = segments(turn.cleared);
+        if reduction.cleared > 0.0 {
+            // The algorithm counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
+            let acked = segments(reduction.cleared);
             let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
-            self.law.pkts_acked(window, &sample);
+            self.cca.pkts_acked(window, &sample);
         }
-        // What was lost is repaired and the rest acknowledged: laws count their rounds from here.
-        window.in_flight = if turn.after > 0.0 { segments(turn.after) } else { window.cwnd };
+        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here.
+        window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
-        self.law.set_state(window, CaState::Open);
+        self.cca.set_state(window, CaState::Open);
         window.state = CaState::Open;
         window.cwnd_cnt = 0;
-        if turn.cause == Cause::Timeout {
+        if reduction.cause == Cause::Timeout {
             return None;
         }
         // Some choose the window only now (Westwood).
-        self.law.cwnd_event(window, CwndEvent::Reduced);
-        self.completed(turn);
+        self.cca.cwnd_event(window, CwndEvent::Reduced);
+        self.completed(reduction);
         let window = &mut self.window;
-        // Of a reduction upon a reduction the law alone knows the window between them.
-        let before = if turn.before > 0.0 { turn.before } else { window.prior_cwnd as f32 };
-        let reads = turn.cause == Cause::Recovery && !turn.undone && before >= 4.0 && turn.after > 0.0;
+        // Of a reduction upon a reduction the algorithm alone knows the window between them.
+        let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
+        let reads =
+            reduction.cause == Cause::Recovery && !reduction.undone && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
         // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
-        let grown = turn.after == cwnd + 1.0 && turn.left >= cwnd;
-        // Laws that go by a rate take nothing back: what is in flight after it is what is so without probing.
+        let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;
+        // Ccas that go by a rate take nothing back: what is in flight after it is what is so without probing.
         let srtt_us = window.srtt_us.min(MAX_RTT_US) as u32;
-        let law = if self.law.controls_all() {
+        let predicted = if self.cca.controls_all() {
             self.cruising(srtt_us).unwrap_or(before)
         } else if grown {
-            turn.after
+            reduction.after
         } else {
             cwnd
         };
         let window = &mut self.window;
-        if turn.undone {
-            window.cwnd = self.law.undo_cwnd(window).max(turn.after.round() as u32).clamp(2, MAX_WINDOW);
-        } else if turn.after > 0.0 && window.cwnd != segments(turn.after) && !grown {
-            window.cwnd = segments(turn.after).max(2);
+        if reduction.undone {
+            window.cwnd = self.cca.undo_cwnd(window).max(reduction.after.round() as u32).clamp(2, MAX_WINDOW);
+        } else if reduction.after > 0.0 && window.cwnd != segments(reduction.after) && !grown {
+            window.cwnd = segments(reduction.after).max(2);
             window.ssthresh = window.cwnd;
             // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
-            window.cwnd_cnt = window.cwnd_cnt.min(segments(turn.completed)).min(window.cwnd - 1);
+            window.cwnd_cnt = window.cwnd_cnt.min(segments(reduction.completed)).min(window.cwnd - 1);
         }
-        reads.then_some(Kept { turn: number, law, seen: turn.after, before })
+        reads.then_some(Backoff { reduction: number, predicted, seen: reduction.after, before })
     }
 
     /// The acknowledgement that ended the repair grows the window already.
-    fn completed(&mut self, turn: &Turn) {
+    fn completed(&mut self, reduction: &Reduction) {
         let window = &mut self.window;
-        let acked = segments(turn.completed);
-        if !self.law.controls_all() && acked > 0 && !turn.undone {
+        let acked = segments(reduction.completed);
+        if !self.cca.controls_all() && acked > 0 && !reduction.undone {
             window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
-            self.law.cong_avoid(window, acked);
+            self.cca.cong_avoid(window, acked);
         }
     }
 
-    /// Plays a round; of one that a repair under way takes part in, what the turn told apart is left out.
-    fn round(&mut self, round: &Round, repair: Option<&Turn>, place: usize) {
+    /// Plays a round; of one that a repair under way takes part in, what the reduction told apart is left out.
+    fn round(&mut self, round: &Round, repair: Option<&Reduction>, place: usize) {
         let mut all = round.acked;
-        if let Some(turn) = repair {
+        if let Some(reduction) = repair {
             // The first of its rounds has the acknowledgements before it, the last the one that ended it.
-            let before = if turn.at_ns >= round.start_ns { turn.acked } else { 0.0 };
-            let last = if place + 1 == turn.round as usize { turn.completed } else { 0.0 };
+            let before = if reduction.at_ns >= round.start_ns { reduction.acked } else { 0.0 };
+            let last = if place + 1 == reduction.round as usize { reduction.completed } else { 0.0 };
             all = (all - before - last).max(0.0);
         }
         let steps = round.acks.clamp(1, 100_000);
@@ -446,10 +451,10 @@ impl Player<'_> {
             echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
         });
         let before = (window.cwnd, window.ssthresh);
-        self.law.in_ack_event(window, AckEvent { slow_path: false, ece });
+        self.cca.in_ack_event(window, AckEvent { slow_path: false, ece });
         let sample = AckSample { acked, rtt_us: rtt, in_flight: window.cwnd, timestamps };
-        self.law.pkts_acked(window, &sample);
-        if self.law.controls_all() {
+        self.cca.pkts_acked(window, &sample);
+        if self.cca.controls_all() {
             let sample = RateSample {
                 delivered: Some(round.acked.round() as u64),
                 // No rate is measured over less (`tcp_rate_gen`).
@@ -462,35 +467,35 @@ impl Player<'_> {
                 app_limited: round.limits.application,
                 ..RateSample::default()
             };
-            self.law.cong_control(window, &sample);
+            self.cca.cong_control(window, &sample);
         } else if acked > 0 && !round.limits.any() {
-            self.law.cong_avoid(window, acked);
+            self.cca.cong_avoid(window, acked);
         }
-        if self.chances.draws_lots && window.cwnd < before.0 {
+        if self.chances.randomized && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
     }
 
-    /// What the law would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
+    /// What the algorithm would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
     /// left to chance.
     fn flight(&self, round: &Round) -> f32 {
         self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
     }
 
-    /// What a law that goes by a rate has in flight while it does not probe, segments.
+    /// What an algorithm that goes by a rate has in flight while it does not probe, segments.
     fn cruising(&self, rtt_us: u32) -> Option<f32> {
-        let bandwidth = self.law.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        let bandwidth = self.cca.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
     }
 }
 
-/// What was seen, windows and what was acknowledged, as laws count it.
+/// What was seen, windows and what was acknowledged, as algorithms count it.
 fn segments(seen: f32) -> u32 {
     (seen.round() as u32).min(MAX_WINDOW)
 }
 
-/// The round-trip time of one of the round's acknowledgements: the least first, as laws look for it at a round's begin, the greatest in the
+/// The round-trip time of one of the round's acknowledgements: the least first, as algorithms look for it at a round's begin, the greatest in the
 /// middle, else from first to last by a bow whose mean is theirs.
 fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
     if round.rtt_min_us == 0 {

@@ -3,13 +3,13 @@
 use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::Replay;
 use serde::{Deserialize, Serialize};
-use yuzuri_laws::Algorithm;
+use yuzuri_cca::Algorithm;
 
 /// Noise of a rebuilt window: so many segments, and this part of it.
 const WINDOW_NOISE: (f32, f32) = (0.7, 0.01);
 /// Noise of a window read after a reduction, in segments and as a part of the window before it.
-const KEPT_NOISE: (f32, f32) = (1.0, 0.02);
-/// Noise of a fall that a law foresees from delays.
+const BETA_NOISE: (f32, f32) = (1.0, 0.02);
+/// Noise of a fall that an algorithm foresees from delays.
 const CUT_NOISE: (f32, f32) = (1.5, 0.05);
 /// Most of an error that all rounds of an epoch share and that is forgiven, in units of the noise.
 const SHARED: f32 = 1.0;
@@ -20,50 +20,50 @@ const ROUNDS_COUNT: usize = 10;
 /// Rounds an epoch must have to say something of growth.
 const MIN_ROUNDS: usize = 1;
 
-/// Agreement of one law, as log-likelihoods (natural logarithm; 0 is perfect).
+/// Agreement of one algorithm, as log-likelihoods (natural logarithm; 0 is perfect).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Of growth between reductions.
     pub growth: f64,
     /// Of what was kept after losses.
-    pub kept: f64,
+    pub backoff: f64,
     /// Of falls without loss.
     pub cuts: f64,
-    /// Of probes for more: whether as many are seen as a law makes that goes by a rate.
+    /// Of probes for more: whether as many are seen as an algorithm makes that goes by a rate.
     #[serde(default)]
     pub probes: f64,
-    /// Of what is no matter of windows: whether the handshake speaks ECN as this law's does, and segments leave by a clock.
+    /// Of what is no matter of windows: whether the handshake speaks ECN as this algorithm's does, and segments leave by a clock.
     #[serde(default)]
     pub host: f64,
-    /// Of falls of what is in flight at set times, by which a law by rate looks for the least round-trip time.
+    /// Of falls of what is in flight at set times, by which an algorithm by rate looks for the least round-trip time.
     #[serde(default)]
-    pub stills: f64,
+    pub probe_rtt_dips: f64,
     /// Epochs that told something of growth.
     pub epochs: u32,
     /// Reductions that told something.
     pub reductions: u32,
-    /// Root of the mean squared misfit of growth, in units of the noise.
-    pub misfit: f64,
+    /// Root of the mean squared residual of growth, in units of the noise.
+    pub residual: f64,
 }
 
 impl Score {
     /// What windows tell, which each epoch tells again.
     pub fn windows(&self) -> f64 {
-        self.growth + self.kept + self.cuts + self.probes
+        self.growth + self.backoff + self.cuts + self.probes
     }
 }
 
-/// Of a handshake that speaks ECN otherwise than a law's: a network may clear or set codepoints, but few do.
+/// Of a handshake that speaks ECN otherwise than an algorithm's: a network may clear or set codepoints, but few do.
 const OTHER_HANDSHAKE: f64 = -4.0;
-/// Of a sender that paces though its law does not ask for it: its queueing discipline may (fq), or its own device is the bottleneck.
+/// Of a sender that paces though its algorithm does not ask for it: its queueing discipline may (fq), or its own device is the bottleneck.
 const PACED_BY_OTHERS: f64 = -3.0;
-/// Of a sender that does not pace though its law cannot do without.
+/// Of a sender that does not pace though its algorithm cannot do without.
 const NOT_PACED: f64 = -10.0;
 
-/// Of a law that no released kernel has (BBR v3): few senders run it.
+/// Of an algorithm that no released kernel has (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
 
-/// What the sender shows of a law beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
+/// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
 /// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let needs_ecn = algorithm == Algorithm::Dctcp;
@@ -79,10 +79,10 @@ pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: A
     handshake + pace + rare
 }
 
-/// By how much the number of probes tells more than that of as many windows: these a law by rate explains whatever they are.
+/// By how much the number of probes tells more than that of as many windows: these an algorithm by rate explains whatever they are.
 const PROBES_COUNT: f64 = 6.0;
 
-/// What the number of probes says of a law that goes by a rate: it cannot do without, while any steady flight is its rate by the round-trip
+/// What the number of probes says of an algorithm that goes by a rate: it cannot do without, while any steady flight is its rate by the round-trip
 /// time. Given how many are seen, in how many rounds, of what length.
 pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
@@ -113,11 +113,11 @@ const STILL: f64 = -2.5;
 /// How much less likely BBR v3 goes without halving what is in flight for longer than it may.
 const NO_HALF: f64 = -2.5;
 /// Times that count: what makes one so makes others.
-const STILLS_COUNT: usize = 4;
+const PROBE_RTT_DIPS: usize = 4;
 
 /// What falls of the flight at set times say: how many came when BBR v1 makes them, and in how many stretches there was none that v3 had made.
-pub fn stills(on_time: usize, without_half: usize, algorithm: Algorithm) -> f64 {
-    let times = |count: usize| count.min(STILLS_COUNT) as f64;
+pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm) -> f64 {
+    let times = |count: usize| count.min(PROBE_RTT_DIPS) as f64;
     match algorithm {
         Algorithm::Bbr => 0.0,
         Algorithm::Bbr3 => STILL * times(on_time) + NO_HALF * times(without_half),
@@ -134,7 +134,7 @@ fn unit(noise: (f32, f32), of: f32) -> f32 {
     noise.0 + noise.1 * of
 }
 
-/// A law that goes by a rate: how its flight lies about what it has while it does not probe.
+/// An algorithm that goes by a rate: how its flight lies about what it has while it does not probe.
 struct Cruise {
     /// Part of the rounds in which it neither probes nor drains.
     steady: f64,
@@ -144,7 +144,7 @@ struct Cruise {
     search: Search,
 }
 
-/// What is in flight while a law looks for the least round-trip time.
+/// What is in flight while an algorithm looks for the least round-trip time.
 enum Search {
     /// At most so many segments.
     Segments(f32),
@@ -184,7 +184,7 @@ impl Cruise {
         (PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE)
     }
 
-    /// Logarithm of the likelihood of a flight, beside that of one which another law foresees exactly, but for noise of so many segments.
+    /// Logarithm of the likelihood of a flight, beside that of one which another algorithm foresees exactly, but for noise of so many segments.
     fn likelihood(&self, seen: f32, steady: f32, exact: f32) -> f64 {
         let within = |(low, high): (f32, f32)| {
             if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
@@ -200,20 +200,20 @@ impl Cruise {
     }
 
     /// How far a flight is from all that it may be, in units of the noise.
-    fn misfit(&self, seen: f32, steady: f32) -> f32 {
+    fn residual(&self, seen: f32, steady: f32) -> f32 {
         let off = |(low, high): (f32, f32)| (low - seen).max(seen - high).max(0.0);
         off(Cruise::probed(steady)).min(off(self.search(steady))) / unit(WINDOW_NOISE, seen)
     }
 }
 
-/// What a held window costs, that a law might as well have foreseen: to begin, and each round. A law that holds does so for a while, and a window that
+/// What a held window costs, that an algorithm might as well have predicted: to begin, and each round. An algorithm that holds does so for a while, and a window that
 /// grows by less than one a round is none that holds every other.
 const HOLDS: f64 = 0.3;
-const HELD: f64 = 0.02;
+const CWND_HELD: f64 = 0.02;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
-const CDG_KEEPS: f32 = 717.0 / 1024.0;
+const CDG_BETA: f32 = 717.0 / 1024.0;
 /// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
-const LP_KEEPS: f32 = 0.5;
+const LP_BETA: f32 = 0.5;
 /// And on a further one soon after.
 const MIN_LP_WINDOW: f32 = 1.0;
 /// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
@@ -222,7 +222,7 @@ const LP_FALLS: f64 = -3.0;
 /// are drawn by lot, and what it keeps hangs on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
-/// Scores the replay of a law.
+/// Scores the replay of an algorithm.
 pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let mut score = Score::default();
     let cruise = Cruise::of(algorithm);
@@ -230,7 +230,8 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     for epoch in replay.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
         let counted = || epoch.iter().filter(|f| f.counts);
         // The window at the epoch's begin is itself read with an error, which all its rounds share.
-        let mut off: Vec<f32> = counted().map(|f| (f.law - f.seen) / unit(WINDOW_NOISE, f.seen)).collect();
+        let mut off: Vec<f32> =
+            counted().map(|f| (f.predicted - f.seen) / unit(WINDOW_NOISE, f.seen)).collect();
         let count = off.len();
         if count < MIN_ROUNDS {
             continue;
@@ -239,7 +240,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         let shared = *off.select_nth_unstable_by(middle, f32::total_cmp).1;
         let shared = shared.clamp(-SHARED, SHARED);
         let sum: f64 = if let Some(cruise) = cruise {
-            counted().map(|f| f64::from(cruise.misfit(f.seen, f.law)).powi(2).min(1e4)).sum()
+            counted().map(|f| f64::from(cruise.residual(f.seen, f.predicted)).powi(2).min(1e4)).sum()
         } else {
             off.iter().map(|off| f64::from(off - shared).powi(2).min(1e4)).sum()
         };
@@ -247,7 +248,9 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         let weight = count.min(ROUNDS_COUNT) as f64 / 4.0;
         score.growth += if let Some(cruise) = cruise {
             weight
-                * counted().map(|f| cruise.likelihood(f.seen, f.law, unit(WINDOW_NOISE, f.seen))).sum::<f64>()
+                * counted()
+                    .map(|f| cruise.likelihood(f.seen, f.predicted, unit(WINDOW_NOISE, f.seen)))
+                    .sum::<f64>()
                 / count as f64
         } else {
             student(sum / count as f64, weight)
@@ -255,37 +258,39 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         square += sum;
         rounds += count;
     }
-    score.growth -= HOLDS * f64::from(replay.holds) + HELD * f64::from(replay.held);
-    score.misfit = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
-    for kept in &replay.kept {
-        score.kept += if let Some(cruise) = cruise {
-            cruise.likelihood(kept.seen, kept.law, unit(KEPT_NOISE, kept.before))
+    score.growth -= HOLDS * f64::from(replay.holds) + CWND_HELD * f64::from(replay.cwnd_held);
+    score.residual = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
+    for backoff in &replay.backoff {
+        score.backoff += if let Some(cruise) = cruise {
+            cruise.likelihood(backoff.seen, backoff.predicted, unit(BETA_NOISE, backoff.before))
         } else {
-            let of = |law: f32| {
-                let z = f64::from((law - kept.seen) / unit(KEPT_NOISE, kept.before));
+            let of = |predicted: f32| {
+                let z = f64::from((predicted - backoff.seen) / unit(BETA_NOISE, backoff.before));
                 student(z * z, 1.0)
             };
             if algorithm == Algorithm::Cdg {
-                let [law, half, all] = CDG_REDUCES;
-                (law * of(kept.law).exp() + half * of(kept.before / 2.0).exp() + all * of(kept.before).exp())
-                    .ln()
+                let [cca, half, all] = CDG_REDUCES;
+                (cca * of(backoff.predicted).exp()
+                    + half * of(backoff.before / 2.0).exp()
+                    + all * of(backoff.before).exp())
+                .ln()
             } else {
-                of(kept.law)
+                of(backoff.predicted)
             }
         };
         score.reductions += 1;
     }
     for cut in &replay.cuts {
-        let of = |law: f32| {
-            let z = f64::from((law - cut.seen) / unit(CUT_NOISE, cut.seen));
+        let of = |predicted: f32| {
+            let z = f64::from((predicted - cut.seen) / unit(CUT_NOISE, cut.seen));
             student(z * z, 1.0)
         };
         let by_lot = match algorithm {
-            Algorithm::Cdg => of(cut.before * CDG_KEEPS),
-            Algorithm::Lp => of(cut.before * LP_KEEPS).max(of(MIN_LP_WINDOW)) + LP_FALLS,
+            Algorithm::Cdg => of(cut.before * CDG_BETA),
+            Algorithm::Lp => of(cut.before * LP_BETA).max(of(MIN_LP_WINDOW)) + LP_FALLS,
             _ => f64::NEG_INFINITY,
         };
-        score.cuts += of(cut.law).max(by_lot);
+        score.cuts += of(cut.predicted).max(by_lot);
     }
     score
 }

@@ -1,9 +1,9 @@
 //! What is said of a flow: the answer, its reasons, its constants.
 
-use crate::course::{Course, Vantage};
 use crate::cubic::{Cycle, Fit};
 use crate::name::Ranked;
 use crate::packets::Seen;
+use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Answer {
-    /// A law, and those that this path cannot tell from it.
+    /// An algorithm, and those that this path cannot tell from it.
     Named {
         /// The most probable one.
         name: String,
@@ -41,8 +41,8 @@ pub struct Measured {
 /// CUBIC's constants in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CubicEpoch {
-    /// The turn it follows, as a place in [`Course::turns`].
-    pub turn: usize,
+    /// The turn it follows, as a place in [`WindowTrace::reductions`].
+    pub reduction: usize,
     /// Read off by the paper's method, where the epoch shows it.
     pub cycle: Option<Cycle>,
     /// By least squares.
@@ -55,10 +55,10 @@ pub struct CubicEpoch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Constants {
     /// Part of the window kept after a loss.
-    pub kept: Option<Measured>,
+    pub beta: Option<Measured>,
     /// CUBIC's C, segments/s³, by least squares.
     pub cubic_c: Option<Measured>,
-    /// CUBIC's C by replaying the law over all epochs, and its standard error, segments/s³; only where CUBIC is the best law.
+    /// CUBIC's C by replaying the algorithm over all epochs, and its standard error, segments/s³; only where CUBIC is the best algorithm.
     pub cubic_c_replayed: Option<(f64, f64)>,
     /// CUBIC's b, s³/segment, by the paper's method.
     pub cubic_b: Option<Measured>,
@@ -105,9 +105,9 @@ pub struct Verdict {
     /// What was seen of the flow; `None` where it came from a recording.
     pub seen: Option<Seen>,
     /// Where it was watched.
-    pub vantage: Vantage,
-    /// Its course.
-    pub course: Course,
-    /// The window that the best law foresaw, by place of the round; not a number where it foresaw none.
-    pub foreseen: Vec<f32>,
+    pub capture_point: CapturePoint,
+    /// Its window trace.
+    pub window_trace: WindowTrace,
+    /// The window that the best algorithm predicted, by place of the round; not a number where it predicted none.
+    pub predicted: Vec<f32>,
 }

@@ -20,7 +20,7 @@ fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
     tracker.segment(&segment(2_000_000, near, ACK, 101, 501, 1000));
     tracker.segment(&segment(3_000_000, far, ACK, 501, 1101, 1000));
     let ended = tracker.end(FlowSlot(0)).expect("the flow");
-    ended.courses.map(|course| course.and_then(|course| course.syn_ecn_capable))
+    ended.window_traces.map(|window_trace| window_trace.and_then(|window_trace| window_trace.syn_ecn_capable))
 }
 
 #[test]
@@ -33,9 +33,10 @@ fn an_ecn_capable_syn_is_noticed_at_the_end_that_opened() {
 
 #[test]
 fn it_tells_the_control_that_needs_ecn_from_those_that_do_the_same_without_marks() {
-    let course = |syn_ecn_capable| yuzuri_infer::course::Course { syn_ecn_capable, ..Default::default() };
+    let window_trace =
+        |syn_ecn_capable| yuzuri_infer::window_trace::WindowTrace { syn_ecn_capable, ..Default::default() };
     let score = |syn_ecn_capable, name: &str| {
-        let ranked = identify(course(syn_ecn_capable), None, None, None).ranked;
+        let ranked = identify(window_trace(syn_ecn_capable), None, None, None).ranked;
         ranked.into_iter().find(|ranked| ranked.name == name).expect("a candidate").score.host
     };
     assert_eq!(score(None, "dctcp"), score(None, "reno"));

@@ -64,10 +64,10 @@ proptest! {
             tracker.segment(segment);
         }
         let ended = tracker.end(FlowSlot(0)).expect("the flow");
-        for course in ended.courses.into_iter().flatten() {
-            let all = course.rounds.len();
-            let verdict = identify(course, Some(ended.seen), None, None);
-            prop_assert_eq!(verdict.foreseen.len(), all);
+        for window_trace in ended.window_traces.into_iter().flatten() {
+            let all = window_trace.rounds.len();
+            let verdict = identify(window_trace, Some(ended.seen), None, None);
+            prop_assert_eq!(verdict.predicted.len(), all);
             let sum: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();
             prop_assert!((sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
         }

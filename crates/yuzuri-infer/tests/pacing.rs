@@ -38,8 +38,8 @@ fn paced_part(by_clock: bool) -> Option<f64> {
         };
         tracker.segment(&seen);
     }
-    let [course, _] = tracker.end(FlowSlot(0)).expect("the flow").courses;
-    identify(course.expect("a course"), None, None, None).constants.paced_part
+    let [window_trace, _] = tracker.end(FlowSlot(0)).expect("the flow").window_traces;
+    identify(window_trace.expect("a window trace"), None, None, None).constants.paced_part
 }
 
 #[test]

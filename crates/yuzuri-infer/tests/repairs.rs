@@ -5,8 +5,8 @@ mod made_up;
 
 use made_up::{ACK, SYN, segment};
 use yuzuri_capture::{End, FlowSlot};
-use yuzuri_infer::course::{Course, Vantage};
 use yuzuri_infer::packets::Tracker;
+use yuzuri_infer::window_trace::{CapturePoint, WindowTrace};
 
 const MS: i64 = 1_000_000;
 const NEAR: End = End::Lower;
@@ -20,9 +20,9 @@ struct Flow {
 }
 
 impl Flow {
-    fn shaken(watched: Vantage, stamped: bool) -> Flow {
+    fn shaken(watched: CapturePoint, stamped: bool) -> Flow {
         let mut flow = Flow { tracker: Tracker::new(), stamped };
-        let answered = if watched == Vantage::Sender { 100 } else { 0 };
+        let answered = if watched == CapturePoint::Sender { 100 } else { 0 };
         flow.tracker.segment(&segment(0, NEAR, SYN, 99, 0, 0));
         flow.tracker.segment(&segment(answered * MS, FAR, SYN | ACK, 499, 100, 0));
         flow.tracker.segment(&segment(100 * MS, NEAR, ACK, 100, 500, 0));
@@ -46,9 +46,9 @@ impl Flow {
         self.tracker.segment(&answer);
     }
 
-    fn course(mut self) -> Course {
+    fn window_trace(mut self) -> WindowTrace {
         let ended = self.tracker.end(FlowSlot(0)).expect("the flow");
-        ended.courses[0].clone().expect("a course")
+        ended.window_traces[0].clone().expect("a window trace")
     }
 }
 
@@ -56,7 +56,7 @@ impl Flow {
 /// of all 20 finds it lost: its sender reduces its window from one that was never in flight.
 #[test]
 fn a_reduction_upon_a_reduction_has_no_window_before() {
-    let mut flow = Flow::shaken(Vantage::Sender, false);
+    let mut flow = Flow::shaken(CapturePoint::Sender, false);
     let none = (0, 0);
     for number in 0..20 {
         flow.send(200_000 + i64::from(number) * 10, number, none);
@@ -87,16 +87,17 @@ fn a_reduction_upon_a_reduction_has_no_window_before() {
         flow.acknowledge(510_200 + i64::from(number), number + 1, &[], none);
         flow.send(510_250 + i64::from(number), number + 5, none);
     }
-    let course = flow.course();
-    let told: Vec<(f32, bool)> = course.turns.iter().map(|turn| (turn.before, turn.after > 0.0)).collect();
-    assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", course.turns);
+    let window_trace = flow.window_trace();
+    let told: Vec<(f32, bool)> =
+        window_trace.reductions.iter().map(|reduction| (reduction.before, reduction.after > 0.0)).collect();
+    assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", window_trace.reductions);
 }
 
 /// At the receiver, where data comes 40 to 49 ms after it was sent and its acknowledgement goes back in as much less: the sender always measures 109 ms,
 /// while from data to the data that its acknowledgement draws it is 100 to 118.
 #[test]
 fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
-    let mut flow = Flow::shaken(Vantage::Receiver, true);
+    let mut flow = Flow::shaken(CapturePoint::Receiver, true);
     let came_ms = |round: u32, place: u32| 200 + 109 * round + 10 * place + 40 + (3 * round + place) % 10;
     for round in 0..30 {
         for place in 0..10 {
@@ -107,10 +108,10 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
             flow.acknowledge(i64::from(came) * 1000 + 10, number + 1, &[], (came, sent_ms));
         }
     }
-    let course = flow.course();
-    assert_eq!(course.vantage, Vantage::Receiver);
-    assert_eq!(course.handshake_rtt_us, Some(100_000));
-    let rounds = &course.rounds[3..course.rounds.len() - 2];
+    let window_trace = flow.window_trace();
+    assert_eq!(window_trace.capture_point, CapturePoint::Receiver);
+    assert_eq!(window_trace.handshake_rtt_us, Some(100_000));
+    let rounds = &window_trace.rounds[3..window_trace.rounds.len() - 2];
     assert!(rounds.len() > 10, "{}", rounds.len());
     for round in rounds {
         assert_eq!((round.rtt_min_us, round.rtt_max_us), (109_000, 109_000), "{round:?}");

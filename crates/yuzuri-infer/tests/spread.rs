@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use yuzuri_capture::{
-    Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, PcapWriter, ReadError, Segment, Share,
-    TcpOptions,
+    Capture, Flags, FlowKey, FlowSlot, Framing, NewSegment, Options, Partition, PcapWriter, ReadError,
+    Segment, TcpOptions,
 };
 use yuzuri_infer::packets::{Part, read_each, spread};
 
 const CLIENTS: u16 = 7;
 const TURNS: u32 = 900;
 
-/// Connections that take turns; in the middle each client opens a new one from the same port.
+/// Connections that take reductions; in the middle each client opens a new one from the same port.
 fn capture() -> Vec<u8> {
     let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 96).unwrap();
     let mut frame = Vec::new();
     let server = SocketAddr::from(([10, 0, 2, 2], 80));
-    for turn in 0..TURNS {
+    for reduction in 0..TURNS {
         for client in 0..CLIENTS {
             let from = SocketAddr::from(([10, 0, 1, 1], 40_000 + client));
-            let (connection, step) = (turn / (TURNS / 2), turn % (TURNS / 2));
+            let (connection, step) = (reduction / (TURNS / 2), reduction % (TURNS / 2));
             let isn = 1000 * u32::from(client) + 500_000 * connection;
             let mut packet = NewSegment { seq: isn + 1 + step, ..NewSegment::new(from, server) };
             match step {
@@ -30,7 +30,7 @@ fn capture() -> Vec<u8> {
                 _ => packet.payload_bytes = 1,
             }
             packet.window = step as u16;
-            let stamps = Some((step, turn)).filter(|_| step % 3 > 0);
+            let stamps = Some((step, reduction)).filter(|_| step % 3 > 0);
             packet.options = TcpOptions {
                 timestamps: stamps,
                 mss: Some(1460).filter(|_| step == 0),
@@ -43,7 +43,7 @@ fn capture() -> Vec<u8> {
             }
             frame.clear();
             let wire_bytes = packet.encode(Framing::Ethernet, &mut frame);
-            writer.write(i64::from(turn) * 1_000_000, &frame, wire_bytes).unwrap();
+            writer.write(i64::from(reduction) * 1_000_000, &frame, wire_bytes).unwrap();
         }
     }
     writer.into_inner()
@@ -94,14 +94,14 @@ const WAYS: [Way; 2] = [Way::HandedOn, Way::ReadByEach];
 
 impl Way {
     fn go<P: Part>(self, reader: impl Read + Clone + Send, parts: &mut [P]) -> Result<(), ReadError> {
-        let capture = |share| {
-            let options = Options { share, ..Options::default() };
+        let capture = |partition| {
+            let options = Options { partition, ..Options::default() };
             Capture::new(reader.clone(), "made up", &options).unwrap()
         };
         match self {
-            Way::HandedOn => spread(&mut capture(Share::ALL), parts),
+            Way::HandedOn => spread(&mut capture(Partition::ALL), parts),
             Way::ReadByEach => {
-                let mut captures: Vec<_> = Share::each(parts.len() as u32).map(capture).collect();
+                let mut captures: Vec<_> = Partition::each(parts.len() as u32).map(capture).collect();
                 read_each(&mut captures, parts)
             }
         }

@@ -15,7 +15,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* ---- settings, fixed when the control is registered ---------------------------------------------------- */
 
 const volatile u32 c_1024 = 410;    /* C in 1/1024 segments per s^3 */
-const volatile u32 keep_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
+const volatile u32 beta_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
 const volatile bool fast_convergence = true;
 const volatile bool reno_friendly = true;
 const volatile bool hystart = true;
@@ -238,7 +238,7 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 	if (reno_friendly) {
 		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3), in eighths.
 		 */
-		u32 scale = 8 * (1024 + keep_1024) / 3 / (1024 - keep_1024);
+		u32 scale = 8 * (1024 + beta_1024) / 3 / (1024 - beta_1024);
 		u32 per_segment = cwnd * scale >> 3;
 		if (per_segment && ca->ack_count > per_segment) {
 			/* As a loop that takes per_segment off while more is left. */
@@ -354,7 +354,7 @@ static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
 
 static __always_inline u32 reduced(u32 cwnd)
 {
-	u32 kept = cwnd * keep_1024 / 1024;
+	u32 kept = cwnd * beta_1024 / 1024;
 
 	return kept > 2 ? kept : 2;
 }
@@ -483,7 +483,7 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 	ca->reduction_delivered = tp->delivered;
 	ca->epoch_start = 0;
 	if (cwnd < ca->last_max && fast_convergence)
-		ca->last_max = cwnd * (1024 + keep_1024) / 2048;
+		ca->last_max = cwnd * (1024 + beta_1024) / 2048;
 	else
 		ca->last_max = cwnd;
 	ca->spared = spares(sk, ca);

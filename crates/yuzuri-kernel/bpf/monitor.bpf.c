@@ -5,7 +5,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_tracing.h>
-#include "monitor/lease.h"
+#include "monitor/fast_path.h"
 #include "monitor/record.h"
 #include "monitor/segment.h"
 
@@ -13,39 +13,39 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* The record of a usual segment, or what is left to be done when jiffies have ticked. False if the flow has to
  * be looked at after all. */
-static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct lease *lease, u32 tick)
+static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path, u32 tick)
 {
-	u32 cpu = bpf_get_smp_processor_id(), acks = lease->acks + 1, seq;
+	u32 cpu = bpf_get_smp_processor_id(), acks = fast_path->acks + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
 	struct tcp_sock *tp = tcp_of(sk);
 	struct event_record now_told, *record;
 	u64 now;
 
-	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != lease->ca_ops || tp->snd_ssthresh != lease->ssthresh)
+	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops || tp->snd_ssthresh != fast_path->ssthresh)
 		return false;
 	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's
-	 * atomic add does, too. Whatever is not in the caches, the lease included, is fetched at the same time
+	 * atomic add does, too. Whatever is not in the caches, the fast path included, is fetched at the same time
 	 * if all is read before. */
 	write_variables(&now_told, sk, tp);
 	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	now_told.marks = app_limited(tp);
 	now = bpf_ktime_get_ns();
-	if (lease->tick != tick) {
-		lease->tick = tick;
-		lease->data = 0;
+	if (fast_path->tick != tick) {
+		fast_path->tick = tick;
+		fast_path->data = 0;
 	}
 	if (config.interval_ns) {
-		if (now < lease->due_ns || postponed(tp, skb, lease, now))
-			return merge(lease, ring);
-		lease->many = acks > MANY_ACKS;
+		if (now < fast_path->due_ns || postponed(tp, skb, fast_path, now))
+			return merge(fast_path, ring);
+		fast_path->many = acks > MANY_ACKS;
 	}
 	ring->hooks[HOOK_ACK].chosen++;
-	lease->acks = acks;
+	fast_path->acks = acks;
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (!record)
 		return true;
 	now_told.mono_ns = now;
-	now_told.cookie = lease->cookie;
+	now_told.cookie = fast_path->cookie;
 	now_told.stack = NO_STACK;
 	now_told.kind = RECORD_ACK;
 	now_told.acks = acks < 0xffff ? acks : 0xffff;
@@ -55,9 +55,9 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct lease *
 	__builtin_memcpy(record, &now_told, __builtin_offsetof(struct event_record, seq));
 	publish(&record->seq, seq);
 
-	lease->acks = 0;
-	lease->last_ns = now;
-	lease->due_ns = now + lease_interval_ns();
+	fast_path->acks = 0;
+	fast_path->last_ns = now;
+	fast_path->due_ns = now + fast_path_interval_ns();
 	return true;
 }
 
@@ -110,26 +110,26 @@ static __noinline void look(struct sock *sk, struct sk_buff *skb)
 				     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
 	}
 	if (looks & USUAL)
-		lend(sk, tp, flow, acks);
+		fill_fast_path(sk, tp, flow, acks);
 }
 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 {
-	struct lease *lease = lease_of(sk);
+	struct fast_path *fast_path = fast_path_of(sk);
 
-	if (likely(lease->sk == sk && lease->generation == *(volatile u32 *)&config.generation)) {
+	if (likely(fast_path->sk == sk && fast_path->generation == *(volatile u32 *)&config.generation)) {
 		struct tcp_sock *tp = tcp_of(sk);
 		u32 tick;
 
-		if (lease->unwanted)
+		if (fast_path->unwanted)
 			return 0;
 		tick = bpf_jiffies64();
-		if (tp && is_usual(tp, skb, lease)) {
-			if (lease->tick == tick && waits(tp, skb, lease) &&
-			    merge(lease, ring_control(bpf_get_smp_processor_id())))
+		if (tp && is_usual(tp, skb, fast_path)) {
+			if (fast_path->tick == tick && waits(tp, skb, fast_path) &&
+			    merge(fast_path, ring_control(bpf_get_smp_processor_id())))
 				return 0;
-			if (tell(sk, skb, lease, tick))
+			if (tell(sk, skb, fast_path, tick))
 				return 0;
 		}
 	}

@@ -38,8 +38,8 @@ const volatile struct steer_record shape = {};
 /* Gone with the socket. */
 struct memory {
 	char former[NAME_MAX]; /* the control that it had */
-	s32 refused;           /* why it was not moved, errno; then it is not tried again */
-	u8 moved;
+	s32 refused;           /* why it was not migrated, errno; then it is not tried again */
+	u8 migrated;
 	u8 rests;
 	u16 still; /* walks in a row at which nothing had happened */
 	u32 walk;  /* the last walk that changed anything here */
@@ -55,7 +55,7 @@ struct {
 	__type(value, struct memory);
 } memories SEC(".maps");
 
-/* Flows that were moved and moved back before our time. The kernel has noted that a program chose their
+/* Flows that were migrated and migrated back before our time. The kernel has noted that a program chose their
  * control: nothing takes that back. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -63,7 +63,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, u8);
-} moved_before SEC(".maps");
+} migrated_before SEC(".maps");
 
 /* ---- names and addresses ----------------------------------------------------------------------------------
  */
@@ -135,7 +135,7 @@ static __always_inline bool in_scope(const u32 *local)
  */
 
 /* Not whether it was refused: that is remembered. */
-static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool moved)
+static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migrated)
 {
 	struct inet_connection_sock *icsk = &tp->inet_conn;
 	const struct tcp_congestion_ops *ops = icsk->icsk_ca_ops;
@@ -143,13 +143,13 @@ static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool move
 
 	if (has_our_name(ops)) {
 		if (icsk->icsk_ca_priv[0] == instance)
-			return moved ? STANDING_MOVED : STANDING_OURS;
+			return migrated ? STANDING_MIGRATED : STANDING_OURS;
 		/* Of one that ended without giving it back. */
 		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? STANDING_LOCKED : STANDING_FREE;
 	}
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked))
 		return STANDING_LOCKED;
-	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) && !bpf_map_lookup_elem(&moved_before, &cookie))
+	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) && !bpf_map_lookup_elem(&migrated_before, &cookie))
 		return STANDING_CHOSEN;
 	return ops == net->ipv4.tcp_congestion_control ? STANDING_FREE : STANDING_OTHER;
 }
@@ -172,8 +172,8 @@ static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
 {
 	remember_former(memory, tp);
 	memory->refused = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
-	memory->moved = !memory->refused;
-	return memory->moved ? STANDING_MOVED : STANDING_REFUSED;
+	memory->migrated = !memory->refused;
+	return memory->migrated ? STANDING_MIGRATED : STANDING_REFUSED;
 }
 
 static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
@@ -188,7 +188,7 @@ static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 		error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, standard, sizeof(standard));
 	}
 	memory->refused = error;
-	memory->moved = 0;
+	memory->migrated = 0;
 	return error ? STANDING_REFUSED : STANDING_FREE;
 }
 
@@ -266,10 +266,10 @@ int walk(struct bpf_iter__tcp *ctx)
 		return 0;
 	}
 	record.cookie = bpf_get_socket_cookie(tp);
-	standing = standing_of(tp, record.cookie, memory && memory->moved);
+	standing = standing_of(tp, record.cookie, memory && memory->migrated);
 	if (mode == MODE_GIVE_BACK) {
 		/* In whatever state. */
-		if (!memory || (standing != STANDING_MOVED && !again))
+		if (!memory || (standing != STANDING_MIGRATED && !again))
 			return 0;
 		standing = again ? (memory->refused ? STANDING_REFUSED : STANDING_FREE) : give_back(tp, memory);
 		memory->walk = walks;
@@ -367,10 +367,10 @@ int on_established(struct bpf_sock_ops *ctx)
 		return 1;
 	remember_former(memory, tp);
 	memory->refused = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
-	memory->moved = !memory->refused;
+	memory->migrated = !memory->refused;
 	/* A route's own initial window stays, and the one segment after a SYN that was lost (RFC 6928 section
 	 * 2). */
-	if (memory->moved && window && tp->snd_cwnd == TCP_INIT_CWND)
+	if (memory->migrated && window && tp->snd_cwnd == TCP_INIT_CWND)
 		bpf_setsockopt(ctx, SOL_TCP, TCP_BPF_IW, &window, sizeof(window));
 	return 1;
 }

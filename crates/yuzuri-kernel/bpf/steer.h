@@ -35,13 +35,13 @@ enum { false, true };
 enum mode {
 	MODE_OBSERVE,
 	MODE_TAKE,      /* moves flows to our control */
-	MODE_GIVE_BACK, /* moves those that were moved back, and takes no new ones */
+	MODE_GIVE_BACK, /* moves those that were migrated back, and takes no new ones */
 };
 
 /* How a flow stands to our control. */
 enum standing {
-	STANDING_FREE,    /* it has the namespace's default and could be moved */
-	STANDING_MOVED,   /* we moved it to ours */
+	STANDING_FREE,    /* it has the namespace's default and could be migrated */
+	STANDING_MIGRATED,   /* we migrated it to ours */
 	STANDING_OURS,    /* it has ours by its program's choice, its route's or the sysctl's */
 	STANDING_CHOSEN,  /* its program chose another */
 	STANDING_LOCKED,  /* its route does */

@@ -4,8 +4,8 @@
 //! sockets and namespaces it takes longer than the rings may wait.
 
 use crate::diag::{Diag, Socket};
-use crate::errand::{Errand, Given};
 use crate::sampled::Scope;
+use crate::worker::{Given, Worker};
 use crate::{clock, netns, sampled};
 use std::collections::HashSet;
 use std::path::Path;
@@ -41,10 +41,10 @@ pub(crate) struct Counted {
 
 /// Asks for all flows that there are, once for each order.
 pub(crate) struct Census {
-    errand: Errand<Order, Counted>,
+    worker: Worker<Order, Counted>,
     /// The latest order.
     number: u32,
-    /// What to ask for once the errand is free.
+    /// What to ask for once the job is free.
     next: Option<(Filter, Vec<HeldOpen>)>,
 }
 
@@ -52,8 +52,8 @@ impl Census {
     /// # Errors
     /// Where the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Census> {
-        let errand = Errand::new("yuzuri-census", |order: Order, given: &Given| count(&order, given))?;
-        Ok(Census { errand, number: 0, next: None })
+        let worker = Worker::new("yuzuri-census", |order: Order, given: &Given| count(&order, given))?;
+        Ok(Census { worker, number: 0, next: None })
     }
 
     /// Orders a new count; one that is under way no longer counts.
@@ -69,28 +69,28 @@ impl Census {
     }
 
     fn send(&mut self) {
-        if self.errand.is_free()
+        if self.worker.is_free()
             && let Some((filter, held_open)) = self.next.take()
         {
-            let _ = self.errand.send(Order { number: self.number, filter, held_open });
+            let _ = self.worker.send(Order { number: self.number, filter, held_open });
         }
     }
 
     /// Whether the latest order is still to be answered.
     pub(crate) fn is_due(&self) -> bool {
-        self.next.is_some() || !self.errand.is_free()
+        self.next.is_some() || !self.worker.is_free()
     }
 
     /// The answer to the latest order, once.
     pub(crate) fn take(&mut self) -> Option<Counted> {
-        let counted = self.errand.take();
+        let counted = self.worker.take();
         self.send();
         counted.filter(|counted| counted.number == self.number)
     }
 
     /// As [`Census::take`], waiting for it at most this long.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<Counted> {
-        let counted = if self.errand.is_free() { None } else { self.errand.wait(most) };
+        let counted = if self.worker.is_free() { None } else { self.worker.wait(most) };
         self.send();
         counted.filter(|counted| counted.number == self.number)
     }

@@ -5,11 +5,11 @@
 //! that did not choose it. Dropping a [`Control`] takes it out of the list of available ones; flows that use it keep it
 //! until they end, as plain CUBIC once their bounds expire.
 
+mod cubic;
 mod jiffies;
-mod law;
 mod leftover;
 
-pub use law::{Bound, Law, Steered};
+pub use cubic::{Bound, CubicParams, Steered};
 
 use crate::MonitorError;
 use crate::clock::{self, KernelClock};
@@ -29,7 +29,7 @@ pub struct Control {
     // Before `skel`: the link must go first, or a kernel before 6.4 keeps the registration.
     link: Option<libbpf_rs::Link>,
     skel: ControlSkel<'static>,
-    law: Law,
+    cubic: CubicParams,
     /// Bounds expire by the kernel's clock.
     clock: KernelClock,
     instance: u64,
@@ -44,7 +44,7 @@ pub struct Control {
 pub enum ControlError {
     /// A constant is out of its range.
     #[error("congestion control {name:?}: {what}")]
-    Law {
+    CubicParams {
         /// Its name.
         name: String,
         /// Which constant, and its range.
@@ -104,8 +104,8 @@ impl Control {
     ///
     /// # Errors
     /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
-    pub fn register(law: &Law) -> Result<Control, ControlError> {
-        Control::register_with_room(law, None)
+    pub fn register(cubic: &CubicParams) -> Result<Control, ControlError> {
+        Control::register_with_room(cubic, None)
     }
 
     /// As [`Control::register`], with room for the bounds of so many flows. `None`: as many as this machine
@@ -113,11 +113,11 @@ impl Control {
     ///
     /// # Errors
     /// As [`Control::register`].
-    pub fn register_with_room(law: &Law, room: Option<u32>) -> Result<Control, ControlError> {
+    pub fn register_with_room(cubic: &CubicParams, room: Option<u32>) -> Result<Control, ControlError> {
         let room = room.unwrap_or_else(room::for_flows).max(1);
-        law.check()?;
-        if available().contains(&law.name) && (ends_with_link() || !leftover::remove(&law.name)) {
-            return Err(ControlError::Taken(law.name.clone()));
+        cubic.check()?;
+        if available().contains(&cubic.name) && (ends_with_link() || !leftover::remove(&cubic.name)) {
+            return Err(ControlError::Taken(cubic.name.clone()));
         }
         let mut open = open()?;
         let hz = jiffies::per_second()?;
@@ -127,35 +127,47 @@ impl Control {
         let instance = clock.kernels(clock::mono_ns());
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             let part = |x: f64| (x * 1024.0).round() as u32;
-            settings.c_1024 = part(law.c);
-            settings.keep_1024 = part(law.keeps);
-            settings.fast_convergence = law.fast_convergence;
-            settings.reno_friendly = law.reno_friendly;
-            settings.hystart = law.hystart;
-            settings.no_decrease = law.no_decrease;
+            settings.c_1024 = part(cubic.c);
+            settings.beta_1024 = part(cubic.beta);
+            settings.fast_convergence = cubic.fast_convergence;
+            settings.reno_friendly = cubic.reno_friendly;
+            settings.hystart = cubic.hystart;
+            settings.no_decrease = cubic.no_decrease;
             settings.hz = hz;
             settings.instance = instance;
-            settings.lower_always = law.always.lower;
-            settings.upper_always = law.always.upper;
+            settings.lower_always = cubic.always.lower;
+            settings.upper_always = cubic.always.upper;
         }
         let registered = &mut open.struct_ops.yuzuri_mut().name;
         registered.fill(0);
-        for (to, from) in registered.iter_mut().zip(law.name.bytes()) {
+        for (to, from) in registered.iter_mut().zip(cubic.name.bytes()) {
             *to = from as _;
         }
         with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(room))?;
         let mut skel = with_log("loading the congestion control", || open.load())?;
-        let link = with_log(&law.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
+        let link = with_log(&cubic.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
             // Another was quicker since we looked.
-            if available().contains(&law.name) { ControlError::Taken(law.name.clone()) } else { error.into() }
+            if available().contains(&cubic.name) {
+                ControlError::Taken(cubic.name.clone())
+            } else {
+                error.into()
+            }
         })?;
         let told = HashMap::new();
-        Ok(Control { link: Some(link), skel, law: law.clone(), clock, instance, told, room: room as usize })
+        Ok(Control {
+            link: Some(link),
+            skel,
+            cubic: cubic.clone(),
+            clock,
+            instance,
+            told,
+            room: room as usize,
+        })
     }
 
     /// Its constants.
-    pub fn law(&self) -> &Law {
-        &self.law
+    pub fn cubic(&self) -> &CubicParams {
+        &self.cubic
     }
 
     /// What tells this registration from another of the same name; its flows have it first in their private area.

@@ -1,7 +1,7 @@
 //! What needs privilege while watching goes on, done by two processes that do nothing else, so that the process which
 //! serves the page can give up all of its own: one tells which process holds a socket, the other lists network namespaces,
 //! opens `sock_diag` sockets in them and reaches the sharing daemon. Questions hold numbers alone: no path, no name, no
-//! length that is trusted. Each helper keeps the capabilities that its errand needs and no others, and may read files but
+//! length that is trusted. Each helper keeps the capabilities that its job needs and no others, and may read files but
 //! write none; it ends when the process that asks has ended.
 
 use crate::diag::Diag;
@@ -181,8 +181,8 @@ fn leave_all_but(kept: &UnixStream) {
     }
 }
 
-fn confine(keeps: &[Capability], identity: Option<Identity>, calls: &SystemCalls) -> io::Result<()> {
-    yuzuri_confine::keep_only(keeps, identity).and_then(|()| calls.permit_only()).map_err(io::Error::other)
+fn confine(beta: &[Capability], identity: Option<Identity>, calls: &SystemCalls) -> io::Result<()> {
+    yuzuri_confine::keep_only(beta, identity).and_then(|()| calls.permit_only()).map_err(io::Error::other)
 }
 
 fn number<const N: usize>(from: &mut dyn Read) -> io::Result<[u8; N]> {
@@ -236,9 +236,9 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
     // SAFETY: a name that ends with 0.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-owners".as_ptr()) };
     // To look into other users' processes (proc(5): PTRACE_MODE_READ_FSCREDS) and their folders of mode 0500.
-    let keeps = [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH];
+    let beta = [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH];
     let identity = Identity::of_its_own().map_err(io::Error::other)?;
-    confine(&keeps, identity, &SystemCalls::of_open_sockets().reading_files())?;
+    confine(&beta, identity, &SystemCalls::of_open_sockets().reading_files())?;
     loop {
         let count = u32::from_le_bytes(number(&mut stream)?) as usize;
         if count > MAX_ASKED {
@@ -353,10 +353,10 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-doors".as_ptr()) };
     let home = std::fs::File::open("/proc/self/ns/net")?;
     // To enter namespaces, and to find those that only processes have. The user stays: the daemon's socket is root's.
-    let keeps = [Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
+    let beta = [Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
     let calls =
         SystemCalls::of_open_sockets().reading_files().asking_this_machine().entering_network_namespaces();
-    confine(&keeps, None, &calls)?;
+    confine(&beta, None, &calls)?;
     let mut spaces = Vec::new();
     loop {
         let [question] = number(&mut stream)?;

@@ -22,7 +22,6 @@ pub mod control;
 mod decode;
 mod diag;
 pub mod doctor;
-mod errand;
 mod features;
 pub mod helper;
 mod monitor;
@@ -40,6 +39,7 @@ mod session;
 mod settings;
 pub mod shielded;
 pub mod steer;
+mod worker;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skel {

@@ -1,8 +1,8 @@
 //! Which process holds a socket, from `/proc`. Where many processes have many files open a search takes seconds: it
 //! has a thread of its own, so that neither the rings nor the polls wait for it.
 
-use crate::errand::{Errand, Given};
 use crate::helper;
+use crate::worker::{Given, Worker};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) type Found = HashMap<u64, Owner>;
 
 /// Looks for owners, one search at a time.
 pub(crate) struct Owners {
-    errand: Errand<HashSet<u64>, Found>,
+    worker: Worker<HashSet<u64>, Found>,
     /// The flows of the search under way, with their sockets' inode numbers.
     asked: Vec<(FlowId, u64)>,
 }
@@ -35,12 +35,12 @@ impl Owners {
     pub(crate) fn found_by(
         search: impl FnMut(HashSet<u64>, &Given) -> Found + Send + 'static,
     ) -> std::io::Result<Owners> {
-        Ok(Owners { errand: Errand::new("yuzuri-owners", search)?, asked: Vec::new() })
+        Ok(Owners { worker: Worker::new("yuzuri-owners", search)?, asked: Vec::new() })
     }
 
     /// Whether a search may begin.
     pub(crate) fn is_free(&self) -> bool {
-        self.errand.is_free()
+        self.worker.is_free()
     }
 
     /// Begins a search for these flows' sockets, where none is under way.
@@ -51,13 +51,13 @@ impl Owners {
         // However many: a search goes once through all processes in any case.
         self.asked = flows.into_iter().collect();
         if !self.asked.is_empty() {
-            let _ = self.errand.send(self.asked.iter().map(|(_, inode)| *inode).collect());
+            let _ = self.worker.send(self.asked.iter().map(|(_, inode)| *inode).collect());
         }
     }
 
     /// What the search under way found, if it has ended: an owner or none for each flow that was asked for.
     pub(crate) fn take(&mut self) -> Option<Vec<(FlowId, Option<Owner>)>> {
-        let found = self.errand.take()?;
+        let found = self.worker.take()?;
         Some(self.answer(&found))
     }
 
@@ -66,7 +66,7 @@ impl Owners {
         if self.is_free() {
             return None;
         }
-        let found = self.errand.wait(most)?;
+        let found = self.worker.wait(most)?;
         Some(self.answer(&found))
     }
 

@@ -25,7 +25,7 @@ mod scope;
 pub use flow::{FlowState, Name, Standing};
 pub use scope::{Prefix, Scope};
 
-use crate::control::{Bound, Control, ControlError, Law, Steered};
+use crate::control::{Bound, Control, ControlError, CubicParams, Steered};
 use crate::features::with_log;
 use crate::netns;
 use crate::skel::steer::{SteerSkel, SteerSkelBuilder, types};
@@ -50,7 +50,7 @@ const GIVE_BACK: u32 = 2;
 #[derive(Debug, Clone)]
 pub struct SteerOptions {
     /// The control to register, with its name.
-    pub law: Law,
+    pub cubic: CubicParams,
     /// Which flows count.
     pub scope: Scope,
     /// The control group (version 2) whose new flows are taken at once. `None`: the root, thus all.
@@ -58,12 +58,12 @@ pub struct SteerOptions {
     /// Segments that a new flow under our control begins with, 1 to [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A
     /// route's own `initcwnd` stays.
     pub initial_window: Option<u32>,
-    /// Whether flows are moved to our control from the start; see [`Steering::take`].
+    /// Whether flows are migrated to our control from the start; see [`Steering::take`].
     pub takes: bool,
-    /// Flows that an earlier steering moved and moved back ([`Left::moved_back`]): the kernel takes them for
-    /// chosen by their programs, and no one could tell otherwise. At most [`SteerOptions::MAX_MOVED_BEFORE`];
+    /// Flows that an earlier steering moved and migrated back ([`Left::migrated_back`]): the kernel takes them for
+    /// chosen by their programs, and no one could tell otherwise. At most [`SteerOptions::MAX_MIGRATED_BEFORE`];
     /// of those that are no more nothing is asked.
-    pub moved_before: Vec<FlowId>,
+    pub migrated_before: Vec<FlowId>,
     /// Flows that the table of bounds has room for. `None`: as many as this machine may need, at least
     /// 65,536.
     pub bounds_room: Option<u32>,
@@ -75,19 +75,19 @@ pub struct SteerOptions {
 impl SteerOptions {
     /// The largest initial window, segments.
     pub const MAX_INITIAL: u32 = 100;
-    /// How many flows that were moved before can be told: each takes about 100 bytes of the kernel's memory.
-    pub const MAX_MOVED_BEFORE: usize = 1 << 18;
+    /// How many flows that were migrated before can be told: each takes about 100 bytes of the kernel's memory.
+    pub const MAX_MIGRATED_BEFORE: usize = 1 << 18;
 }
 
 impl Default for SteerOptions {
     fn default() -> SteerOptions {
         SteerOptions {
-            law: Law::default(),
+            cubic: CubicParams::default(),
             scope: Scope::default(),
             cgroup: None,
             initial_window: None,
             takes: true,
-            moved_before: Vec::new(),
+            migrated_before: Vec::new(),
             bounds_room: None,
             rests_after: 0,
         }
@@ -107,7 +107,7 @@ pub enum NewFlows {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Left {
     /// They have their former control again.
-    pub moved_back: Vec<FlowId>,
+    pub migrated_back: Vec<FlowId>,
     /// The kernel refused, with an errno: they go on as plain CUBIC.
     pub stay: Vec<(FlowId, i32)>,
 }
@@ -135,7 +135,7 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Registers the control and sets up the walk in the calling thread's network namespace. No flow is moved before the
+    /// Registers the control and sets up the walk in the calling thread's network namespace. No flow is migrated before the
     /// first [`Steering::observe`], but new ones are.
     ///
     /// # Errors
@@ -150,11 +150,11 @@ impl Steering {
                 SteerOptions::MAX_INITIAL
             )));
         }
-        if options.moved_before.len() > SteerOptions::MAX_MOVED_BEFORE {
+        if options.migrated_before.len() > SteerOptions::MAX_MIGRATED_BEFORE {
             return Err(ControlError::Steering(format!(
-                "telling of {} flows that were moved before: {} are the most; leave the oldest out",
-                options.moved_before.len(),
-                SteerOptions::MAX_MOVED_BEFORE
+                "telling of {} flows that were migrated before: {} are the most; leave the oldest out",
+                options.migrated_before.len(),
+                SteerOptions::MAX_MIGRATED_BEFORE
             )));
         }
         let netns =
@@ -162,12 +162,12 @@ impl Steering {
         let netns_number =
             netns.metadata().map_err(steering("asking for the network namespace"))?.ino() as u32;
         let cookie = netns_cookie();
-        let control = Control::register_with_room(&options.law, options.bounds_room)?;
+        let control = Control::register_with_room(&options.cubic, options.bounds_room)?;
         // As in Monitor::start.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || SteerSkelBuilder::default().open(object))?;
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
-            for (to, from) in settings.ours.iter_mut().zip(options.law.name.bytes()) {
+            for (to, from) in settings.ours.iter_mut().zip(options.cubic.name.bytes()) {
                 *to = from as _;
             }
             settings.instance = control.instance();
@@ -182,13 +182,13 @@ impl Steering {
             .map_err(|e| format!("SO_NETNS_COOKIE: {e}"))
             .and_then(|_| cgroup::open(options.cgroup.as_deref()));
         open.progs.on_established.set_autoload(group.is_ok());
-        with_log("sizing the table of flows that were moved before", || {
-            open.maps.moved_before.set_max_entries(options.moved_before.len().max(1) as u32)
+        with_log("sizing the table of flows that were migrated before", || {
+            open.maps.migrated_before.set_max_entries(options.migrated_before.len().max(1) as u32)
         })?;
         let mut skel = with_log("loading the walk through the flows", || open.load())?;
-        for flow in &options.moved_before {
+        for flow in &options.migrated_before {
             let key = flow.0.to_ne_bytes();
-            skel.maps.moved_before.update(&key, &[1], MapFlags::ANY).map_err(ControlError::Bound)?;
+            skel.maps.migrated_before.update(&key, &[1], MapFlags::ANY).map_err(ControlError::Bound)?;
         }
         let walk = with_log("setting up the walk through the flows", || skel.progs.walk.attach())?;
         if let Some(state) = skel.maps.bss_data.as_deref_mut() {
@@ -230,7 +230,7 @@ impl Steering {
     }
 
     /// Walks once through the flows in scope that can send payload or have some under way, and takes those that are free to
-    /// be moved, if flows are taken. `out` holds them afterwards, by their cookie, without those that rest
+    /// be migrated, if flows are taken. `out` holds them afterwards, by their cookie, without those that rest
     /// ([`SteerOptions::rests_after`]). Whichever thread calls it, the namespace is that of the start.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ impl Steering {
         self.control.release(flow);
     }
 
-    /// Moves every flow that we moved back to its former control (to the namespace's default where that is gone), and
+    /// Moves every flow that we migrated back to its former control (to the namespace's default where that is gone), and
     /// unregisters ours.
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl Steering {
             for flow in records.iter().map(FlowState::of) {
                 match flow.standing {
                     Standing::Refused { errno } => left.stay.push((flow.id, errno)),
-                    _ => left.moved_back.push(flow.id),
+                    _ => left.migrated_back.push(flow.id),
                 }
             }
         }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Outcome, Pair, Watched, exactly};
 use std::time::Duration;
-use yuzuri_kernel::control::{Bound, Control, ControlError, Law, available};
+use yuzuri_kernel::control::{Bound, Control, ControlError, CubicParams, available};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Event, Kind};
 
@@ -14,8 +14,8 @@ fn name(what: &str) -> String {
     format!("yz{}{what}", std::process::id() % 100_000)
 }
 
-fn register(test: &str, law: Law) -> Option<Control> {
-    match Control::register(&law) {
+fn register(test: &str, cubic: CubicParams) -> Option<Control> {
+    match Control::register(&cubic) {
         Ok(control) => Some(control),
         Err(error @ ControlError::NotPermitted(_)) => {
             println!("{test}: skipped: {error}");
@@ -27,12 +27,12 @@ fn register(test: &str, law: Law) -> Option<Control> {
 
 #[test]
 fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
-    let law = Law { name: name("a"), ..Law::default() };
-    let Some(control) = register("a_control_is_there_while_it_lives", law.clone()) else { return };
-    assert!(available().contains(&law.name));
-    assert!(matches!(Control::register(&law), Err(ControlError::Taken(taken)) if taken == law.name));
+    let cubic = CubicParams { name: name("a"), ..CubicParams::default() };
+    let Some(control) = register("a_control_is_there_while_it_lives", cubic.clone()) else { return };
+    assert!(available().contains(&cubic.name));
+    assert!(matches!(Control::register(&cubic), Err(ControlError::Taken(taken)) if taken == cubic.name));
     drop(control);
-    assert!(!available().contains(&law.name), "{:?}", available());
+    assert!(!available().contains(&cubic.name), "{:?}", available());
 }
 
 /// Sends, and gives the sender's events and how many runs of programs the kernel skipped: also of the control, whose answer
@@ -62,18 +62,19 @@ fn reductions(events: &[Event]) -> Vec<(u32, u32)> {
 #[test]
 fn a_reduction_keeps_what_the_law_says() {
     const TEST: &str = "a_reduction_keeps_what_the_law_says";
-    for (what, keeps, no_decrease) in [("l", 717.0 / 1024.0, false), ("i", 0.8, false), ("n", 0.7, true)] {
+    for (what, beta, no_decrease) in [("l", 717.0 / 1024.0, false), ("i", 0.8, false), ("n", 0.7, true)] {
         exactly(TEST, || {
-            let law = Law { name: name(what), keeps, no_decrease, hystart: false, ..Law::default() };
-            let _control = register(TEST, law.clone())?;
+            let cubic =
+                CubicParams { name: name(what), beta, no_decrease, hystart: false, ..CubicParams::default() };
+            let _control = register(TEST, cubic.clone())?;
             let net = Net::or_skip(TEST)?;
             // The queue overflows.
             net.shape(Side::A, 20, 25_000).unwrap();
-            let (events, skipped) = sent(&net, &law.name, 1_500_000);
+            let (events, skipped) = sent(&net, &cubic.name, 1_500_000);
             let reductions = reductions(&events);
             assert!(!reductions.is_empty(), "{what}: no loss on an overflowing queue");
             let wrong = reductions.into_iter().find_map(|(cwnd, ssthresh)| {
-                let expected = if no_decrease { cwnd } else { (f64::from(cwnd) * keeps) as u32 };
+                let expected = if no_decrease { cwnd } else { (f64::from(cwnd) * beta) as u32 };
                 // The kernel's arithmetic is in 1/1024.
                 let right = ssthresh.abs_diff(expected) <= 1;
                 (!right).then(|| format!("{what}: {cwnd} -> {ssthresh}, expected {expected}"))
@@ -87,12 +88,12 @@ fn a_reduction_keeps_what_the_law_says() {
 fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
     const TEST: &str = "an_upper_bound_holds_the_window";
     // On a busy machine HyStart takes late packets for a queue.
-    let law = Law { name: name("u"), hystart: false, ..Law::default() };
-    let Some(mut control) = register(TEST, law.clone()) else { return };
+    let cubic = CubicParams { name: name("u"), hystart: false, ..CubicParams::default() };
+    let Some(mut control) = register(TEST, cubic.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 200_000).unwrap();
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
-    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &law.name);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &cubic.name);
     pair.send(1_000_000);
     watched.read();
     let near = pair.near_addr();
@@ -130,12 +131,12 @@ fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
 #[test]
 fn a_bound_ends_by_itself() {
     const TEST: &str = "a_bound_ends_by_itself";
-    let law = Law { name: name("e"), hystart: false, ..Law::default() };
-    let Some(mut control) = register(TEST, law.clone()) else { return };
+    let cubic = CubicParams { name: name("e"), hystart: false, ..CubicParams::default() };
+    let Some(mut control) = register(TEST, cubic.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 200_000).unwrap();
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
-    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &law.name);
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), &cubic.name);
     pair.send(10_000);
     watched.read();
     let id = common::flow_id(&watched.items, pair.near_addr()).unwrap();
@@ -152,8 +153,9 @@ fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
     const TEST: &str = "a_lower_bound_is_reached_by_growth";
     let lower = 60;
     exactly(TEST, || {
-        let law = Law { name: name("f"), always: Bound { lower, upper: 80 }, ..Law::default() };
-        let _control = register(TEST, law.clone())?;
+        let cubic =
+            CubicParams { name: name("f"), always: Bound { lower, upper: 80 }, ..CubicParams::default() };
+        let _control = register(TEST, cubic.clone())?;
         let net = Net::or_skip(TEST)?;
         // Room for the bound: it is no loss that keeps the window low.
         net.shape(Side::A, 50, 400_000).unwrap();
@@ -163,7 +165,7 @@ fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
             println!("{TEST}: skipped: {why}");
             return None;
         }
-        let (events, skipped) = sent(&net, &law.name, 4_000_000);
+        let (events, skipped) = sent(&net, &cubic.name, 4_000_000);
         let reductions = reductions(&events);
         assert!(reductions.len() >= 2, "{reductions:?}");
         let windows: Vec<u32> = events.iter().map(|e| e.snapshot.cwnd).collect();

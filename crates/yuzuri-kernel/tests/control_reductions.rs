@@ -55,7 +55,7 @@ impl Flow {
         let pair = pair(&net, Side::A, relay.v4(Side::B));
         pair.send(200_000);
         let state = state_of(&mut steering, &pair);
-        assert!(matches!(state.standing, Standing::Moved { .. }), "{state:?}");
+        assert!(matches!(state.standing, Standing::Migrated { .. }), "{state:?}");
         Some(Flow { pair, id: state.id, steering, watched, relay, _net: net })
     }
 

@@ -7,7 +7,7 @@ mod steered;
 use common::{Pair, tcp_info};
 use std::process::Command;
 use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
-use yuzuri_kernel::control::{Bound, ControlError, Law, available};
+use yuzuri_kernel::control::{Bound, ControlError, CubicParams, available};
 use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::FlowId;
@@ -59,7 +59,7 @@ fn differences(flow: &FlowState, pair: &Pair) -> Vec<String> {
     .collect()
 }
 
-fn moved_and_moved_back(test: &str, default: &str, v6: bool) {
+fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
     let Some(net) = lossy(test, default) else { return };
     let to = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
     let pair = pair(&net, Side::A, to);
@@ -68,15 +68,16 @@ fn moved_and_moved_back(test: &str, default: &str, v6: bool) {
     assert!(before.tcpi_snd_ssthresh < 0x7fff_ffff, "no loss: {before:?}");
     assert_eq!(control_of(&pair.near), default);
 
-    let law = Law { name: name("m"), ..Law::default() };
-    let Some(mut steering) = start(test, &net, SteerOptions { law: law.clone(), ..SteerOptions::default() })
+    let cubic = CubicParams { name: name("m"), ..CubicParams::default() };
+    let Some(mut steering) =
+        start(test, &net, SteerOptions { cubic: cubic.clone(), ..SteerOptions::default() })
     else {
         return;
     };
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == default), "{flow:?}");
-    assert_eq!(flow.control.as_str(), law.name);
-    assert_eq!(control_of(&pair.near), law.name);
+    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == default), "{flow:?}");
+    assert_eq!(flow.control.as_str(), cubic.name);
+    assert_eq!(control_of(&pair.near), cubic.name);
     assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
     assert_eq!(differences(&flow, &pair), Vec::<String>::new());
     assert_eq!(flow.local, pair.near_addr());
@@ -85,68 +86,69 @@ fn moved_and_moved_back(test: &str, default: &str, v6: bool) {
 
     pair.send(1_500_000);
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == default), "{flow:?}");
+    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == default), "{flow:?}");
     assert_eq!(differences(&flow, &pair), Vec::<String>::new());
     assert!(flow.lost > 0 && flow.total_retrans > 0, "{flow:?}");
 
     let before = tcp_info::read(&pair.near);
     let left = steering.leave().unwrap();
-    assert_eq!((left.moved_back, left.stay), (vec![flow.id], vec![]));
+    assert_eq!((left.migrated_back, left.stay), (vec![flow.id], vec![]));
     let after = tcp_info::read(&pair.near);
     assert_eq!(control_of(&pair.near), default);
     assert_eq!(
         (after.tcpi_snd_cwnd, after.tcpi_snd_ssthresh),
         (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh)
     );
-    assert!(!available().contains(&law.name), "{:?}", available());
+    assert!(!available().contains(&cubic.name), "{:?}", available());
     pair.send(500_000);
 
     // The kernel notes a choice of control for ever; who remembers can take the flow again.
-    let law = Law { name: name("n"), ..Law::default() };
-    let again = SteerOptions { law: law.clone(), ..SteerOptions::default() };
+    let cubic = CubicParams { name: name("n"), ..CubicParams::default() };
+    let again = SteerOptions { cubic: cubic.clone(), ..SteerOptions::default() };
     let Some(mut steering) = start(test, &net, again.clone()) else { return };
     assert_eq!(state_of(&mut steering, &pair).standing, Standing::Chosen);
     drop(steering);
-    let Some(mut steering) = start(test, &net, SteerOptions { moved_before: vec![flow.id], ..again }) else {
+    let Some(mut steering) = start(test, &net, SteerOptions { migrated_before: vec![flow.id], ..again })
+    else {
         return;
     };
-    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Moved { .. }));
+    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Migrated { .. }));
     drop(steering);
     assert_eq!(control_of(&pair.near), default);
 }
 
 #[test]
-fn a_live_cubic_flow_is_moved_and_moved_back() {
-    moved_and_moved_back("a_live_cubic_flow_is_moved_and_moved_back", "cubic", false);
+fn a_live_cubic_flow_is_migrated_and_migrated_back() {
+    migrated_and_migrated_back("a_live_cubic_flow_is_migrated_and_migrated_back", "cubic", false);
 }
 
 #[test]
-fn a_live_flow_over_ipv6_is_moved_and_moved_back() {
-    moved_and_moved_back("a_live_flow_over_ipv6_is_moved_and_moved_back", "reno", true);
+fn a_live_flow_over_ipv6_is_migrated_and_migrated_back() {
+    migrated_and_migrated_back("a_live_flow_over_ipv6_is_migrated_and_migrated_back", "reno", true);
 }
 
 #[test]
-fn a_live_reno_flow_is_moved_and_moved_back() {
-    moved_and_moved_back("a_live_reno_flow_is_moved_and_moved_back", "reno", false);
+fn a_live_reno_flow_is_migrated_and_migrated_back() {
+    migrated_and_migrated_back("a_live_reno_flow_is_migrated_and_migrated_back", "reno", false);
 }
 
 #[test]
-fn there_is_room_for_all_flows_that_were_moved_before() {
-    const TEST: &str = "there_is_room_for_all_flows_that_were_moved_before";
+fn there_is_room_for_all_flows_that_were_migrated_before() {
+    const TEST: &str = "there_is_room_for_all_flows_that_were_migrated_before";
     let Some(net) = lossy(TEST, "reno") else { return };
     let early = pair(&net, Side::A, net.v4(Side::B));
     let Some(mut steering) = start(TEST, &net, steered::options("f")) else { return };
     let id = state_of(&mut steering, &early).id;
-    assert_eq!(steering.leave().unwrap().moved_back, [id]);
+    assert_eq!(steering.leave().unwrap().migrated_back, [id]);
     // The last one is the flow; of the others there are no sockets.
-    let most = SteerOptions::MAX_MOVED_BEFORE as u64;
-    let mut moved_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
-    let options = SteerOptions { moved_before: moved_before.clone(), ..steered::options("f") };
+    let most = SteerOptions::MAX_MIGRATED_BEFORE as u64;
+    let mut migrated_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
+    let options = SteerOptions { migrated_before: migrated_before.clone(), ..steered::options("f") };
     let mut steering = start(TEST, &net, options).unwrap();
-    assert!(matches!(state_of(&mut steering, &early).standing, Standing::Moved { .. }));
+    assert!(matches!(state_of(&mut steering, &early).standing, Standing::Migrated { .. }));
     drop(steering);
-    moved_before.push(FlowId(u64::MAX));
-    let options = SteerOptions { moved_before, ..steered::options("f") };
+    migrated_before.push(FlowId(u64::MAX));
+    let options = SteerOptions { migrated_before, ..steered::options("f") };
     let error = net.inside(Side::A, || Steering::start(&options)).err().unwrap().to_string();
     assert!(error.contains("262144 are the most"), "{error}");
 }
@@ -167,7 +169,7 @@ fn a_flow_whose_program_chose_is_left_alone() {
             assert_eq!(flow.control.as_str(), choice);
             assert_eq!(control_of(&pair.near), choice);
         }
-        assert_eq!(steering.leave().unwrap().moved_back, []);
+        assert_eq!(steering.leave().unwrap().migrated_back, []);
     }
 }
 
@@ -200,7 +202,7 @@ fn a_new_flow_is_ours_at_once() {
     if let NewFlows::AtNextWalk(why) = steering.new_flows() {
         return println!("{TEST}: skipped: {why}");
     }
-    let ours = steering.control().law().name.clone();
+    let ours = steering.control().cubic().name.clone();
     for to in [net.v4(Side::A), net.v6(Side::A), net.v4(Side::B), net.v6(Side::B)] {
         // Opened, and accepted: the listener's side is the steered one.
         let accepts = [net.v4(Side::A), net.v6(Side::A)].contains(&to);
@@ -213,7 +215,7 @@ fn a_new_flow_is_ours_at_once() {
         let mut flows = Vec::new();
         steering.observe(&mut flows).unwrap();
         assert!(
-            matches!(flows[0].standing, Standing::Moved { former } if former.as_str() == "reno"),
+            matches!(flows[0].standing, Standing::Migrated { former } if former.as_str() == "reno"),
             "{flows:?}"
         );
     }
@@ -223,7 +225,7 @@ fn a_new_flow_is_ours_at_once() {
     assert_eq!(control_of(&free.near), "reno");
     assert_eq!(state_of(&mut steering, &free).standing, Standing::Free);
     steering.take(true);
-    assert!(matches!(state_of(&mut steering, &free).standing, Standing::Moved { .. }));
+    assert!(matches!(state_of(&mut steering, &free).standing, Standing::Migrated { .. }));
 }
 
 #[test]
@@ -239,7 +241,7 @@ fn without_a_control_group_new_flows_are_taken_by_the_walk() {
     );
     let pair = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&pair.near), "reno");
-    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Moved { .. }));
+    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Migrated { .. }));
 }
 
 #[test]
@@ -247,22 +249,22 @@ fn two_instances_of_one_name_are_refused_and_two_of_two_names_do_not_meet() {
     const TEST: &str = "two_instances";
     let (Some(one), Some(other)) = (lossy(TEST, "reno"), lossy(TEST, "reno")) else { return };
     let Some(mut first) = start(TEST, &one, steered::options("1")) else { return };
-    let same = SteerOptions { law: first.control().law().clone(), ..SteerOptions::default() };
+    let same = SteerOptions { cubic: first.control().cubic().clone(), ..SteerOptions::default() };
     let error = other.inside(Side::A, || Steering::start(&same)).err().unwrap();
-    assert!(matches!(&error, ControlError::Taken(name) if *name == same.law.name), "{error}");
+    assert!(matches!(&error, ControlError::Taken(name) if *name == same.cubic.name), "{error}");
     assert!(error.to_string().contains("is registered already"), "{error}");
 
     let Some(mut second) = start(TEST, &other, steered::options("2")) else { return };
     let (in_one, in_other) = (pair(&one, Side::A, one.v4(Side::B)), pair(&other, Side::A, other.v4(Side::B)));
     let flow = state_of(&mut first, &in_one);
-    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
+    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"), "{flow:?}");
     let flow = state_of(&mut second, &in_other);
-    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
-    assert_eq!(control_of(&in_one.near), first.control().law().name);
-    assert_eq!(control_of(&in_other.near), second.control().law().name);
+    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"), "{flow:?}");
+    assert_eq!(control_of(&in_one.near), first.control().cubic().name);
+    assert_eq!(control_of(&in_other.near), second.control().cubic().name);
     drop(first);
     assert_eq!(control_of(&in_one.near), "reno");
-    assert_eq!(control_of(&in_other.near), second.control().law().name);
+    assert_eq!(control_of(&in_other.near), second.control().cubic().name);
 }
 
 #[test]
@@ -295,8 +297,8 @@ fn only_flows_in_scope_count() {
 
 /// BBR's pacing ends when the window is full once, and its own state begins anew when it gets its flow back.
 #[test]
-fn a_bbr_flow_is_moved_and_moved_back() {
-    const TEST: &str = "a_bbr_flow_is_moved_and_moved_back";
+fn a_bbr_flow_is_migrated_and_migrated_back() {
+    const TEST: &str = "a_bbr_flow_is_migrated_and_migrated_back";
     // Asking for it loads its module.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     if let Err(why) = socket.set_tcp_congestion(b"bbr") {
@@ -311,12 +313,12 @@ fn a_bbr_flow_is_moved_and_moved_back() {
     let before = tcp_info::read(&pair.near);
     let Some(mut steering) = start(TEST, &net, steered::options("b")) else { return };
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "bbr"), "{flow:?}");
+    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "bbr"), "{flow:?}");
     assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
     assert!(flow.paced, "{flow:?}");
     steering.bound(flow.id, Bound { lower: 0, upper: 8 }, std::time::Duration::from_secs(60)).unwrap();
     assert!(!send_at_upper_bound(&mut steering, &pair, 8).paced);
-    assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);
+    assert_eq!(steering.leave().unwrap().migrated_back, [flow.id]);
     assert_eq!(control_of(&pair.near), "bbr");
     pair.send(1_000_000);
 }
@@ -348,7 +350,7 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     steering.tell_all();
     steering.observe(&mut flows).unwrap();
     assert_eq!((flows.len(), steering.resting(), steering.told_all()), (FLOWS - 1, 0, true));
-    // Each that was moved is told to be moved back: the next steering must know.
-    assert_eq!(steering.leave().unwrap().moved_back.len(), FLOWS - 1);
+    // Each that was migrated is told to be migrated back: the next steering must know.
+    assert_eq!(steering.leave().unwrap().migrated_back.len(), FLOWS - 1);
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
 }

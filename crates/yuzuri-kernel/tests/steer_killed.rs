@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use steered::{control_of, name, pair, start, state_of};
-use yuzuri_kernel::control::{Bound, Law, Steered, available};
+use yuzuri_kernel::control::{Bound, CubicParams, Steered, available};
 use yuzuri_kernel::steer::{Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side, eventually};
 
@@ -35,8 +35,8 @@ fn hold_a_steering() {
     let (Ok(netns), Ok(name)) = (std::env::var(NETNS), std::env::var(NAME)) else { return };
     let netns = std::fs::File::open(netns).unwrap();
     nix::sched::setns(netns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    let law = Law { name, ..Law::default() };
-    let mut steering = Steering::start(&SteerOptions { law, ..SteerOptions::default() }).unwrap();
+    let cubic = CubicParams { name, ..CubicParams::default() };
+    let mut steering = Steering::start(&SteerOptions { cubic, ..SteerOptions::default() }).unwrap();
     // What it has in the kernel, from its descriptors.
     let mut ids = Vec::new();
     for file in std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten() {
@@ -88,7 +88,10 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
         net.set(side, "net.ipv4.tcp_congestion_control", "reno").unwrap();
     }
     net.shape(Side::A, 50, 100_000).unwrap();
-    let options = SteerOptions { law: Law { name: name("k"), ..Law::default() }, ..SteerOptions::default() };
+    let options = SteerOptions {
+        cubic: CubicParams { name: name("k"), ..CubicParams::default() },
+        ..SteerOptions::default()
+    };
     let Some(first) = start(test, &net, options.clone()) else { return };
     first.leave().unwrap();
 
@@ -134,7 +137,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
         for round in 1..=rounds {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", "hold_a_steering", "--nocapture"]).stdout(Stdio::piped());
-            command.env(NETNS, format!("/run/netns/{}", net.name(Side::A))).env(NAME, &options.law.name);
+            command.env(NETNS, format!("/run/netns/{}", net.name(Side::A))).env(NAME, &options.cubic.name);
             if let Some(offset_s) = offset_s {
                 timens::enter(&mut command, offset_s);
             }
@@ -145,7 +148,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
             assert!(ids.iter().any(|id| id.starts_with("link_id:")), "{ids:?}");
             held.extend(ids);
             // A flow that the steering before was killed over is taken as any other.
-            assert!(eventually(|| control_of(&pair.near) == options.law.name), "round {round}: not taken");
+            assert!(eventually(|| control_of(&pair.near) == options.cubic.name), "round {round}: not taken");
             assert!(eventually(|| cwnd() <= UPPER), "round {round}: not bounded: {}", cwnd());
             holder.0.kill().unwrap();
             let killed = Instant::now();
@@ -164,10 +167,13 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
         // The name is free: at once, or before Linux 6.4 for who registers it.
         let mut steering = start(test, &net, options.clone()).unwrap();
         let flow = state_of(&mut steering, &pair);
-        assert!(matches!(flow.standing, Standing::Moved { former } if former.as_str() == "reno"), "{flow:?}");
-        assert_eq!(steering.leave().unwrap().moved_back, [flow.id]);
+        assert!(
+            matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"),
+            "{flow:?}"
+        );
+        assert_eq!(steering.leave().unwrap().migrated_back, [flow.id]);
         assert_eq!(control_of(&pair.near), "reno");
-        assert!(!available().contains(&options.law.name));
+        assert!(!available().contains(&options.cubic.name));
         drop(stopping);
     });
     // No flow is under a control of theirs any more.

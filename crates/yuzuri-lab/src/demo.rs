@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use yuzuri_kernel::control::Law;
+use yuzuri_kernel::control::CubicParams;
 use yuzuri_kernel::steer::{SteerOptions, Steering};
 
 /// Longest demonstration, seconds.
@@ -56,8 +56,8 @@ pub fn check() -> Result<(), LabError> {
     let trial = || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("making a network namespace"))?;
         Tap::create("cell0")?;
-        let law = Law { name: format!("yzchk{}", std::process::id()), ..Law::default() };
-        let options = SteerOptions { law, takes: false, ..SteerOptions::default() };
+        let cubic = CubicParams { name: format!("yzchk{}", std::process::id()), ..CubicParams::default() };
+        let options = SteerOptions { cubic, takes: false, ..SteerOptions::default() };
         let steering = Steering::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
         steering.leave().map(drop).map_err(|e| LabError::Run(e.to_string()))
     };
@@ -65,7 +65,7 @@ pub fn check() -> Result<(), LabError> {
     std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A scenario without control or law of its own, so that its second half shares. `half_s` seconds each; the second one without end where it is
+/// A scenario without control or algorithm of its own, so that its second half shares. `half_s` seconds each; the second one without end where it is
 /// `endless`.
 pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     let mut scenario = base.clone();

@@ -1,7 +1,7 @@
 //! Experiments: scenarios, emulated networks of real hosts, runs and reports.
 //!
 //! A [`scenario::Document`] is read from a TOML file and expanded to points. A run builds a [`net::Topology`] of
-//! network namespaces, lets the [`driver`] carry frames through the radio and wire models of `yuzuri-medium`, does the
+//! network namespaces, lets the [`driver`] carry frames through the radio and wire models of `yuzuri-netmodel`, does the
 //! terminals' work with the kernel's own TCP, watches it with `yuzuri-kernel`, and leaves a folder of results.
 //!
 //! See also: `docs/lab.md` (the scenario file, the results, what a valid run is).

@@ -73,7 +73,7 @@ fn two_terminals_share_the_cell() {
 #[test]
 fn a_law_of_its_own_and_smaller_packets() {
     let text = r#"
-        title = "laws"
+        title = "algorithms"
         duration_s = 3
         warm_up_s = 1
         sample_ms = 0
@@ -83,11 +83,11 @@ fn a_law_of_its_own_and_smaller_packets() {
         mtu_bytes = 1000
         [[terminal]]
         name = "held"
-        law = { cap = 12 }
+        cubic = { cap = 12 }
         phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
         [[terminal]]
         name = "free"
-        law = { c = 0.25, keeps = 0.8 }
+        cubic = { c = 0.25, beta = 0.8 }
         phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
     "#;
     let Some((folder, record)) = run_text("a_law_of_its_own_and_smaller_packets", text) else { return };

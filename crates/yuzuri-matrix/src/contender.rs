@@ -2,7 +2,7 @@
 
 use crate::setting::Setting;
 use crate::trace::Traced;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{Known, NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};

@@ -1,8 +1,8 @@
 //! The settings: what is shared, by whom, over which path.
 
-use yuzuri_medium::queue::{FqCodelConfig, QueueConfig};
-use yuzuri_medium::radio::Phy;
-use yuzuri_medium::wire::{LineConfig, LossConfig, WireConfig};
+use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
+use yuzuri_netmodel::radio::Phy;
+use yuzuri_netmodel::wire::{LineConfig, LossConfig, WireConfig};
 use yuzuri_sim::{Scenario, SenderConfig, Terminal};
 
 /// One setting: a row of a table.

@@ -1,6 +1,6 @@
 //! How a run goes, twice a second: what the leader says, and each terminal's window, bounds and round-trip time.
 
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Sharing, Steer};
 

@@ -25,9 +25,9 @@ pub use group::{
     Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SendersSeen, To,
 };
 pub use message::{
-    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_GENERATION, MAX_AIR_PPM,
-    MAX_BPS, MAX_BYTES, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
-    REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
+    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_AIR_PPM, MAX_BPS, MAX_BYTES,
+    MAX_GENERATION, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS, REPORT_INTERVAL_DS,
+    Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
 };
 pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};

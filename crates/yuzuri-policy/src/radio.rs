@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     /// Collision-free limits with one acknowledgement per two segments, Mbit/s, found by running the radio model
-    /// (`cargo test -p yuzuri-medium --test head_room -- --nocapture`).
+    /// (`cargo test -p yuzuri-netmodel --test head_room -- --nocapture`).
     #[test]
     fn alone_is_what_the_radio_model_carries_within_7_percent() {
         let rows =
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn each_standard_has_its_aggregation() {
-        use yuzuri_medium::radio::Phy;
+        use yuzuri_netmodel::radio::Phy;
         let of = |phy: Phy| Aggregation::up_to(phy.ampdu_bytes());
         assert_eq!(of(Phy::g(54)), Aggregation::None);
         assert_eq!(of(Phy::n(20, 1, 7)), Aggregation::Ht);

@@ -3,9 +3,8 @@
 
 use proptest::prelude::*;
 use yuzuri_policy::{
-    Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MAX_AIR_PPM, MAX_BPS,
-    MAX_BYTES, MAX_DESTINATIONS, MAX_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary,
-    TAG_BYTES,
+    Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MAX_AIR_PPM, MAX_BPS, MAX_BYTES,
+    MAX_DESTINATIONS, MAX_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary, TAG_BYTES,
 };
 
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);

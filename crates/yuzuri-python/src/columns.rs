@@ -1,4 +1,4 @@
-//! Rounds and turns as columns, given to Python by Arrow's C stream interface, or as lists.
+//! Rounds and reductions as columns, given to Python by Arrow's C stream interface, or as lists.
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -11,8 +11,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::sync::Arc;
-use yuzuri_infer::course::{Cause, Round, Turn};
 use yuzuri_infer::verdict::Verdict;
+use yuzuri_infer::window_trace::{Cause, Reduction, Round};
 
 /// A table of columns.
 #[pyclass(frozen, module = "yuzuri._native")]
@@ -71,10 +71,10 @@ fn list<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyAny>>
     }
 }
 
-/// The rounds of a verdict, and the window that its best law foresaw in each.
+/// The rounds of a verdict, and the window that its best algorithm predicted in each.
 pub fn rounds(verdict: &Verdict) -> PyResult<Columns> {
-    let rounds = &verdict.course.rounds;
-    let foreseen = |place: usize| verdict.foreseen.get(place).copied().filter(|window| !window.is_nan());
+    let rounds = &verdict.window_trace.rounds;
+    let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|window| !window.is_nan());
     let mut limits = ListBuilder::new(StringBuilder::new());
     for round in rounds {
         let held = round.limits;
@@ -101,7 +101,7 @@ pub fn rounds(verdict: &Verdict) -> PyResult<Columns> {
         ("start_ns", moments(|round| round.start_ns)),
         ("end_ns", moments(|round| round.end_ns)),
         ("window", windows(|round| round.window)),
-        ("foreseen", Arc::new((0..rounds.len()).map(foreseen).collect::<Float32Array>())),
+        ("predicted", Arc::new((0..rounds.len()).map(predicted).collect::<Float32Array>())),
         ("acked", windows(|round| round.acked)),
         ("acks", numbers(|round| round.acks)),
         ("rtt_first_us", times(|round| round.rtt_first_us)),
@@ -117,20 +117,33 @@ pub fn rounds(verdict: &Verdict) -> PyResult<Columns> {
 }
 
 /// The reductions of a verdict.
-pub fn turns(verdict: &Verdict) -> PyResult<Columns> {
-    let turns = &verdict.course.turns;
-    let moments =
-        |f: fn(&Turn) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(turns.iter().map(f))) };
-    let windows =
-        |f: fn(&Turn) -> f32| -> ArrayRef { Arc::new(Float32Array::from_iter_values(turns.iter().map(f))) };
+pub fn reductions(verdict: &Verdict) -> PyResult<Columns> {
+    let reductions = &verdict.window_trace.reductions;
+    let moments = |f: fn(&Reduction) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(reductions.iter().map(f)))
+    };
+    let windows = |f: fn(&Reduction) -> f32| -> ArrayRef {
+        Arc::new(Float32Array::from_iter_values(reductions.iter().map(f)))
+    };
     table([
-        ("at_ns", moments(|turn| turn.at_ns)),
-        ("over_ns", moments(|turn| turn.over_ns)),
-        ("cause", Arc::new(StringArray::from_iter_values(turns.iter().map(|turn| cause(turn.cause))))),
-        ("before", windows(|turn| turn.before)),
-        ("after", windows(|turn| turn.after)),
-        ("round", Arc::new(UInt32Array::from_iter_values(turns.iter().map(|turn| turn.round)))),
-        ("undone", Arc::new(turns.iter().map(|turn| Some(turn.undone)).collect::<BooleanArray>())),
+        ("at_ns", moments(|reduction| reduction.at_ns)),
+        ("over_ns", moments(|reduction| reduction.over_ns)),
+        (
+            "cause",
+            Arc::new(StringArray::from_iter_values(
+                reductions.iter().map(|reduction| cause(reduction.cause)),
+            )),
+        ),
+        ("before", windows(|reduction| reduction.before)),
+        ("after", windows(|reduction| reduction.after)),
+        (
+            "round",
+            Arc::new(UInt32Array::from_iter_values(reductions.iter().map(|reduction| reduction.round))),
+        ),
+        (
+            "undone",
+            Arc::new(reductions.iter().map(|reduction| Some(reduction.undone)).collect::<BooleanArray>()),
+        ),
     ])
 }
 

@@ -28,11 +28,11 @@ pub fn fields<'py>(py: Python<'py>, flow: &FlowReport) -> PyResult<Bound<'py, Py
     fields.set_item("because", because)?;
     fields.set_item("evidence", &verdict.evidence)?;
     fields.set_item("notes", &verdict.notes)?;
-    fields.set_item("kept", measured(constants.kept))?;
+    fields.set_item("beta", measured(constants.beta))?;
     fields.set_item("cubic_c", measured(constants.cubic_c))?;
     fields.set_item("cubic_b", measured(constants.cubic_b))?;
     fields.set_item("initial_window", constants.initial_window)?;
-    fields.set_item("vantage", table::vantage(verdict.vantage))?;
+    fields.set_item("capture_point", table::capture_point(verdict.capture_point))?;
     fields.set_item("losses", summary.losses)?;
     fields.set_item("timeouts", summary.timeouts)?;
     fields.set_item("seconds", summary.seconds)?;
@@ -40,14 +40,14 @@ pub fn fields<'py>(py: Python<'py>, flow: &FlowReport) -> PyResult<Bound<'py, Py
     fields.set_item("window_median", summary.window_median)?;
     fields.set_item("window_greatest", summary.window_greatest)?;
     fields.set_item("rtt_median_us", Some(summary.rtt_median_us).filter(|rtt| *rtt > 0))?;
-    fields.set_item("min_rtt_us", Some(verdict.course.min_rtt_us).filter(|rtt| *rtt > 0))?;
-    fields.set_item("mss_bytes", verdict.course.mss_bytes)?;
-    fields.set_item("acked_bytes", verdict.course.acked_bytes)?;
-    fields.set_item("segments", verdict.course.segments)?;
-    fields.set_item("retransmitted", verdict.course.retransmitted)?;
+    fields.set_item("min_rtt_us", Some(verdict.window_trace.min_rtt_us).filter(|rtt| *rtt > 0))?;
+    fields.set_item("mss_bytes", verdict.window_trace.mss_bytes)?;
+    fields.set_item("acked_bytes", verdict.window_trace.acked_bytes)?;
+    fields.set_item("segments", verdict.window_trace.segments)?;
+    fields.set_item("retransmitted", verdict.window_trace.retransmitted)?;
     fields.set_item("kernel_name", kernel_name)?;
     fields.set_item("rounds", Py::new(py, columns::rounds(verdict)?)?)?;
-    fields.set_item("turns", Py::new(py, columns::turns(verdict)?)?)?;
+    fields.set_item("reductions", Py::new(py, columns::reductions(verdict)?)?)?;
     Ok(fields)
 }
 

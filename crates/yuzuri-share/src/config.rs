@@ -36,9 +36,9 @@ pub struct ShareConfig {
     pub rendezvous: Option<SocketAddr>,
     /// What to do where the kernel part cannot be had.
     pub without_kernel: WithoutKernel,
-    /// Where flows that were given back are kept, so that the next process takes them again ([`Places::moved_file`](crate::Places::moved_file)).
+    /// Where flows that were given back are kept, so that the next process takes them again ([`Places::migrated_file`](crate::Places::migrated_file)).
     /// `None`: sharings of this process alone know of each other's.
-    pub moved_file: Option<PathBuf>,
+    pub migrated_file: Option<PathBuf>,
     /// Flows that the kernel's table of bounds has room for; `None`: as many as this machine may need, at
     /// least 65,536. Beyond it the flows that send least stay plain CUBIC.
     pub bounds_room: Option<u32>,
@@ -62,7 +62,7 @@ impl Default for ShareConfig {
             group: None,
             rendezvous: None,
             without_kernel: WithoutKernel::default(),
-            moved_file: None,
+            migrated_file: None,
             bounds_room: None,
             own: None,
         }

@@ -49,7 +49,7 @@ pub enum Event {
     /// The flows are as they were.
     Left {
         /// Flows that have their former control again.
-        moved_back: usize,
+        migrated_back: usize,
         /// Flows that the kernel would not move back; they go on as plain CUBIC.
         stay: usize,
     },
@@ -76,11 +76,11 @@ impl fmt::Display for Event {
             Event::Told(notice) => {
                 write!(f, "the group's key is generation {} now: somebody was shut out", notice.generation)
             }
-            Event::Left { moved_back, stay: 0 } => {
-                write!(f, "left; {moved_back} flows have their control again")
+            Event::Left { migrated_back, stay: 0 } => {
+                write!(f, "left; {migrated_back} flows have their control again")
             }
-            Event::Left { moved_back, stay } => {
-                write!(f, "left; {moved_back} flows have their control again, {stay} go on as plain CUBIC")
+            Event::Left { migrated_back, stay } => {
+                write!(f, "left; {migrated_back} flows have their control again, {stay} go on as plain CUBIC")
             }
         }
     }

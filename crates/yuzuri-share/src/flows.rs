@@ -1,6 +1,6 @@
 //! A terminal's flows from the kernel's walk to the policy's words.
 
-use crate::hands::{RESTS_AFTER, Told};
+use crate::enforcer::{RESTS_AFTER, Told};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -192,8 +192,8 @@ mod tests {
         folder.replace(OsStr::new("node"), "fe\n").unwrap();
         assert_eq!(folder.read(OsStr::new("node")).unwrap(), "fe\n");
         assert!(at.join("node").symlink_metadata().unwrap().is_file());
-        symlink(&victim, at.join("moved")).unwrap();
-        assert!(folder.read(OsStr::new("moved")).is_err());
+        symlink(&victim, at.join("migrated")).unwrap();
+        assert!(folder.read(OsStr::new("migrated")).is_err());
         std::fs::hard_link(&victim, at.join("hard")).unwrap();
         let error = folder.open_file("hard").unwrap_err().to_string();
         assert!(error.contains("several names"), "{error}");

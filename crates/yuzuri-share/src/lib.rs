@@ -3,9 +3,9 @@
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
-//! use yuzuri_share::{KeySource, Share, ShareConfig};
+//! use yuzuri_share::{KeySource, ControlLoop, ShareConfig};
 //! let config = ShareConfig { key: KeySource::Passphrase("a long one".into()), ..ShareConfig::default() };
-//! let mut share = Share::start(config)?;
+//! let mut share = ControlLoop::start(config)?;
 //! let board = share.board();
 //! std::thread::spawn(move || {
 //!     std::thread::sleep(std::time::Duration::from_secs(5));
@@ -15,16 +15,17 @@
 //! # Ok::<(), yuzuri_share::ShareError>(())
 //! ```
 //!
-//! A [`Share`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
+//! A [`ControlLoop`] belongs to the network namespace of the thread that starts it, and is to be run on a thread in that namespace; there may be
 //! several in a process, each with a control name of its own. See also: `docs/share.md`, `docs/group.md`, `docs/control.md`.
 
 mod answers;
 mod authority;
-mod board;
 mod clock;
 mod config;
-mod desk;
+mod control_loop;
+mod control_socket;
 mod discover;
+mod enforcer;
 mod error;
 mod event;
 mod file;
@@ -32,26 +33,25 @@ mod flood;
 mod flows;
 mod folder;
 mod fuzz;
-mod hands;
 mod keys;
 mod link;
-mod moved;
+mod migrated;
 mod netlink;
 mod netns;
 mod own;
 mod place;
 mod privilege;
 mod relay;
-mod share;
 mod show;
 mod sockets;
 mod status;
+mod status_cell;
 mod wireless;
 
 pub use authority::{AuthorityFile, AuthorityMember};
-pub use board::Board;
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
-pub use desk::{Answer, Desk, DeskOptions, Question, ask};
+pub use control_loop::{ControlLoop, MAX_ROWS};
+pub use control_socket::{Answer, ControlSocket, ControlSocketOptions, Question, ask};
 pub use discover::GroupFrom;
 pub use error::ShareError;
 pub use event::{Event, Order};
@@ -66,10 +66,10 @@ pub use place::{
 };
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::Relay;
-pub use share::{MAX_ROWS, Share};
 pub use show::{metrics, table};
 pub use sockets::{DEFAULT_PORT, MULTICAST_GROUP};
 pub use status::{
     FlowCounts, FlowStatus, InterfaceStatus, MemberStatus, MembershipStatus, MessageCounts, PolicyStatus,
     ReloadStatus, Status, SummaryStatus,
 };
+pub use status_cell::StatusCell;

@@ -133,7 +133,7 @@ impl Link {
         })
     }
 
-    /// Hands in what has come; how much of it was refused.
+    /// Enforcer in what has come; how much of it was refused.
     pub(crate) fn receive(&mut self, now: Moment, buffer: &mut [u8]) -> u64 {
         let refused =
             |member: &Option<Member>| member.as_ref().map_or(0, |member| member.counts().refused_total());

@@ -49,9 +49,9 @@ impl Places {
         self.runtime.join("share.sock")
     }
 
-    /// Which flows were given back; see [`ShareConfig::moved_file`](crate::ShareConfig::moved_file).
-    pub fn moved_file(&self) -> PathBuf {
-        self.runtime.join("share.moved")
+    /// Which flows were given back; see [`ShareConfig::migrated_file`](crate::ShareConfig::migrated_file).
+    pub fn migrated_file(&self) -> PathBuf {
+        self.runtime.join("share.migrated")
     }
 
     fn lock_file(&self) -> PathBuf {

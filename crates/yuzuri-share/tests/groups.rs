@@ -6,7 +6,7 @@ mod cell;
 use cell::{Cell, Instance, Traffic, control_name, ip, keyed};
 use std::net::IpAddr;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
-use yuzuri_share::{FlowStatus, GroupFrom, InterfaceConfig, Order, Share, ShareConfig, Status};
+use yuzuri_share::{ControlLoop, FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
 /// Waits until all follow one of them that knows so many members: followers need not know of each other.
@@ -106,11 +106,11 @@ fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
             let config = keyed(9);
             let taken = |status: &Status| {
                 let flow = flow_of(status, &flow);
-                flow.is_some_and(|f| f.standing == "moved from reno" && f.control == config.control_name)
+                flow.is_some_and(|f| f.standing == "migrated from reno" && f.control == config.control_name)
             };
             // It ends with a word, or is dropped without one.
             cell.inside(1, || {
-                let mut share = Share::start(config.clone()).unwrap();
+                let mut share = ControlLoop::start(config.clone()).unwrap();
                 let seen = eventually(|| {
                     share.step().unwrap();
                     taken(&share.status())

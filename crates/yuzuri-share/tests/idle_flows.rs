@@ -50,11 +50,11 @@ fn idle_flows_rest_are_counted_and_wake() {
     let text = yuzuri_share::table(&status);
     assert!(text.contains(&format!("and {left_out} more of {all} flows")), "{text}");
     // Who asks for all is told of all; the next status is as short as before.
-    let asked = instance.board.ask_for_all();
-    assert!(yuzuri_testnet::eventually(|| instance.board.all_since(asked).is_some()));
-    let every = instance.board.all_since(asked).unwrap();
+    let asked = instance.status_cell.ask_for_all();
+    assert!(yuzuri_testnet::eventually(|| instance.status_cell.all_since(asked).is_some()));
+    let every = instance.status_cell.all_since(asked).unwrap();
     assert_eq!(counts(&every), (FLOWS, all, all, 0));
-    let not_taken = every.interfaces[0].flows.iter().find(|flow| !flow.standing.starts_with("moved from"));
+    let not_taken = every.interfaces[0].flows.iter().find(|flow| !flow.standing.starts_with("migrated from"));
     assert_eq!(not_taken, None, "all were taken before they rested");
     assert_eq!(counts(&instance.status()), at_rest);
 

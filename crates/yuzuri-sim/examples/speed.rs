@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p yuzuri-sim --example speed`
 
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::{NoSteer, Scenario, ScenarioError, SenderConfig, Terminal, path, run};
 
 fn main() -> Result<(), ScenarioError> {

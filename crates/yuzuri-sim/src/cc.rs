@@ -1,6 +1,6 @@
-//! Congestion control: the laws of `yuzuri-laws`, and the bounds that a policy sets on what they do.
+//! Congestion control: the algorithms of `yuzuri-cca`, and the bounds that a policy sets on what they do.
 
-pub use yuzuri_laws::*;
+pub use yuzuri_cca::*;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,14 +28,14 @@ pub struct Bounds {
 
 impl Bounds {
     /// `cong_avoid` under bounds: above the upper one the window shrinks by what is acknowledged, below the lower one it grows by it in state
-    /// Open, and between them the law rules.
-    pub(crate) fn cong_avoid(&self, law: &mut dyn CongestionControl, window: &mut Window, acked: u32) {
+    /// Open, and between them the algorithm rules.
+    pub(crate) fn cong_avoid(&self, cca: &mut dyn CongestionControl, window: &mut Window, acked: u32) {
         let upper = self.upper.map_or(u32::MAX, |upper| upper.max(MIN_UPPER));
         let lower = self.lower.unwrap_or(0).min(upper);
         if window.cwnd > upper {
             window.cwnd = window.cwnd.saturating_sub(acked).max(upper);
             window.cwnd_cnt = 0;
-            law.held();
+            cca.held();
             return;
         }
         if window.cwnd < lower && window.state == CaState::Open {
@@ -46,36 +46,36 @@ impl Bounds {
         }
         if window.cwnd == upper {
             window.cwnd_cnt = 0;
-            law.held();
+            cca.held();
             return;
         }
-        law.cong_avoid(window, acked);
+        cca.cong_avoid(window, acked);
         if window.cwnd > upper {
             window.cwnd = upper;
         }
     }
 
-    /// `ssthresh` under bounds: without decrease the law hears of the loss, and the threshold stays at the window.
-    pub(crate) fn ssthresh(&self, law: &mut dyn CongestionControl, window: &mut Window) -> u32 {
-        let reduced = law.ssthresh(window);
+    /// `ssthresh` under bounds: without decrease the algorithm hears of the loss, and the threshold stays at the window.
+    pub(crate) fn ssthresh(&self, cca: &mut dyn CongestionControl, window: &mut Window) -> u32 {
+        let reduced = cca.ssthresh(window);
         if self.no_decrease { window.cwnd.max(2) } else { reduced }
     }
 
     /// `cong_control` under bounds: the window is cut to the upper one, and below the lower one it grows by what is acknowledged in state Open, unless
-    /// the law is draining the path.
+    /// the algorithm is draining the path.
     pub(crate) fn cong_control(
         &self,
-        law: &mut dyn CongestionControl,
+        cca: &mut dyn CongestionControl,
         window: &mut Window,
         sample: &RateSample,
     ) {
-        law.cong_control(window, sample);
+        cca.cong_control(window, sample);
         if let Some(upper) = self.upper {
             window.cwnd = window.cwnd.min(upper.max(MIN_UPPER_BBR));
         }
         if let Some(lower) = self.lower
             && window.state == CaState::Open
-            && !law.is_draining()
+            && !cca.is_draining()
             && window.cwnd < lower
         {
             window.cwnd = (window.cwnd + sample.acked).min(lower);

@@ -2,7 +2,7 @@
 //! machine takes hours.
 //!
 //! ```
-//! use yuzuri_medium::radio::Phy;
+//! use yuzuri_netmodel::radio::Phy;
 //! use yuzuri_sim::{NoSteer, Scenario, Terminal, path, run};
 //!
 //! // Four 802.11ac terminals upload through one access point over a path of 100 Mbps, 50 packets, 64 ms.

@@ -2,7 +2,7 @@
 
 use crate::segment::MSS_BYTES;
 use crate::units::{MILLISECOND, nanos_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 const MSS: u64 = MSS_BYTES as u64;
 /// Buffer at the start and at most, bytes (`net.ipv4.tcp_rmem`). Half of it is for payload (`tcp_adv_win_scale` of 1).

@@ -8,7 +8,7 @@
 use crate::receive_window::ReceiveWindow;
 use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 use crate::units::{MICROSECOND, MILLISECOND, after, nanos_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// Least time a delayed acknowledgement waits, ns (`TCP_DELACK_MIN`).
 const DELAYED_ACK: u64 = 40 * MILLISECOND;

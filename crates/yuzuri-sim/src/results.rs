@@ -4,8 +4,8 @@ use crate::fairness::{jain, jain_of_alone};
 use crate::histogram::Histogram;
 use crate::sender::SenderCounts;
 use serde::Serialize;
-use yuzuri_medium::radio::CellAccount;
-use yuzuri_medium::wire::WireAccount;
+use yuzuri_netmodel::radio::CellAccount;
+use yuzuri_netmodel::wire::WireAccount;
 
 /// Round-trip times as the senders measured them after warm-up, ms; `None` without a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -3,9 +3,9 @@
 use crate::receiver::ReceiverConfig;
 use crate::sender::SenderConfig;
 use serde::{Deserialize, Serialize};
-use yuzuri_medium::queue::QueueConfig;
-use yuzuri_medium::radio::{CellConfig, Phy, StationConfig};
-use yuzuri_medium::wire::{LineConfig, WireConfig};
+use yuzuri_netmodel::queue::QueueConfig;
+use yuzuri_netmodel::radio::{CellConfig, Phy, StationConfig};
+use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

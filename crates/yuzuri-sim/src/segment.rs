@@ -1,6 +1,6 @@
 //! What travels: a TCP segment as the simulation needs it.
 
-use yuzuri_medium::{Packet, Time};
+use yuzuri_netmodel::{Packet, Time};
 
 /// Payload of a full segment in bytes: 1500 of MTU less 20 of IPv4 and 32 of TCP with timestamps.
 pub const MSS_BYTES: u16 = 1448;

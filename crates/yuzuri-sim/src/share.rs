@@ -3,8 +3,8 @@
 
 use crate::cc::Bounds;
 use crate::steer::{Observation, Steer};
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{
     Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
     SendersSeen, Summary,

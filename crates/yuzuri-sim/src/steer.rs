@@ -1,7 +1,7 @@
 //! Where a policy takes hold: what it sees of each terminal, and the bounds it answers with.
 
 use crate::cc::Bounds;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// What a terminal knows of its own upload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! Times in nanoseconds, where `Duration` would cost a division each time.
 
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 pub(crate) const MICROSECOND: u64 = 1_000;
 pub(crate) const MILLISECOND: u64 = 1_000_000;

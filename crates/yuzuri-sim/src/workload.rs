@@ -3,7 +3,7 @@
 use crate::network::Connection;
 use crate::scenario::{Flow, Terminal, Traffic};
 use crate::units::{MILLISECOND, after, nanos_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// What happens to a workload.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! Sharing that begins among flows that have filled the queues drains them, and takes them for nobody else's.
 #![allow(clippy::unwrap_used)]
 
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Phase, PolicyConfig};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};

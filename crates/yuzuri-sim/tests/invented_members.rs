@@ -6,7 +6,7 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, Summary};
 use yuzuri_sim::{NoSteer, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 

@@ -1,7 +1,7 @@
-//! Laws at work that no trace of the kernel shows: DCTCP with marks, BBR version 3.
+//! Ccas at work that no trace of the kernel shows: DCTCP with marks, BBR version 3.
 
-use yuzuri_medium::queue::{CodelConfig, QueueConfig};
-use yuzuri_medium::wire::{LineConfig, WireConfig};
+use yuzuri_netmodel::queue::{CodelConfig, QueueConfig};
+use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, Results, Scenario, SenderConfig, Terminal, TerminalResult, run};
 

@@ -1,7 +1,7 @@
 //! Whole scenarios: radio, wire, workloads and steering together.
 
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Fixed, Flow, NoSteer, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path, run,

@@ -1,8 +1,8 @@
 //! Who comes to a cell that others share has its part three seconds later.
 #![allow(clippy::unwrap_used)]
 
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::PolicyConfig;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};

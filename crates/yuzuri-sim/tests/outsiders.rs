@@ -1,7 +1,7 @@
 //! Who shares among terminals that do not take part keeps most of what an equal part is, and the whole loses nothing.
 #![allow(clippy::unwrap_used)]
 
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::PolicyConfig;
 use yuzuri_sim::{NoSteer, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 

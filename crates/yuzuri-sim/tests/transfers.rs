@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::{BinaryHeap, HashSet};
 use std::rc::Rc;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 use yuzuri_sim::cc::{Algorithm, Bounds, CaState, SlowStartExit};
 use yuzuri_sim::{Block, Kind, LocalQueue, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
@@ -146,10 +146,10 @@ proptest! {
         bytes in 1_u64..600_000,
         rtt_ms in 1_u64..300,
         queue in 5_u64..200,
-        law in 0..Algorithm::ALL.len(),
+        cca in 0..Algorithm::ALL.len(),
         buffer in 3_000_u64..500_000,
     ) {
-        let algorithm = Algorithm::ALL[law];
+        let algorithm = Algorithm::ALL[cca];
         let mut bench = Bench::new(SenderConfig { window_bytes: buffer, ..config(algorithm) }, rtt_ms);
         bench.queue = queue;
         let mut state = seed | 1;

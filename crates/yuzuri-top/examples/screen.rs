@@ -10,22 +10,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use yuzuri_trace::{Density, Filter, Item, Setting, Source};
-use yuzuri_view::{Book, Control, Limits, Refused};
+use yuzuri_view::{Control, Limits, LiveModel, Refused};
 
 struct Settings {
-    book: Arc<Mutex<Book>>,
+    model: Arc<Mutex<LiveModel>>,
     panics: bool,
 }
 
 impl Settings {
     fn change(&self, filter: Option<&str>, density: Option<Density>) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         let setting = Setting {
-            mono_ns: book.now_ns(),
-            filter: filter.unwrap_or(book.filter()).to_owned(),
-            density: density.unwrap_or(book.density()),
+            mono_ns: model.now_ns(),
+            filter: filter.unwrap_or(model.filter()).to_owned(),
+            density: density.unwrap_or(model.density()),
         };
-        book.apply(&Item::Setting(Arc::new(setting)));
+        model.apply(&Item::Setting(Arc::new(setting)));
     }
 }
 
@@ -56,27 +56,27 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let book = Arc::new(Mutex::new(Book::new(Arc::new(sim::session(source)), Limits::default())));
+    let model = Arc::new(Mutex::new(LiveModel::new(Arc::new(sim::session(source)), Limits::default())));
     let mut world = sim::World::new(flows, 7);
     world.lossy = has("lossy");
     // A while is already past, so that charts have something to show at once.
     let past_ns = 12_000_000_000;
-    feed(&book, &mut world, sim::START_NS + past_ns);
+    feed(&model, &mut world, sim::START_NS + past_ns);
 
     let feeding = {
-        let (book, stop, panics) = (book.clone(), stop.clone(), has("panic-elsewhere"));
+        let (model, stop, panics) = (model.clone(), stop.clone(), has("panic-elsewhere"));
         std::thread::spawn(move || {
             let start = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 assert!(!(panics && start.elapsed() > Duration::from_secs(1)), "asked to panic elsewhere");
-                feed(&book, &mut world, sim::START_NS + past_ns + start.elapsed().as_nanos() as u64);
+                feed(&model, &mut world, sim::START_NS + past_ns + start.elapsed().as_nanos() as u64);
                 std::thread::sleep(Duration::from_millis(10));
             }
         })
     };
     let start = Instant::now();
-    let control = Settings { book: book.clone(), panics: has("panic") };
-    let result = yuzuri_top::run(book, &control, &stop);
+    let control = Settings { model: model.clone(), panics: has("panic") };
+    let result = yuzuri_top::run(model, &control, &stop);
     let cost =
         format!("{:.2} % of a core for the screen", 100.0 * thread_cpu_s() / start.elapsed().as_secs_f64());
     stop.store(true, Ordering::Relaxed);
@@ -103,17 +103,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn feed(book: &Mutex<Book>, world: &mut sim::World, to_ns: u64) {
+fn feed(model: &Mutex<LiveModel>, world: &mut sim::World, to_ns: u64) {
     let mut items = Vec::new();
     world.advance(to_ns, &mut |item| items.push(item));
-    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
     for item in &items {
-        book.apply(item);
+        model.apply(item);
         if let Item::Event(event) = item {
-            book.advance(event.mono_ns);
+            model.advance(event.mono_ns);
         }
     }
-    book.advance(to_ns);
+    model.advance(to_ns);
 }
 
 /// CPU time of this thread, seconds.

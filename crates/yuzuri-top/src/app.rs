@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use yuzuri_trace::{Density, FlowId};
-use yuzuri_view::{Book, Control, Replay, SortKey};
+use yuzuri_view::{Control, LiveModel, Replay, SortKey};
 
 /// What a key asks of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,8 +149,8 @@ impl App {
         }
     }
 
-    /// Takes over from the book what the next frame shows. `elapsed` is any clock that does not go back.
-    pub(crate) fn refresh(&mut self, book: &Mutex<Book>, control: &dyn Control, elapsed: Duration) {
+    /// Takes over from the model what the next frame shows. `elapsed` is any clock that does not go back.
+    pub(crate) fn refresh(&mut self, model: &Mutex<LiveModel>, control: &dyn Control, elapsed: Duration) {
         self.replay = control.replay();
         if self.message.as_ref().is_some_and(|m| m.until <= elapsed) {
             self.message = None;
@@ -159,12 +159,12 @@ impl App {
         let due = self.sorted_at.is_none_or(|at| elapsed.saturating_sub(at) >= SORT_EVERY);
         let ranks = if due { HashMap::new() } else { self.ranks() };
         {
-            let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+            let model = model.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.frozen || self.look.is_none() {
                 let log = self.look.take().map(|look| look.log).unwrap_or_default();
-                self.look = Some(Look::at(&book, log));
+                self.look = Some(Look::at(&model, log));
             }
-            self.copy_chart(&book);
+            self.copy_chart(&model);
         }
         self.hold_events(newest);
         if due {
@@ -188,13 +188,13 @@ impl App {
         self.events_back = self.events_back.min(most);
     }
 
-    fn copy_chart(&mut self, book: &Book) {
+    fn copy_chart(&mut self, model: &LiveModel) {
         self.chart.buckets.clear();
         let Some(look) = &self.look else { return };
         if self.view != View::Chart {
             return;
         }
-        let Some(row) = self.chosen.and_then(|id| book.row(id)) else { return };
+        let Some(row) = self.chosen.and_then(|id| model.row(id)) else { return };
         let from = self.chart.left_ns(look.now_ns);
         let to = from + self.chart.column_ns() * self.chart.columns as u64;
         // From before the left edge: what is held into it, and the counter for the first throughput.
@@ -243,7 +243,7 @@ impl App {
         self.shown.iter().map(|n| &lines[*n])
     }
 
-    /// How many flows the book holds.
+    /// How many flows the model holds.
     pub(crate) fn total(&self) -> usize {
         self.look.as_ref().map_or(0, |look| look.lines.len())
     }

@@ -19,7 +19,7 @@ pub(crate) struct ChartView {
     pub(crate) first_ns: u64,
 }
 
-/// How much time the chart can show, seconds. The book remembers 70 minutes.
+/// How much time the chart can show, seconds. The model remembers 70 minutes.
 const SPANS_S: [u64; 12] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 4200];
 const SPAN_AT_FIRST: usize = 4;
 

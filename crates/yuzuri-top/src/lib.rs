@@ -1,6 +1,6 @@
 //! The terminal screen: a sortable table of flows, one flow's chart, events as they come.
 //!
-//! [`run`] owns the terminal until the user quits; it only reads the [`Book`], which another thread fills. What
+//! [`run`] owns the terminal until the user quits; it only reads the [`LiveModel`], which another thread fills. What
 //! the user asks of the source (filter, density, a replay's position) goes through a [`Control`]: each call is made
 //! on the thread of [`run`] and holds the screen up until it returns.
 //!
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use terminal::{Input, Screen};
 use theme::Theme;
-use yuzuri_view::{Book, Control};
+use yuzuri_view::{Control, LiveModel};
 
 /// Why the screen could not be shown, or ended before the user quit.
 #[derive(Debug, thiserror::Error)]
@@ -73,14 +73,14 @@ const FRAME: Duration = Duration::from_millis(100);
 /// another, Ctrl-Z for as long as the program is suspended. The terminal is raw meanwhile, so Ctrl-C arrives as a
 /// key and quits; a SIGINT sent from elsewhere is the caller's.
 ///
-/// The book is locked for as long as it takes to copy what one frame shows, ten times a second and after each
+/// The model is locked for as long as it takes to copy what one frame shows, ten times a second and after each
 /// key; sorting and drawing happen without the lock.
 ///
 /// # Errors
 /// [`TopError::NotATerminal`], [`TopError::DumbTerminal`], [`TopError::NoKeys`] and [`TopError::SetUp`] before
 /// anything is drawn; [`TopError::Lost`] when the terminal goes away; [`TopError::Panicked`] when another thread
 /// panics.
-pub fn run(book: Arc<Mutex<Book>>, control: &dyn Control, stop: &AtomicBool) -> Result<(), TopError> {
+pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBool) -> Result<(), TopError> {
     if !std::io::stdout().is_terminal() {
         return Err(TopError::NotATerminal);
     }
@@ -104,7 +104,7 @@ pub fn run(book: Arc<Mutex<Book>>, control: &dyn Control, stop: &AtomicBool) -> 
         }
         let now = Instant::now();
         if now >= due {
-            app.refresh(&book, control, now - start);
+            app.refresh(&model, control, now - start);
             screen
                 .draw(|frame| draw::draw(frame.area(), frame.buffer_mut(), &mut app))
                 .map_err(TopError::Lost)?;

@@ -1,10 +1,10 @@
-//! What is copied from the book for a frame, and its order.
+//! What is copied from the model for a frame, and its order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
 use yuzuri_view::order::{self, Facts};
-use yuzuri_view::{Book, Row, SortKey};
+use yuzuri_view::{LiveModel, Row, SortKey};
 
 /// Points of a sparkline at most: 15 s.
 pub(crate) const SPARK: usize = 30;
@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// Sorts lines. Copies are sorted, so that the book is not locked meanwhile and a frozen screen can be sorted, too.
+/// Sorts lines. Copies are sorted, so that the model is not locked meanwhile and a frozen screen can be sorted, too.
 pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
     order::sort(lines, key, reverse, |line| Facts {
         flow: &line.flow,
@@ -99,11 +99,11 @@ pub(crate) fn keep_order(lines: &mut [Line], ranks: &HashMap<FlowId, usize>) {
 pub(crate) struct Entry {
     pub(crate) number: u64,
     pub(crate) event: Event,
-    /// `None` where the book has forgotten the flow.
+    /// `None` where the model has forgotten the flow.
     pub(crate) flow: Option<Arc<Flow>>,
 }
 
-/// The notable events, taken over from the book as they come.
+/// The notable events, taken over from the model as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) entries: VecDeque<Entry>,
@@ -112,28 +112,28 @@ pub(crate) struct Log {
 impl Log {
     const MAX: usize = 2000;
 
-    fn update(&mut self, book: &Book) {
+    fn update(&mut self, model: &LiveModel) {
         let last = self.entries.back().map_or(0, |entry| entry.number);
         if let Some(mine) = self.entries.back() {
             let same =
-                book.log_after(last - 1).next().is_some_and(|l| l.number == last && l.event == mine.event);
+                model.log_after(last - 1).next().is_some_and(|l| l.number == last && l.event == mine.event);
             if !same {
-                // A replay was moved (its book begins anew), or so much happened that nothing joins on.
+                // A replay was moved (its model begins anew), or so much happened that nothing joins on.
                 self.entries.clear();
             }
         }
         let after = self.entries.back().map_or(0, |entry| entry.number);
-        for logged in book.log_after(after) {
+        for logged in model.log_after(after) {
             if self.entries.len() == Self::MAX {
                 self.entries.pop_front();
             }
-            let flow = book.row(logged.event.flow).map(|row| row.flow.clone());
+            let flow = model.row(logged.event.flow).map(|row| row.flow.clone());
             self.entries.push_back(Entry { number: logged.number, event: logged.event, flow });
         }
     }
 }
 
-/// All that a frame shows of the book, but for the chart.
+/// All that a frame shows of the model, but for the chart.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) session: Arc<Session>,
@@ -143,30 +143,30 @@ pub(crate) struct Look {
     pub(crate) now_ns: u64,
     pub(crate) wall_offset_ns: i64,
     pub(crate) forgotten: u64,
-    /// Every flow of the book.
+    /// Every flow of the model.
     pub(crate) lines: Vec<Line>,
     pub(crate) log: Log,
 }
 
 impl Look {
-    /// Copies what the book holds; `log` is the former look's, which is carried on.
-    pub(crate) fn at(book: &Book, mut log: Log) -> Look {
-        log.update(book);
-        let now_ns = book.now_ns();
+    /// Copies what the model holds; `log` is the former look's, which is carried on.
+    pub(crate) fn at(model: &LiveModel, mut log: Log) -> Look {
+        log.update(model);
+        let now_ns = model.now_ns();
         Look {
-            session: book.session().clone(),
-            filter: book.filter().to_owned(),
-            density: book.density(),
-            account: book.account().cloned(),
+            session: model.session().clone(),
+            filter: model.filter().to_owned(),
+            density: model.density(),
+            account: model.account().cloned(),
             now_ns,
-            wall_offset_ns: book.wall_offset_ns(),
-            forgotten: book.forgotten(),
-            lines: book.rows().map(|row| Line::of(row, now_ns)).collect(),
+            wall_offset_ns: model.wall_offset_ns(),
+            forgotten: model.forgotten(),
+            lines: model.rows().map(|row| Line::of(row, now_ns)).collect(),
             log,
         }
     }
 
-    /// A time of the book as nanoseconds since the Unix epoch.
+    /// A time of the model as nanoseconds since the Unix epoch.
     pub(crate) fn unix_ns(&self, mono_ns: u64) -> i64 {
         (mono_ns as i64).saturating_add(self.wall_offset_ns)
     }

@@ -18,30 +18,30 @@ use ratatui::layout::Rect;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use yuzuri_trace::{Density, FlowId, Item, Source};
-use yuzuri_view::{Book, Control, Limits, Refused, Replay};
+use yuzuri_view::{Control, Limits, LiveModel, Refused, Replay};
 
 #[path = "../examples/sim/mod.rs"]
 mod sim;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A book of what the flows did in so many seconds.
-fn filled(flows: usize, seconds: u64, source: Source, lossy: bool) -> Book {
+/// A model of what the flows did in so many seconds.
+fn filled(flows: usize, seconds: u64, source: Source, lossy: bool) -> LiveModel {
     let mut world = sim::World::new(flows, 7);
     world.lossy = lossy;
-    let mut book = Book::new(Arc::new(sim::session(source)), Limits::default());
-    feed(&mut book, &mut world, sim::START_NS + seconds * SECOND);
-    book
+    let mut model = LiveModel::new(Arc::new(sim::session(source)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + seconds * SECOND);
+    model
 }
 
-fn feed(book: &mut Book, world: &mut sim::World, to_ns: u64) {
+fn feed(model: &mut LiveModel, world: &mut sim::World, to_ns: u64) {
     world.advance(to_ns, &mut |item| {
-        book.apply(&item);
+        model.apply(&item);
         if let Item::Event(event) = &item {
-            book.advance(event.mono_ns);
+            model.advance(event.mono_ns);
         }
     });
-    book.advance(to_ns);
+    model.advance(to_ns);
 }
 
 /// A source that remembers what it was asked.
@@ -87,17 +87,17 @@ impl Control for Asked {
 /// A screen without a terminal.
 struct Bench {
     app: App,
-    book: Mutex<Book>,
+    model: Mutex<LiveModel>,
     control: Asked,
     elapsed: Duration,
     size: (u16, u16),
 }
 
 impl Bench {
-    fn new(book: Book, theme: Theme, size: (u16, u16)) -> Bench {
+    fn new(model: LiveModel, theme: Theme, size: (u16, u16)) -> Bench {
         let app = App::new(theme, Clock::Utc);
         let mut bench =
-            Bench { app, book: Mutex::new(book), control: Asked::default(), elapsed: Duration::ZERO, size };
+            Bench { app, model: Mutex::new(model), control: Asked::default(), elapsed: Duration::ZERO, size };
         bench.draw();
         bench
     }
@@ -109,7 +109,7 @@ impl Bench {
     /// One frame, a tenth of a second later.
     fn draw(&mut self) -> Buffer {
         self.elapsed += Duration::from_millis(100);
-        self.app.refresh(&self.book, &self.control, self.elapsed);
+        self.app.refresh(&self.model, &self.control, self.elapsed);
         let area = Rect::new(0, 0, self.size.0, self.size.1);
         let mut buffer = Buffer::empty(area);
         draw::draw(area, &mut buffer, &mut self.app);

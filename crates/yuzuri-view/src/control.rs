@@ -27,7 +27,7 @@ pub struct Replay {
     pub length_ns: u64,
 }
 
-/// What a face may change. Calls come from a thread that may block; they must not take the book's lock for
+/// What a face may change. Calls come from a thread that may block; they must not take the model's lock for
 /// long. What a method does by itself is to say that it is not available. Errors are shown to the user as they are.
 pub trait Control: Send + Sync {
     /// Chooses which flows are watched.

@@ -1,17 +1,17 @@
-//! The live model of flows that every face shows: a [`Book`] with a row per flow, their [`History`] that thins
+//! The live model of flows that every face shows: a [`LiveModel`] with a row per flow, their [`History`] that thins
 //! with age but keeps extremes, and the [`text`] forms of quantities.
 //!
 //! Nothing here does I/O or has a clock of its own: time is the time of the items (`CLOCK_MONOTONIC` of the
 //! machine that was watched), so a replay shows exactly what the live view showed.
 
-mod book;
 mod control;
 mod history;
+mod model;
 pub mod order;
 mod rate;
 pub mod text;
 
-pub use book::{Book, Limits, Logged, Row, Tally};
 pub use control::{Control, NoControl, Refused, Replay};
 pub use history::{Bucket, History, Level};
+pub use model::{Limits, LiveModel, Logged, Row, Tally};
 pub use order::SortKey;

@@ -1,5 +1,5 @@
 //! Serves a page from made-up flows, for tests of the page and for work on its looks. What it shows is generated,
-//! never measured: congestion windows that follow CUBIC's law with losses, timeouts, ECN and reordering.
+//! never measured: congestion windows that follow CUBIC's algorithm with losses, timeouts, ECN and reordering.
 //!
 //! `cargo run --release -p yuzuri-web --example feed -- --flows 200 --rate 1000 --port 8080`
 
@@ -11,7 +11,7 @@ use yuzuri_trace::{
     Account, CaState, Counts, CpuAccount, Density, Event, Filter, Flow, FlowId, Hook, HookState, Item, Kind,
     LossReason, Marks, Owner, Place, Reason, Role, Session, Setting, Snapshot, Source,
 };
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::{Limits, LiveModel};
 use yuzuri_web::{Control, Options, Page, Refused, Replay, serve};
 
 const START_NS: u64 = 1_000_000_000_000;
@@ -488,7 +488,7 @@ fn session(words: &Words) -> Arc<Session> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words = words()?;
     let session = session(&words);
-    let book = Arc::new(Mutex::new(Book::new(session.clone(), Limits::default())));
+    let model = Arc::new(Mutex::new(LiveModel::new(session.clone(), Limits::default())));
     let state = Replay {
         paused: false,
         speed: words.speed,
@@ -501,7 +501,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         replays: words.replay.is_some(),
         setting: Mutex::new((String::new(), Density::default())),
     });
-    let page = Page::new(book.clone(), driver.clone());
+    let page = Page::new(model.clone(), driver.clone());
     let ip = if words.wide { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
     let share_socket = words.share_socket.clone();
     let options = Options { share_socket, ..Options::new((ip, words.port).into()) };
@@ -511,12 +511,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut items = Vec::new();
     let mut world = World::new(&words, START_NS, &mut items);
     let feed = |items: &mut Vec<Item>, now_ns: u64| {
-        let mut book = locked(&book);
+        let mut model = locked(&model);
         for item in items.iter() {
-            book.apply(item);
+            model.apply(item);
         }
-        book.advance(now_ns);
-        drop(book);
+        model.advance(now_ns);
+        drop(model);
         page.ingest(items);
         items.clear();
     };
@@ -543,7 +543,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     items.push(Item::Setting(Arc::new(Setting { mono_ns: now_ns, ..setting })))
                 }
                 Wish::Seek(position_ns) => {
-                    *locked(&book) = Book::new(session.clone(), Limits::default());
+                    *locked(&model) = LiveModel::new(session.clone(), Limits::default());
                     items.clear();
                     world = World::new(&words, START_NS, &mut items);
                     past(&mut world, &mut items, START_NS, START_NS + position_ns);

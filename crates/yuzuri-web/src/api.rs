@@ -1,12 +1,12 @@
 //! The requests.
 
 use crate::client::LiveBody;
+use crate::daemon_status::{DaemonStatus, Told};
 use crate::encode::{self, TimeBase};
 use crate::guard::{Guard, Passed};
 use crate::hub::{self, MAX_FLOWS};
 use crate::page::{Shared, lock};
 use crate::room::{MAX_PROVED, NoRoom, Seat};
-use crate::share::{Share, Told};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
@@ -35,7 +35,7 @@ pub(crate) struct App {
     pub(crate) guard: Arc<Guard>,
     /// Rung when a browser came, so that it need not wait for the next turn.
     pub(crate) came: Arc<Notify>,
-    pub(crate) share: Arc<Share>,
+    pub(crate) share: Arc<DaemonStatus>,
 }
 
 /// A refusal: a status and one line of JSON.
@@ -152,7 +152,7 @@ async fn assets(method: Method, uri: Uri, headers: HeaderMap) -> Answer {
 }
 
 async fn session(State(app): State<App>) -> Answer {
-    Ok(json(StatusCode::OK, encode::session(&lock(&app.shared.book))))
+    Ok(json(StatusCode::OK, encode::session(&lock(&app.shared.model))))
 }
 
 fn flow_id(text: &str) -> Result<FlowId, Refusal> {
@@ -204,7 +204,7 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("reading /dev/urandom: {error}"))
     })?;
     let id = id.secret().to_string();
-    let latest = hub::latest_events(&lock(&app.shared.book));
+    let latest = hub::latest_events(&lock(&app.shared.model));
     let joined = lock(&app.shared.hub).join(id.clone(), flows.clone(), latest);
     let outlet = joined.map_err(|_| {
         Refusal(
@@ -256,7 +256,7 @@ fn window(
     app: &App,
     id: &str,
     uri: &Uri,
-    write: impl FnOnce(TimeBase, &yuzuri_view::Book, &yuzuri_view::Row, u64, u64, usize) -> String,
+    write: impl FnOnce(TimeBase, &yuzuri_view::LiveModel, &yuzuri_view::Row, u64, u64, usize) -> String,
 ) -> Result<String, Refusal> {
     let id = flow_id(id)?;
     let Window { from, to, points } = query(uri)?;
@@ -264,33 +264,33 @@ fn window(
     if !(1..=MAX_POINTS).contains(&points) {
         return Err(Refusal::bad(format!("points: a number from 1 to {MAX_POINTS}")));
     }
-    let book = lock(&app.shared.book);
-    let base = TimeBase::of(&book);
-    let row = book.row(id);
+    let model = lock(&app.shared.model);
+    let base = TimeBase::of(&model);
+    let row = model.row(id);
     let row =
         row.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, format!("there is no flow {id} (any more)")))?;
     let from = from.map_or(row.first_ns, |us| base.mono_ns(us));
-    let to = to.map_or(book.now_ns(), |us| base.mono_ns(us));
+    let to = to.map_or(model.now_ns(), |us| base.mono_ns(us));
     if from > to {
         return Err(Refusal::bad("from: must not be later than to (microseconds since the session's start)"));
     }
-    Ok(write(base, &book, row, from, to, points))
+    Ok(write(base, &model, row, from, to, points))
 }
 
 async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
     let epoch = lock(&app.shared.hub).epoch();
-    let text = window(&app, &id, &uri, |base, book, row, from, to, points| {
-        let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(book.now_ns()));
+    let text = window(&app, &id, &uri, |base, model, row, from, to, points| {
+        let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(model.now_ns()));
         encode::buckets(&mut out, base, &row.history.window(from, to, points));
         out.push_str(",\"events\":[");
-        let own = book
+        let own = model
             .log_after(0)
             .filter(|l| l.event.flow == row.flow.id && (from..=to).contains(&l.event.mono_ns));
         encode::list(&mut out, own, |out, logged| encode::event(out, base, logged));
         // From when on the list of events is whole.
-        let whole = match book.log_after(0).next() {
+        let whole = match model.log_after(0).next() {
             Some(first) if first.number > 1 => first.event.mono_ns,
-            _ => book.session().started_mono_ns,
+            _ => model.session().started_mono_ns,
         };
         out.push_str(&format!("],\"events_from\":{}}}", base.us(whole)));
         out

@@ -5,7 +5,7 @@
 use serde_json::json;
 use std::fmt::Write as _;
 use yuzuri_trace::{CaState, Density, Event, Flow, Kind, LossReason, Marks, Reason, Snapshot};
-use yuzuri_view::{Book, Bucket, Logged, Replay, Row};
+use yuzuri_view::{Bucket, LiveModel, Logged, Replay, Row};
 
 /// What times are counted from.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +14,8 @@ pub(crate) struct TimeBase {
 }
 
 impl TimeBase {
-    pub(crate) fn of(book: &Book) -> TimeBase {
-        TimeBase { start_ns: book.session().started_mono_ns }
+    pub(crate) fn of(model: &LiveModel) -> TimeBase {
+        TimeBase { start_ns: model.session().started_mono_ns }
     }
 
     /// Microseconds since the session's start; below 0 for what was before.
@@ -192,21 +192,21 @@ pub(crate) fn interval_us(density: Density) -> u64 {
 
 /// The account, the settings, and where a replay stands.
 pub(crate) fn status(
-    book: &Book,
+    model: &LiveModel,
     replay: Option<Replay>,
     epoch: u64,
     face_lost: u64,
     browsers: usize,
 ) -> String {
-    let base = TimeBase::of(book);
-    let account = book.account();
+    let base = TimeBase::of(model);
+    let account = model.account();
     let reasons: Vec<(&str, u64)> = account
         .map(|a| a.lost_by_reason().into_iter().map(|(r, n): (LossReason, u64)| (r.name(), n)).collect())
         .unwrap_or_default();
     // Unix time of the moment that times are counted from, microseconds.
-    let zero = book.session().started_mono_ns as i128 + i128::from(book.wall_offset_ns());
+    let zero = model.session().started_mono_ns as i128 + i128::from(model.wall_offset_ns());
     json!({
-        "now": base.us(book.now_ns()),
+        "now": base.us(model.now_ns()),
         "epoch": epoch,
         "zero_unix_us": (zero / 1000) as i64,
         "seen": account.map(|a| a.seen()),
@@ -215,9 +215,9 @@ pub(crate) fn status(
         "thinned": account.map(|a| a.thinned()),
         "reasons": reasons,
         "face_lost": face_lost,
-        "forgotten": book.forgotten(),
-        "filter": book.filter(),
-        "interval_us": interval_us(book.density()),
+        "forgotten": model.forgotten(),
+        "filter": model.filter(),
+        "interval_us": interval_us(model.density()),
         "browsers": browsers,
         "replay": replay.map(|r| json!({
             "paused": r.paused,
@@ -230,8 +230,8 @@ pub(crate) fn status(
 }
 
 /// Where and how the stream was taken, and the words that numbers in other messages stand for.
-pub(crate) fn session(book: &Book) -> String {
-    let s = book.session();
+pub(crate) fn session(model: &LiveModel) -> String {
+    let s = model.session();
     json!({
         "yuzuri": s.yuzuri,
         "host": s.host,
@@ -240,7 +240,7 @@ pub(crate) fn session(book: &Book) -> String {
         "source": s.source,
         "hooks": s.hooks,
         "started_unix_us": s.started_unix_ns / 1000,
-        "now": TimeBase::of(book).us(book.now_ns()),
+        "now": TimeBase::of(model).us(model.now_ns()),
         "filter_syntax": yuzuri_trace::Filter::SYNTAX,
         "kinds": Kind::ALL.iter().map(|k| k.name()).collect::<Vec<_>>(),
         "reasons": Reason::ALL.iter().map(|r| r.name()).collect::<Vec<_>>(),

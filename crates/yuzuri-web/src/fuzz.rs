@@ -1,10 +1,10 @@
 //! For the fuzzer: a connection's bytes without a socket, through the same HTTP and the same checks.
 
 use crate::api::{self, App};
+use crate::daemon_status::DaemonStatus;
 use crate::guard::{Guard, Token};
 use crate::page::Page;
 use crate::serve::http1;
-use crate::share::Share;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
@@ -38,7 +38,7 @@ impl Fuzzed {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ip = if secret.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let guard = Guard { bound: (ip, 80).into(), token: secret.map(Token::of) };
-        let share = Arc::new(Share::at(None, None));
+        let share = Arc::new(DaemonStatus::at(None, None));
         let app = App { shared: page.shared, guard: Arc::new(guard), came: Arc::new(Notify::new()), share };
         Ok(Fuzzed { runtime, router: api::router(app), patience })
     }
@@ -124,7 +124,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use yuzuri_trace::{Density, Flow, FlowId, Item, Session, Source};
-    use yuzuri_view::{Book, Limits, NoControl};
+    use yuzuri_view::{Limits, LiveModel, NoControl};
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -141,10 +141,10 @@ mod tests {
             started_unix_ns: 0,
             started_mono_ns: 0,
         };
-        let mut book = Book::new(Arc::new(session), Limits::default());
-        book.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), ..Flow::default() })));
+        let mut model = LiveModel::new(Arc::new(session), Limits::default());
+        model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), ..Flow::default() })));
         Fuzzed::new(
-            Page::new(Arc::new(Mutex::new(book)), Arc::new(NoControl)),
+            Page::new(Arc::new(Mutex::new(model)), Arc::new(NoControl)),
             secret,
             Duration::from_secs(20),
         )

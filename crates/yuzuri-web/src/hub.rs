@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use yuzuri_trace::{Flow, FlowId};
-use yuzuri_view::{Book, Logged};
+use yuzuri_view::{LiveModel, Logged};
 
 /// Browsers at most.
 pub(crate) const MAX_BROWSERS: usize = 32;
@@ -116,11 +116,11 @@ impl Hub {
 }
 
 /// The latest events, for a browser that has just come. It may be told some of them again; they are numbered.
-pub(crate) fn latest_events(book: &Book) -> Bytes {
-    let base = TimeBase::of(book);
-    let newest = book.log_after(0).next_back().map_or(0, |logged| logged.number);
+pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
+    let base = TimeBase::of(model);
+    let newest = model.log_after(0).next_back().map_or(0, |logged| logged.number);
     let mut data = String::from("{\"skipped\":0,\"events\":[");
-    encode::list(&mut data, book.log_after(newest.saturating_sub(OTHER_EVENTS as u64)), |out, logged| {
+    encode::list(&mut data, model.log_after(newest.saturating_sub(OTHER_EVENTS as u64)), |out, logged| {
         encode::event(out, base, logged);
     });
     data.push_str("]}");
@@ -139,9 +139,9 @@ pub(crate) fn tell_chart(shared: &Shared) {
         return;
     }
     let (base, now_ns, events) = {
-        let book = lock(&shared.book);
-        let events: Vec<Logged> = book.log_after(event).copied().collect();
-        (TimeBase::of(&book), book.now_ns(), events)
+        let model = lock(&shared.model);
+        let events: Vec<Logged> = model.log_after(event).copied().collect();
+        (TimeBase::of(&model), model.now_ns(), events)
     };
     let taken = shared.with_feed(|feed| feed.take_finished(now_ns.saturating_sub(SETTLE_NS)));
     let mut buckets: HashMap<FlowId, (String, u64)> = HashMap::new();
@@ -162,11 +162,11 @@ pub(crate) fn tell_chart(shared: &Shared) {
 
     let mut hub = lock(&shared.hub);
     if now_ns < hub.now_ns {
-        // Time went back: the book was filled anew.
+        // Time went back: the model was filled anew.
         hub.reset();
     }
     hub.now_ns = now_ns;
-    // What fell out of the book's list before it could be told is skipped too.
+    // What fell out of the model's list before it could be told is skipped too.
     let missed = events.first().map_or(0, |first| first.number - 1 - event.min(first.number - 1));
     hub.event = events.last().map_or(hub.event, |last| last.number);
     let now = base.us(now_ns);
@@ -215,7 +215,7 @@ pub(crate) fn tell_chart(shared: &Shared) {
 
 /// The rows that changed; all of them for browsers that are new or missed some.
 pub(crate) fn tell_rows(shared: &Shared) {
-    // Not under the hub's lock while the book's is held: whoever fills the book may call `Page::reset`.
+    // Not under the hub's lock while the model's is held: whoever fills the model may call `Page::reset`.
     let (mut told, all_for_some, epoch) = {
         let mut hub = lock(&shared.hub);
         if hub.clients.is_empty() {
@@ -227,14 +227,14 @@ pub(crate) fn tell_rows(shared: &Shared) {
     let mut whole = Rows::default();
     let mut present: HashSet<FlowId> = HashSet::with_capacity(told.len());
     let now = {
-        let book = lock(&shared.book);
-        let base = TimeBase::of(&book);
+        let model = lock(&shared.model);
+        let base = TimeBase::of(&model);
         let mut text = String::new();
-        for row in book.rows() {
+        for row in model.rows() {
             let id = row.flow.id;
             present.insert(id);
             text.clear();
-            encode::row(&mut text, base, row, book.now_ns());
+            encode::row(&mut text, base, row, model.now_ns());
             let former = told.get(&id);
             if former.is_none_or(|(flow, _)| !Arc::ptr_eq(flow, &row.flow)) {
                 part.flow(|out| encode::flow(out, base, &row.flow, row.first_ns));
@@ -250,7 +250,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
                 encode::spark(&mut whole.sparks, row);
             }
         }
-        base.us(book.now_ns())
+        base.us(model.now_ns())
     };
     told.retain(|id, _| {
         let here = present.contains(id);
@@ -331,7 +331,7 @@ pub(crate) fn tell_status(shared: &Shared) {
         let hub = lock(&shared.hub);
         (hub.epoch, hub.face_lost(), hub.len())
     };
-    let data = message("status", &encode::status(&lock(&shared.book), replay, epoch, face_lost, browsers));
+    let data = message("status", &encode::status(&lock(&shared.model), replay, epoch, face_lost, browsers));
     for client in &mut lock(&shared.hub).clients {
         client.send(data.clone());
     }

@@ -1,18 +1,18 @@
 //! The live page: HTTP, server-sent events, and the page itself.
 //!
-//! A [`Page`] looks at a [`yuzuri_view::Book`] that somebody else fills; [`serve`] puts it on a port. What the page
+//! A [`Page`] looks at a [`yuzuri_view::LiveModel`] that somebody else fills; [`serve`] puts it on a port. What the page
 //! may change goes through a [`Control`]. The page costs next to nothing while no browser looks at it.
 //!
 //! ```no_run
 //! use std::sync::{Arc, Mutex};
 //! use yuzuri_web::{NoControl, Options, Page, serve};
-//! # fn book() -> yuzuri_view::Book { unimplemented!() }
+//! # fn model() -> yuzuri_view::LiveModel { unimplemented!() }
 //!
-//! let book = Arc::new(Mutex::new(book()));
-//! let page = Page::new(book.clone(), Arc::new(NoControl));
+//! let model = Arc::new(Mutex::new(model()));
+//! let page = Page::new(model.clone(), Arc::new(NoControl));
 //! let server = serve(Options::new(([127, 0, 0, 1], 8080).into()), page.clone())?;
 //! println!("{}", server.url());
-//! // In the thread that reads the source: book.lock()...apply(item) for each item, then page.ingest(&items).
+//! // In the thread that reads the source: model.lock()...apply(item) for each item, then page.ingest(&items).
 //! server.stop();
 //! # Ok::<(), yuzuri_web::ServeError>(())
 //! ```
@@ -22,6 +22,7 @@
 mod api;
 mod assets;
 mod client;
+mod daemon_status;
 mod encode;
 mod feed;
 mod fuzz;
@@ -30,13 +31,12 @@ mod hub;
 mod page;
 mod room;
 mod serve;
-mod share;
 mod stall;
 
+pub use daemon_status::Reach;
 #[doc(hidden)]
 pub use fuzz::Fuzzed;
 pub use guard::Token;
 pub use page::Page;
 pub use serve::{Bound, Options, ServeError, Server, serve};
-pub use share::Reach;
 pub use yuzuri_view::{Control, NoControl, Refused, Replay};

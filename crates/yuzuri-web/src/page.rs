@@ -1,20 +1,20 @@
-//! What the page looks at: the book, the fine feed, and the browsers that look.
+//! What the page looks at: the model, the fine feed, and the browsers that look.
 
 use crate::feed::Feed;
 use crate::hub::Hub;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use yuzuri_trace::Item;
-use yuzuri_view::{Book, Control};
+use yuzuri_view::{Control, LiveModel};
 
-/// The live page of one book. Cheap to clone; all clones are the same page.
+/// The live page of one model. Cheap to clone; all clones are the same page.
 #[derive(Clone)]
 pub struct Page {
     pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
-    pub(crate) book: Arc<Mutex<Book>>,
+    pub(crate) model: Arc<Mutex<LiveModel>>,
     pub(crate) control: Arc<dyn Control>,
     pub(crate) hub: Mutex<Hub>,
     feed: Mutex<Feed>,
@@ -34,11 +34,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Page {
-    /// A page over a book that somebody else fills.
-    pub fn new(book: Arc<Mutex<Book>>, control: Arc<dyn Control>) -> Page {
+    /// A page over a model that somebody else fills.
+    pub fn new(model: Arc<Mutex<LiveModel>>, control: Arc<dyn Control>) -> Page {
         Page {
             shared: Arc::new(Shared {
-                book,
+                model,
                 control,
                 hub: Mutex::new(Hub::default()),
                 feed: Mutex::new(Feed::default()),
@@ -47,15 +47,15 @@ impl Page {
         }
     }
 
-    /// Takes in the items that were just applied to the book, for the finest view of those flows that somebody
-    /// looks at. Without a browser this is a single load. Call it without holding the book's lock.
+    /// Takes in the items that were just applied to the model, for the finest view of those flows that somebody
+    /// looks at. Without a browser this is a single load. Call it without holding the model's lock.
     pub fn ingest(&self, items: &[Item]) {
         if self.shared.wanted.load(Ordering::Relaxed) {
             lock(&self.shared.feed).push(items);
         }
     }
 
-    /// Tells every browser to forget what it has and to ask anew. Call it once the book has been filled anew (a
+    /// Tells every browser to forget what it has and to ask anew. Call it once the model has been filled anew (a
     /// replay's seek).
     pub fn reset(&self) {
         lock(&self.shared.feed).clear_levels();
@@ -78,7 +78,7 @@ impl Page {
     }
 
     /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
-    /// Nothing else is touched by that: the book and recordings have them.
+    /// Nothing else is touched by that: the model and recordings have them.
     pub fn browsers_lost(&self) -> u64 {
         lock(&self.shared.hub).browsers_lost()
     }

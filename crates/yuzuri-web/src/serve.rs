@@ -1,11 +1,11 @@
 //! The server: its port, its thread, its end.
 
 use crate::api::{self, App};
+use crate::daemon_status::{DaemonStatus, Reach};
 use crate::guard::{Guard, Token};
 use crate::hub;
 use crate::page::{Page, Shared, lock};
 use crate::room::{self, Room};
-use crate::share::{Reach, Share};
 use crate::stall::Stall;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -185,7 +185,7 @@ impl Bound {
     pub fn serve(self, page: Page) -> Result<Server, ServeError> {
         let Bound { listener, addr, url, token, options, descriptors } = self;
         let guard = Arc::new(Guard { bound: addr, token: Some(token) });
-        let share = Arc::new(Share::at(options.share_socket, options.share_reach));
+        let share = Arc::new(DaemonStatus::at(options.share_socket, options.share_reach));
         let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
         let room = Room::new(descriptors);
         let (stop, stopped) = watch::channel(false);

@@ -20,7 +20,7 @@ const NEW_AT_ONCE: usize = 5;
 const OTHERS: u64 = 2_000;
 
 fn house(ip: impl Into<std::net::IpAddr>) -> (Server, String) {
-    let page = Page::new(common::book(), Arc::new(NoControl));
+    let page = Page::new(common::model(), Arc::new(NoControl));
     let server = serve(Options::new(SocketAddr::new(ip.into(), 0)), page).unwrap();
     let token = server.url().split_once("token=").unwrap().1.to_owned();
     (server, token)

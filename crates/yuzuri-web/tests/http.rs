@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{STARTED_NS, book};
+use common::{STARTED_NS, model};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use yuzuri_trace::{
     CaState, Density, Event, Filter, Flow, FlowId, Item, Kind, Marks, Owner, Place, Reason, Snapshot,
 };
-use yuzuri_view::Book;
+use yuzuri_view::LiveModel;
 use yuzuri_web::{Control, NoControl, Options, Page, Refused, ServeError, Server, serve};
 
 struct House {
-    book: Arc<Mutex<Book>>,
+    model: Arc<Mutex<LiveModel>>,
     page: Page,
     server: Option<Server>,
     addr: SocketAddr,
@@ -24,11 +24,11 @@ struct House {
 }
 
 fn house_with(control: Arc<dyn Control>) -> House {
-    let book = book();
-    let page = Page::new(book.clone(), control);
+    let model = model();
+    let page = Page::new(model.clone(), control);
     let server = serve(Options::new(([127, 0, 0, 1], 0).into()), page.clone()).unwrap();
     let token = token(&server);
-    House { book, page, addr: server.addr(), server: Some(server), token }
+    House { model, page, addr: server.addr(), server: Some(server), token }
 }
 
 /// As the address that is printed has it.
@@ -42,9 +42,9 @@ fn house() -> House {
 
 impl House {
     fn feed(&self, items: &[Item]) {
-        let mut book = self.book.lock().unwrap();
-        items.iter().for_each(|item| book.apply(item));
-        drop(book);
+        let mut model = self.model.lock().unwrap();
+        items.iter().for_each(|item| model.apply(item));
+        drop(model);
         self.page.ingest(items);
     }
 
@@ -308,12 +308,12 @@ fn on_loopback_every_route_needs_the_token() {
 
 #[test]
 fn where_it_listens_wider_every_route_needs_the_token() {
-    let book = book();
-    let page = Page::new(book.clone(), Arc::new(NoControl));
+    let model = model();
+    let page = Page::new(model.clone(), Arc::new(NoControl));
     let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));
     let token = token(&server);
-    let house = House { book, page, addr, server: Some(server), token };
+    let house = House { model, page, addr, server: Some(server), token };
     nobody_gets_in(&house);
     let head = "GET /api/session HTTP/1.1\r\nHost: box.lan\r\nConnection: close";
     let answer = house.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).as_bytes());
@@ -572,7 +572,7 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
 #[test]
 fn a_busy_port_is_named_with_what_to_do() {
     let house = house();
-    let page = Page::new(house.book.clone(), Arc::new(NoControl));
+    let page = Page::new(house.model.clone(), Arc::new(NoControl));
     let refused = serve(Options::new(house.addr), page).unwrap_err();
     assert!(matches!(refused, ServeError::Busy { .. }));
     let text = refused.to_string();
@@ -594,6 +594,6 @@ fn stopping_ends_streams_and_frees_the_port() {
     let mut rest = Vec::new();
     stream.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream.stream.read_to_end(&mut rest).unwrap();
-    let page = Page::new(house.book.clone(), Arc::new(NoControl));
+    let page = Page::new(house.model.clone(), Arc::new(NoControl));
     wait("the port is free", || serve(Options::new(house.addr), page.clone()).is_ok());
 }

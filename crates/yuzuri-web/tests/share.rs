@@ -25,7 +25,7 @@ fn house_at(ip: [u8; 4], socket: impl FnOnce(&Path) -> Option<PathBuf>) -> House
     let folder = tempfile::tempdir().unwrap();
     let share_socket = socket(&folder.path().join("share.sock"));
     let options = Options { share_socket, ..Options::new((ip, 0).into()) };
-    let server = serve(options, Page::new(common::book(), Arc::new(NoControl))).unwrap();
+    let server = serve(options, Page::new(common::model(), Arc::new(NoControl))).unwrap();
     House { server, folder }
 }
 

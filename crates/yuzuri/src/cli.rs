@@ -48,17 +48,17 @@ pub enum Command {
 
 const WATCH_ENDS: &str = "\
 Exit codes: 0 all went well; 1 watching or recording failed, or the recording lacks records that the kernel delivered \
-(lost for the reason `recording`: its disk was full, failed or too slow); 2 wrong words. Records that were lost in the \
+(lost for the reason `recording`: its disk was full, failed or too slow); 2 usage errors. Records that were lost in the \
 kernel (`ring-full`, `nested`, `no-memory`) are counted in the account and do not change the exit code. The account in \
 the last line, on the page, in --json and at the end of the recording is the same.";
 
 const CONVERT_ENDS: &str = "\
 Exit codes: 0 all of the recording was converted (also where an older format does not tell whether it was finished, \
 which is said); 1 it could not be read or written, or it is cut, unfinished or damaged: then all that there is was \
-converted; 2 wrong words.";
+converted; 2 usage errors.";
 
 const SEND_ENDS: &str = "\
-Exit codes: 0 all went well; 1 the transfer failed; 2 wrong words; 3 the transfer was made, but the recording or \
+Exit codes: 0 all went well; 1 the transfer failed; 2 usage errors; 3 the transfer was made, but the recording or \
 the sharing that was asked for beside it was not, or not wholly.";
 
 const FILTER_HELP: &str = "\

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_policy::PolicyName;
-use yuzuri_share::{Answer, Event, MemberStatus, OwnSockets, Places, Question, Share, ShareError, Status};
+use yuzuri_share::{
+    Answer, ControlLoop, Event, MemberStatus, OwnSockets, Places, Question, ShareError, Status,
+};
 use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
 /// How the connections share.
@@ -141,7 +143,7 @@ impl OwnShare {
             Event::Left { .. } => {}
             _ => voice.say(&format!("sharing: {event}")),
         };
-        let mut share = match Share::start_with(config, say) {
+        let mut share = match ControlLoop::start_with(config, say) {
             Ok(share) => share,
             Err(error @ (ShareError::System { .. } | ShareError::Control(_))) => {
                 voice.warn(WarningKind::Sharing, &format!("not shared: {error}"));

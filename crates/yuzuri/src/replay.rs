@@ -69,9 +69,9 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     if args.web.web.is_none() && !std::io::stdout().is_terminal() {
         bail!("nothing to show the recording on: standard output is no terminal; use --web or --json");
     }
-    let book = faces::book(&session);
-    let page = args.web.web.is_some().then(|| Page::new(book.clone(), player.clone()));
-    let mut faces = Faces { book: book.clone(), page: page.clone(), time: Time::At(player.now.clone()) };
+    let model = faces::model(&session);
+    let page = args.web.web.is_some().then(|| Page::new(model.clone(), player.clone()));
+    let mut faces = Faces { model: model.clone(), page: page.clone(), time: Time::At(player.now.clone()) };
     let mut show = |step: Step<'_>| match step {
         Step::Items(items) => faces.take(items),
         Step::Anew => {
@@ -89,7 +89,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     } else {
         std::thread::scope(|scope| {
             let playing = scope.spawn(|| play(tape, &player, &mut show, false, &stop));
-            let shown = yuzuri_top::run(book, player.as_ref(), &stop);
+            let shown = yuzuri_top::run(model, player.as_ref(), &stop);
             stop.store(true, Ordering::Relaxed);
             let played = playing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shown?;

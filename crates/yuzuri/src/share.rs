@@ -17,8 +17,8 @@ use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::in_one_line;
 use yuzuri_policy::{NodeId, Objective, PolicyName};
 use yuzuri_share::{
-    Answer, ConfigFile, Desk, DeskOptions, Event, InterfaceConfig, KeySource, Places, Question, Relay, Share,
-    ShareConfig, Status, WithoutKernel,
+    Answer, ConfigFile, ControlLoop, ControlSocket, ControlSocketOptions, Event, InterfaceConfig, KeySource,
+    Places, Question, Relay, ShareConfig, Status, WithoutKernel,
 };
 
 /// Read without being named, where it exists.
@@ -321,7 +321,7 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
     share.told = yuzuri_share::kept_notice(state.as_deref());
-    share.moved_file = Some(places.moved_file());
+    share.migrated_file = Some(places.migrated_file());
     let log = move |event: &Event| {
         say(&event.to_string());
         let kept = match event {
@@ -333,12 +333,12 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
             say(&error.to_string());
         }
     };
-    let mut share = Share::start_with(share, log)?;
+    let mut share = ControlLoop::start_with(share, log)?;
     yuzuri_share::drop_privileges()?;
-    let options = DeskOptions { socket: places.socket(), metrics };
-    let desk = Desk::open(&options, share.board(), share.orders())?;
+    let options = ControlSocketOptions { socket: places.socket(), metrics };
+    let socket = ControlSocket::open(&options, share.status_cell(), share.orders())?;
     say(&format!("sharing; `yuzuri share status` asks at {}", options.socket.display()));
-    if let Some(address) = desk.metrics() {
+    if let Some(address) = socket.metrics() {
         say(&format!("metrics at http://{address}/metrics"));
     }
     yuzuri_share::give_back_memory();
@@ -346,12 +346,12 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
     work(args, &mut share, &signals)?;
     notify(&[NotifyState::Stopping]);
     share.leave();
-    drop(desk);
+    drop(socket);
     drop(sole);
     Ok(ExitCode::SUCCESS)
 }
 
-fn work(args: &RunArgs, share: &mut Share, signals: &Signals) -> anyhow::Result<()> {
+fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::Result<()> {
     let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
     let mut fed = Instant::now();
     while !signals.stop.load(Ordering::Relaxed) {

@@ -57,7 +57,7 @@ class Flow:
     """Why it is `name`, in words."""
     notes: list[str] = field(repr=False)
     """What was odd about the flow and may spoil the answer, in words."""
-    kept: Measured | None
+    beta: Measured | None
     """Part of the window that was kept after a loss, 0 to 1."""
     cubic_c: Measured | None
     """C of CUBIC by least squares, segments/s³ (RFC 9438)."""
@@ -65,7 +65,7 @@ class Flow:
     """b of CUBIC, s³/segment."""
     initial_window: float | None
     """Segments of the first flight."""
-    vantage: str
+    capture_point: str
     """Where the flow was watched: `sender`, `receiver`, `middle`, `kernel` (of the sender itself) or `unknown`."""
     losses: int
     """Reductions of the window with a visible cause."""
@@ -95,11 +95,11 @@ class Flow:
     """What the sender's own kernel calls its congestion control, where the file says it."""
     rounds: Columns = field(repr=False, compare=False)
     """Round by round (one is from sending a byte to its acknowledgement): `start_ns`, `end_ns` of the capture's clock,
-    `window` (most in flight, segments), `foreseen` (by the best candidate; null where it foresees none), `acked`
+    `window` (most in flight, segments), `predicted` (by the best candidate; null where it foresees none), `acked`
     (segments), `acks`, `rtt_{first,min,max,last,mean}_us`, `sent`, `retransmitted`, `ece` (ACKs with ECN-Echo), `limits`
     (what held the sender back beside its window: `application`, `receiver`, `recovery`). A pyarrow Table; without pyarrow
     a dict of lists."""
-    turns: Columns = field(repr=False, compare=False)
+    reductions: Columns = field(repr=False, compare=False)
     """The reductions: `at_ns`, `over_ns` (repaired), `cause` (`recovery`, `timeout`, `ecn`), `before` and `after`
     (segments), `round` (the first one after it), `undone` (the sender took it back)."""
 
@@ -109,11 +109,11 @@ class Flow:
         return next(iter(self.candidates.values()), None)
 
     def to_dict(self, *, rounds: bool = True) -> dict[str, Any]:
-        """Everything as plain values that `json` can write; without `rounds` neither these nor the turns."""
+        """Everything as plain values that `json` can write; without `rounds` neither these nor the reductions."""
         plain: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if each.name in ("rounds", "turns"):
+            if each.name in ("rounds", "reductions"):
                 if not rounds:
                     continue
                 if not isinstance(value, dict):
@@ -126,10 +126,10 @@ class Flow:
 
 def make(file: str, oddities: list[str], fields: dict[str, Any]) -> Flow:
     """A flow of what the compiled part says of it."""
-    for name in ("kept", "cubic_c", "cubic_b"):
+    for name in ("beta", "cubic_c", "cubic_b"):
         if fields[name] is not None:
             fields[name] = Measured(*fields[name])
-    for name in ("rounds", "turns"):
+    for name in ("rounds", "reductions"):
         fields[name] = columns(fields[name])
     return Flow(file=file, oddities=oddities, **fields)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ._read import AnyPath
 
 # Quantities with an interval have a column for each of its ends.
-MEASURED = ("kept", "cubic_c", "cubic_b")
+MEASURED = ("beta", "cubic_c", "cubic_b")
 # Fields of flows that are columns as they are.
-PLAIN = ("source", "destination", "name", "set", "because", "candidates", "evidence", "notes", "initial_window", "vantage",
+PLAIN = ("source", "destination", "name", "set", "because", "candidates", "evidence", "notes", "initial_window", "capture_point",
          "losses", "timeouts", "seconds", "window_median", "window_greatest", "rtt_median_us", "min_rtt_us", "mss_bytes",
          "acked_bytes", "segments", "retransmitted", "kernel_name")
 
@@ -91,7 +91,7 @@ def schema() -> pyarrow.Schema:
     text, number, count = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
     texts = pyarrow.list_(text)
     kinds = {"set": texts, "evidence": texts, "notes": texts, "oddities": texts, "candidates": pyarrow.map_(text, number)}
-    kinds |= dict.fromkeys(("file", "source", "destination", "name", "because", "vantage", "kernel_name"), text)
+    kinds |= dict.fromkeys(("file", "source", "destination", "name", "because", "capture_point", "kernel_name"), text)
     kinds |= dict.fromkeys(("losses", "timeouts", "rounds", "rtt_median_us", "min_rtt_us", "mss_bytes", "acked_bytes",
                             "segments", "retransmitted"), count)
     return pyarrow.schema([(name, kinds.get(name, number)) for name in names()])

@@ -6,7 +6,7 @@ pub mod odd;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_capture::{
-    Capture, FileFacts, FlowKey, FlowSlot, Framing, Item, NewSegment, Options, PcapWriter, Segment, Share,
+    Capture, FileFacts, FlowKey, FlowSlot, Framing, Item, NewSegment, Options, Partition, PcapWriter, Segment,
 };
 
 /// 2023-11-14, 22:13:20 UTC.
@@ -43,7 +43,7 @@ pub fn read_from(reader: impl std::io::Read, options: &Options) -> (Vec<Told>, F
 
 /// Reads the same by so many, each of which has a share: together they must give what one reader gave, each in its order, and know the same of the file.
 pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(Vec<Told>, FileFacts)) {
-    let shares = Share::each(of).map(|share| read_with(bytes, &Options { share, ..*options }));
+    let shares = Partition::each(of).map(|partition| read_with(bytes, &Options { partition, ..*options }));
     let (told, mut known): (Vec<_>, Vec<FileFacts>) = shares.unzip();
     for (number, told) in (0..of).zip(told) {
         let slot = |flow: FlowSlot| (flow.0 % of == number).then_some(FlowSlot(flow.0 / of));
@@ -56,7 +56,7 @@ pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(
         assert_eq!(told, own.collect::<Vec<_>>(), "share {number} of {of}");
     }
     let mut all = known.remove(0);
-    known.iter().for_each(|share| all.add_share(share));
+    known.iter().for_each(|partition| all.add_share(partition));
     assert_eq!(all, *facts, "{of} shares");
 }
 

@@ -1,6 +1,6 @@
 //! CUBIC's cycles as Hozumi 2017 shows them: measured and computed windows (figures 8 to 10), readings and constants (tables 3 to 6).
 
-use super::svg::{Drawn, FONT, INK, LAW, OTHER, SEEN, frame, svg};
+use super::svg::{Drawn, FONT, INK, OTHER, REPLAYED, SEEN, frame, svg};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ const MAX_DRAWN: usize = 12;
 
 /// A cycle with its points.
 fn counted(verdict: &Verdict) -> Vec<(&CubicEpoch, Epoch)> {
-    let mut all = epochs(&verdict.course);
+    let mut all = epochs(&verdict.window_trace);
     let counted = verdict.constants.cubic_epochs.iter().filter(|epoch| epoch.counts);
     counted
         .filter_map(|epoch| {
-            let place = all.iter().position(|points| points.turn == epoch.turn)?;
+            let place = all.iter().position(|points| points.reduction == epoch.reduction)?;
             Some((epoch, all.swap_remove(place)))
         })
         .collect()
@@ -36,7 +36,7 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
             text,
             "<figure>{picture}<figcaption>Cycle {}, after loss {}</figcaption></figure>",
             number + 1,
-            epoch.turn + 1
+            epoch.reduction + 1
         );
     }
     text += "</div>";
@@ -47,7 +47,7 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
             cycles.len() - MAX_DRAWN
         );
     }
-    text += "<p class=\"small\"><span class=\"key seen\">measured</span> <span class=\"key law\">W = C (t - K)³ + W<sub>max</sub> with C read \
+    text += "<p class=\"small\"><span class=\"key seen\">measured</span> <span class=\"key algorithm\">W = C (t - K)³ + W<sub>max</sub> with C read \
              off the cycle (Hozumi 2017, equation 4)</span> <span class=\"key other\">the same by least squares over all of it</span></p>";
     text += &tables(&cycles);
     Ok(text)
@@ -85,7 +85,7 @@ fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, String> {
             Ok(())
         };
         if let Some(cycle) = epoch.cycle {
-            line(LAW, false, &|t| cycle.c() * (t - cycle.k_s).powi(3) + cycle.w_max)?;
+            line(REPLAYED, false, &|t| cycle.c() * (t - cycle.k_s).powi(3) + cycle.w_max)?;
         }
         if let Some(fit) = epoch.fit {
             line(OTHER, true, &|t| fit.window(t))?;
@@ -114,7 +114,7 @@ fn tables(cycles: &[(&CubicEpoch, Epoch)]) -> String {
          <th>C<th>b<th>1/C<th>C, least squares<th>± <th>residual, segments",
     );
     for (number, (epoch, _)) in cycles.iter().enumerate() {
-        let _ = write!(text, "<tr><td>{}<td>{}", number + 1, epoch.turn + 1);
+        let _ = write!(text, "<tr><td>{}<td>{}", number + 1, epoch.reduction + 1);
         match epoch.cycle {
             Some(cycle) => {
                 let c = cycle.c();

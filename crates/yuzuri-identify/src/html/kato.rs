@@ -1,27 +1,28 @@
-//! The window's difference from round to round over the window (Kato and others, ICSNC 2014): its shape tells laws apart.
+//! The window's difference from round to round over the window (Kato and others, ICSNC 2014): its shape tells algorithms apart.
 
-use super::svg::{FONT, INK, LAW, OTHER, SEEN, ceiling, frame, quantile, svg};
+use super::svg::{FONT, INK, OTHER, REPLAYED, SEEN, ceiling, frame, quantile, svg};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::HashSet;
+use yuzuri_cca::{Algorithm, SlowStartExit, Window};
 use yuzuri_infer::verdict::Verdict;
-use yuzuri_laws::{Algorithm, SlowStartExit, Window};
 
 const SIZE: (u32, u32) = (940, 380);
 /// Points drawn at most.
 const MAX_POINTS: usize = 2000;
 
-/// Laws whose growth depends on the window alone: they are curves in this picture.
+/// Ccas whose growth depends on the window alone: they are curves in this picture.
 const CURVES: [(Algorithm, RGBColor); 3] =
     [(Algorithm::Reno, INK), (Algorithm::Highspeed, OTHER), (Algorithm::Scalable, RGBColor(204, 121, 167))];
 
-/// Pairs of a window and what the next round adds to it, of rounds that the law was asked about.
+/// Pairs of a window and what the next round adds to it, of rounds that the algorithm was asked about.
 fn pairs(verdict: &Verdict, window: impl Fn(usize) -> f32) -> Vec<(f64, f64)> {
-    let counts = |place: usize| verdict.foreseen.get(place).is_some_and(|law| law.is_finite());
-    // Where a turn begins a new epoch the difference is no growth.
-    let turns: HashSet<usize> = verdict.course.turns.iter().map(|turn| turn.round as usize).collect();
-    let rounds = 1..verdict.course.rounds.len();
-    let all = rounds.filter(|place| counts(*place) && counts(*place - 1) && !turns.contains(place));
+    let counts = |place: usize| verdict.predicted.get(place).is_some_and(|cca| cca.is_finite());
+    // Where a reduction begins a new epoch the difference is no growth.
+    let reductions: HashSet<usize> =
+        verdict.window_trace.reductions.iter().map(|reduction| reduction.round as usize).collect();
+    let rounds = 1..verdict.window_trace.rounds.len();
+    let all = rounds.filter(|place| counts(*place) && counts(*place - 1) && !reductions.contains(place));
     let all = all.map(|place| {
         let (before, after) = (f64::from(window(place - 1)), f64::from(window(place)));
         (before, after - before)
@@ -31,18 +32,18 @@ fn pairs(verdict: &Verdict, window: impl Fn(usize) -> f32) -> Vec<(f64, f64)> {
     points.into_iter().step_by(step).collect()
 }
 
-/// What a law adds to a window in one round.
+/// What an algorithm adds to a window in one round.
 fn growth(algorithm: Algorithm, segments: u32) -> f64 {
-    let mut law = algorithm.make(SlowStartExit::Loss, 1);
+    let mut cca = algorithm.make(SlowStartExit::Loss, 1);
     let mut window = Window::new(1000, 1448, false);
     (window.cwnd, window.ssthresh, window.cwnd_limited) = (segments, 2, true);
-    law.init(&mut window);
+    cca.init(&mut window);
     // Several rounds, since the window holds whole segments only.
     const ROUNDS: u32 = 20;
     let mut grown = 0;
     for _ in 0..ROUNDS {
         for _ in 0..segments {
-            law.cong_avoid(&mut window, 1);
+            cca.cong_avoid(&mut window, 1);
         }
         grown += window.cwnd - segments.min(window.cwnd);
         window.cwnd = segments;
@@ -52,16 +53,16 @@ fn growth(algorithm: Algorithm, segments: u32) -> f64 {
 
 /// The picture; `None` where there are too few rounds for one.
 pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, String>> {
-    let seen = pairs(verdict, |place| verdict.course.rounds[place].window);
+    let seen = pairs(verdict, |place| verdict.window_trace.rounds[place].window);
     if seen.len() < 8 {
         return None;
     }
-    let law = pairs(verdict, |place| verdict.foreseen[place]);
+    let cca = pairs(verdict, |place| verdict.predicted[place]);
     let of = |points: &[(f64, f64)], part: f64| {
         quantile(points.iter().map(|p| p.1).collect(), part).unwrap_or(0.0)
     };
-    let low = of(&seen, 0.01).min(of(&law, 0.01)).min(-1.0);
-    let high = of(&seen, 0.99).max(of(&law, 0.99)).max(2.0);
+    let low = of(&seen, 0.01).min(of(&cca, 0.01)).min(-1.0);
+    let high = of(&seen, 0.99).max(of(&cca, 0.99)).max(2.0);
     let (low, high) = (-ceiling(-low * 1.05), ceiling(high * 1.1));
     let right = ceiling(seen.iter().map(|point| point.0).fold(1.0, f64::max));
     // Windows that all lie far from 0 get the room.
@@ -79,7 +80,9 @@ pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, String>> {
             points.iter().copied().filter(|(_, d)| (low..=high).contains(d)).collect()
         };
         chart.draw_series(inside(&seen).into_iter().map(|point| Circle::new(point, 2, SEEN.filled())))?;
-        chart.draw_series(inside(&law).into_iter().map(|point| Cross::new(point, 3, LAW.stroke_width(1))))?;
+        chart.draw_series(
+            inside(&cca).into_iter().map(|point| Cross::new(point, 3, REPLAYED.stroke_width(1))),
+        )?;
         let mut labelled: Vec<i32> = Vec::new();
         for (algorithm, colour) in CURVES {
             let xs = (0..=60).map(|step| (left + (right - left) * f64::from(step) / 60.0).max(2.0) as u32);

@@ -6,4 +6,4 @@ mod page;
 mod svg;
 mod windows;
 
-pub use page::Page;
+pub use page::HtmlReport;

@@ -1,11 +1,11 @@
 //! The page: a table of all flows, then a section for each.
 
-use super::svg::{DARK, LAW, OTHER, SEEN, hex};
+use super::svg::{DARK, OTHER, REPLAYED, SEEN, hex};
 use super::{cycles, kato, windows};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
-use crate::table::{many, oddities, sentence, vantage};
+use crate::table::{capture_point, many, oddities, sentence};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,7 +20,7 @@ const UNFOLDED: usize = 4;
 const MAX_BARS: usize = 6;
 
 /// The page while it is being written: sections go to a file beside it, so that many flows take no memory.
-pub struct Page {
+pub struct HtmlReport {
     path: PathBuf,
     part: PathBuf,
     sections: BufWriter<File>,
@@ -30,16 +30,16 @@ pub struct Page {
     files: usize,
 }
 
-impl Page {
+impl HtmlReport {
     /// Begins it. It replaces an older one once it is whole.
-    pub fn new(path: &Path) -> Result<Page, IdentifyError> {
+    pub fn new(path: &Path) -> Result<HtmlReport, IdentifyError> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
         let file = File::create(&part).map_err(IdentifyError::write(path))?;
         let sections = BufWriter::new(file);
         let (rows, odd) = (String::new(), String::new());
-        Ok(Page { path: path.to_owned(), part, sections, rows, odd, flows: 0, files: 0 })
+        Ok(HtmlReport { path: path.to_owned(), part, sections, rows, odd, flows: 0, files: 0 })
     }
 
     /// Adds a file.
@@ -94,19 +94,19 @@ impl Page {
             number(flow.probability().filter(|_| flow.name().is_some()), 2),
             escaped(&flow.from()),
             escaped(&flow.to()),
-            number(constants.kept.map(|kept| kept.median), 2),
+            number(constants.beta.map(|beta| beta.median), 2),
             number(flow.cubic_c(), 3),
             flow.summary.rounds,
             flow.summary.losses,
             flow.summary.seconds,
-            vantage(flow.verdict.vantage),
+            capture_point(flow.verdict.capture_point),
             escaped(&also),
         );
     }
 
     /// Ends it.
     pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
-        let Page { path, part, sections, rows, odd, flows, files } = self;
+        let HtmlReport { path, part, sections, rows, odd, flows, files } = self;
         let written = (|| -> std::io::Result<()> {
             sections.into_inner()?.sync_data()?;
             let new = part.with_extension("new");
@@ -166,7 +166,7 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
         "<section id=\"flow-{number}\"><h2>{}</h2><p class=\"small\">{}; watched at: {}</p><p class=\"verdict\">{}</p>",
         escaped(&heading),
         escaped(&report.path),
-        vantage(verdict.vantage),
+        capture_point(verdict.capture_point),
         escaped(&sentence(flow)),
     );
     text += "<div class=\"two\"><div><h3>Candidates</h3><div class=\"bars\">";
@@ -196,10 +196,10 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
     constants(&mut text, flow);
     let open = if number <= UNFOLDED { " open" } else { "" };
     let _ = write!(text, "<details{open}><summary>Pictures</summary>");
-    let best = verdict.ranked.first().map_or("the law", |ranked| ranked.name.as_str());
+    let best = verdict.ranked.first().map_or("the algorithm", |ranked| ranked.name.as_str());
     let _ = write!(
         text,
-        "<figure>{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key law\">{} replayed</span> \
+        "<figure>{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} replayed</span> \
          <span class=\"key loss\">losses</span> <span class=\"key repair\">repairing</span> <span class=\"key limited\">limited by \
          application or receiver</span>. Below, the difference.</figcaption></figure>",
         windows::windows(verdict)?,
@@ -208,8 +208,8 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
     if let Some(picture) = kato::kato(verdict) {
         let _ = write!(
             text,
-            "<figure>{}<figcaption>What the next round adds to a window: <span class=\"key seen\">seen</span> <span class=\"key law\">{} \
-             replayed</span>; dashed, laws whose growth depends on the window alone.</figcaption></figure>",
+            "<figure>{}<figcaption>What the next round adds to a window: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} \
+             replayed</span>; dashed, algorithms whose growth depends on the window alone.</figcaption></figure>",
             picture?,
             escaped(best)
         );
@@ -232,7 +232,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
             rows.push((what, range));
         }
     };
-    measured("kept after a loss", constants.kept, 3);
+    measured("kept after a loss", constants.beta, 3);
     measured("C by least squares, segments/s³", constants.cubic_c, 3);
     measured("C as the paper reads it, segments/s³", constants.cubic_c_paper, 3);
     measured("b as the paper reads it, s³/segment", constants.cubic_b, 2);
@@ -255,9 +255,9 @@ fn constants(text: &mut String, flow: &FlowReport) {
     if let Some(interval) = constants.probe_rtt_interval_s {
         rows.push(("looks for the least round-trip time every, s", format!("{interval:.1}")));
     }
-    let course = &flow.verdict.course;
-    rows.push(("segment size, bytes", course.mss_bytes.to_string()));
-    rows.push(("least round-trip time, ms", format!("{:.2}", f64::from(course.min_rtt_us) / 1e3)));
+    let window_trace = &flow.verdict.window_trace;
+    rows.push(("segment size, bytes", window_trace.mss_bytes.to_string()));
+    rows.push(("least round-trip time, ms", format!("{:.2}", f64::from(window_trace.min_rtt_us) / 1e3)));
     *text += "<details><summary>Constants</summary><table class=\"plain\">";
     for (what, value) in rows {
         let _ = write!(text, "<tr><td>{what}<td>{value}");
@@ -272,10 +272,10 @@ fn style() -> String {
         let _ =
             write!(dark, "svg [fill=\"{hex}\"]{{fill:{instead}}}svg [stroke=\"{hex}\"]{{stroke:{instead}}}");
     }
-    let (seen, law, other) = (hex(SEEN), hex(LAW), hex(OTHER));
+    let (seen, cca, other) = (hex(SEEN), hex(REPLAYED), hex(OTHER));
     format!(
         ":root{{color-scheme:light dark;--ground:#fafafa;--card:#fff;--ink:#222;--soft:#555;--line:#ddd;--head:#f0f0f0;--seen:{seen};\
-         --law:{law};--other:{other};--loss:#cc3311;--repair:#f5d6be;--limited:#dee2e8;--note:#fbe3d6}}\
+         --algorithm:{cca};--other:{other};--loss:#cc3311;--repair:#f5d6be;--limited:#dee2e8;--note:#fbe3d6}}\
          body{{font:16px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}}\
          h1{{font-size:1.6rem}}h2{{font-size:1.25rem;margin-top:2.5rem;overflow-wrap:anywhere}}h3{{font-size:1rem;margin:1rem 0 .3rem}}\
          a{{color:var(--seen)}}figure{{margin:1rem 0;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.5rem}}\
@@ -291,9 +291,9 @@ fn style() -> String {
          height:100%;min-width:1px}}.notes{{background:var(--note);border-radius:6px;padding:.4rem .4rem .4rem 1.6rem}}\
          details{{margin:.6rem 0}}summary{{cursor:pointer;color:var(--soft)}}\
          .key::before{{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;border-radius:2px;background:var(--key)}}\
-         .seen{{--key:var(--seen)}}.law{{--key:var(--law)}}.other{{--key:var(--other)}}.loss{{--key:var(--loss)}}\
+         .seen{{--key:var(--seen)}}.algorithm{{--key:var(--cca)}}.other{{--key:var(--other)}}.loss{{--key:var(--loss)}}\
          .repair{{--key:var(--repair)}}.limited{{--key:var(--limited)}}.key{{margin-left:.4em}}\
          @media(prefers-color-scheme:dark){{:root{{--ground:#161616;--card:#1f1f1f;--ink:#e6e6e6;--soft:#a8a8a8;--line:#3a3a3a;--head:#2a2a2a;\
-         --seen:#56b4e9;--law:#ff9248;--other:#35c99a;--loss:#ff6b57;--repair:#4d3422;--limited:#31353b;--note:#43291c}}{dark}}}"
+         --seen:#56b4e9;--cca:#ff9248;--other:#35c99a;--loss:#ff6b57;--repair:#4d3422;--limited:#31353b;--note:#43291c}}{dark}}}"
     )
 }

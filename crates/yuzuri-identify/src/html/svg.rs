@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::error::Error;
-use yuzuri_infer::course::Round;
+use yuzuri_infer::window_trace::Round;
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -12,9 +12,9 @@ pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 /// What was seen (of Okabe and Ito's colours, which stay apart for people who see few of them).
 pub(super) const SEEN: RGBColor = RGBColor(0, 114, 178);
-/// What the law foresaw.
-pub(super) const LAW: RGBColor = RGBColor(213, 94, 0);
-/// A second law beside it.
+/// What the algorithm predicted.
+pub(super) const REPLAYED: RGBColor = RGBColor(213, 94, 0);
+/// A second algorithm beside it.
 pub(super) const OTHER: RGBColor = RGBColor(0, 158, 115);
 /// Losses.
 pub(super) const LOSS: RGBColor = RGBColor(204, 51, 17);
@@ -29,7 +29,7 @@ pub(super) const FONT: &str = "sans-serif";
 /// The colours above in the dark: as the page's style replaces them in pictures.
 pub(super) const DARK: [(RGBColor, &str); 9] = [
     (SEEN, "#56b4e9"),
-    (LAW, "#ff9248"),
+    (REPLAYED, "#ff9248"),
     (OTHER, "#35c99a"),
     (LOSS, "#ff6b57"),
     (INK, "#b4b4b4"),

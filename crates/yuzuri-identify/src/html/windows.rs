@@ -1,22 +1,22 @@
-//! The window over time with the replayed law over it, and below by how much they differ.
+//! The window over time with the replayed algorithm over it, and below by how much they differ.
 
-use super::svg::{FONT, INK, LAW, LIMITED, LOSS, REPAIR, SEEN, ceiling, drawn, frame, quantile, svg};
+use super::svg::{FONT, INK, LIMITED, LOSS, REPAIR, REPLAYED, SEEN, ceiling, drawn, frame, quantile, svg};
 use plotters::prelude::*;
-use yuzuri_infer::course::Cause;
 use yuzuri_infer::verdict::Verdict;
+use yuzuri_infer::window_trace::Cause;
 
 const SIZE: (u32, u32) = (940, 470);
 const RESIDUALS: u32 = 150;
 
 /// The picture.
 pub(super) fn windows(verdict: &Verdict) -> Result<String, String> {
-    let course = &verdict.course;
-    let rounds = &course.rounds;
+    let window_trace = &verdict.window_trace;
+    let rounds = &window_trace.rounds;
     let zero_ns = rounds.first().map_or(0, |round| round.start_ns);
     let at = |ns: i64| (ns - zero_ns) as f64 / 1e9;
-    let end_s = course.seconds().max(1e-3);
+    let end_s = window_trace.seconds().max(1e-3);
     let top = ceiling(f64::from(rounds.iter().map(|round| round.window).fold(1.0, f32::max)));
-    let foreseen = |place: usize| verdict.foreseen.get(place).copied().filter(|law| law.is_finite());
+    let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|cca| cca.is_finite());
     let places = drawn(rounds);
     svg(SIZE, "Window over time", |area| {
         let (upper, lower) = area.split_vertically(SIZE.1 - RESIDUALS);
@@ -45,22 +45,23 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, String> {
         let radius = if places.len() > 500 { 1 } else { 2 };
         let seen = places.iter().map(|&place| (at(rounds[place].end_ns), f64::from(rounds[place].window)));
         chart.draw_series(seen.map(|point| Circle::new(point, radius, SEEN.filled())))?;
-        // The law's line breaks where it foresaw nothing.
-        for run in places.chunk_by(|a, b| foreseen(*a).is_some() == foreseen(*b).is_some()) {
-            let line =
-                run.iter().filter_map(|&place| Some((at(rounds[place].end_ns), f64::from(foreseen(place)?))));
-            let line = line.map(|(t, law)| (t, law.min(top)));
-            chart.draw_series(LineSeries::new(line, LAW.stroke_width(1)))?;
+        // The algorithm's line breaks where it predicted nothing.
+        for run in places.chunk_by(|a, b| predicted(*a).is_some() == predicted(*b).is_some()) {
+            let line = run
+                .iter()
+                .filter_map(|&place| Some((at(rounds[place].end_ns), f64::from(predicted(place)?))));
+            let line = line.map(|(t, cca)| (t, cca.min(top)));
+            chart.draw_series(LineSeries::new(line, REPLAYED.stroke_width(1)))?;
         }
-        let marks = course.turns.iter().map(|turn| {
-            let at = (at(turn.at_ns).clamp(0.0, end_s), f64::from(turn.before).min(top));
-            let size = if turn.cause == Cause::Timeout { 7 } else { 4 };
+        let marks = window_trace.reductions.iter().map(|reduction| {
+            let at = (at(reduction.at_ns).clamp(0.0, end_s), f64::from(reduction.before).min(top));
+            let size = if reduction.cause == Cause::Timeout { 7 } else { 4 };
             TriangleMarker::new(at, size, LOSS.filled())
         });
         chart.draw_series(marks)?;
 
         let differences =
-            || (0..rounds.len()).filter_map(|place| Some(foreseen(place)? - rounds[place].window));
+            || (0..rounds.len()).filter_map(|place| Some(predicted(place)? - rounds[place].window));
         let reach =
             quantile(differences().map(|d| f64::from(d.abs())).collect(), 0.98).unwrap_or(1.0).max(1.0);
         let reach = ceiling(reach);
@@ -71,16 +72,16 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, String> {
             .x_label_area_size(40)
             .y_label_area_size(62)
             .build_cartesian_2d(0.0..end_s, -reach..reach)?;
-        frame(&mut chart, "time, s", "law - window", (10, 5))?;
+        frame(&mut chart, "time, s", "algorithm - window", (10, 5))?;
         chart.draw_series([PathElement::new([(0.0, 0.0), (end_s, 0.0)], INK.stroke_width(1))])?;
         let points = places.iter().filter_map(|&place| {
-            let difference = f64::from(foreseen(place)? - rounds[place].window);
+            let difference = f64::from(predicted(place)? - rounds[place].window);
             Some((at(rounds[place].end_ns), difference.clamp(-reach, reach)))
         });
-        chart.draw_series(points.map(|point| Circle::new(point, radius, LAW.filled())))?;
+        chart.draw_series(points.map(|point| Circle::new(point, radius, REPLAYED.filled())))?;
         if differences().next().is_none() {
             let words = Text::new(
-                "the law foresaw no round",
+                "the algorithm predicted no round",
                 (end_s * 0.4, reach * 0.3),
                 (FONT, 13).into_font().color(&INK),
             );

@@ -26,9 +26,9 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// The flows of a log, by what tells them apart in it.
 #[derive(Debug)]
-pub(crate) struct Book<'a, K> {
+pub(crate) struct LogFlows<'a, K> {
     options: &'a Options,
-    open: HashMap<K, Page>,
+    open: HashMap<K, LogFlow>,
     counted: Counted,
     done: Vec<FlowReport>,
     log: LogFacts,
@@ -36,17 +36,17 @@ pub(crate) struct Book<'a, K> {
 
 /// A flow of a log.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct LogFlow {
     flow: Flow,
     rounds: Rounds,
     chosen: bool,
     pace: Pace,
 }
 
-impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
-    pub(crate) fn new(options: &'a Options) -> Book<'a, K> {
+impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
+    pub(crate) fn new(options: &'a Options) -> LogFlows<'a, K> {
         let (open, done) = (HashMap::new(), Vec::new());
-        Book { options, open, counted: Counted::default(), done, log: LogFacts::default() }
+        LogFlows { options, open, counted: Counted::default(), done, log: LogFacts::default() }
     }
 
     /// A sample of a flow; `flow` makes its identity where it is new.
@@ -60,19 +60,19 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
             let chosen = self.options.filter.chooses(&flow, |_, _| false);
             self.counted.flows += 1;
             self.counted.filtered += u64::from(!chosen);
-            self.open.insert(key, Page { flow, rounds: Rounds::default(), chosen, pace: Pace::default() });
+            self.open.insert(key, LogFlow { flow, rounds: Rounds::default(), chosen, pace: Pace::default() });
         }
         self.log.rows += 1;
-        if let Some(page) = self.open.get_mut(&key)
-            && page.chosen
+        if let Some(log_flow) = self.open.get_mut(&key)
+            && log_flow.chosen
         {
-            page.rounds.push(sample);
+            log_flow.rounds.push(sample);
             if let Some(live) = &self.options.live
-                && page.pace.is_due(page.rounds.count())
+                && log_flow.pace.is_due(log_flow.rounds.count())
             {
-                let course = page.rounds.clone().finish();
-                if course.segments >= self.options.min_segments.max(1) {
-                    page.pace.tell(live, judge(course, &page.flow, None));
+                let window_trace = log_flow.rounds.clone().finish();
+                if window_trace.segments >= self.options.min_segments.max(1) {
+                    log_flow.pace.tell(live, judge(window_trace, &log_flow.flow, None));
                 }
             }
         }
@@ -80,20 +80,20 @@ impl<'a, K: Eq + Hash + Copy> Book<'a, K> {
 
     /// Another identity of a flow.
     pub(crate) fn rename(&mut self, key: K, flow: &Flow) {
-        if let Some(page) = self.open.get_mut(&key) {
-            page.flow = flow.clone();
+        if let Some(log_flow) = self.open.get_mut(&key) {
+            log_flow.flow = flow.clone();
         }
     }
 
     /// A flow is over.
     pub(crate) fn end(&mut self, key: K) {
-        let Some(page) = self.open.remove(&key).filter(|page| page.chosen) else { return };
-        let course = page.rounds.finish();
-        if course.segments < self.options.min_segments.max(1) {
+        let Some(log_flow) = self.open.remove(&key).filter(|log_flow| log_flow.chosen) else { return };
+        let window_trace = log_flow.rounds.finish();
+        if window_trace.segments < self.options.min_segments.max(1) {
             self.counted.little_data += 1;
             return;
         }
-        self.done.push(judge(course, &page.flow, None));
+        self.done.push(judge(window_trace, &log_flow.flow, None));
     }
 
     /// The log is over.
@@ -133,7 +133,7 @@ pub(crate) trait LineReader {
     type Key: Eq + Hash + Copy;
 
     /// A line; `false`: it belongs to the log, but could not be read.
-    fn line(&mut self, line: &str, book: &mut Book<'_, Self::Key>) -> bool;
+    fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, Self::Key>) -> bool;
 
     /// After the last line.
     fn check(&self, _name: &str) -> Result<(), IdentifyError> {
@@ -147,7 +147,7 @@ fn lines<L: LineReader>(
     options: &Options,
     mut of: L,
 ) -> Result<(), IdentifyError> {
-    let mut book = Book::new(options);
+    let mut log_flows = LogFlows::new(options);
     let mut line = Vec::new();
     let mut result = Ok(());
     loop {
@@ -158,19 +158,19 @@ fn lines<L: LineReader>(
             Err(source) => {
                 // A stream that ends early is a log that was cut; all before that was read.
                 if source.kind() == std::io::ErrorKind::UnexpectedEof {
-                    book.log.cut = true;
+                    log_flows.log.cut = true;
                 } else {
-                    let (name, rows) = (report.path.clone(), book.log.rows);
+                    let (name, rows) = (report.path.clone(), log_flows.log.rows);
                     result = Err(IdentifyError::Log { name, rows, source });
                 }
                 break;
             }
         }
-        if !of.line(&String::from_utf8_lossy(&line), &mut book) {
-            book.log.unreadable += 1;
+        if !of.line(&String::from_utf8_lossy(&line), &mut log_flows) {
+            log_flows.log.unreadable += 1;
         }
     }
-    book.finish(report);
+    log_flows.finish(report);
     result.and_then(|()| of.check(&report.path))
 }
 
@@ -200,7 +200,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
-    use yuzuri_infer::course::Course;
+    use yuzuri_infer::window_trace::WindowTrace;
 
     const CSV: &str = "t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us";
     const TRACE: &str = "<idle>-0 [000] ..s2. 75.901249: tcp_probe: family=AF_INET src=10.0.1.2:1 dest=10.0.2.2:2 mark=0x0 data_len=0 \
@@ -213,13 +213,13 @@ mod tests {
     /// Feeds lines; what must not happen is a panic.
     fn feed<L: LineReader>(mut of: L, text: &str) -> FileReport {
         let options = Options { min_segments: 1, ..Options::default() };
-        let mut book = Book::new(&options);
+        let mut log_flows = LogFlows::new(&options);
         let mut unreadable = 0;
         for line in text.lines() {
-            unreadable += u64::from(!of.line(line, &mut book));
+            unreadable += u64::from(!of.line(line, &mut log_flows));
         }
         let mut report = FileReport::default();
-        book.finish(&mut report);
+        log_flows.finish(&mut report);
         report.log.as_mut().unwrap().unreadable += unreadable;
         report
     }
@@ -309,10 +309,20 @@ mod tests {
         })
     }
 
-    fn sane(course: &Course) {
-        assert!(course.rounds.iter().all(|round| round.end_ns >= round.start_ns && round.window.is_finite()));
-        assert!(course.turns.iter().all(|turn| turn.round as usize <= course.rounds.len()));
-        assert!(course.turns.is_sorted_by_key(|turn| turn.round));
+    fn sane(window_trace: &WindowTrace) {
+        assert!(
+            window_trace
+                .rounds
+                .iter()
+                .all(|round| round.end_ns >= round.start_ns && round.window.is_finite())
+        );
+        assert!(
+            window_trace
+                .reductions
+                .iter()
+                .all(|reduction| reduction.round as usize <= window_trace.rounds.len())
+        );
+        assert!(window_trace.reductions.is_sorted_by_key(|reduction| reduction.round));
     }
 
     /// A sender of pairs of 1448 bytes, of whose window it fills one part of so many.
@@ -390,11 +400,11 @@ mod tests {
                 sample.state = yuzuri_trace::CaState::from_kernel(state);
                 rounds.push(&sample);
             }
-            let course = rounds.finish();
-            sane(&course);
-            let rounds = course.rounds.len();
-            let verdict = yuzuri_infer::identify(course, None, None, None);
-            prop_assert_eq!(verdict.foreseen.len(), rounds);
+            let window_trace = rounds.finish();
+            sane(&window_trace);
+            let rounds = window_trace.rounds.len();
+            let verdict = yuzuri_infer::identify(window_trace, None, None, None);
+            prop_assert_eq!(verdict.predicted.len(), rounds);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of the tracepoint `tcp:tcp_probe` as CSV, one flow in a file: a header, then times in seconds, sequence numbers and windows.
 
 use super::time::seconds_ns;
-use super::{Book, LineReader, Sample, Sequence};
+use super::{LineReader, LogFlows, Sample, Sequence};
 use yuzuri_trace::{Flow, Snapshot};
 
 /// Names of a column; the first is the one documented.
@@ -94,7 +94,7 @@ pub(crate) struct Reader {
 impl LineReader for Reader {
     type Key = ();
 
-    fn line(&mut self, line: &str, book: &mut Book<'_, ()>) -> bool {
+    fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, ()>) -> bool {
         let line = line.trim();
         if line.is_empty() {
             return true;
@@ -109,7 +109,7 @@ impl LineReader for Reader {
         };
         let Some(row) = row(line, &columns) else { return false };
         if let Some(sample) = self.rows.sample(row) {
-            book.sample((), Flow::default, &sample);
+            log_flows.sample((), Flow::default, &sample);
         }
         true
     }

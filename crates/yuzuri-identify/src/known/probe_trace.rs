@@ -3,7 +3,7 @@
 
 use super::probe_csv::{Row, Rows, finite};
 use super::time::seconds_ns;
-use super::{Book, LineReader};
+use super::{LineReader, LogFlows};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_trace::{CaState, Flow};
@@ -33,10 +33,10 @@ pub(crate) struct Reader {
 impl LineReader for Reader {
     type Key = Key;
 
-    fn line(&mut self, line: &str, book: &mut Book<'_, Key>) -> bool {
+    fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, Key>) -> bool {
         let Some((head, event, fields)) = parts(line) else { return true };
         let read = match event {
-            "tcp_probe" => self.probe(head, fields, book),
+            "tcp_probe" => self.probe(head, fields, log_flows),
             "tcp_cong_state_set" => self.state(fields),
             "tcp_retransmit_skb" => self.retransmission(fields),
             _ => Some(()),
@@ -78,7 +78,7 @@ fn ends(fields: &str) -> Option<Key> {
 }
 
 impl Reader {
-    fn probe(&mut self, head: &str, fields: &str, book: &mut Book<'_, Key>) -> Option<()> {
+    fn probe(&mut self, head: &str, fields: &str, log_flows: &mut LogFlows<'_, Key>) -> Option<()> {
         // The last word before the event is its time.
         let at_ns = seconds_ns(head.trim_end().trim_end_matches(':').split_whitespace().next_back()?)?;
         let key: Key = (field(fields, "src")?.parse().ok()?, field(fields, "dest")?.parse().ok()?);
@@ -98,17 +98,17 @@ impl Reader {
         let flow = self.flows.entry(key).or_default();
         if flow.cookie != cookie {
             // Another connection between the same ends.
-            book.end(key);
+            log_flows.end(key);
             *flow = State { cookie, ..State::default() };
         }
         if let Some(mut sample) = flow.rows.sample(row) {
-            // Reductions of a law's own (`tcp_enter_cwr`) are not told from those by ECN: they are left to the replay.
+            // Reductions of an algorithm's own (`tcp_enter_cwr`) are not told from those by ECN: they are left to the replay.
             sample.state = self.states.then(|| flow.state.unwrap_or_default()).map(|state| match state {
                 CaState::Cwr => CaState::Open,
                 other => other,
             });
             sample.retransmitted = self.retransmissions.then_some(flow.retransmitted);
-            book.sample(key, || Flow { local: key.0, remote: key.1, ..Flow::default() }, &sample);
+            log_flows.sample(key, || Flow { local: key.0, remote: key.1, ..Flow::default() }, &sample);
         }
         Some(())
     }

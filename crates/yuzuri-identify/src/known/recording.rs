@@ -1,6 +1,6 @@
 //! Recordings of this project: the kernel's own variables.
 
-use super::{Book, Sample};
+use super::{LogFlows, Sample};
 use crate::analyse::Options;
 use crate::error::IdentifyError;
 use crate::report::FileReport;
@@ -29,7 +29,7 @@ pub(crate) fn read(
     options: &Options,
 ) -> Result<(), IdentifyError> {
     let mut recording = Reader::new(reader, report.path.clone())?;
-    let mut book: Book<'_, FlowId> = Book::new(options);
+    let mut log_flows: LogFlows<'_, FlowId> = LogFlows::new(options);
     let mut flows: HashMap<FlowId, Former> = HashMap::new();
     let mut result = Ok(());
     loop {
@@ -44,7 +44,7 @@ pub(crate) fn read(
         for item in items {
             match item {
                 Item::Flow(flow) => {
-                    book.rename(flow.id, &flow);
+                    log_flows.rename(flow.id, &flow);
                     if flows.len() < super::MAX_FLOWS || flows.contains_key(&flow.id) {
                         let id = flow.id;
                         flows.entry(id).or_default().flow = flow;
@@ -53,34 +53,34 @@ pub(crate) fn read(
                 Item::Event(event) => {
                     let unknown = flows.len() >= super::MAX_FLOWS && !flows.contains_key(&event.flow);
                     if unknown {
-                        book.log.unreadable += 1;
+                        log_flows.log.unreadable += 1;
                         continue;
                     }
                     let former = flows.entry(event.flow).or_default();
                     // A close that was not seen has no variables.
                     if event.has_snapshot() {
                         let sample = sample(&event, former);
-                        book.sample(event.flow, || (*former.flow).clone(), &sample);
+                        log_flows.sample(event.flow, || (*former.flow).clone(), &sample);
                     }
                     if event.kind == Kind::Close {
-                        book.end(event.flow);
+                        log_flows.end(event.flow);
                         flows.remove(&event.flow);
                     }
                 }
                 Item::Account(account) => {
                     let lost =
                         account.cpus.iter().flat_map(|cpu| cpu.lost.iter().map(|(_, lost)| lost)).sum();
-                    book.log.lost = lost;
+                    log_flows.log.lost = lost;
                 }
                 Item::Setting(_) => {}
             }
         }
     }
-    book.log.complete = recording.complete();
-    book.log.cut = book.log.complete == Some(false);
-    book.log.ending = recording.tail().map(|tail| tail.to_string());
-    book.log.unreadable += recording.unknown_rows();
-    book.finish(report);
+    log_flows.log.complete = recording.complete();
+    log_flows.log.cut = log_flows.log.complete == Some(false);
+    log_flows.log.ending = recording.tail().map(|tail| tail.to_string());
+    log_flows.log.unreadable += recording.unknown_rows();
+    log_flows.finish(report);
     result
 }
 
@@ -93,11 +93,11 @@ fn sample(event: &Event, former: &mut Former) -> Sample {
     if event.kind == Kind::State {
         let recent_ns = u64::from(snapshot.srtt_us) * 1000 * ECE_RTTS;
         let echoed = former.ece_ns.is_some_and(|ns| event.mono_ns.saturating_sub(ns) <= recent_ns);
-        // A law that enters CWR of its own accord does so in the midst of an acknowledgement, as ECN does.
+        // An algorithm that enters CWR of its own accord does so in the midst of an acknowledgement, as ECN does.
         former.reason = if event.reason == Reason::Ecn && !echoed { Reason::None } else { event.reason };
     }
     let state = match event.ca_state {
-        // Neither the network nor the device asked for it: the law itself did.
+        // Neither the network nor the device asked for it: the algorithm itself did.
         CaState::Cwr if !matches!(former.reason, Reason::Ecn | Reason::LocalCongestion) => CaState::Open,
         state => state,
     };

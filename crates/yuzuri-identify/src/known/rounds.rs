@@ -1,10 +1,10 @@
-//! From samples of a sender's variables to its course.
+//! From samples of a sender's variables to its window trace.
 //!
 //! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence numbers are known, after a smoothed
 //! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
 
 use std::collections::HashMap;
-use yuzuri_infer::course::{Cause, Course, Round, RttTally, Turn, Vantage};
+use yuzuri_infer::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use yuzuri_trace::CaState;
 
 /// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
@@ -109,7 +109,7 @@ struct Flight {
 
 #[derive(Debug, Clone, Copy)]
 struct Repair {
-    turn: Turn,
+    reduction: Reduction,
     until: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ pub struct Rounds {
     duplicates: u32,
     open: Open,
     repair: Option<Repair>,
-    course: Course,
+    window_trace: WindowTrace,
     /// By round: bytes acknowledged and most in flight, until the segment size is known.
     raw: Vec<(u64, Flight)>,
     /// How often a flight was a whole number of windows of that many bytes.
@@ -141,7 +141,7 @@ pub struct Rounds {
 impl Rounds {
     /// Rounds that are over.
     pub fn count(&self) -> usize {
-        self.course.rounds.len()
+        self.window_trace.rounds.len()
     }
 
     /// A sample; they come in the order of time.
@@ -171,15 +171,15 @@ impl Rounds {
         if let (Some(before), Some(after)) = (last.retransmitted, sample.retransmitted) {
             let again = u32::try_from(after.saturating_sub(before)).unwrap_or(u32::MAX);
             open.round.retransmitted = open.round.retransmitted.saturating_add(again);
-            self.course.retransmitted += u64::from(again);
+            self.window_trace.retransmitted += u64::from(again);
         }
         if std::mem::take(&mut self.unsettled)
-            && let Some(turn) = self.course.turns.last_mut()
+            && let Some(reduction) = self.window_trace.reductions.last_mut()
         {
-            turn.after = sample.cwnd as f32;
+            reduction.after = sample.cwnd as f32;
         }
         self.timed(&last, sample, delivered > 0);
-        self.turns(&last, sample);
+        self.reductions(&last, sample);
         self.ends(&last, sample);
         self.fold(sample);
     }
@@ -204,7 +204,7 @@ impl Rounds {
 
     /// The segment size as far as it is known.
     fn size(&self) -> u32 {
-        match (self.course.mss_bytes, self.best_size) {
+        match (self.window_trace.mss_bytes, self.best_size) {
             (0, Some((size, _))) => self.whole(size),
             (0, None) => USUAL_MSS,
             (known, _) => known,
@@ -238,11 +238,11 @@ impl Rounds {
         let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
         let rtt_us = if sane { measured } else { after };
         let rtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(sample.min_rtt_us);
-        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.course.min_rtt_us);
+        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
     }
 
     /// Begins and changes reductions.
-    fn turns(&mut self, last: &Sample, sample: &Sample) {
+    fn reductions(&mut self, last: &Sample, sample: &Sample) {
         let silence_ns = MIN_SILENCE_NS.max(i64::from(sample.srtt_us) * 900);
         let cause = match sample.state {
             Some(CaState::Open | CaState::Disorder) => None,
@@ -262,16 +262,16 @@ impl Rounds {
         };
         let Some(cause) = cause else { return };
         match &mut self.repair {
-            Some(repair) if cause == Cause::Timeout && repair.turn.cause != Cause::Timeout => {
-                repair.turn.cause = Cause::Timeout;
+            Some(repair) if cause == Cause::Timeout && repair.reduction.cause != Cause::Timeout => {
+                repair.reduction.cause = Cause::Timeout;
                 repair.until = sample.sent_bytes;
             }
             Some(_) => {}
             None => {
                 let before = last.cwnd.max(sample.cwnd) as f32;
                 let at_ns = sample.at_ns.max(last.at_ns);
-                let turn = Turn::begun(at_ns, cause, before);
-                self.repair = Some(Repair { turn, until: sample.sent_bytes });
+                let reduction = Reduction::begun(at_ns, cause, before);
+                self.repair = Some(Repair { reduction, until: sample.sent_bytes });
             }
         }
     }
@@ -280,24 +280,24 @@ impl Rounds {
     fn ends(&mut self, last: &Sample, sample: &Sample) {
         let now = sample.at_ns.max(last.at_ns);
         if let Some(repair) = &mut self.repair {
-            repair.turn.undone |= sample.undone;
+            repair.reduction.undone |= sample.undone;
             let over = match (sample.state, repair.until) {
                 (Some(state), _) => matches!(state, CaState::Open | CaState::Disorder),
                 (None, Some(until)) => sample.acked_bytes >= until,
                 (None, None) => {
-                    !sample.repairing && now - repair.turn.at_ns >= i64::from(sample.srtt_us) * 1000
+                    !sample.repairing && now - repair.reduction.at_ns >= i64::from(sample.srtt_us) * 1000
                 }
             };
             if over {
-                let mut turn = Turn { over_ns: now, after: sample.cwnd as f32, ..repair.turn };
-                // The window came back: taken back, or of a law that does not answer losses.
-                turn.undone |= sample.state.is_none() && turn.after >= 0.95 * turn.before;
+                let mut reduction = Reduction { over_ns: now, after: sample.cwnd as f32, ..repair.reduction };
+                // The window came back: taken back, or of an algorithm that does not answer losses.
+                reduction.undone |= sample.state.is_none() && reduction.after >= 0.95 * reduction.before;
                 self.repair = None;
                 self.duplicates = 0;
                 self.open.round.limits.recovery = true;
                 self.close(now, last);
-                turn.round = self.course.rounds.len() as u32;
-                self.course.turns.push(turn);
+                reduction.round = self.window_trace.rounds.len() as u32;
+                self.window_trace.reductions.push(reduction);
                 self.unsettled = sample.midway;
                 return;
             }
@@ -319,7 +319,7 @@ impl Rounds {
         round.limits.recovery |= self.repair.is_some();
         round.limits.receiver |= open.receiver_full;
         round.limits.application |= open.application * 2 > open.samples;
-        if (open.acked_bytes > 0 || round.retransmitted > 0) && self.course.keep(round) {
+        if (open.acked_bytes > 0 || round.retransmitted > 0) && self.window_trace.keep(round) {
             self.raw.push((open.acked_bytes, open.flight));
         }
         self.open.round.start_ns = now;
@@ -332,8 +332,8 @@ impl Rounds {
         open.samples += 1;
         open.application += u32::from(sample.application);
         open.round.window = open.round.window.max(sample.cwnd as f32);
-        if self.course.mss_bytes < sample.mss_bytes {
-            self.course.mss_bytes = sample.mss_bytes;
+        if self.window_trace.mss_bytes < sample.mss_bytes {
+            self.window_trace.mss_bytes = sample.mss_bytes;
         }
         if let Some(sent) = sample.sent_bytes {
             let flight = sent.saturating_sub(sample.acked_bytes);
@@ -380,19 +380,19 @@ impl Rounds {
         }
     }
 
-    /// The course, when nothing more comes.
-    pub fn finish(mut self) -> Course {
+    /// The window trace, when nothing more comes.
+    pub fn finish(mut self) -> WindowTrace {
         let size = self.size();
-        let course = &mut self.course;
-        course.vantage = Vantage::Kernel;
-        course.mss_bytes = size;
-        let mss = course.mss_bytes as f32;
+        let window_trace = &mut self.window_trace;
+        window_trace.capture_point = CapturePoint::Kernel;
+        window_trace.mss_bytes = size;
+        let mss = window_trace.mss_bytes as f32;
         let last = self.last.unwrap_or_default();
-        course.acked_bytes = last.acked_bytes.saturating_sub(self.first_acked);
-        let sent = self.sent_bytes.saturating_sub(self.first_acked).max(course.acked_bytes);
-        course.segments = sent.div_ceil(u64::from(course.mss_bytes)) + course.retransmitted;
+        window_trace.acked_bytes = last.acked_bytes.saturating_sub(self.first_acked);
+        let sent = self.sent_bytes.saturating_sub(self.first_acked).max(window_trace.acked_bytes);
+        window_trace.segments = sent.div_ceil(u64::from(window_trace.mss_bytes)) + window_trace.retransmitted;
         let mut fullness: Vec<f32> = Vec::new();
-        for (round, (acked_bytes, flight)) in course.rounds.iter_mut().zip(&self.raw) {
+        for (round, (acked_bytes, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             round.acked = *acked_bytes as f32 / mss;
             round.acks = round.acks.min(round.acked.ceil() as u32);
             round.sent = round.acked.round() as u32;
@@ -402,9 +402,9 @@ impl Rounds {
             }
         }
         fullness.sort_by(f32::total_cmp);
-        // A law that paces lets its window stand above what it sends at all times; what it sends is its window then.
+        // An algorithm that paces lets its window stand above what it sends at all times; what it sends is its window then.
         let paced = fullness.get(fullness.len() / 2).is_some_and(|half| *half < FULL);
-        for (round, (_, flight)) in course.rounds.iter_mut().zip(&self.raw) {
+        for (round, (_, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             let flight = flight.segments(mss);
             if flight <= 0.0 || round.limits.recovery {
                 continue;
@@ -416,15 +416,17 @@ impl Rounds {
             }
         }
         if paced {
-            for turn in &mut course.turns {
-                let after = turn.round as usize;
+            for reduction in &mut window_trace.reductions {
+                let after = reduction.round as usize;
                 let quiet = |round: &&Round| !round.limits.recovery;
-                let before = course.rounds[..after.min(course.rounds.len())].iter().rev().find(quiet);
-                turn.before = before.map_or(turn.before, |round| round.window);
-                turn.after = course.rounds.get(after).map_or(turn.after, |round| round.window);
+                let before =
+                    window_trace.rounds[..after.min(window_trace.rounds.len())].iter().rev().find(quiet);
+                reduction.before = before.map_or(reduction.before, |round| round.window);
+                reduction.after =
+                    window_trace.rounds.get(after).map_or(reduction.after, |round| round.window);
             }
         }
-        self.course
+        self.window_trace
     }
 }
 

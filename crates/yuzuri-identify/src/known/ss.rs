@@ -1,7 +1,7 @@
 //! What `ss -ti` printed, again and again: each time a moment of each socket.
 
 use super::time::{line_ns, seconds_ns};
-use super::{Book, LineReader, Sample};
+use super::{LineReader, LogFlows, Sample};
 use crate::error::IdentifyError;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -32,7 +32,7 @@ pub(crate) struct Reader {
 impl LineReader for Reader {
     type Key = Key;
 
-    fn line(&mut self, line: &str, book: &mut Book<'_, Key>) -> bool {
+    fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, Key>) -> bool {
         if let Some(ns) = line_ns(line) {
             self.called_ns = Some(ns);
             return true;
@@ -53,7 +53,7 @@ impl LineReader for Reader {
             return true;
         }
         let Some(key) = self.socket.take() else { return false };
-        self.socket(key, line, book).is_some()
+        self.socket(key, line, log_flows).is_some()
     }
 
     fn check(&self, name: &str) -> Result<(), IdentifyError> {
@@ -104,7 +104,7 @@ fn control(line: &str) -> Option<&str> {
 }
 
 impl Reader {
-    fn socket(&mut self, key: Key, line: &str, book: &mut Book<'_, Key>) -> Option<()> {
+    fn socket(&mut self, key: Key, line: &str, log_flows: &mut LogFlows<'_, Key>) -> Option<()> {
         let cwnd: u32 = number(line, "cwnd")?;
         let srtt_us = milliseconds_us(field(line, "rtt")?.split('/').next()?)?;
         // The socket's own clock while it sends, where nobody wrote the time.
@@ -130,7 +130,7 @@ impl Reader {
         // Less than before: another connection between the same ends.
         let former = former.filter(|former| former.acked_bytes <= acked_bytes);
         if former.is_none() {
-            book.end(key);
+            log_flows.end(key);
         }
         let acks = former.map_or(0, |former| segments_in.saturating_sub(former.segments_in));
         let again = former.map_or(0, |former| u64::saturating_sub(retransmitted, former.retransmitted));
@@ -160,7 +160,7 @@ impl Reader {
             congestion_control: control.to_owned(),
             ..Flow::default()
         };
-        book.sample(key, flow, &sample);
+        log_flows.sample(key, flow, &sample);
         Some(())
     }
 }

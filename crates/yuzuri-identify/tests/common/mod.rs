@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use yuzuri_capture::{Flags, Framing, NewSegment, PcapWriter, SackBlocks, TcpOptions};
-use yuzuri_medium::{Packet, Time};
+use yuzuri_netmodel::{Packet, Time};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{Kind, LocalQueue, MSS_BYTES, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use yuzuri_trace::recording::Writer;

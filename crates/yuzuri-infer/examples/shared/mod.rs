@@ -92,5 +92,5 @@ pub fn largest(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Op
     moved.into_iter().for_each(&mut track);
     merge.held.iter().for_each(|segment| tracker.segment(segment));
     let ended = tracker.live().filter_map(|slot| tracker.end(slot));
-    Ok(ended.max_by_key(|ended| ended.main().map_or(0, |(_, course)| course.acked_bytes)))
+    Ok(ended.max_by_key(|ended| ended.main().map_or(0, |(_, window_trace)| window_trace.acked_bytes)))
 }

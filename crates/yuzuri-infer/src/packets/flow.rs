@@ -1,8 +1,8 @@
 //! A flow of a capture: its handshake, and its two directions.
 
+use super::capture_point::capture_point;
 use super::half::Half;
-use super::vantage::vantage;
-use crate::course::Course;
+use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
 
@@ -21,7 +21,7 @@ pub struct Oddities {
     pub copies: u64,
 }
 
-/// What was seen of a flow beside its courses.
+/// What was seen of a flow beside its window traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Segments.
@@ -100,8 +100,8 @@ struct Syn {
 pub struct Ended {
     /// What was seen.
     pub seen: Seen,
-    /// By end, lower first: the course of the data it sent; `None` where it sent none.
-    pub courses: [Option<Course>; 2],
+    /// By end, lower first: the window trace of the data it sent; `None` where it sent none.
+    pub window_traces: [Option<WindowTrace>; 2],
 }
 
 impl Flow {
@@ -223,8 +223,8 @@ impl Flow {
             return;
         }
         let rtt_us = u32::try_from((there + back) / 1000).unwrap_or(u32::MAX);
-        self.half(opener).shaken(vantage(there, back), rtt_us);
-        self.half(1 - opener).shaken(vantage(back, there), rtt_us);
+        self.half(opener).shaken(capture_point(there, back), rtt_us);
+        self.half(1 - opener).shaken(capture_point(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {
@@ -232,23 +232,23 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut courses =
+        let mut window_traces =
             self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
-        for (course, syn) in courses.iter_mut().zip(self.syn) {
-            if let (Some(course), Some(syn)) = (course, syn.filter(|syn| !syn.answers)) {
-                course.syn_ecn_capable = Some(syn.ecn_capable);
+        for (window_trace, syn) in window_traces.iter_mut().zip(self.syn) {
+            if let (Some(window_trace), Some(syn)) = (window_trace, syn.filter(|syn| !syn.answers)) {
+                window_trace.syn_ecn_capable = Some(syn.ecn_capable);
             }
         }
-        Ended { seen: self.seen, courses }
+        Ended { seen: self.seen, window_traces }
     }
 }
 
-/// The end with most data, and its course.
+/// The end with most data, and its window trace.
 impl Ended {
-    /// The end that sent most, and its course; `None` where no data was seen.
-    pub fn main(&self) -> Option<(End, &Course)> {
-        let ends = [(End::Lower, &self.courses[0]), (End::Higher, &self.courses[1])];
-        let data = ends.into_iter().filter_map(|(end, course)| Some((end, course.as_ref()?)));
-        data.max_by_key(|(_, course)| (course.acked_bytes, course.segments))
+    /// The end that sent most, and its window trace; `None` where no data was seen.
+    pub fn main(&self) -> Option<(End, &WindowTrace)> {
+        let ends = [(End::Lower, &self.window_traces[0]), (End::Higher, &self.window_traces[1])];
+        let data = ends.into_iter().filter_map(|(end, window_trace)| Some((end, window_trace.as_ref()?)));
+        data.max_by_key(|(_, window_trace)| (window_trace.acked_bytes, window_trace.segments))
     }
 }

@@ -3,11 +3,11 @@
 //! Near the sender an acknowledgement acts when it is seen. Elsewhere it acts when the data that answers it passes: data echoes the
 //! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
 
+use super::capture_point::{Delays, as_sent};
 use super::scoreboard::{Kind, Scoreboard};
 use super::sender_clock::{SenderClock, TickTally};
-use super::vantage::{Delays, as_sent};
 use super::waiting::{Answer, Blocks, Waiting};
-use crate::course::{Cause, Course, Round, RttTally, Turn, Vantage};
+use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use yuzuri_capture::{Flags, Segment};
 
 /// Place of the first byte, so that older ones have a place too.
@@ -50,14 +50,14 @@ struct Open {
 /// A reduction under way.
 #[derive(Clone, Copy, Debug)]
 struct Repair {
-    turn: Turn,
+    reduction: Reduction,
     until: u64,
 }
 
 /// A reduction that is over: the window after it is being read.
 #[derive(Clone, Copy, Debug)]
 struct After {
-    turn: usize,
+    reduction: usize,
     /// Place up to which it was read without being sure, and the flight then.
     from: u64,
     from_flight_bytes: u64,
@@ -67,7 +67,7 @@ struct After {
 }
 
 impl After {
-    /// Whether enough was sent, up to this place, to tell the window by. The first segments only: fast laws grow by a tenth in a round.
+    /// Whether enough was sent, up to this place, to tell the window by. The first segments only: fast algorithms grow by a tenth in a round.
     fn is_read(&self, nxt: u64) -> bool {
         nxt > self.from + self.flight_bytes / 12
     }
@@ -81,7 +81,7 @@ pub(super) struct Half {
     base: u32,
     board: Scoreboard,
     waiting: Waiting,
-    vantage: Vantage,
+    capture_point: CapturePoint,
     mss_bytes: u32,
     /// The other end's window scale; `None`: its SYN was not seen.
     scale: Option<u8>,
@@ -103,7 +103,7 @@ pub(super) struct Half {
     fin: bool,
     /// Bytes of the segment sent last, and how many in a row had as many.
     alike: (u32, u8),
-    course: Course,
+    window_trace: WindowTrace,
 }
 
 impl Half {
@@ -118,14 +118,14 @@ impl Half {
     }
 
     /// What the handshake's times told: where the capture is, and a round-trip time.
-    pub(super) fn shaken(&mut self, vantage: Vantage, rtt_us: u32) {
-        self.vantage = vantage;
-        self.course.handshake_rtt_us = Some(rtt_us);
+    pub(super) fn shaken(&mut self, capture_point: CapturePoint, rtt_us: u32) {
+        self.capture_point = capture_point;
+        self.window_trace.handshake_rtt_us = Some(rtt_us);
     }
 
     /// Whether any data was sent.
     pub(super) fn has_data(&self) -> bool {
-        self.course.segments > 0
+        self.window_trace.segments > 0
     }
 
     fn place(&self, seq: u32) -> u64 {
@@ -162,7 +162,7 @@ impl Half {
         if !self.started {
             self.begin(segment.seq);
         }
-        if self.course.segments == 0 {
+        if self.window_trace.segments == 0 {
             self.first(segment);
         }
         let mss = self.segment_size(segment);
@@ -170,8 +170,8 @@ impl Half {
         let end = start + u64::from(bytes);
         if end < self.board.una() {
             // Older than anything outstanding: sent again for nothing, or not of this flow.
-            self.course.segments += 1;
-            self.course.retransmitted += 1;
+            self.window_trace.segments += 1;
+            self.window_trace.retransmitted += 1;
             return;
         }
         if start > self.board.nxt() + MAX_HOLE * u64::from(mss) {
@@ -179,7 +179,7 @@ impl Half {
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
         if !self.board.holds()
-            && self.course.segments > 0
+            && self.window_trace.segments > 0
             && silence_ns as f64 > (self.srtt_us * 250.0).max(5e6)
         {
             self.open.round.limits.application = true;
@@ -193,12 +193,12 @@ impl Half {
         {
             // Most likely sent before the repair began: a queue that the window had filled dropped it.
             repair.until = start;
-            if repair.turn.before > 0.0 {
-                repair.turn.before += (start - from) as f32 / mss as f32;
+            if repair.reduction.before > 0.0 {
+                repair.reduction.before += (start - from) as f32 / mss as f32;
             }
         }
         let count = bytes.div_ceil(mss);
-        self.course.segments += u64::from(count);
+        self.window_trace.segments += u64::from(count);
         // What follows a segment at once was drawn by what drew that one.
         if now - self.last_acted_ns < AT_ONCE_NS {
             self.by_clock = false;
@@ -219,13 +219,13 @@ impl Half {
             }
             Kind::Again => {
                 self.open.round.retransmitted += count;
-                self.course.retransmitted += u64::from(count);
+                self.window_trace.retransmitted += u64::from(count);
                 self.sent_again(start, now, silence_ns);
             }
             Kind::Late => {}
         }
         if segment.flags.contains(Flags::CWR) && self.open.round.ece > 0 && self.repair.is_none() {
-            self.turned(Cause::Ecn, now);
+            self.reduced(Cause::Ecn, now);
         }
         self.fin |= segment.flags.contains(Flags::FIN);
     }
@@ -233,8 +233,8 @@ impl Half {
     /// What is missing before a segment was lost before it came here. A queue drops the last of what an acknowledgement draws, so that it was in
     /// flight before the acknowledgement acted that this segment echoes. Tells from where.
     fn missed(&mut self, segment: &Segment) -> Option<u64> {
-        let mss = self.course.mss_bytes;
-        if !self.started || mss == 0 || self.vantage == Vantage::Sender {
+        let mss = self.window_trace.mss_bytes;
+        if !self.started || mss == 0 || self.capture_point == CapturePoint::Sender {
             return None;
         }
         let (start, nxt) = (self.place(segment.seq), self.board.nxt());
@@ -260,9 +260,9 @@ impl Half {
         self.open.round.start_ns = segment.time_ns;
         self.last_sent_ns = segment.time_ns;
         self.last_acted_ns = segment.time_ns;
-        if self.vantage == Vantage::Unknown && segment.options.timestamps.is_none() {
+        if self.capture_point == CapturePoint::Unknown && segment.options.timestamps.is_none() {
             // Nothing to tell by: taken for what most captures are.
-            self.vantage = Vantage::Sender;
+            self.capture_point = CapturePoint::Sender;
         }
     }
 
@@ -272,25 +272,25 @@ impl Half {
             // No SYN: a packet of at most 1500 bytes is one segment, a larger one is several.
             let room = if segment.options.timestamps.is_some() { 1448 } else { 1460 };
             let size = if segment.wire_bytes <= 1500 { seen } else { room };
-            if size > self.course.mss_bytes {
-                self.course.mss_bytes = size;
+            if size > self.window_trace.mss_bytes {
+                self.window_trace.mss_bytes = size;
             }
         } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
             self.alike =
                 if seen == self.alike.0 { (seen, self.alike.1.saturating_add(1)) } else { (seen, 1) };
-            let larger = seen > self.course.mss_bytes && seen <= most;
-            let smaller = seen < self.course.mss_bytes && self.alike.1 >= ALIKE;
-            if self.course.mss_bytes == 0 {
-                self.course.mss_bytes = most;
+            let larger = seen > self.window_trace.mss_bytes && seen <= most;
+            let smaller = seen < self.window_trace.mss_bytes && self.alike.1 >= ALIKE;
+            if self.window_trace.mss_bytes == 0 {
+                self.window_trace.mss_bytes = most;
             } else if larger || smaller {
                 // The path takes less than both ends do (RFC 1191, tunnels).
-                self.course.mss_bytes = seen;
+                self.window_trace.mss_bytes = seen;
             }
         }
-        self.course.mss_bytes = self.course.mss_bytes.max(MIN_MSS);
-        self.course.mss_bytes
+        self.window_trace.mss_bytes = self.window_trace.mss_bytes.max(MIN_MSS);
+        self.window_trace.mss_bytes
     }
 
     /// After data was sent: how much is in flight.
@@ -323,10 +323,10 @@ impl Half {
 
     fn read_after(&mut self) {
         if let Some(after) = self.after.take()
-            && let Some(turn) = self.course.turns.get_mut(after.turn)
+            && let Some(reduction) = self.window_trace.reductions.get_mut(after.reduction)
         {
-            turn.after = after.flight_bytes as f32 / self.course.mss_bytes as f32;
-            turn.undone = self.dsacks > 0 && turn.after >= 0.95 * turn.before;
+            reduction.after = after.flight_bytes as f32 / self.window_trace.mss_bytes as f32;
+            reduction.undone = self.dsacks > 0 && reduction.after >= 0.95 * reduction.before;
         }
     }
 
@@ -337,32 +337,32 @@ impl Half {
         if silent && first {
             self.board.time_out();
             if let Some(repair) = &mut self.repair {
-                repair.turn.cause = Cause::Timeout;
+                repair.reduction.cause = Cause::Timeout;
                 repair.until = self.board.nxt();
             } else {
-                self.turned(Cause::Timeout, now);
+                self.reduced(Cause::Timeout, now);
             }
         } else if self.repair.is_none() {
             let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
             // What remains is a probe of the tail (RFC 8985), which alone reduces nothing.
             if signs {
-                self.turned(Cause::Recovery, now);
+                self.reduced(Cause::Recovery, now);
             }
         }
     }
 
-    fn turned(&mut self, cause: Cause, now: i64) {
+    fn reduced(&mut self, cause: Cause, now: i64) {
         if self.after.take_if(|after| !after.is_read(self.board.nxt())).is_some() {
             // What was in flight is what the former repair left there: the window between the two was not seen.
             self.window_bytes = 0;
         }
         self.read_after();
         self.dsacks = 0;
-        let before = self.window_bytes as f32 / self.course.mss_bytes as f32;
+        let before = self.window_bytes as f32 / self.window_trace.mss_bytes as f32;
         self.window_bytes = 0;
-        let acked = self.open.advanced_bytes as f32 / self.course.mss_bytes as f32;
-        let turn = Turn { acked, ..Turn::begun(now, cause, before) };
-        self.repair = Some(Repair { turn, until: self.board.nxt() });
+        let acked = self.open.advanced_bytes as f32 / self.window_trace.mss_bytes as f32;
+        let reduction = Reduction { acked, ..Reduction::begun(now, cause, before) };
+        self.repair = Some(Repair { reduction, until: self.board.nxt() });
     }
 
     /// The receiver answered.
@@ -390,7 +390,7 @@ impl Half {
             ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
             blocks_used: sack.len() as u8,
         };
-        if self.vantage == Vantage::Sender || !answer.timed {
+        if self.capture_point == CapturePoint::Sender || !answer.timed {
             self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
         } else {
             if self.waiting.len() >= MAX_WAITING
@@ -414,7 +414,7 @@ impl Half {
     fn is_idle(&self, segment: &Segment) -> bool {
         !self.board.holds()
             && self.waiting.is_empty()
-            && self.vantage != Vantage::Unknown
+            && self.capture_point != CapturePoint::Unknown
             && segment.options.sack.is_empty()
             && !segment.flags.contains(Flags::ECE)
             && self.place(segment.ack) <= self.board.una()
@@ -436,16 +436,16 @@ impl Half {
             }
             self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
         }
-        if self.vantage == Vantage::Unknown {
+        if self.capture_point == CapturePoint::Unknown {
             self.settle();
         }
     }
 
-    /// Tells the vantage from the delays, without a handshake.
+    /// Tells the capture point from the delays, without a handshake.
     fn settle(&mut self) {
-        let Some(vantage) = self.delays.vantage() else { return };
-        self.vantage = vantage;
-        if self.vantage == Vantage::Sender {
+        let Some(capture_point) = self.delays.capture_point() else { return };
+        self.capture_point = capture_point;
+        if self.capture_point == CapturePoint::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
                 self.act(&answer, blocks.as_ref(), self.last_sent_ns, None);
             }
@@ -454,7 +454,7 @@ impl Half {
 
     /// An acknowledgement acts on the sender; `stamp`: now is when it did, and this is what the sender's clock then said (away from it).
     fn act(&mut self, answer: &Answer, blocks: Option<&Blocks>, now: i64, stamp: Option<u32>) {
-        let mss = u64::from(self.course.mss_bytes.max(1));
+        let mss = u64::from(self.window_trace.mss_bytes.max(1));
         let blocks = blocks.map_or(&[][..], |blocks| &blocks[..usize::from(answer.blocks_used)]);
         let una = self.board.una();
         if let Some((_, end)) = blocks.first()
@@ -480,7 +480,7 @@ impl Half {
             }
             self.open.round.acks += 1;
             self.open.acked_bytes += done.bytes;
-            self.course.acked_bytes += done.bytes;
+            self.window_trace.acked_bytes += done.bytes;
         }
         if let Some((sent_ns, sent_stamp)) = done.sent {
             let there = answer.at_ns - sent_ns;
@@ -490,14 +490,14 @@ impl Half {
             if let Some(stamp) = stamp
                 && now > sent_ns
             {
-                if self.vantage != Vantage::Sender {
+                if self.capture_point != CapturePoint::Sender {
                     self.open.ticks.add(stamp.wrapping_sub(sent_stamp));
                 }
                 let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
                 self.timed(rtt_us);
-                if answer.timed && self.course.clock_offset_ms.is_none() {
+                if answer.timed && self.window_trace.clock_offset_ms.is_none() {
                     let offset = answer.timestamp.wrapping_sub(answer.echo).wrapping_sub(rtt_us / 1000);
-                    self.course.clock_offset_ms = Some(offset);
+                    self.window_trace.clock_offset_ms = Some(offset);
                 }
             }
         }
@@ -506,7 +506,7 @@ impl Half {
         {
             self.repaired(repair, done.bytes, self.board.una() - una, now);
         }
-        if self.board.una() >= self.open.until && self.course.segments > 0 {
+        if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
         }
     }
@@ -515,23 +515,30 @@ impl Half {
         self.repair = None;
         self.open.round.limits.recovery = true;
         self.close_round(now);
-        let round = self.course.rounds.len() as u32;
-        let mss = self.course.mss_bytes.max(1) as f32;
+        let round = self.window_trace.rounds.len() as u32;
+        let mss = self.window_trace.mss_bytes.max(1) as f32;
         let cleared = all_bytes as f32 / mss;
         if self.board.lost_bytes() > 0 {
             // More was lost since it began: the acknowledgement that ends it begins the next one (`tcp_time_to_recover`), from a window that was
             // never in flight.
-            self.course.turns.push(Turn { over_ns: now, round, cleared, ..repair.turn });
-            let turn = Turn::begun(now, Cause::Recovery, 0.0);
-            self.repair = Some(Repair { turn, until: self.board.nxt() });
+            self.window_trace.reductions.push(Reduction { over_ns: now, round, cleared, ..repair.reduction });
+            let reduction = Reduction::begun(now, Cause::Recovery, 0.0);
+            self.repair = Some(Repair { reduction, until: self.board.nxt() });
             return;
         }
         let completed = new_bytes as f32 / mss;
         let left = self.board.in_flight() as f32 / mss;
-        self.course.turns.push(Turn { over_ns: now, round, completed, cleared, left, ..repair.turn });
-        let turn = self.course.turns.len() - 1;
+        self.window_trace.reductions.push(Reduction {
+            over_ns: now,
+            round,
+            completed,
+            cleared,
+            left,
+            ..repair.reduction
+        });
+        let reduction = self.window_trace.reductions.len() - 1;
         self.after = Some(After {
-            turn,
+            reduction,
             from: self.board.nxt(),
             from_flight_bytes: self.board.in_flight(),
             flight_bytes: 0,
@@ -540,13 +547,13 @@ impl Half {
     }
 
     fn timed(&mut self, rtt_us: u32) {
-        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.course.min_rtt_us);
+        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
         let rtt = f64::from(rtt_us);
         self.srtt_us = if self.srtt_us == 0.0 { rtt } else { self.srtt_us + (rtt - self.srtt_us) / 8.0 };
     }
 
     fn close_round(&mut self, now: i64) {
-        let mss = self.course.mss_bytes.max(1) as f32;
+        let mss = self.window_trace.mss_bytes.max(1) as f32;
         let open = std::mem::take(&mut self.open);
         let mut round = open.round;
         if round.acks > 0 || round.sent > 0 {
@@ -561,7 +568,7 @@ impl Half {
                 round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.small * 5 > round.sent || self.fin;
-            if self.course.keep(round) && self.vantage != Vantage::Sender {
+            if self.window_trace.keep(round) && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }
         }
@@ -569,20 +576,20 @@ impl Half {
         self.open.until = self.board.nxt() + 1;
     }
 
-    /// The course, when nothing more comes.
+    /// The window trace, when nothing more comes.
     pub(super) fn rounds(&self) -> usize {
-        self.course.rounds.len()
+        self.window_trace.rounds.len()
     }
 
-    pub(super) fn finish(mut self) -> Course {
+    pub(super) fn finish(mut self) -> WindowTrace {
         self.read_after();
-        self.course.vantage = self.vantage;
-        if self.vantage == Vantage::Receiver {
-            as_sent(&mut self.course);
+        self.window_trace.capture_point = self.capture_point;
+        if self.capture_point == CapturePoint::Receiver {
+            as_sent(&mut self.window_trace);
         }
-        if self.vantage != Vantage::Sender {
-            self.clock.set(&mut self.course);
+        if self.capture_point != CapturePoint::Sender {
+            self.clock.set(&mut self.window_trace);
         }
-        self.course
+        self.window_trace
     }
 }

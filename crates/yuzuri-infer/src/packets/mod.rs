@@ -1,13 +1,13 @@
-//! From packets to courses: windows rebuilt from what passed a capture.
+//! From packets to window traces: windows rebuilt from what passed a capture.
 
 mod brief;
+mod capture_point;
 mod flow;
 mod half;
 mod readers;
 mod scoreboard;
 mod sender_clock;
 mod spread;
-mod vantage;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};

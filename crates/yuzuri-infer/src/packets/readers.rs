@@ -11,7 +11,7 @@ use yuzuri_capture::{Capture, ReadError};
 pub const MAX_READERS: usize = 4;
 
 /// Reads the same capture by each of `captures` to its end: by the first on this thread, by the others on threads of their own. The flows that each
-/// gives ([`Share`](yuzuri_capture::Share)) go to the part of its place. The parts have finished, whatever the outcome.
+/// gives ([`Partition`](yuzuri_capture::Partition)) go to the part of its place. The parts have finished, whatever the outcome.
 ///
 /// What is dear to read twice or cannot be is for [`spread`](super::spread()).
 ///

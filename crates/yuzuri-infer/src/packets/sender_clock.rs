@@ -1,7 +1,7 @@
 //! Round-trip times by the sender's own clock, of which its timestamps (RFC 7323) tell away from it: between that of a segment and that of the one
 //! that its acknowledgement drew lies what the sender measures. What passes far from it was held up on ways of its own.
 
-use crate::course::{Course, Round};
+use crate::window_trace::{Round, WindowTrace};
 
 /// Clocks that senders have, ticks per second.
 const CLOCKS_HZ: [f64; 4] = [1e6, 1000.0, 250.0, 100.0];
@@ -82,12 +82,14 @@ impl SenderClock {
     }
 
     /// The round-trip times become those of this clock where it is fine enough for them.
-    pub(super) fn set(&self, course: &mut Course) {
+    pub(super) fn set(&self, window_trace: &mut WindowTrace) {
         let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };
-        if f64::from(course.min_rtt_us) < MIN_TICKS * tick_us || self.rounds.len() != course.rounds.len() {
+        if f64::from(window_trace.min_rtt_us) < MIN_TICKS * tick_us
+            || self.rounds.len() != window_trace.rounds.len()
+        {
             return;
         }
-        for (ticks, round) in self.rounds.iter().zip(&mut course.rounds) {
+        for (ticks, round) in self.rounds.iter().zip(&mut window_trace.rounds) {
             ticks.set(round, tick_us);
         }
     }

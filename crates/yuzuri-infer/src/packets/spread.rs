@@ -44,7 +44,7 @@ const BATCH: usize = 1024;
 const BATCHES: usize = 8;
 
 /// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
-/// third thread would take turns with the others and have to be told everything.)
+/// third thread would take reductions with the others and have to be told everything.)
 const READERS: usize = 5;
 
 /// Reads a capture to its end; the flows go to `parts`. A single part is called on this

@@ -6,7 +6,7 @@
 #define YUZURI_MONITOR_FLOW_H
 
 #include "filter.h"
-#include "lease.h"
+#include "fast_path.h"
 #include "ring.h"
 
 /* Writes the flow's identity. */
@@ -73,9 +73,9 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 	flow->cookie = bpf_get_socket_cookie(sk);
 	/* The kernel may skip a program, and so we may have missed the end of a former socket at this address.
 	 */
-	struct lease *lease = lease_of(sk);
-	if (unlikely(lease->sk == sk))
-		give_up(lease);
+	struct fast_path *fast_path = fast_path_of(sk);
+	if (unlikely(fast_path->sk == sk))
+		give_up(fast_path);
 	return flow;
 }
 
@@ -127,7 +127,7 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 	if (flow->chosen)
 		return flow;
 	if (hook == HOOK_ACK && !flow->undecided && !flow->lent)
-		lend_unwanted(sk, flow);
+		fill_fast_path_unwanted(sk, flow);
 	return NULL;
 }
 

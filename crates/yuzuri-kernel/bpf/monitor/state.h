@@ -43,7 +43,7 @@ struct flow {
 	u8 ca_state;  /* at the last record */
 	u8 pending;   /* of MARKS_ALONE, found and not told yet, >> 8 */
 	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
-	u8 lent;      /* last_ns and acks are in its lease */
+	u8 lent;      /* last_ns and acks are in its fast path */
 	u32 restored; /* the window that an undo by the last segment gives back; 0: none larger */
 	/* 64 */
 	u32 pid;

@@ -7,7 +7,7 @@ use yuzuri_trace::{CaState, FlowId};
 
 // `enum standing` of bpf/steer.h.
 const FREE: u8 = 0;
-const MOVED: u8 = 1;
+const MIGRATED: u8 = 1;
 const OURS: u8 = 2;
 const CHOSEN: u8 = 3;
 const LOCKED: u8 = 4;
@@ -48,16 +48,16 @@ impl fmt::Debug for Name {
 /// How a flow stands to our control, and if it is not under it, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It has the namespace's default and nobody chose that for it: it will be moved when flows are taken.
+    /// It has the namespace's default and nobody chose that for it: it will be migrated when flows are taken.
     Free,
-    /// We moved it to ours.
-    Moved {
+    /// We migrated it to ours.
+    Migrated {
         /// What it had.
         former: Name,
     },
-    /// It has ours by its program's choice, its route's or the sysctl's. It may be bounded; it is not moved away in the end.
+    /// It has ours by its program's choice, its route's or the sysctl's. It may be bounded; it is not migrated away in the end.
     Ours,
-    /// Its program chose its control (`TCP_CONGESTION`), or another steering that is gone moved it back to it.
+    /// Its program chose its control (`TCP_CONGESTION`), or another steering that is gone migrated it back to it.
     Chosen,
     /// Its route says so and allows no other (`congctl lock NAME`).
     Locked,
@@ -74,15 +74,15 @@ pub enum Standing {
 impl Standing {
     /// Whether its window obeys our bounds.
     pub fn is_ours(self) -> bool {
-        matches!(self, Standing::Moved { .. } | Standing::Ours)
+        matches!(self, Standing::Migrated { .. } | Standing::Ours)
     }
 }
 
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Standing::Free => f.write_str("free to be moved"),
-            Standing::Moved { former } => write!(f, "moved from {former}"),
+            Standing::Free => f.write_str("free to be migrated"),
+            Standing::Migrated { former } => write!(f, "migrated from {former}"),
             Standing::Ours => f.write_str("ours by its own choice"),
             Standing::Chosen => f.write_str("chosen by its program"),
             Standing::Locked => f.write_str("locked by its route"),
@@ -183,7 +183,7 @@ impl FlowState {
         let name = |from: [i8; 16]| Name(from.map(|b| b as u8));
         let standing = match record.standing {
             FREE => Standing::Free,
-            MOVED => Standing::Moved { former: name(record.former) },
+            MIGRATED => Standing::Migrated { former: name(record.former) },
             OURS => Standing::Ours,
             CHOSEN => Standing::Chosen,
             LOCKED => Standing::Locked,
@@ -267,8 +267,8 @@ mod tests {
         let standings = header.split("enum standing {").nth(1).unwrap().split("};").next().unwrap();
         let names: Vec<&str> =
             standings.lines().filter_map(|l| l.trim().strip_prefix("STANDING_")?.split(',').next()).collect();
-        assert_eq!(names, ["FREE", "MOVED", "OURS", "CHOSEN", "LOCKED", "OTHER", "REFUSED"]);
-        assert_eq!([FREE, MOVED, OURS, CHOSEN, LOCKED, OTHER], [0, 1, 2, 3, 4, 5]);
+        assert_eq!(names, ["FREE", "MIGRATED", "OURS", "CHOSEN", "LOCKED", "OTHER", "REFUSED"]);
+        assert_eq!([FREE, MIGRATED, OURS, CHOSEN, LOCKED, OTHER], [0, 1, 2, 3, 4, 5]);
         for (name, value) in [
             ("APP_LIMITED", FLAG_APP_LIMITED),
             ("RATE_APP_LIMITED", FLAG_RATE_APP_LIMITED),

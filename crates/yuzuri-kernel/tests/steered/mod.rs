@@ -4,7 +4,7 @@
 use crate::common::{Pair, accept};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
-use yuzuri_kernel::control::{ControlError, Law};
+use yuzuri_kernel::control::{ControlError, CubicParams};
 use yuzuri_kernel::steer::{FlowState, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 
@@ -16,7 +16,10 @@ pub fn name(what: &str) -> String {
 }
 
 pub fn options(what: &str) -> SteerOptions {
-    SteerOptions { law: Law { name: name(what), ..Law::default() }, ..SteerOptions::default() }
+    SteerOptions {
+        cubic: CubicParams { name: name(what), ..CubicParams::default() },
+        ..SteerOptions::default()
+    }
 }
 
 /// Steers side A.

@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use yuzuri_capture::{Framing, PcapWriter};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// Quick rather than small: the writer shares the driver's thread.
 const LEVEL: i32 = 1;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use yuzuri_medium::Packet;
+use yuzuri_netmodel::Packet;
 
 /// Most bytes of a frame: MTU 1500 and the Ethernet header, and room for one VLAN tag.
 pub const FRAME_BYTES: usize = 1518;

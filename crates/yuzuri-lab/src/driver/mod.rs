@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node, To};
-use yuzuri_medium::wire::{Direction, Wire, WireAccount, WireConfig};
-use yuzuri_medium::{Arrival, ConfigError, Time};
+use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, To};
+use yuzuri_netmodel::wire::{Direction, Wire, WireAccount, WireConfig};
+use yuzuri_netmodel::{Arrival, ConfigError, Time};
 
 /// What the driver models.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use super::frame::Frame;
 use crate::net::station_of;
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
 
 /// Which station a terminal is: the model numbers stations in the order in which they associate.
 pub(super) struct Places {
@@ -92,7 +92,7 @@ impl Places {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use yuzuri_medium::radio::Phy;
+    use yuzuri_netmodel::radio::Phy;
 
     #[test]
     fn a_place_that_was_left_is_the_next_ones() {

@@ -34,11 +34,11 @@ fn words(estimate: &Option<Estimate>, digits: usize) -> String {
     }
 }
 
-struct Page {
+struct HtmlReport {
     text: String,
 }
 
-impl Page {
+impl HtmlReport {
     fn figure(&mut self, picture: Result<String, String>, caption: &str) -> Result<(), LabError> {
         let picture = picture.map_err(|why| LabError::Run(format!("drawing '{caption}': {why}")))?;
         let _ =
@@ -49,7 +49,7 @@ impl Page {
 
 /// The page of a summary.
 pub fn page(summary: &Summary) -> Result<String, LabError> {
-    let mut page = Page { text: String::new() };
+    let mut page = HtmlReport { text: String::new() };
     let title = escaped(&summary.title);
     let _ = writeln!(
         page.text,
@@ -95,7 +95,7 @@ pub fn page(summary: &Summary) -> Result<String, LabError> {
     Ok(page.text + "</html>\n")
 }
 
-fn table(page: &mut Page, summary: &Summary) {
+fn table(page: &mut HtmlReport, summary: &Summary) {
     let mut kinds: Vec<&String> = summary.groups.iter().flat_map(|g| g.kinds.keys()).collect();
     kinds.sort();
     kinds.dedup();
@@ -138,7 +138,7 @@ fn table(page: &mut Page, summary: &Summary) {
 }
 
 /// Curves over what is varied, scatter, airtime.
-fn overview(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
+fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     let together: Vec<&Group> = summary.groups.iter().filter(|g| g.alone.is_none() && g.valid > 0).collect();
     let every: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
     let axes = summary.axes();
@@ -222,7 +222,7 @@ fn add(curves: &mut Vec<plots::Curve>, name: String, x: f64, y: Estimate) {
 }
 
 /// What the daemons of a run did, where terminals shared.
-fn shares(page: &mut Page, record: &RunRecord) {
+fn shares(page: &mut HtmlReport, record: &RunRecord) {
     let shared: Vec<_> = record.terminals.iter().filter_map(|t| Some((t, t.share.as_ref()?))).collect();
     if shared.is_empty() {
         return;
@@ -251,7 +251,7 @@ fn shares(page: &mut Page, record: &RunRecord) {
 }
 
 /// Windows, states, throughput and queues of the first valid run of each point.
-fn over_time(page: &mut Page, summary: &Summary) -> Result<(), LabError> {
+fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
                   retransmission timeouts.</p>";
     let shown: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();

@@ -3,7 +3,7 @@
 mod exchange;
 mod flows;
 mod iperf3;
-mod laws;
+mod own_cubics;
 mod record;
 mod sharing;
 mod summary;
@@ -23,8 +23,8 @@ use crate::LabError;
 use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
 use crate::scenario::{PathSpec, Problems, Scenario, TerminalSpec};
-use laws::Laws;
 use nix::sys::resource::{UsageWho, getrusage};
+use own_cubics::OwnCubics;
 use sharing::{Shared, Sharing};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ pub(crate) fn perform(
             default_control: default_control(scenario, t.kind).map(str::to_owned),
         })
         .collect();
-    let laws = Laws::register(scenario, claim.number())?;
+    let own_cubics = OwnCubics::register(scenario, claim.number())?;
     let sysctl: Vec<(String, String)> = scenario.sysctl.clone().into_iter().collect();
     let mut topology = Topology::build(&claim, &settings, &sysctl)?;
     let taps = topology.taps.take().ok_or_else(|| LabError::Run("the network has no devices".into()))?;
@@ -173,7 +173,8 @@ pub(crate) fn perform(
         }),
     };
     let driver = Driver::start(config, taps)?;
-    let mut plan = Plan { scenario, laws: &laws, topology: &topology, driver: &driver, sharing: None, stop };
+    let mut plan =
+        Plan { scenario, own_cubics: &own_cubics, topology: &topology, driver: &driver, sharing: None, stop };
     plan.reach(&absent)?;
     let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
     built(&names);
@@ -271,7 +272,7 @@ fn write_queues(
 
 struct Plan<'a> {
     scenario: &'a Scenario,
-    laws: &'a Laws,
+    own_cubics: &'a OwnCubics,
     topology: &'a Topology,
     driver: &'a Driver,
     sharing: Option<&'a Sharing>,
@@ -308,7 +309,11 @@ impl Plan<'_> {
         let jobs = self.scenario.terminals().enumerate().map(|(terminal, t)| Job {
             terminal,
             spec: self.scenario.workload_of(t.kind).clone(),
-            control: self.laws.name(t.kind_number).map(str::to_owned).or_else(|| t.kind.control.clone()),
+            control: self
+                .own_cubics
+                .name(t.kind_number)
+                .map(str::to_owned)
+                .or_else(|| t.kind.control.clone()),
             paced: t.kind.paced,
             // Who was there from the start was primed then.
             prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,

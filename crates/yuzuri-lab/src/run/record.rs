@@ -6,9 +6,9 @@ use crate::driver::{Lateness, Snapshot};
 use crate::scenario::Label;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::NodeAccount;
-use yuzuri_medium::wire::LineAccount;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::NodeAccount;
+use yuzuri_netmodel::wire::LineAccount;
 
 /// Version of the form of `run.json`.
 pub const FORMAT: u32 = 1;

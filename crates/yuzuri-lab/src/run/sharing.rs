@@ -12,9 +12,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
-use yuzuri_share::{Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, Share, ShareConfig, Status};
+use yuzuri_share::{
+    ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status,
+};
 use yuzuri_transfer::Shown;
 
 /// How long the daemons may take to be ready before the run begins: a guest loads their programs one after the other.
@@ -278,7 +280,7 @@ impl Sharer {
             return Ok(());
         }
         let (name, notes) = (self.name.clone(), notes.clone());
-        let mut share = Share::start_with(self.config.clone(), move |event| {
+        let mut share = ControlLoop::start_with(self.config.clone(), move |event| {
             if matches!(event, Event::StoodDown { .. } | Event::Problem(_)) {
                 let note = format!("{name}: sharing: {event}");
                 notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);

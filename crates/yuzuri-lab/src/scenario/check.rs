@@ -2,9 +2,9 @@
 
 use super::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
 use yuzuri_kernel::control::ControlError;
-use yuzuri_medium::radio::Cell;
-use yuzuri_medium::wire::Wire;
-use yuzuri_medium::{ConfigError, Packet};
+use yuzuri_netmodel::radio::Cell;
+use yuzuri_netmodel::wire::Wire;
+use yuzuri_netmodel::{ConfigError, Packet};
 
 /// The models are only asked whether they accept a configuration.
 #[derive(Clone)]
@@ -128,23 +128,23 @@ impl Scenario {
                 format!("'{control}' cannot be a congestion control's name"),
             );
         }
-        if let Some(spec) = &kind.law {
+        if let Some(spec) = &kind.cubic {
             found.unless(
                 kind.control.is_none(),
-                format!("{field}.law"),
+                format!("{field}.cubic"),
                 "`control` is given, too: only one of them can be",
             );
-            if let Err(ControlError::Law { what, .. }) = spec.law("law".into()).check() {
-                found.0.push(Problem::new(format!("{field}.law"), what));
+            if let Err(ControlError::CubicParams { what, .. }) = spec.cubic("cubic".into()).check() {
+                found.0.push(Problem::new(format!("{field}.cubic"), what));
             }
             for (name, bound) in [("floor", spec.floor), ("cap", spec.cap)] {
                 if let Some(bound) = bound {
-                    found.range(format!("{field}.law.{name}"), f64::from(bound), 2.0, 1_000_000.0);
+                    found.range(format!("{field}.cubic.{name}"), f64::from(bound), 2.0, 1_000_000.0);
                 }
             }
             found.unless(
                 spec.cap.is_none_or(|cap| spec.floor.unwrap_or(0) <= cap),
-                format!("{field}.law.cap"),
+                format!("{field}.cubic.cap"),
                 "it is below the floor",
             );
         }
@@ -163,7 +163,7 @@ impl Scenario {
             if matches!(kind.share, Some(ShareChoice::With(_))) {
                 self.share(found, &format!("{field}.share"), &share);
             }
-            for (name, given) in [("control", kind.control.is_some()), ("law", kind.law.is_some())] {
+            for (name, given) in [("control", kind.control.is_some()), ("cubic", kind.cubic.is_some())] {
                 found.unless(
                     !given,
                     format!("{field}.{name}"),

@@ -2,24 +2,24 @@
 //! is varied. The file's schema is described in `docs/lab.md`.
 
 mod check;
+mod cubic;
 mod document;
 mod expand;
-mod law;
 mod path;
 mod share;
 mod workload;
 
+pub use cubic::CubicSpec;
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
-pub use law::LawSpec;
 pub use path::PathSpec;
 pub use share::{BoundBy, ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use yuzuri_medium::radio::{Band, CellConfig, Phy, StationConfig};
-use yuzuri_medium::wire::WireConfig;
+use yuzuri_netmodel::radio::{Band, CellConfig, Phy, StationConfig};
+use yuzuri_netmodel::wire::WireConfig;
 use yuzuri_vm::Mips;
 
 /// One experiment: what a run needs, and in a file what is varied of it.
@@ -62,7 +62,7 @@ pub struct Scenario {
     /// Kernel parameters on all hosts, such as `"net.ipv4.tcp_ecn" = "1"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
-    /// The radio cell without its stations: fields of `yuzuri_medium::radio::CellConfig`.
+    /// The radio cell without its stations: fields of `yuzuri_netmodel::radio::CellConfig`.
     #[serde(default)]
     pub cell: CellSpec,
     /// The path between access point and server.
@@ -109,7 +109,7 @@ pub struct TerminalSpec {
     pub count: u32,
     /// Its radio.
     pub phy: Phy,
-    /// Other settings of the station: fields of `yuzuri_medium::radio::StationConfig`.
+    /// Other settings of the station: fields of `yuzuri_netmodel::radio::StationConfig`.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub station: toml::Table,
     /// Congestion control; the kernel's default where absent.
@@ -120,7 +120,7 @@ pub struct TerminalSpec {
     pub paced: bool,
     /// A congestion control of its own, instead of `control`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub law: Option<LawSpec>,
+    pub cubic: Option<CubicSpec>,
     /// Whether and how it shares; as `[share]` says where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareChoice>,
@@ -143,16 +143,16 @@ pub struct TerminalSpec {
 
 impl TerminalSpec {
     /// Makes it what runs alone: from beginning to end, without sharing and without bounds, under the control that the file gives it outside of
-    /// variants (`base`), or CUBIC. A law that then is the kernel's own CUBIC becomes that, so that the same experiment is not run twice.
+    /// variants (`base`), or CUBIC. A algorithm that then is the kernel's own CUBIC becomes that, so that the same experiment is not run twice.
     fn free(&mut self, base: Option<&TerminalSpec>) {
         (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
         self.paced = base.is_some_and(|base| base.paced);
-        (self.control, self.law) = base.map(|b| (b.control.clone(), b.law.clone())).unwrap_or_default();
-        if let Some(law) = &mut self.law {
-            (law.floor, law.cap) = (None, None);
+        (self.control, self.cubic) = base.map(|b| (b.control.clone(), b.cubic.clone())).unwrap_or_default();
+        if let Some(cubic) = &mut self.cubic {
+            (cubic.floor, cubic.cap) = (None, None);
         }
-        if self.control.is_none() && self.law.as_ref().is_none_or(|law| *law == LawSpec::default()) {
-            (self.law, self.control) = (None, Some("cubic".into()));
+        if self.control.is_none() && self.cubic.as_ref().is_none_or(|cubic| *cubic == CubicSpec::default()) {
+            (self.cubic, self.control) = (None, Some("cubic".into()));
         }
     }
 }

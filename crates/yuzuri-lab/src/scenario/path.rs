@@ -1,8 +1,8 @@
 //! The path between access point and server, in the words of papers.
 
 use serde::{Deserialize, Serialize};
-use yuzuri_medium::queue::QueueConfig;
-use yuzuri_medium::wire::{LineConfig, LossConfig, WireConfig};
+use yuzuri_netmodel::queue::QueueConfig;
+use yuzuri_netmodel::wire::{LineConfig, LossConfig, WireConfig};
 
 /// A symmetric path with loss towards the server; `up` and `down` say more where that is not enough.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

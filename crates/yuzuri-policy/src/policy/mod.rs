@@ -1,16 +1,16 @@
 //! Policies by name: from a terminal's own flows and the group's summary to bounds.
 
+mod fair_share;
 mod published;
-mod share;
 mod trust;
 
 pub use published::{RttBounds, RttTable};
 
 use crate::own::Own;
 use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, SendersSeen, Summary};
+use fair_share::{FairShare, View};
 use published::Published;
 use serde::{Deserialize, Serialize};
-use share::{Share, View};
 use std::fmt;
 use std::str::FromStr;
 
@@ -128,7 +128,7 @@ pub struct PolicyConfig {
 pub struct Policy {
     config: PolicyConfig,
     own: Own,
-    share: Share,
+    share: FairShare,
     /// Flows that are left out because nothing happens on them.
     resting: usize,
 }
@@ -136,7 +136,7 @@ pub struct Policy {
 impl Policy {
     /// At its beginning.
     pub fn new(config: PolicyConfig) -> Policy {
-        Policy { config, own: Own::default(), share: Share::default(), resting: 0 }
+        Policy { config, own: Own::default(), share: FairShare::default(), resting: 0 }
     }
 
     /// What was chosen.
@@ -147,7 +147,7 @@ impl Policy {
     /// Takes over another choice; what is known of the flows stays.
     pub fn choose(&mut self, config: PolicyConfig) {
         self.config = config;
-        self.share = Share::default();
+        self.share = FairShare::default();
     }
 
     /// Whether a flow on which nothing has happened for so long as the policy looks back, 4 s, may be left out: it gets no bounds.

@@ -2,7 +2,7 @@
 
 use crate::net::{Net, Sent, at};
 use std::time::Duration;
-use yuzuri_medium::radio::{Access, Band, Phy, Timing};
+use yuzuri_netmodel::radio::{Access, Band, Phy, Timing};
 use yuzuri_policy::To;
 
 /// LLC/SNAP, IPv4, UDP; MAC header and FCS of a data frame of 802.11g.

@@ -254,8 +254,7 @@ impl Net {
             return;
         }
         let spread = (self.max_delay - self.min_delay).as_micros() as u64;
-        let delay =
-            self.min_delay + Duration::from_micros(u64::from(self.random.next_u32()) % (spread + 1));
+        let delay = self.min_delay + Duration::from_micros(u64::from(self.random.next_u32()) % (spread + 1));
         if self.duplication > 0.0 && self.happens(self.duplication) {
             let copy = match &event {
                 Event::Deliver { to, from, bytes } => {

@@ -12,7 +12,7 @@
 mod info;
 mod sys;
 
-use crate::hands::LASTS;
+use crate::enforcer::LASTS;
 use info::Info;
 use socket2::SockRef;
 use std::fmt;

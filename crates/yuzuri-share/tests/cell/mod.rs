@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_kernel::control::ControlError;
-use yuzuri_share::{Board, KeySource, Order, Share, ShareConfig, ShareError, Status};
+use yuzuri_share::{ControlLoop, KeySource, Order, ShareConfig, ShareError, Status, StatusCell};
 
 /// What each host may send, Mbit/s; the queue before it holds about 60 ms of that.
 pub const RATE_MBIT: u32 = 20;
@@ -220,7 +220,7 @@ pub fn keyed(byte: u8) -> ShareConfig {
 
 /// A sharing on a thread in a host's namespace; leaves when dropped.
 pub struct Instance {
-    pub board: Board,
+    pub status_cell: StatusCell,
     pub orders: Sender<Order>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -247,17 +247,17 @@ impl Instance {
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || {
             enter(&name);
-            match Share::start_with(config, move |event| println!("{name}: {event}")) {
+            match ControlLoop::start_with(config, move |event| println!("{name}: {event}")) {
                 Ok(mut share) => {
                     let tid = nix::unistd::gettid().as_raw();
-                    tell.send(Ok((share.board(), share.orders(), tid))).unwrap();
+                    tell.send(Ok((share.status_cell(), share.orders(), tid))).unwrap();
                     share.run(&stopping).unwrap();
                 }
                 Err(error) => tell.send(Err(error)).unwrap(),
             }
         });
-        let (board, orders, tid) = told.recv().unwrap()?;
-        Ok(Instance { board, orders, stop, thread: Some(thread), tid })
+        let (status_cell, orders, tid) = told.recv().unwrap()?;
+        Ok(Instance { status_cell, orders, stop, thread: Some(thread), tid })
     }
 
     /// Time that its thread spent on a processor.
@@ -267,7 +267,7 @@ impl Instance {
     }
 
     pub fn status(&self) -> Arc<Status> {
-        self.board.read()
+        self.status_cell.read()
     }
 
     /// Waits until the status shows something, at most 20 s; or the test fails with `what`.

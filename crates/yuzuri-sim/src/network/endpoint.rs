@@ -5,7 +5,7 @@ use crate::scenario::Terminal;
 use crate::segment::MSS_BYTES;
 use crate::sender::Sender;
 use crate::steer::Observation;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 pub(crate) struct Connection {
     pub(crate) terminal: usize,

@@ -7,9 +7,9 @@ use crate::scenario::Scenario;
 use crate::sender::SenderCounts;
 use crate::units::{MILLISECOND, nanos_between};
 use crate::workload::Workload;
-use yuzuri_medium::Time;
-use yuzuri_medium::radio::CellAccount;
-use yuzuri_medium::wire::WireAccount;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::CellAccount;
+use yuzuri_netmodel::wire::WireAccount;
 
 #[derive(Clone, Default)]
 struct OfTerminal {

@@ -19,10 +19,10 @@ use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 use schedule::{Schedule, What};
 use std::time::Instant;
-use yuzuri_medium::queue::QueueConfig;
-use yuzuri_medium::radio::{Cell, Node, To};
-use yuzuri_medium::wire::{Direction, Wire};
-use yuzuri_medium::{Arrival, ConfigError, Time};
+use yuzuri_netmodel::queue::QueueConfig;
+use yuzuri_netmodel::radio::{Cell, Node, To};
+use yuzuri_netmodel::wire::{Direction, Wire};
+use yuzuri_netmodel::{Arrival, ConfigError, Time};
 
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use crate::segment::Segment;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// What is due.
 #[derive(Clone, Debug)]

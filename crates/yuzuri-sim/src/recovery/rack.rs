@@ -2,7 +2,7 @@
 
 use super::scoreboard::{Outstanding, Scoreboard};
 use crate::units::{MICROSECOND, micros_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// Segments out of order that prove a loss while no reordering was seen (`tcp_reordering`).
 pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;

@@ -3,7 +3,7 @@
 use crate::cc::LostSegment;
 use crate::units::after;
 use std::collections::VecDeque;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// A segment that was sent and is not yet acknowledged (`struct tcp_skb_cb`).
 #[derive(Clone, Copy, Debug)]

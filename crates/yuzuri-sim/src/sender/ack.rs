@@ -6,7 +6,7 @@ use crate::recovery::rack::Found;
 use crate::recovery::scoreboard::Outstanding;
 use crate::segment::Segment;
 use crate::units::{MILLISECOND, micros_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// What an acknowledgement brought (the `FLAG_*` of `tcp_ack`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +62,7 @@ impl Sender {
                 in_flight: (self.window.delivered - sample.prior_delivered) as u32,
                 timestamps: Some(self.timestamps(ack)),
             };
-            self.law.pkts_acked(&mut self.window, &acked);
+            self.cca.pkts_acked(&mut self.window, &acked);
         }
         let reference = brought.prior_at.map(|_| sample.prior_delivered);
         self.rack.update_window(reference, self.window.delivered);
@@ -70,7 +70,7 @@ impl Sender {
             self.window.delivered_ce += self.window.delivered - prior_delivered;
         }
         let slow_path = !brought.advanced || brought.sacked || brought.dsack || ece;
-        self.law.in_ack_event(&mut self.window, AckEvent { slow_path, ece });
+        self.cca.in_ack_event(&mut self.window, AckEvent { slow_path, ece });
         self.retransmit = match self.retransmit {
             // What was allowed before stays allowed while the recovery lasts.
             Retransmit::Lost if self.window.state >= CaState::Recovery => Retransmit::Lost,
@@ -238,7 +238,7 @@ impl Sender {
             self.probe_end = None;
         } else if ack.number > end {
             // The probe repaired a loss: reduce as for one.
-            self.law.cwnd_event(&mut self.window, CwndEvent::ProbeRepaired);
+            self.cca.cwnd_event(&mut self.window, CwndEvent::ProbeRepaired);
             self.start_reduction();
             self.set_state(CaState::Cwr);
             self.end_reduction();
@@ -366,14 +366,14 @@ impl Sender {
 
     /// `tcp_cong_control`
     fn control(&mut self, brought: &Brought, sample: &RateSample) {
-        if self.law.controls_all() {
-            self.bounds.cong_control(self.law.as_mut(), &mut self.window, sample);
+        if self.cca.controls_all() {
+            self.bounds.cong_control(self.cca.as_mut(), &mut self.window, sample);
             return;
         }
         if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
             self.reduce(sample.acked, brought.advanced && sample.losses == 0);
         } else if brought.advanced || (brought.sacked && self.rack.reordering_seen) {
-            self.bounds.cong_avoid(self.law.as_mut(), &mut self.window, sample.acked);
+            self.bounds.cong_avoid(self.cca.as_mut(), &mut self.window, sample.acked);
             if std::mem::take(&mut self.window.cwr_wanted) {
                 self.enter_cwr();
             }

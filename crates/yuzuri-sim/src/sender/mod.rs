@@ -20,13 +20,13 @@ use crate::units::{MICROSECOND, MILLISECOND, micros_between};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use timer::Timer;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// How a sender behaves; the default is Linux 6.x on a device whose interface has a plain or fair queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SenderConfig {
-    /// The law of the window.
+    /// The algorithm of the window.
     pub algorithm: Algorithm,
     /// How CUBIC ends slow start.
     pub slow_start_exit: SlowStartExit,
@@ -48,8 +48,8 @@ pub struct SenderConfig {
     pub undo: bool,
     /// How the retransmission timeout follows from the round-trip times.
     pub timeout: TimeoutRule,
-    /// A timeout within a recovery reduces the threshold once more, and the law goes on from there (ns-3). Without, as in Linux, a window of data
-    /// reduces it once (`tcp_enter_loss`), and the law begins anew (`bictcp_state`).
+    /// A timeout within a recovery reduces the threshold once more, and the algorithm goes on from there (ns-3). Without, as in Linux, a window of data
+    /// reduces it once (`tcp_enter_loss`), and the algorithm begins anew (`bictcp_state`).
     pub timeout_reduces_again: bool,
     /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
@@ -167,7 +167,7 @@ pub struct Sender {
     config: SenderConfig,
     window: Window,
     bounds: Bounds,
-    law: Box<dyn CongestionControl>,
+    cca: Box<dyn CongestionControl>,
     board: Scoreboard,
     rack: Rack,
     rtt: RttEstimator,
@@ -221,15 +221,15 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender of the half-connection `connection`; `seed` is for laws that draw lots.
+    /// A sender of the half-connection `connection`; `seed` is for algorithms that draw lots.
     pub fn new(connection: u32, config: SenderConfig, seed: u64) -> Sender {
-        let law = config.algorithm.make(config.slow_start_exit, seed);
-        let paced = config.paced_by_fq || law.controls_all();
+        let cca = config.algorithm.make(config.slow_start_exit, seed);
+        let paced = config.paced_by_fq || cca.controls_all();
         Sender {
             connection,
             window: Window::new(config.hz.max(1), MSS_BYTES.into(), paced),
             bounds: Bounds::default(),
-            law,
+            cca,
             board: Scoreboard::default(),
             rack: Rack::new(),
             rtt: RttEstimator::new(config.timeout),
@@ -301,17 +301,17 @@ impl Sender {
     /// Sets the bounds of the window, from the next acknowledgement on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
-        self.window.paced = self.config.paced_by_fq || self.law.controls_all() || bounds.burst.is_some();
+        self.window.paced = self.config.paced_by_fq || self.cca.controls_all() || bounds.burst.is_some();
     }
 
-    /// The window and what else the laws see.
+    /// The window and what else the algorithms see.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
     /// Name of the congestion control as Linux writes it.
     pub fn algorithm(&self) -> &'static str {
-        self.law.name()
+        self.cca.name()
     }
 
     /// Counts since the start.
@@ -375,8 +375,8 @@ impl Sender {
         self.timeouts_in_row = 0;
         self.used_at = now;
         // The other side is taken to agree (tcp_ecn of 1 or 2).
-        self.window.ecn = self.law.needs_ecn();
-        self.law.init(&mut self.window);
+        self.window.ecn = self.cca.needs_ecn();
+        self.cca.init(&mut self.window);
         self.update_pacing_rate();
     }
 
@@ -393,13 +393,13 @@ impl Sender {
     }
 
     fn set_state(&mut self, state: CaState) {
-        self.law.set_state(&mut self.window, state);
+        self.cca.set_state(&mut self.window, state);
         self.window.state = state;
     }
 
     /// `tcp_update_pacing_rate`
     fn update_pacing_rate(&mut self) {
-        if self.law.controls_all() {
+        if self.cca.controls_all() {
             return;
         }
         let window = &mut self.window;

@@ -3,7 +3,7 @@
 use super::{CaState, Retransmit, Sender};
 use crate::cc::{CwndEvent, NO_SSTHRESH};
 use crate::recovery::rack::Found;
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 impl Sender {
     pub(super) fn note_losses(&mut self, found: &Found) {
@@ -13,12 +13,12 @@ impl Sender {
         self.window.in_flight = self.board.in_flight();
     }
 
-    /// Counts what was newly marked lost, and tells the law of each (`tcp_notify_skb_loss_event`).
+    /// Counts what was newly marked lost, and tells the algorithm of each (`tcp_notify_skb_loss_event`).
     pub(super) fn tell_losses(&mut self) {
         for segment in self.board.take_newly_lost() {
             self.window.lost += 1;
             self.counts.lost += 1;
-            self.law.segment_lost(&mut self.window, &segment);
+            self.cca.segment_lost(&mut self.window, &segment);
         }
     }
 
@@ -37,7 +37,7 @@ impl Sender {
         self.window.cwnd_cnt = 0;
         self.window.prior_cwnd = self.window.cwnd;
         self.prr.start();
-        self.window.ssthresh = self.bounds.ssthresh(self.law.as_mut(), &mut self.window);
+        self.window.ssthresh = self.bounds.ssthresh(self.cca.as_mut(), &mut self.window);
     }
 
     /// `tcp_enter_recovery`; a reduction for a mark is not taken back.
@@ -54,7 +54,7 @@ impl Sender {
         self.set_state(CaState::Recovery);
     }
 
-    /// `tcp_enter_cwr`: the local queue was full, a mark was echoed, or the law wants it.
+    /// `tcp_enter_cwr`: the local queue was full, a mark was echoed, or the algorithm wants it.
     pub(super) fn enter_cwr(&mut self) {
         if self.window.state < CaState::Cwr {
             self.prior_ssthresh = 0;
@@ -66,7 +66,7 @@ impl Sender {
 
     /// `tcp_end_cwnd_reduction`
     pub(super) fn end_reduction(&mut self) {
-        if self.law.controls_all() {
+        if self.cca.controls_all() {
             return;
         }
         if self.window.ssthresh < NO_SSTHRESH
@@ -75,7 +75,7 @@ impl Sender {
             self.window.cwnd = self.window.ssthresh;
             self.used_at = self.now;
         }
-        self.law.cwnd_event(&mut self.window, CwndEvent::Reduced);
+        self.cca.cwnd_event(&mut self.window, CwndEvent::Reduced);
     }
 
     /// `tcp_cwnd_reduction`
@@ -136,7 +136,7 @@ impl Sender {
         }
         if self.prior_ssthresh > 0 {
             self.counts.undone += 1;
-            self.window.cwnd = self.law.undo_cwnd(&self.window);
+            self.window.cwnd = self.cca.undo_cwnd(&self.window);
             self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
         }
         self.used_at = self.now;

@@ -5,7 +5,7 @@ use crate::cc::CwndEvent;
 use crate::recovery::rack::Situation;
 use crate::recovery::rtt::RttEstimator;
 use crate::units::{MICROSECOND, SECOND, after};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// What the timer is set for (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Sender {
         if before != self.board.in_flight() {
             if self.window.state != CaState::Recovery {
                 self.enter_recovery(false);
-                if !self.law.controls_all() {
+                if !self.cca.controls_all() {
                     self.reduce(1, false);
                 }
             }
@@ -163,8 +163,8 @@ impl Sender {
         {
             self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh = self.bounds.ssthresh(self.law.as_mut(), &mut self.window);
-            self.law.cwnd_event(&mut self.window, CwndEvent::Loss);
+            self.window.ssthresh = self.bounds.ssthresh(self.cca.as_mut(), &mut self.window);
+            self.cca.cwnd_event(&mut self.window, CwndEvent::Loss);
             self.start_undo();
         }
         self.window.cwnd = self.board.in_flight() + 1;
@@ -174,7 +174,7 @@ impl Sender {
             self.rack.reordering = crate::recovery::rack::DUPLICATE_THRESHOLD;
         }
         if self.config.timeout_reduces_again {
-            // The law is not told, so that it does not forget.
+            // The algorithm is not told, so that it does not forget.
             self.window.state = CaState::Loss;
         } else {
             self.set_state(CaState::Loss);

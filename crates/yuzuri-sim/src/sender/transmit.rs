@@ -6,7 +6,7 @@ use crate::cc::CwndEvent;
 use crate::recovery::scoreboard::Outstanding;
 use crate::segment::{Kind, MSS_BYTES, Segment};
 use crate::units::{MICROSECOND, SECOND, after, nanos_between};
-use yuzuri_medium::Time;
+use yuzuri_netmodel::Time;
 
 /// Memory a full segment takes in the kernel, bytes (`skb->truesize`): what TCP small queues count.
 const TRUE_SIZE: u64 = 2304;
@@ -153,7 +153,7 @@ impl Sender {
         let number = self.board.next();
         let idle = self.board.packets_out() == 0;
         if let Some(last) = self.last_sent.filter(|_| idle) {
-            self.law.cwnd_event(&mut self.window, CwndEvent::TxStart { last_sent_ns: last.as_nanos() });
+            self.cca.cwnd_event(&mut self.window, CwndEvent::TxStart { last_sent_ns: last.as_nanos() });
         }
         let mut stamp = self.stamp(now);
         stamp.payload_bytes = self.stream.payload(number);
@@ -258,7 +258,7 @@ impl Sender {
         }
         self.used = self.used.max(packets_out);
         if !self.config.slow_start_after_idle
-            || self.law.controls_all()
+            || self.cca.controls_all()
             || nanos_between(now, self.used_at) < self.rtt.rto_us() * MICROSECOND
         {
             return;
@@ -278,7 +278,7 @@ impl Sender {
 
     /// `tcp_slow_start_after_idle_check` and `tcp_cwnd_restart`
     fn restart_after_idle(&mut self) {
-        if !self.config.slow_start_after_idle || self.board.packets_out() > 0 || self.law.controls_all() {
+        if !self.config.slow_start_after_idle || self.board.packets_out() > 0 || self.cca.controls_all() {
             return;
         }
         let Some(last) = self.last_sent else { return };
@@ -287,7 +287,7 @@ impl Sender {
         if idle <= rto || !self.may_send_new() {
             return;
         }
-        self.law.cwnd_event(&mut self.window, CwndEvent::Restart);
+        self.cca.cwnd_event(&mut self.window, CwndEvent::Restart);
         let window = &mut self.window;
         window.ssthresh = window.current_ssthresh();
         let restart = crate::cc::INITIAL_WINDOW.min(window.cwnd);

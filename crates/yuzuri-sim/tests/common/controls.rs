@@ -3,8 +3,8 @@
 mod saw_tooth;
 
 use saw_tooth::saw_tooth;
-use yuzuri_medium::queue::QueueConfig;
-use yuzuri_medium::wire::{LineConfig, WireConfig};
+use yuzuri_netmodel::queue::QueueConfig;
+use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, ReceiverConfig, Scenario, SenderConfig, Terminal, run};
 
@@ -200,7 +200,7 @@ pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figu
     (rows, figures)
 }
 
-/// The mean over seeds for a law that draws lots, else what happens.
+/// The mean over seeds for an algorithm that draws lots, else what happens.
 pub fn simulated_mean(path: Path, algorithm: Algorithm) -> Figures {
     let seeds = if matches!(algorithm, Algorithm::Nv | Algorithm::Cdg) { 8 } else { 1 };
     let mut sums = [0.0; 11];

@@ -81,8 +81,11 @@ pub fn scenario(lab: &LabScenario, seed: u64) -> Result<Scenario, String> {
     let mut terminals = Vec::new();
     for terminal in lab.terminals() {
         let kind = terminal.kind;
-        if kind.law.is_some() || kind.window.is_some() || kind.initial_window.is_some() {
-            return Err(format!("terminal {}: law, window and initial_window are not simulated", kind.name));
+        if kind.cubic.is_some() || kind.window.is_some() || kind.initial_window.is_some() {
+            return Err(format!(
+                "terminal {}: algorithm, window and initial_window are not simulated",
+                kind.name
+            ));
         }
         let control = kind.control.as_deref();
         let algorithm = control

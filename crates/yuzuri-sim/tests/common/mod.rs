@@ -4,8 +4,8 @@ mod saw_tooth;
 
 use saw_tooth::saw_tooth;
 use std::fmt;
-use yuzuri_medium::queue::QueueConfig;
-use yuzuri_medium::wire::{LineConfig, WireConfig};
+use yuzuri_netmodel::queue::QueueConfig;
+use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, Scenario, SenderConfig, Terminal, run};
 

@@ -1,7 +1,7 @@
 //! Settings that ns-3.48 ran, and the same here.
 
-use yuzuri_medium::queue::{FqCodelConfig, QueueConfig};
-use yuzuri_medium::radio::Phy;
+use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
+use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, TimeoutRule, path, run};
 

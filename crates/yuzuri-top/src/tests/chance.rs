@@ -11,19 +11,19 @@ use std::time::Duration;
 use yuzuri_trace::Source;
 
 thread_local! {
-    /// One book for all cases: filling it costs more than drawing from it.
+    /// One model for all cases: filling it costs more than drawing from it.
     static SHARED: RefCell<Option<Bench>> = const { RefCell::new(None) };
 }
 
-/// Flows and seconds of the books that take each other's place.
+/// Flows and seconds of the models that take each other's place.
 const BOOKS: [(usize, u64); 3] = [(4, 3), (25, 6), (25, 12)];
 
 #[derive(Debug, Clone)]
 enum Step {
     Key(KeyCode, bool),
     Resize(u16, u16),
-    /// Another book, as when a replay is moved or flows go away.
-    Book(usize),
+    /// Another model, as when a replay is moved or flows go away.
+    LiveModel(usize),
     Wait(u64),
 }
 
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (code, prop::bool::weighted(0.05)).prop_map(|(code, ctrl)| Step::Key(code, ctrl)),
         3 => (0u16..220, 0u16..70).prop_map(|(w, h)| Step::Resize(w, h)),
-        1 => (0..BOOKS.len()).prop_map(Step::Book),
+        1 => (0..BOOKS.len()).prop_map(Step::LiveModel),
         1 => (0u64..3000).prop_map(Step::Wait),
     ]
 }
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Any keys, any sizes, any change of the book: no panic, and a chosen flow stays chosen while it is there.
+    /// Any keys, any sizes, any change of the model: no panic, and a chosen flow stays chosen while it is there.
     #[test]
     fn nothing_breaks_the_screen(steps in prop::collection::vec(step(), 1..60)) {
         SHARED.with_borrow_mut(|shared| -> Result<(), TestCaseError> {
@@ -62,9 +62,9 @@ proptest! {
                         bench.control.calls();
                     }
                     Step::Resize(w, h) => bench.size = (w, h),
-                    Step::Book(n) => {
+                    Step::LiveModel(n) => {
                         let (flows, seconds) = BOOKS[n];
-                        *bench.book.lock().unwrap() = filled(flows, seconds, Source::Events, false);
+                        *bench.model.lock().unwrap() = filled(flows, seconds, Source::Events, false);
                     }
                     Step::Wait(ms) => bench.elapsed += Duration::from_millis(ms),
                 }

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{Kind, Source};
-use yuzuri_view::{Book, Limits, Replay, SortKey};
+use yuzuri_view::{Limits, LiveModel, Replay, SortKey};
 
 #[test]
 fn the_sort_key_goes_round_and_back() {
@@ -24,16 +24,16 @@ fn the_sort_key_goes_round_and_back() {
 #[test]
 fn the_first_row_is_marked_until_a_flow_is_chosen_which_then_stays() {
     let mut world = sim::World::new(30, 7);
-    let mut book = Book::new(Arc::new(sim::session(Source::Events)), Limits::default());
-    feed(&mut book, &mut world, sim::START_NS + 4 * SECOND);
-    let mut bench = Bench::new(book, Theme::DARK, (80, 24));
+    let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + 4 * SECOND);
+    let mut bench = Bench::new(model, Theme::DARK, (80, 24));
     assert_eq!((bench.app.chosen, bench.app.marked()), (None, Some(0)));
     bench.keys("↓↓↓");
     let chosen = bench.app.chosen.unwrap();
     assert_eq!(bench.order()[3], chosen);
     let mut moved = false;
     for second in 5..14 {
-        feed(&mut bench.book.lock().unwrap(), &mut world, sim::START_NS + second * SECOND);
+        feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + second * SECOND);
         bench.elapsed += Duration::from_secs(1);
         bench.draw();
         assert_eq!(bench.order()[bench.app.marked().unwrap()], chosen);
@@ -99,14 +99,14 @@ fn density_goes_round_and_a_refusal_is_shown() {
 #[test]
 fn a_frozen_screen_stands_still_and_can_still_be_sorted() {
     let mut world = sim::World::new(12, 7);
-    let mut book = Book::new(Arc::new(sim::session(Source::Events)), Limits::default());
-    feed(&mut book, &mut world, sim::START_NS + 4 * SECOND);
-    let mut bench = Bench::new(book, Theme::DARK, (80, 24));
+    let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + 4 * SECOND);
+    let mut bench = Bench::new(model, Theme::DARK, (80, 24));
     bench.keys("p");
     bench.elapsed += Duration::from_secs(5);
     let before = bench.text();
     assert!(before.contains("FROZEN"));
-    feed(&mut bench.book.lock().unwrap(), &mut world, sim::START_NS + 9 * SECOND);
+    feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 9 * SECOND);
     assert_eq!(bench.text(), before);
     bench.keys("s");
     let cwnds: Vec<u32> = bench.app.lines().map(|l| l.last.snapshot.cwnd).collect();
@@ -132,7 +132,7 @@ fn a_replay_that_is_moved_back_shows_no_events_of_the_future() {
     let mut bench = Bench::small();
     let before = bench.app.look.as_ref().unwrap().log.entries.len();
     assert!(before > 50);
-    *bench.book.lock().unwrap() = filled(12, 4, Source::Events, false);
+    *bench.model.lock().unwrap() = filled(12, 4, Source::Events, false);
     bench.draw();
     let log = &bench.app.look.as_ref().unwrap().log.entries;
     assert!(log.len() < before && log.iter().all(|e| e.event.mono_ns <= sim::START_NS + 5 * SECOND));
@@ -176,11 +176,11 @@ fn the_cursor_reads_what_was_recorded() {
     bench.keys("hhhhh");
     let at = bench.app.chart.cursor_ns.unwrap();
     let column = bench.app.chart.column_ns();
-    let book = filled(12, 12, Source::Events, false);
-    let row = book.row(bench.app.chosen.unwrap()).unwrap();
-    let from = bench.app.chart.left_ns(book.now_ns());
+    let model = filled(12, 12, Source::Events, false);
+    let row = model.row(bench.app.chosen.unwrap()).unwrap();
+    let from = bench.app.chart.left_ns(model.now_ns());
     let start = from + (at - from) / column * column;
-    let truth = row.history.window(sim::START_NS, book.now_ns(), 100_000);
+    let truth = row.history.window(sim::START_NS, model.now_ns(), 100_000);
     let inside: Vec<_> = truth.iter().filter(|b| (start..start + column).contains(&b.last_ns)).collect();
     let last = inside.last().unwrap().cwnd.2;
     let screen = bench.text();
@@ -192,16 +192,16 @@ fn the_cursor_reads_what_was_recorded() {
 #[test]
 fn events_scrolled_back_stay_in_place_as_new_ones_come() {
     let mut world = sim::World::new(12, 7);
-    let mut book = Book::new(Arc::new(sim::session(Source::Events)), Limits::default());
-    feed(&mut book, &mut world, sim::START_NS + 8 * SECOND);
-    let mut bench = Bench::new(book, Theme::DARK, (80, 24));
+    let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + 8 * SECOND);
+    let mut bench = Bench::new(model, Theme::DARK, (80, 24));
     bench.keys("ee");
     assert_eq!(bench.app.events, Events::Full);
     bench.keys("kkkkk");
     assert_eq!(bench.app.events_back, 5);
     let body = |screen: &str| screen.lines().skip(4).take(19).collect::<Vec<_>>().join("\n");
     let before = body(&bench.text());
-    feed(&mut bench.book.lock().unwrap(), &mut world, sim::START_NS + 10 * SECOND);
+    feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 10 * SECOND);
     assert_eq!(body(&bench.text()), before);
     assert!(bench.app.events_back > 5);
     bench.code(KeyCode::End);

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 use std::sync::Arc;
 use yuzuri_trace::{Item, Source};
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::{Limits, LiveModel};
 
 /// Compares a screen with the one that is kept; `UPDATE_GOLDEN=1` keeps it anew (look at what changed).
 fn golden(name: &str, screen: &str) {
@@ -106,13 +106,13 @@ fn a_screen_too_small_says_so() {
 #[test]
 fn columns_do_not_move_while_figures_change() {
     let mut world = sim::World::new(12, 7);
-    let mut book = Book::new(Arc::new(sim::session(Source::Events)), Limits::default());
-    feed(&mut book, &mut world, sim::START_NS + 4 * SECOND);
-    let mut bench = Bench::new(book, Theme::DARK, (132, 24));
+    let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + 4 * SECOND);
+    let mut bench = Bench::new(model, Theme::DARK, (132, 24));
     let titles = |screen: &str| screen.lines().nth(3).unwrap().to_owned();
     let before = titles(&bench.text());
     for tenth in 1..100 {
-        feed(&mut bench.book.lock().unwrap(), &mut world, sim::START_NS + 4 * SECOND + tenth * SECOND / 10);
+        feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 4 * SECOND + tenth * SECOND / 10);
         let screen = bench.text();
         assert_eq!(titles(&screen), before);
     }
@@ -120,13 +120,13 @@ fn columns_do_not_move_while_figures_change() {
 
 #[test]
 fn a_hostile_process_name_cannot_write_to_the_terminal() {
-    let mut book = filled(1, 2, Source::Events, false);
+    let mut model = filled(1, 2, Source::Events, false);
     let flow = yuzuri_trace::Flow {
         owner: Some(yuzuri_trace::Owner { pid: 1, name: "\x1b[2J\u{202e}漢字\n".into() }),
-        ..(*book.rows().next().unwrap().flow).clone()
+        ..(*model.rows().next().unwrap().flow).clone()
     };
-    book.apply(&Item::Flow(Arc::new(flow)));
-    let mut bench = Bench::new(book, Theme::DARK, (160, 24));
+    model.apply(&Item::Flow(Arc::new(flow)));
+    let mut bench = Bench::new(model, Theme::DARK, (160, 24));
     bench.keys("\n");
     for keys in ["", "\x1b", "e"] {
         bench.keys(keys);

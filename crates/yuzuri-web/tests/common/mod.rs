@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 use yuzuri_trace::{Density, Session, Source};
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::{Limits, LiveModel};
 
 /// When the session below began, monotonic time, ns.
 pub const STARTED_NS: u64 = 5_000_000_000;
 
-/// An empty book of a session of an imagined machine.
-pub fn book() -> Arc<Mutex<Book>> {
+/// An empty model of a session of an imagined machine.
+pub fn model() -> Arc<Mutex<LiveModel>> {
     let session = Session {
         yuzuri: "0.1.0".into(),
         host: "host".into(),
@@ -22,5 +22,5 @@ pub fn book() -> Arc<Mutex<Book>> {
         started_unix_ns: 1_700_000_000_000_000_000,
         started_mono_ns: STARTED_NS,
     };
-    Arc::new(Mutex::new(Book::new(Arc::new(session), Limits::default())))
+    Arc::new(Mutex::new(LiveModel::new(Arc::new(session), Limits::default())))
 }

@@ -5,30 +5,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use yuzuri_kernel::clock;
 use yuzuri_trace::{Item, Session};
-use yuzuri_view::{Book, Limits};
+use yuzuri_view::{Limits, LiveModel};
 use yuzuri_web::Page;
 
-/// A book that several threads share.
-pub type SharedBook = Arc<Mutex<Book>>;
+/// A model that several threads share.
+pub type SharedModel = Arc<Mutex<LiveModel>>;
 
-/// An empty book for a stream.
-pub fn book(session: &Arc<Session>) -> SharedBook {
-    Arc::new(Mutex::new(Book::new(session.clone(), Limits::default())))
+/// An empty model for a stream.
+pub fn model(session: &Arc<Session>) -> SharedModel {
+    Arc::new(Mutex::new(LiveModel::new(session.clone(), Limits::default())))
 }
 
-/// Locks a book. A thread that panicked with the lock leaves at worst one half-applied item behind.
-pub fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Locks a model. A thread that panicked with the lock leaves at worst one half-applied item behind.
+pub fn lock(model: &Mutex<LiveModel>) -> MutexGuard<'_, LiveModel> {
+    model.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Fills the book and feeds the page.
+/// Fills the model and feeds the page.
 pub struct Faces {
-    pub book: SharedBook,
+    pub model: SharedModel,
     pub page: Option<Page>,
     pub time: Time,
 }
 
-/// Which time it is in a book.
+/// Which time it is in a model.
 pub enum Time {
     /// Now.
     Live,
@@ -37,9 +37,9 @@ pub enum Time {
 }
 
 impl Faces {
-    /// Empties the book: it will be filled from the beginning.
+    /// Empties the model: it will be filled from the beginning.
     pub fn anew(&self, session: &Arc<Session>) {
-        *lock(&self.book) = Book::new(session.clone(), Limits::default());
+        *lock(&self.model) = LiveModel::new(session.clone(), Limits::default());
         if let Some(page) = &self.page {
             page.reset();
         }
@@ -52,9 +52,9 @@ const AT_ONCE: usize = 4096;
 impl Sink for Faces {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
         for part in items.chunks(AT_ONCE) {
-            let mut book = lock(&self.book);
-            part.iter().for_each(|item| book.apply(item));
-            drop(book);
+            let mut model = lock(&self.model);
+            part.iter().for_each(|item| model.apply(item));
+            drop(model);
             if let Some(page) = &self.page {
                 page.ingest(part);
             }
@@ -67,7 +67,7 @@ impl Sink for Faces {
             Time::Live => clock::mono_ns(),
             Time::At(now) => now.load(Ordering::Relaxed),
         };
-        lock(&self.book).advance(now_ns);
+        lock(&self.model).advance(now_ns);
         Ok(())
     }
 

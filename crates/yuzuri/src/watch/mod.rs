@@ -101,18 +101,18 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
     let watch = open(&args.source)?;
     let session = watch.session().clone();
-    let book = faces::book(&session);
+    let model = faces::model(&session);
     let mut sinks = Sinks::default();
     if let Some(recorder) = recorder(&args.source, &session)? {
         sinks.add(recorder, For::Recording);
     }
-    sinks.add(Faces { book: book.clone(), page: None, time: Time::Live }, For::Face("the screen"));
+    sinks.add(Faces { model: model.clone(), page: None, time: Time::Live }, For::Face("the screen"));
     let (wishes, asked) = channel();
     let remote = Remote::new(wishes);
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
         let pumping = scope.spawn(move || pump(watch, sinks, &asked, stop, args.source.time, false));
-        let shown = yuzuri_top::run(book, &remote, stop);
+        let shown = yuzuri_top::run(model, &remote, stop);
         stop.store(true, Ordering::Relaxed);
         (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -148,17 +148,17 @@ fn recorder(args: &SourceArgs, session: &Session) -> anyhow::Result<Option<Recor
     Ok(recorder.transpose()?)
 }
 
-/// Serves a page with a book of its own, which becomes one of the sinks.
+/// Serves a page with a model of its own, which becomes one of the sinks.
 fn serve(
     sinks: &mut Sinks,
     session: &Arc<Session>,
     control: Arc<dyn Control>,
     bound: Bound,
 ) -> anyhow::Result<Server> {
-    let book = faces::book(session);
-    let page = Page::new(book.clone(), control);
+    let model = faces::model(session);
+    let page = Page::new(model.clone(), control);
     let server = bound.serve(page.clone())?;
-    sinks.add(Faces { book, page: Some(page), time: Time::Live }, For::Face("the page"));
+    sinks.add(Faces { model, page: Some(page), time: Time::Live }, For::Face("the page"));
     Ok(server)
 }
 

@@ -12,7 +12,7 @@ const MAX_ROWS: usize = 20;
 const MAX_FLOWS: usize = 10_000;
 
 #[derive(Default)]
-struct Course {
+struct FlowSummary {
     flow: Option<Arc<Flow>>,
     first: Option<Event>,
     last: Event,
@@ -21,7 +21,7 @@ struct Course {
     tally: Tally,
 }
 
-impl Course {
+impl FlowSummary {
     /// Adds what the flow did next.
     fn add(&mut self, run: &[Item]) {
         // A close that was not seen tells nothing but that.
@@ -87,25 +87,26 @@ const HEAD: [&str; 11] =
 /// Follows the flows and prints the table at the end, on standard error.
 #[derive(Default)]
 pub struct Summary {
-    courses: HashMap<FlowId, Course>,
+    flow_summaries: HashMap<FlowId, FlowSummary>,
     beyond: u64,
 }
 
 impl Summary {
-    fn course(&mut self, id: FlowId) -> Option<&mut Course> {
-        if self.courses.len() >= MAX_FLOWS && !self.courses.contains_key(&id) {
+    fn flow_summary(&mut self, id: FlowId) -> Option<&mut FlowSummary> {
+        if self.flow_summaries.len() >= MAX_FLOWS && !self.flow_summaries.contains_key(&id) {
             self.beyond += 1;
             return None;
         }
-        Some(self.courses.entry(id).or_default())
+        Some(self.flow_summaries.entry(id).or_default())
     }
 
     fn table(&self) -> String {
-        let mut courses: Vec<&Course> = self.courses.values().filter(|c| c.tally.events > 0).collect();
-        courses.sort_by_key(|c| (std::cmp::Reverse(c.bytes()), c.last.flow));
-        let left_out = courses.len().saturating_sub(MAX_ROWS) as u64 + self.beyond;
+        let mut flow_summaries: Vec<&FlowSummary> =
+            self.flow_summaries.values().filter(|c| c.tally.events > 0).collect();
+        flow_summaries.sort_by_key(|c| (std::cmp::Reverse(c.bytes()), c.last.flow));
+        let left_out = flow_summaries.len().saturating_sub(MAX_ROWS) as u64 + self.beyond;
         let mut rows = vec![HEAD.map(str::to_owned)];
-        rows.extend(courses.iter().take(MAX_ROWS).map(|c| c.row()));
+        rows.extend(flow_summaries.iter().take(MAX_ROWS).map(|c| c.row()));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
         let mut out = String::new();
@@ -132,13 +133,13 @@ impl Sink for Summary {
         for run in items.chunk_by(same) {
             match &run[0] {
                 Item::Flow(flow) => {
-                    if let Some(course) = self.course(flow.id) {
-                        course.flow = Some(flow.clone());
+                    if let Some(flow_summary) = self.flow_summary(flow.id) {
+                        flow_summary.flow = Some(flow.clone());
                     }
                 }
                 Item::Event(event) => {
-                    if let Some(course) = self.course(event.flow) {
-                        course.add(run);
+                    if let Some(flow_summary) = self.flow_summary(event.flow) {
+                        flow_summary.add(run);
                     }
                 }
                 Item::Account(_) | Item::Setting(_) => {}
@@ -148,7 +149,7 @@ impl Sink for Summary {
     }
 
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
-        if self.courses.values().any(|c| c.tally.events > 0) {
+        if self.flow_summaries.values().any(|c| c.tally.events > 0) {
             eprint!("{}", self.table());
         }
         Ok(())

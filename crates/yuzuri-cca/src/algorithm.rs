@@ -1,0 +1,173 @@
+//! Which algorithms there are.
+
+use crate::{
+    Bbr, Bbr3, Bic, Cdg, CongestionControl, Cubic, CubicConstants, Dctcp, HighSpeed, Htcp, Hybla, Illinois,
+    Lp, Nv, Reno, Scalable, SlowStartExit, Vegas, Veno, Westwood, Yeah,
+};
+use serde::{Deserialize, Serialize};
+
+/// A congestion control; names as Linux writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Algorithm {
+    /// CUBIC as `tcp_cubic.c` has it (RFC 9438 with Linux's constants).
+    Cubic,
+    /// CUBIC with [the constants of Apple's systems](CubicConstants::APPLE).
+    CubicApple,
+    /// CUBIC with [those they had before RFC 9438](CubicConstants::APPLE_OLD).
+    CubicAppleOld,
+    /// CUBIC with [those measured at an iPhone of 2017](CubicConstants::IPHONE_2017).
+    #[serde(rename = "cubic_iphone_2017")]
+    CubicIphone2017,
+    /// Reno (RFC 5681, `tcp_cong.c`).
+    Reno,
+    /// BIC (`tcp_bic.c`).
+    Bic,
+    /// H-TCP (`tcp_htcp.c`).
+    Htcp,
+    /// HighSpeed TCP (RFC 3649, `tcp_highspeed.c`).
+    Highspeed,
+    /// Scalable TCP (`tcp_scalable.c`).
+    Scalable,
+    /// Hybla (`tcp_hybla.c`).
+    Hybla,
+    /// TCP-Illinois (`tcp_illinois.c`).
+    Illinois,
+    /// Vegas (`tcp_vegas.c`).
+    Vegas,
+    /// Veno (`tcp_veno.c`).
+    Veno,
+    /// Westwood+ (`tcp_westwood.c`).
+    Westwood,
+    /// YeAH (`tcp_yeah.c`).
+    Yeah,
+    /// TCP-LP (`tcp_lp.c`).
+    Lp,
+    /// TCP-NV (`tcp_nv.c`).
+    Nv,
+    /// CAIA Delay-Gradient (`tcp_cdg.c`).
+    Cdg,
+    /// DCTCP (RFC 8257, `tcp_dctcp.c`).
+    Dctcp,
+    /// BBR, version 1 (`tcp_bbr.c`).
+    Bbr,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr3,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 21] = [
+        Algorithm::Cubic,
+        Algorithm::CubicApple,
+        Algorithm::CubicAppleOld,
+        Algorithm::CubicIphone2017,
+        Algorithm::Reno,
+        Algorithm::Bic,
+        Algorithm::Htcp,
+        Algorithm::Highspeed,
+        Algorithm::Scalable,
+        Algorithm::Hybla,
+        Algorithm::Illinois,
+        Algorithm::Vegas,
+        Algorithm::Veno,
+        Algorithm::Westwood,
+        Algorithm::Yeah,
+        Algorithm::Lp,
+        Algorithm::Nv,
+        Algorithm::Cdg,
+        Algorithm::Dctcp,
+        Algorithm::Bbr,
+        Algorithm::Bbr3,
+    ];
+
+    /// Its name: as Linux writes it, and with what distinguishes it where Linux has only one.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Cubic => "cubic",
+            Algorithm::CubicApple => "cubic_apple",
+            Algorithm::CubicAppleOld => "cubic_apple_old",
+            Algorithm::CubicIphone2017 => "cubic_iphone_2017",
+            Algorithm::Reno => "reno",
+            Algorithm::Bic => "bic",
+            Algorithm::Htcp => "htcp",
+            Algorithm::Highspeed => "highspeed",
+            Algorithm::Scalable => "scalable",
+            Algorithm::Hybla => "hybla",
+            Algorithm::Illinois => "illinois",
+            Algorithm::Vegas => "vegas",
+            Algorithm::Veno => "veno",
+            Algorithm::Westwood => "westwood",
+            Algorithm::Yeah => "yeah",
+            Algorithm::Lp => "lp",
+            Algorithm::Nv => "nv",
+            Algorithm::Cdg => "cdg",
+            Algorithm::Dctcp => "dctcp",
+            Algorithm::Bbr => "bbr",
+            Algorithm::Bbr3 => "bbr3",
+        }
+    }
+
+    /// The one with this [name](Algorithm::name).
+    pub fn named(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// The constants of a CUBIC.
+    pub fn cubic_constants(self) -> Option<CubicConstants> {
+        match self {
+            Algorithm::Cubic => Some(CubicConstants::LINUX),
+            Algorithm::CubicApple => Some(CubicConstants::APPLE),
+            Algorithm::CubicAppleOld => Some(CubicConstants::APPLE_OLD),
+            Algorithm::CubicIphone2017 => Some(CubicConstants::IPHONE_2017),
+            _ => None,
+        }
+    }
+
+    /// The algorithm at its start. `exit` is how CUBIC leaves slow start; `seed` is for the algorithms that draw lots.
+    pub fn make(self, exit: SlowStartExit, seed: u64) -> Box<dyn CongestionControl> {
+        match self {
+            Algorithm::Cubic
+            | Algorithm::CubicApple
+            | Algorithm::CubicAppleOld
+            | Algorithm::CubicIphone2017 => {
+                let constants = self.cubic_constants().unwrap_or(CubicConstants::LINUX);
+                Box::new(Cubic::with(constants, exit))
+            }
+            Algorithm::Reno => Box::new(Reno),
+            Algorithm::Bic => Box::new(Bic::default()),
+            Algorithm::Htcp => Box::new(Htcp::default()),
+            Algorithm::Highspeed => Box::new(HighSpeed::default()),
+            Algorithm::Scalable => Box::new(Scalable),
+            Algorithm::Hybla => Box::new(Hybla::default()),
+            Algorithm::Illinois => Box::new(Illinois::default()),
+            Algorithm::Vegas => Box::new(Vegas::default()),
+            Algorithm::Veno => Box::new(Veno::default()),
+            Algorithm::Westwood => Box::new(Westwood::default()),
+            Algorithm::Yeah => Box::new(Yeah::default()),
+            Algorithm::Lp => Box::new(Lp::default()),
+            Algorithm::Nv => Box::new(Nv::new(seed)),
+            Algorithm::Cdg => Box::new(Cdg::new(seed)),
+            Algorithm::Dctcp => Box::new(Dctcp::default()),
+            Algorithm::Bbr => Box::new(Bbr::new(seed)),
+            Algorithm::Bbr3 => Box::new(Bbr3::new(seed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_scenario_files() {
+        for algorithm in Algorithm::ALL {
+            let written = serde_json::to_value(algorithm).expect("a name");
+            assert_eq!(written, algorithm.name());
+            assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
+            let cca = algorithm.make(SlowStartExit::Hystart, 1);
+            assert!(algorithm.name().starts_with(cca.name()));
+        }
+        assert_eq!(Algorithm::named("tahoe"), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! CUBIC (RFC 9438) with the arithmetic of `tcp_cubic.c`: integers, a clock of ticks; Linux's C = 410/1024, beta = 717/1024.
+//!
+//! Where Linux differs from the RFC: the least round-trip time is added to the time since the reduction, the Reno-friendly estimate advances by
+//! counted acknowledgements (one per `cwnd * 15 / 8`), growth is at most half a segment per acknowledged one, and there is no separate
+//! alpha once the estimate has reached the former window.
+//!
+//! How it differs from the other algorithms: growth depends on the time since the reduction and on the former window, not on the round-trip time.
+
+use crate::hystart::Hystart;
+use crate::{AckSample, CaState, CongestionControl, CwndEvent, SlowStartExit, Window};
+use serde::{Deserialize, Serialize};
+
+const SCALE: u64 = 1024;
+/// Bits of a second in CUBIC's own clock (`BICTCP_HZ`).
+const CLOCK_BITS: u32 = 10;
+
+/// What distinguishes the CUBICs there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CubicConstants {
+    /// C in 1/1024 segments per second cubed (`bic_scale` times 10).
+    pub c_1024: u32,
+    /// Kept after a reduction, in 1/1024 (`beta`).
+    pub beta_1024: u32,
+    /// Who was reduced below the former window remembers so much of the present one, in 1/2048 (RFC 9438, section 4.7; `fast_convergence`); absent: all.
+    pub fast_convergence_2048: Option<u32>,
+    /// At least as fast as a Reno that grows by one segment per so many eighths of its window acknowledged (RFC 9438, section 4.3; `tcp_friendliness`,
+    /// `beta_scale`); absent: not.
+    pub friendly_eighths: Option<u32>,
+}
+
+impl CubicConstants {
+    /// Linux: C = 0.4, 0.7 kept; 8 (1 + 0.7) / 3 / (1 - 0.7) eighths.
+    pub const LINUX: CubicConstants = CubicConstants {
+        c_1024: 410,
+        beta_1024: 717,
+        fast_convergence_2048: Some(1024 + 717),
+        friendly_eighths: Some(15),
+    };
+    /// Apple's systems with `net.inet.tcp.cubic_rfc_compliant` (XNU, `tcp_cubic.c`): C = 0.4, 0.7 kept, 0.85 remembered, as in Linux.
+    pub const APPLE: CubicConstants = CubicConstants::LINUX;
+    /// Apple's systems without: C = 0.4, 0.8 kept, 0.875 remembered, a Reno of one segment per window.
+    pub const APPLE_OLD: CubicConstants = CubicConstants {
+        beta_1024: 819,
+        fast_convergence_2048: Some(1792),
+        friendly_eighths: Some(8),
+        ..CubicConstants::LINUX
+    };
+    /// The iPhone that Hozumi (2017) measured: C = 0.25, 0.8 kept. XNU's fast convergence came later, and its Reno ruled only where the windows
+    /// at losses varied.
+    pub const IPHONE_2017: CubicConstants =
+        CubicConstants { c_1024: 256, beta_1024: 819, fast_convergence_2048: None, friendly_eighths: None };
+}
+
+/// The state between two reductions (`struct bictcp`).
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    constants: CubicConstants,
+    /// Grow by one per so many acknowledged.
+    cnt: u32,
+    last_max_cwnd: u32,
+    last_cwnd: u32,
+    last_time: u64,
+    origin: u32,
+    /// K in 1/1024 s.
+    k: u64,
+    delay_min_us: u64,
+    /// Start of the epoch in ticks; 0: none.
+    epoch_start: u64,
+    ack_cnt: u64,
+    tcp_cwnd: u32,
+    hystart: Hystart,
+}
+
+impl Cubic {
+    /// CUBIC with Linux's constants, at its start.
+    pub fn new(exit: SlowStartExit) -> Cubic {
+        Cubic::with(CubicConstants::LINUX, exit)
+    }
+
+    /// CUBIC with other constants.
+    pub fn with(constants: CubicConstants, exit: SlowStartExit) -> Cubic {
+        Cubic {
+            constants,
+            cnt: 0,
+            last_max_cwnd: 0,
+            last_cwnd: 0,
+            last_time: 0,
+            origin: 0,
+            k: 0,
+            delay_min_us: 0,
+            epoch_start: 0,
+            ack_cnt: 0,
+            tcp_cwnd: 0,
+            hystart: Hystart::new(exit),
+        }
+    }
+
+    /// `bictcp_update`
+    fn update(&mut self, window: &Window, acked: u32) {
+        let cwnd = window.cwnd;
+        let now = window.jiffies();
+        self.ack_cnt += u64::from(acked);
+        if self.last_cwnd == cwnd && now - self.last_time <= u64::from(window.hz) / 32 {
+            return;
+        }
+        // The function is evaluated once per tick, except at the start of an epoch.
+        if self.epoch_start == 0 || now != self.last_time {
+            self.evaluate(window, acked, now);
+        }
+        if let Some(eighths) = self.constants.friendly_eighths {
+            let per = (u64::from(cwnd) * u64::from(eighths)) >> 3;
+            while self.ack_cnt > per {
+                self.ack_cnt -= per;
+                self.tcp_cwnd += 1;
+            }
+            if self.tcp_cwnd > cwnd {
+                self.cnt = self.cnt.min(cwnd / (self.tcp_cwnd - cwnd));
+            }
+        }
+        self.cnt = self.cnt.max(2);
+    }
+
+    fn evaluate(&mut self, window: &Window, acked: u32, now: u64) {
+        let (cwnd, c) = (window.cwnd, u64::from(self.constants.c_1024));
+        self.last_cwnd = cwnd;
+        self.last_time = now;
+        if self.epoch_start == 0 {
+            self.epoch_start = now;
+            self.ack_cnt = u64::from(acked);
+            self.tcp_cwnd = cwnd;
+            if self.last_max_cwnd <= cwnd {
+                self.k = 0;
+                self.origin = cwnd;
+            } else {
+                // K = cbrt((Wmax - W) / C) in 1/1024 s: the argument is scaled by 2^40 / 1024 C.
+                let scaled = ((1_u64 << 40) / c) as f64 * f64::from(self.last_max_cwnd - cwnd);
+                self.k = scaled.cbrt() as u64;
+                self.origin = self.last_max_cwnd;
+            }
+        }
+        let hz = u64::from(window.hz);
+        let delay = (self.delay_min_us * hz).div_ceil(1_000_000);
+        let t = ((now - self.epoch_start + delay) << CLOCK_BITS) / hz;
+        let offset = t.abs_diff(self.k);
+        let delta = (u128::from(c) * u128::from(offset).pow(3)) >> (10 + 3 * CLOCK_BITS);
+        let delta = u32::try_from(delta).unwrap_or(u32::MAX);
+        let target =
+            if t < self.k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
+        self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) };
+        if self.last_max_cwnd == 0 && self.cnt > 20 {
+            // Nothing known of the path yet: grow by 5 % per round trip.
+            self.cnt = 20;
+        }
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+
+    /// `cubictcp_recalc_ssthresh`, with fast convergence (RFC 9438, section 4.7).
+    fn ssthresh(&mut self, window: &mut Window) -> u32 {
+        self.epoch_start = 0;
+        let (cwnd, beta) = (u64::from(window.cwnd), u64::from(self.constants.beta_1024));
+        self.last_max_cwnd = match self.constants.fast_convergence_2048 {
+            Some(kept) if window.cwnd < self.last_max_cwnd => (cwnd * u64::from(kept) / 2048) as u32,
+            _ => window.cwnd,
+        };
+        ((cwnd * beta / SCALE) as u32).max(2)
+    }
+
+    /// `cubictcp_cong_avoid`
+    fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
+        if !window.is_cwnd_limited() {
+            return;
+        }
+        let mut left = acked;
+        if window.in_slow_start() {
+            left = window.slow_start(self.hystart.growth(acked));
+        }
+        if left > 0 && !window.in_slow_start() {
+            self.update(window, left);
+            window.additive_increase(self.cnt, left);
+        }
+    }
+
+    /// `cubictcp_acked`
+    fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
+        let Some(rtt_us) = sample.rtt_us else { return };
+        // Right after a reduction the queue is not what it was.
+        if self.epoch_start > 0
+            && window.jiffies() - self.epoch_start.min(window.jiffies()) < u64::from(window.hz)
+        {
+            return;
+        }
+        let rtt_us = rtt_us.max(1);
+        if self.delay_min_us == 0 || rtt_us < self.delay_min_us {
+            self.delay_min_us = rtt_us;
+        }
+        if window.in_slow_start() {
+            self.hystart.update(window, rtt_us, self.delay_min_us);
+        }
+    }
+
+    /// `cubictcp_state`
+    fn set_state(&mut self, window: &mut Window, state: CaState) {
+        if state == CaState::Loss {
+            let mut hystart = self.hystart.clone();
+            hystart.restart(window);
+            *self = Cubic { hystart, ..Cubic::with(self.constants, SlowStartExit::Loss) };
+        }
+    }
+
+    /// The epoch ends: the next one begins where the bound lets go.
+    fn held(&mut self) {
+        self.epoch_start = 0;
+    }
+
+    /// `cubictcp_init`
+    fn init(&mut self, window: &mut Window) {
+        self.hystart.reset(window);
+    }
+
+    /// `cubictcp_cwnd_event`: time without traffic does not count.
+    fn cwnd_event(&mut self, window: &mut Window, event: CwndEvent) {
+        if let CwndEvent::TxStart { last_sent_ns } = event
+            && self.epoch_start > 0
+        {
+            let idle =
+                (u128::from(window.nanos_since(last_sent_ns)) * u128::from(window.hz) / 1_000_000_000) as u64;
+            self.epoch_start = (self.epoch_start + idle).min(window.jiffies());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MILLISECOND;
+
+    fn window(cwnd: u32) -> Window {
+        let mut window = Window::new(1000, 1448, false);
+        window.cwnd = cwnd;
+        window.cwnd_limited = true;
+        window
+    }
+
+    /// RFC 9438, figure 1: W(t) = C (t - K)^3 + Wmax, K = cbrt((Wmax - cwnd) / C).
+    fn w_cubic(t: f64, w_max: f64, start: f64) -> f64 {
+        let k = ((w_max - start) / 0.4).cbrt();
+        0.4 * (t - k).powi(3) + w_max
+    }
+
+    #[test]
+    fn between_losses_the_window_is_w_cubic_within_one_segment() {
+        for (w_max, rtt_ms) in [(1000_u32, 100_u64), (400, 50), (2000, 200)] {
+            let mut cubic = Cubic::new(SlowStartExit::Hystart);
+            let mut w = window(w_max);
+            w.ssthresh = w_max;
+            w.cwnd = cubic.ssthresh(&mut w);
+            w.ssthresh = w.cwnd;
+            assert_eq!(w.cwnd, w_max * 717 / 1024);
+            let start = f64::from(w.cwnd);
+            cubic.delay_min_us = rtt_ms * 1000;
+            let mut t_ms = 0_u64;
+            // Acknowledgements arrive evenly, a window of them per round trip.
+            let mut owed = 0.0;
+            let k = ((f64::from(w_max) - start) / 0.4).cbrt();
+            while (t_ms as f64) < k * 1.5 * 1000.0 {
+                w.now_ns += MILLISECOND;
+                t_ms += 1;
+                owed += f64::from(w.cwnd) / rtt_ms as f64;
+                let acked = owed as u32;
+                owed -= f64::from(acked);
+                if acked > 0 {
+                    cubic.cong_avoid(&mut w, acked);
+                }
+                // The algorithm aims at W(t + RTT) and gets there a round trip later.
+                let t = t_ms as f64 / 1000.0;
+                let slack = 1.0 + w_cubic(t + rtt_ms as f64 / 1000.0, f64::from(w_max), start)
+                    - w_cubic(t, f64::from(w_max), start);
+                let expected = w_cubic(t, f64::from(w_max), start);
+                assert!(
+                    f64::from(w.cwnd) > expected - 1.5 && f64::from(w.cwnd) < expected + slack,
+                    "Wmax {w_max}, RTT {rtt_ms} ms, t {t}: {} instead of {expected:.1}",
+                    w.cwnd
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn fast_convergence_gives_up_a_part_of_the_former_window() {
+        let mut cubic = Cubic::new(SlowStartExit::Hystart);
+        assert_eq!(cubic.ssthresh(&mut window(200)), 140);
+        assert_eq!(cubic.last_max_cwnd, 200);
+        assert_eq!(cubic.ssthresh(&mut window(150)), 105);
+        assert_eq!(cubic.last_max_cwnd, 150 * 1741 / 2048);
+        assert_eq!(cubic.ssthresh(&mut window(1)), 2);
+    }
+
+    #[test]
+    fn small_windows_grow_as_reno_would() {
+        // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments per round trip; Linux counts 8/15.
+        let mut cubic = Cubic::new(SlowStartExit::Hystart);
+        let mut w = window(20);
+        w.cwnd = cubic.ssthresh(&mut w);
+        w.ssthresh = w.cwnd;
+        cubic.delay_min_us = 2000;
+        let (start, rounds) = (w.cwnd, 200);
+        for _ in 0..rounds {
+            for _ in 0..w.cwnd {
+                w.now_ns += 2 * MILLISECOND / u64::from(w.cwnd);
+                cubic.cong_avoid(&mut w, 1);
+            }
+        }
+        let per_round = f64::from(w.cwnd - start) / f64::from(rounds);
+        assert!((per_round - 8.0 / 15.0).abs() < 0.05, "{per_round}");
+    }
+
+    #[test]
+    fn a_timeout_forgets_everything_but_the_kind_of_slow_start() {
+        let mut cubic = Cubic::new(SlowStartExit::Hystart);
+        cubic.ssthresh(&mut window(200));
+        cubic.set_state(&mut window(1), CaState::Loss);
+        assert_eq!((cubic.last_max_cwnd, cubic.epoch_start, cubic.delay_min_us), (0, 0, 0));
+    }
+}

@@ -1,0 +1,65 @@
+//! Linux's congestion controls as pure algorithms: what `net/ipv4/tcp_*.c` does to the window, without I/O and without a clock.
+//!
+//! An algorithm sees a [`Window`] and is called as the kernel calls its modules ([`CongestionControl`]). Whoever drives it (the simulated sender, a
+//! replay of a recorded connection) keeps the window true: time, acknowledged segments, round-trip times, state.
+//!
+//! ```
+//! use yuzuri_cca::{Algorithm, SlowStartExit, Window};
+//!
+//! let mut algorithm = Algorithm::Reno.make(SlowStartExit::Loss, 1);
+//! let mut window = Window::new(250, 1448, false);
+//! window.cwnd_limited = true;
+//! algorithm.init(&mut window);
+//! algorithm.cong_avoid(&mut window, 10);
+//! assert_eq!(window.cwnd, 20);
+//! assert_eq!(algorithm.ssthresh(&mut window), 10);
+//! ```
+
+mod algorithm;
+mod bbr;
+mod bbr3;
+mod bic;
+mod cdg;
+mod congestion_control;
+mod cubic;
+mod dctcp;
+mod highspeed;
+mod htcp;
+mod hybla;
+mod hystart;
+mod illinois;
+mod lp;
+mod nv;
+mod reno;
+mod scalable;
+mod time;
+mod vegas;
+mod veno;
+mod westwood;
+mod window;
+mod yeah;
+
+pub use algorithm::Algorithm;
+pub use bbr::Bbr;
+pub use bbr3::Bbr3;
+pub use bic::Bic;
+pub use cdg::Cdg;
+pub use congestion_control::{
+    AckEvent, AckSample, CongestionControl, CwndEvent, LostSegment, RateSample, Timestamps,
+};
+pub use cubic::{Cubic, CubicConstants};
+pub use dctcp::Dctcp;
+pub use highspeed::HighSpeed;
+pub use htcp::Htcp;
+pub use hybla::Hybla;
+pub use hystart::SlowStartExit;
+pub use illinois::Illinois;
+pub use lp::Lp;
+pub use nv::Nv;
+pub use reno::Reno;
+pub use scalable::Scalable;
+pub use vegas::Vegas;
+pub use veno::Veno;
+pub use westwood::Westwood;
+pub use window::{CaState, INITIAL_WINDOW, NO_SSTHRESH, Window};
+pub use yeah::Yeah;

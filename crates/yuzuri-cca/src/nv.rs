@@ -1,0 +1,280 @@
+//! TCP-NV (L. Brakmo, "TCP-NV: an update to TCP Vegas", 2010; `tcp_nv.c`): once per round trip the window is held against what the greatest rate seen
+//! needs at the least round-trip time, plus ten segments.
+//!
+//! How it differs: it judges by rates rather than delays, waits for 60 samples and two round trips before it shrinks, takes 30 % of what is too much, and
+//! after that grows only when it is two segments below. The least round-trip time is forgotten every 4 to 6 s. A loss keeps 0.8.
+
+use crate::{AckSample, CaState, CongestionControl, NO_SSTHRESH, Window};
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg32;
+
+/// Segments that may be queued (`nv_pad`), and how near to them growth stops (`nv_pad_buffer`).
+const PAD: u64 = 10;
+const PAD_BUFFER: u64 = 2;
+/// How long a least round-trip time holds, s (`nv_reset_period`), of which 384 to 639 512ths are drawn.
+const RESET_PERIOD_S: u64 = 5;
+/// First time it is forgotten, s.
+const FIRST_RESET_S: u64 = 2;
+/// Share of what is too much that is taken, in 1/128: 30 % (`nv_cong_dec_mult`).
+const DECREASE: u64 = 30 * 128 / 100;
+/// Kept after a loss, in 1/1024 (`nv_loss_dec_factor`).
+const LOSS_BETA: u64 = 819;
+/// Weight of a new round-trip time in 1/256 (`nv_rtt_factor`).
+const RTT_WEIGHT: u64 = 128;
+/// Samples before the window shrinks, grows, or slow start ends (`nv_*_eval_min_calls`).
+const SAMPLES_TO_SHRINK: u32 = 60;
+const SAMPLES_TO_GROW: u32 = 20;
+const SAMPLES_TO_LEAVE_SLOW_START: u32 = 30;
+/// Round trips before a decision (`nv_rtt_min_cnt`), and after which growth stops without one (`nv_stop_rtt_cnt`).
+const ROUNDS_TO_SHRINK: u32 = 2;
+const ROUNDS_OF_GROWTH: u32 = 10;
+/// Decisions without congestion per doubling of a growth below Reno's (`nv_cwnd_growth_rate_neg`).
+const CALM_ROUNDS: u32 = 8;
+/// Least window it leaves (`nv_min_cwnd`), segments.
+const MIN_WINDOW: u32 = 2;
+/// Smallest window it judges at: first, steps and most (`NV_MIN_CWND`, `NV_MIN_CWND_GROW`, `NV_TSO_CWND_BOUND`), segments.
+const JUDGED_FIRST: u32 = 4;
+const JUDGED_STEP: u32 = 2;
+const MAX_JUDGED: u32 = 81;
+/// Least growth exponent.
+const MIN_GROWTH: i32 = -8;
+/// bytes per µs in the unit of rates: 100 bit/s.
+const RATE_UNIT: u64 = 80_000;
+/// "No round-trip time yet", µs.
+const NO_RTT: u64 = u32::MAX as u64;
+
+/// The state of TCP-NV.
+#[derive(Clone, Debug)]
+pub struct Nv {
+    random: Pcg32,
+    /// When the least round-trip time is replaced, ticks.
+    reset_at: u64,
+    /// Growth is Reno's times 2^n.
+    growth: i32,
+    may_grow: bool,
+    reset: bool,
+    samples: u32,
+    judged_from: u32,
+    rounds: u32,
+    last_rtt_us: u64,
+    min_rtt_us: u64,
+    next_min_rtt_us: u64,
+    /// Greatest rate of this round, 100 bit/s.
+    max_rate: u64,
+    round_end: u32,
+    last_una: u32,
+    calm: u32,
+}
+
+impl Nv {
+    /// TCP-NV at its start; `seed` decides how long round-trip times are remembered.
+    pub fn new(seed: u64) -> Nv {
+        Nv {
+            random: Pcg32::seed_from_u64(seed),
+            reset_at: 0,
+            growth: 0,
+            may_grow: true,
+            reset: false,
+            samples: 0,
+            judged_from: JUDGED_FIRST,
+            rounds: 0,
+            last_rtt_us: 0,
+            min_rtt_us: NO_RTT,
+            next_min_rtt_us: NO_RTT,
+            max_rate: 0,
+            round_end: 0,
+            last_una: 0,
+            calm: 0,
+        }
+    }
+
+    /// `tcpnv_reset`
+    fn restart(&mut self, window: &Window) {
+        self.reset = false;
+        self.calm = 0;
+        self.rounds = 0;
+        self.last_rtt_us = 0;
+        self.max_rate = 0;
+        self.round_end = window.snd_una;
+        self.samples = 0;
+        self.last_una = window.snd_una;
+    }
+
+    fn average(&mut self, rtt_us: u64) -> u64 {
+        let average = if self.last_rtt_us > 0 {
+            (rtt_us * RTT_WEIGHT + self.last_rtt_us * (256 - RTT_WEIGHT)) >> 8
+        } else {
+            self.min_rtt_us = rtt_us << 1;
+            rtt_us
+        };
+        self.last_rtt_us = average;
+        average
+    }
+
+    fn forget_min_rtt(&mut self, window: &Window) {
+        let now = window.jiffies();
+        if now < self.reset_at {
+            return;
+        }
+        self.min_rtt_us = self.next_min_rtt_us;
+        self.next_min_rtt_us = NO_RTT;
+        let drawn = u64::from(self.random.next_u32() >> 24);
+        self.reset_at = now + ((RESET_PERIOD_S * (384 + drawn) * u64::from(window.hz)) >> 9);
+        self.judged_from = (self.judged_from / 2).max(JUDGED_FIRST);
+    }
+
+    /// Once per round trip; `acked` segments since the last acknowledgement with a sample.
+    fn judge(&mut self, window: &mut Window, acked: u32) {
+        self.round_end = window.snd_nxt;
+        self.rounds += 1;
+        if self.samples == 1 && acked + 1 >= self.judged_from && self.judged_from < MAX_JUDGED {
+            // One acknowledgement per round trip: the window is too small to judge by.
+            self.judged_from = (self.judged_from + JUDGED_STEP).min(MAX_JUDGED);
+            self.round_end = window.snd_nxt + self.judged_from;
+            self.samples = 0;
+            self.may_grow = true;
+            return;
+        }
+        let needed = self.max_rate * self.min_rtt_us / (RATE_UNIT * u64::from(window.mss_bytes));
+        let most = needed + PAD;
+        let cwnd = u64::from(window.cwnd);
+        if cwnd > most {
+            if !self.may_shrink(window) {
+                return;
+            }
+            self.may_grow = false;
+            window.ssthresh = most as u32;
+            let excess = cwnd - most;
+            window.cwnd = if excess > 2 { cwnd - ((excess * DECREASE) >> 7).max(2) } else { most } as u32;
+            self.growth = self.growth.min(0);
+            self.calm = 0;
+        } else if cwnd <= most - PAD_BUFFER {
+            if self.samples < SAMPLES_TO_GROW {
+                return;
+            }
+            self.may_grow = true;
+            self.calm += 1;
+            if self.growth < 0 && self.calm > CALM_ROUNDS {
+                self.growth += 1;
+                self.calm = 0;
+            }
+        } else {
+            return;
+        }
+        self.samples = 0;
+        self.rounds = 0;
+        self.max_rate = 0;
+        window.cwnd = window.cwnd.max(MIN_WINDOW);
+    }
+
+    /// Whether enough was seen to call it congestion.
+    fn may_shrink(&mut self, window: &Window) -> bool {
+        if self.rounds < ROUNDS_TO_SHRINK {
+            return false;
+        }
+        if window.ssthresh == NO_SSTHRESH {
+            return self.samples >= SAMPLES_TO_LEAVE_SLOW_START;
+        }
+        if self.samples < SAMPLES_TO_SHRINK {
+            if self.rounds > ROUNDS_OF_GROWTH {
+                self.may_grow = false;
+            }
+            return false;
+        }
+        true
+    }
+}
+
+impl CongestionControl for Nv {
+    fn name(&self) -> &'static str {
+        "nv"
+    }
+
+    fn init(&mut self, window: &mut Window) {
+        self.restart(window);
+        self.may_grow = true;
+        self.reset_at = window.jiffies() + FIRST_RESET_S * u64::from(window.hz);
+        (self.min_rtt_us, self.next_min_rtt_us) = (NO_RTT, NO_RTT);
+        self.judged_from = JUDGED_FIRST;
+        self.growth = 0;
+    }
+
+    fn ssthresh(&mut self, window: &mut Window) -> u32 {
+        (((u64::from(window.cwnd) * LOSS_BETA) >> 10) as u32).max(2)
+    }
+
+    fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
+        if !window.is_cwnd_limited() || !self.may_grow {
+            return;
+        }
+        let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
+        if left == 0 {
+            return;
+        }
+        let per =
+            if self.growth < 0 { window.cwnd << -self.growth } else { (window.cwnd >> self.growth).max(4) };
+        window.additive_increase(per, left);
+    }
+
+    /// `tcpnv_acked`
+    fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
+        let Some(rtt_us) = sample.rtt_us.filter(|_| window.state <= CaState::Disorder) else { return };
+        let acked = window.snd_una.wrapping_sub(self.last_una);
+        self.last_una = window.snd_una;
+        if sample.in_flight == 0 {
+            return;
+        }
+        let average_us = self.average(rtt_us);
+        let bytes = u64::from(sample.in_flight) * u64::from(window.mss_bytes);
+        // 32 bits, as in the kernel.
+        let rate = (bytes * RATE_UNIT / average_us.max(1)) as u32;
+        self.max_rate = self.max_rate.max(rate.into());
+        self.samples = (self.samples + 1).min(255);
+        self.min_rtt_us = self.min_rtt_us.min(average_us);
+        self.next_min_rtt_us = self.next_min_rtt_us.min(average_us);
+        self.forget_min_rtt(window);
+        if window.snd_una > self.round_end {
+            self.judge(window, acked);
+        }
+    }
+
+    fn set_state(&mut self, window: &mut Window, state: CaState) {
+        match state {
+            CaState::Open if self.reset => self.restart(window),
+            CaState::Open | CaState::Disorder => {}
+            CaState::Cwr | CaState::Recovery | CaState::Loss => {
+                self.reset = true;
+                self.may_grow = false;
+                if state == CaState::Loss {
+                    self.growth = (self.growth.min(0) - 1).max(MIN_GROWTH);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of `cwnd` over a path of 100 segments (50 ms at 2 segments per ms), judged with `samples` samples.
+    fn judged(cwnd: u32, samples: u32) -> (u32, bool) {
+        let mut w = Window::new(250, 1000, false);
+        (w.cwnd, w.ssthresh) = (cwnd, 100);
+        let mut nv = Nv::new(1);
+        (nv.min_rtt_us, nv.samples, nv.rounds) = (50_000, samples, 3);
+        nv.max_rate = 100 * 1000 * RATE_UNIT / 50_000;
+        nv.judge(&mut w, 2);
+        (w.cwnd, nv.may_grow)
+    }
+
+    #[test]
+    fn ten_segments_may_be_queued() {
+        assert_eq!(judged(108, 60), (108, true));
+        assert_eq!(judged(110, 60), (110, true));
+        assert_eq!(judged(112, 60), (110, false));
+        // 30 % of what is too much.
+        assert_eq!(judged(210, 60), (181, false));
+        assert_eq!(judged(210, 59), (210, true));
+    }
+}

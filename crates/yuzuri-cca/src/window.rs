@@ -1,0 +1,186 @@
+//! The window and what else the algorithms see of a sender.
+
+use crate::time::SECOND;
+
+/// "No slow-start threshold yet" (`TCP_INFINITE_SSTHRESH`).
+pub const NO_SSTHRESH: u32 = 0x7fff_ffff;
+/// Initial window in segments (RFC 6928, `TCP_INIT_CWND`).
+pub const INITIAL_WINDOW: u32 = 10;
+
+/// State of the sender (`enum tcp_ca_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CaState {
+    /// Nothing unusual.
+    Open,
+    /// Segments arrived out of order, none is known to be lost.
+    Disorder,
+    /// The window is being reduced without a loss: the local queue was full, or a tail-loss probe repaired one.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// What the algorithms read and write; names and units as in `struct tcp_sock`, counts in segments.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The present, ns.
+    pub now_ns: u64,
+    /// Ticks per second (`HZ`): the grain of the algorithms' clocks.
+    pub hz: u32,
+    /// Payload of a full segment, bytes.
+    pub mss_bytes: u32,
+    /// Congestion window.
+    pub cwnd: u32,
+    /// Acknowledged segments that have not yet made the window grow.
+    pub cwnd_cnt: u32,
+    /// Slow-start threshold.
+    pub ssthresh: u32,
+    /// The window before the present reduction.
+    pub prior_cwnd: u32,
+    /// State.
+    pub state: CaState,
+    /// Whether the window held the sender back (RFC 7661, `is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// Most segments outstanding in the last window.
+    pub max_packets_out: u32,
+    /// First segment not acknowledged.
+    pub snd_una: u32,
+    /// The segment sent next.
+    pub snd_nxt: u32,
+    /// Segments believed to be in the network (`tcp_packets_in_flight`).
+    pub in_flight: u32,
+    /// Segments SACKed and not yet acknowledged cumulatively.
+    pub sacked_out: u32,
+    /// Smoothed round-trip time, µs; 0 before the first sample.
+    pub srtt_us: u64,
+    /// Least round-trip time, µs.
+    pub min_rtt_us: Option<u64>,
+    /// Pacing rate, bytes per second; 0 if not known.
+    pub pacing_rate: u64,
+    /// Whether segments leave at the pacing rate.
+    pub paced: bool,
+    /// When pacing lets the next segment go, ns (`tcp_wstamp_ns`).
+    pub departure_ns: u64,
+    /// Segments delivered.
+    pub delivered: u64,
+    /// Of them, those whose acknowledgement echoed a congestion mark (`delivered_ce`, RFC 3168).
+    pub delivered_ce: u64,
+    /// When the last of them was, ns.
+    pub delivered_at_ns: u64,
+    /// Whether both sides speak ECN (`TCP_ECN_OK`).
+    pub ecn: bool,
+    /// An algorithm asks for a reduction of its own accord (`tcp_enter_cwr`); who drives it grants that right after the call and takes the wish back.
+    pub cwr_wanted: bool,
+    /// Segments marked lost, in all.
+    pub lost: u64,
+    /// Not 0: until so many are delivered, rate samples are limited by the application.
+    pub app_limited: u64,
+}
+
+impl Window {
+    /// The window of a new connection on a kernel of `hz` ticks, with segments of `mss_bytes`.
+    pub fn new(hz: u32, mss_bytes: u32, paced: bool) -> Window {
+        Window {
+            now_ns: 0,
+            hz,
+            mss_bytes,
+            cwnd: INITIAL_WINDOW,
+            cwnd_cnt: 0,
+            ssthresh: NO_SSTHRESH,
+            prior_cwnd: 0,
+            state: CaState::Open,
+            cwnd_limited: false,
+            max_packets_out: 0,
+            snd_una: 0,
+            snd_nxt: 0,
+            in_flight: 0,
+            sacked_out: 0,
+            srtt_us: 0,
+            min_rtt_us: None,
+            pacing_rate: 0,
+            paced,
+            departure_ns: 0,
+            delivered: 0,
+            delivered_ce: 0,
+            delivered_at_ns: 0,
+            ecn: false,
+            cwr_wanted: false,
+            lost: 0,
+            app_limited: 0,
+        }
+    }
+
+    /// Whether the window is below the threshold (`tcp_in_slow_start`).
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Whether growth is justified (`tcp_is_cwnd_limited`): the window was used, or half of it in slow start.
+    pub fn is_cwnd_limited(&self) -> bool {
+        self.cwnd_limited || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// The present in ticks (`tcp_jiffies32`), beginning at one second so that 0 can mean "never".
+    pub fn jiffies(&self) -> u64 {
+        u64::from(self.hz) + (u128::from(self.now_ns) * u128::from(self.hz) / u128::from(SECOND)) as u64
+    }
+
+    /// `micros` in ticks, rounded up (`usecs_to_jiffies`).
+    pub fn ticks_of_micros(&self, micros: u64) -> u64 {
+        (micros * u64::from(self.hz)).div_ceil(1_000_000)
+    }
+
+    /// `tcp_slow_start`: grows up to the threshold and returns what is left of `acked`.
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
+        let grown = self.cwnd.saturating_add(acked).min(self.ssthresh);
+        let left = acked - (grown - self.cwnd);
+        self.cwnd = grown;
+        left
+    }
+
+    /// `tcp_cong_avoid_ai`: one segment for each `per` acknowledged.
+    pub fn additive_increase(&mut self, per: u32, acked: u32) {
+        let per = per.max(1);
+        if self.cwnd_cnt >= per {
+            self.cwnd_cnt = 0;
+            self.cwnd += 1;
+        }
+        self.cwnd_cnt += acked;
+        if self.cwnd_cnt >= per {
+            self.cwnd += self.cwnd_cnt / per;
+            self.cwnd_cnt %= per;
+        }
+    }
+
+    /// `tcp_reno_cong_avoid`: slow start, then one segment per window.
+    pub fn grow_as_reno(&mut self, acked: u32) {
+        if !self.is_cwnd_limited() {
+            return;
+        }
+        let left = if self.in_slow_start() { self.slow_start(acked) } else { acked };
+        if left > 0 {
+            self.additive_increase(self.cwnd, left);
+        }
+    }
+
+    /// `tcp_reno_ssthresh`: half, at least two.
+    pub fn half(&self) -> u32 {
+        (self.cwnd >> 1).max(2)
+    }
+
+    /// `tcp_current_ssthresh`: three quarters of the window are believed to be safe.
+    pub fn current_ssthresh(&self) -> u32 {
+        if matches!(self.state, CaState::Cwr | CaState::Recovery) {
+            self.ssthresh
+        } else {
+            self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2))
+        }
+    }
+
+    /// Nanoseconds since `earlier_ns`.
+    pub fn nanos_since(&self, earlier_ns: u64) -> u64 {
+        self.now_ns.saturating_sub(earlier_ns)
+    }
+}

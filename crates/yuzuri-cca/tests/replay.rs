@@ -1,0 +1,208 @@
+//! Each algorithm, driven by the acknowledgements that Linux 6.1 had, beside the window that the kernel had; see `tests/data/README.md`.
+
+mod common;
+#[path = "common/replay.rs"]
+mod driver;
+
+use common::Trace;
+use driver::{Outcome, replay};
+use yuzuri_cca::Algorithm;
+
+const PATHS: [&str; 2] = ["20M_50ms_100p", "10M_100ms_100p"];
+/// Most that windows and thresholds may be apart, segments.
+const APART: u32 = 2;
+/// After the losses of slow start, s.
+const SETTLED_S: f64 = 3.0;
+
+fn trace(control: &str, path: &str) -> Trace {
+    let file = format!("{}/tests/data/{control}_{path}.csv.zst", env!("CARGO_MANIFEST_DIR"));
+    let packed = std::fs::read(&file).unwrap_or_else(|error| panic!("reading {file}: {error}"));
+    let text = zstd::decode_all(&packed[..]).unwrap_or_else(|error| panic!("unpacking {file}: {error}"));
+    Trace::read(std::str::from_utf8(&text).expect("text"))
+}
+
+fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
+    let outcome = replay(algorithm, &trace(algorithm.name(), path));
+    for epoch in &outcome.epochs {
+        println!(
+            "{} {path} {:6.2} to {:6.2} s: window {:4}, kernel {:4}; on the way at most {:3}, mean {:.2}; threshold {:?}",
+            algorithm.name(),
+            epoch.start_s,
+            epoch.end_s,
+            epoch.ours,
+            epoch.theirs,
+            epoch.most,
+            epoch.mean,
+            epoch.threshold
+        );
+    }
+    outcome
+}
+
+/// All epochs of both paths: the window within [`APART`] of the kernel's at every acknowledgement, the threshold at the end. Slow start with
+/// its losses may be `start` of the window off.
+fn follows_the_kernel(algorithm: Algorithm, min_epochs: usize, start: f64) {
+    for path in PATHS {
+        let outcome = replayed(algorithm, path);
+        let mut settled = 0;
+        for epoch in &outcome.epochs {
+            let begins = epoch.start_s < SETTLED_S;
+            let slack = if begins { (start * f64::from(epoch.theirs)) as u32 } else { 0 };
+            let what = format!("{} {path}, {:.2} to {:.2} s", algorithm.name(), epoch.start_s, epoch.end_s);
+            assert!(epoch.most <= APART + slack, "{what}: {} apart", epoch.most);
+            assert!(begins || epoch.mean <= 1.0, "{what}: {:.2} apart in the mean", epoch.mean);
+            assert!(epoch.ours.abs_diff(epoch.theirs) <= APART + slack, "{what}: {epoch:?}");
+            if let Some((ours, theirs)) = epoch.threshold {
+                assert!(
+                    ours.abs_diff(theirs) <= APART + slack,
+                    "{what}: threshold {ours}, kernel's {theirs}"
+                );
+            }
+            settled += usize::from(!begins);
+        }
+        assert!(settled >= min_epochs, "{} {path}: only {settled} epochs", algorithm.name());
+    }
+}
+
+#[test]
+fn reno() {
+    follows_the_kernel(Algorithm::Reno, 5, 0.0);
+}
+
+#[test]
+fn cubic() {
+    follows_the_kernel(Algorithm::Cubic, 10, 0.0);
+}
+
+#[test]
+fn bic() {
+    follows_the_kernel(Algorithm::Bic, 18, 0.0);
+}
+
+#[test]
+fn htcp() {
+    follows_the_kernel(Algorithm::Htcp, 18, 0.0);
+}
+
+#[test]
+fn highspeed() {
+    follows_the_kernel(Algorithm::Highspeed, 8, 0.0);
+}
+
+#[test]
+fn scalable() {
+    follows_the_kernel(Algorithm::Scalable, 24, 0.0);
+}
+
+/// Its slow start outruns the receive window, so that not each acknowledgement finds the window used up.
+#[test]
+fn hybla() {
+    follows_the_kernel(Algorithm::Hybla, 13, 0.02);
+    for (path, rho) in PATHS.iter().zip([2, 4]) {
+        assert_eq!(replay(Algorithm::Hybla, &trace("hybla", path)).initial, rho);
+    }
+}
+
+#[test]
+fn illinois() {
+    follows_the_kernel(Algorithm::Illinois, 3, 0.0);
+}
+
+#[test]
+fn veno() {
+    follows_the_kernel(Algorithm::Veno, 2, 0.0);
+}
+
+#[test]
+fn westwood_lands_where_the_kernel_does() {
+    follows_the_kernel(Algorithm::Westwood, 4, 0.0);
+    for path in PATHS {
+        let landings = replay(Algorithm::Westwood, &trace("westwood", path)).landings;
+        println!("{path}: {landings:?}");
+        assert!(landings.len() >= 4);
+        assert!(landings.iter().all(|(ours, theirs)| ours.abs_diff(*theirs) <= 1), "{landings:?}");
+    }
+}
+
+/// Vegas stays where it is once the queue holds what it wants.
+#[test]
+fn vegas() {
+    follows_the_kernel(Algorithm::Vegas, 0, 0.0);
+}
+
+/// Its estimate of the queue in slow start differs by some segments, and with it the thresholds of the losses there.
+#[test]
+fn yeah() {
+    follows_the_kernel(Algorithm::Yeah, 4, 0.07);
+}
+
+/// Without an early sign, as in these traces, it is Reno.
+#[test]
+fn lp() {
+    follows_the_kernel(Algorithm::Lp, 5, 0.0);
+}
+
+/// Without marks it is Reno.
+#[test]
+fn dctcp() {
+    follows_the_kernel(Algorithm::Dctcp, 5, 0.0);
+}
+
+/// The instants at which it forgets the least round-trip time are drawn: steps of nine segments come a little earlier or later.
+#[test]
+fn nv_climbs_the_kernels_stairs() {
+    for path in PATHS {
+        let outcome = replayed(Algorithm::Nv, path);
+        let [epoch] = outcome.epochs[..] else { panic!("one epoch is expected: {:?}", outcome.epochs) };
+        assert!(epoch.most <= 12 && epoch.mean <= 4.0, "{epoch:?}");
+        assert!(epoch.ours.abs_diff(epoch.theirs) <= 10, "{epoch:?}");
+    }
+}
+
+/// When it backs off is drawn: growth is compared, how often, and what is kept.
+#[test]
+fn cdg_backs_off_as_often_as_the_kernel() {
+    for path in PATHS {
+        let outcome = replayed(Algorithm::Cdg, path);
+        let reductions = outcome.epochs.iter().filter(|epoch| epoch.threshold.is_some()).count();
+        for epoch in &outcome.epochs {
+            assert!(epoch.most <= APART, "{epoch:?}");
+            if let Some((_, theirs)) = epoch.threshold {
+                assert!(theirs.abs_diff(epoch.theirs * 724 / 1024) <= 1, "{epoch:?}");
+            }
+        }
+        let (wishes, reductions) = (f64::from(outcome.wishes), reductions as f64);
+        println!("{path}: {wishes} back-offs, kernel {reductions}");
+        assert!((wishes - reductions).abs() <= 2.0 * reductions.sqrt(), "{wishes}, kernel {reductions}");
+    }
+}
+
+/// The comparison tells algorithms apart: another algorithm does not follow the trace.
+#[test]
+fn another_law_does_not_follow() {
+    for (cca, control) in [
+        (Algorithm::Reno, "cubic"),
+        (Algorithm::Cubic, "reno"),
+        (Algorithm::Bic, "cubic"),
+        (Algorithm::CubicAppleOld, "cubic"),
+        (Algorithm::CubicIphone2017, "cubic"),
+        (Algorithm::Reno, "htcp"),
+        (Algorithm::Htcp, "illinois"),
+        (Algorithm::Reno, "veno"),
+        (Algorithm::Reno, "westwood"),
+        (Algorithm::Highspeed, "reno"),
+        (Algorithm::Scalable, "yeah"),
+        (Algorithm::Vegas, "nv"),
+    ] {
+        for path in PATHS {
+            let outcome = replay(cca, &trace(control, path));
+            let settled = outcome.epochs.iter().filter(|epoch| epoch.end_s >= SETTLED_S);
+            let off = |epoch: &&driver::Epoch| {
+                epoch.most > 2 * APART
+                    || epoch.threshold.is_some_and(|(ours, theirs)| ours.abs_diff(theirs) > 2 * APART)
+            };
+            let landed = outcome.landings.iter().skip(1).any(|(ours, theirs)| ours.abs_diff(*theirs) > APART);
+            assert!(settled.filter(off).count() > 0 || landed, "{} follows {control} on {path}", cca.name());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The window trace of a flow: its window round by round, and where it turned. All that inference needs, from whatever it was taken.
+
+use serde::{Deserialize, Serialize};
+
+/// What held a sender back in a round, beside its congestion window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The application had no more to send.
+    pub application: bool,
+    /// The receiver's window was full.
+    pub receiver: bool,
+    /// Losses were being repaired.
+    pub recovery: bool,
+}
+
+impl Limits {
+    /// Whether the flight of such a round says nothing about the congestion window.
+    pub fn any(self) -> bool {
+        self.application || self.receiver || self.recovery
+    }
+}
+
+/// Growth of a round below which slow start is over.
+pub(crate) const SLOW_START_GROWTH: f32 = 1.3;
+
+/// One round: from sending a byte to the acknowledgement of that byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Its begin, nanoseconds of the capture's clock.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// The most that was in flight, segments: the congestion window where nothing else limited.
+    pub window: f32,
+    /// Segments newly acknowledged or selectively acknowledged.
+    pub acked: f32,
+    /// Acknowledgements that did so.
+    pub acks: u32,
+    /// Round-trip time of the first measurement, µs; 0 without any.
+    pub rtt_first_us: u32,
+    /// The least, µs.
+    pub rtt_min_us: u32,
+    /// The greatest, µs.
+    pub rtt_max_us: u32,
+    /// The last, µs.
+    pub rtt_last_us: u32,
+    /// The mean, µs.
+    pub rtt_mean_us: u32,
+    /// Segments sent for the first time.
+    pub sent: u32,
+    /// Segments sent again.
+    pub retransmitted: u32,
+    /// Acknowledgements with ECN-Echo (RFC 3168).
+    pub ece: u32,
+    /// Of those sent for the first time, drawn by no acknowledgement: sent a while after the last one and after the segment before.
+    #[serde(default)]
+    pub by_clock: u32,
+    /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
+    #[serde(default)]
+    pub spaced: bool,
+    /// What limited it.
+    pub limits: Limits,
+}
+
+impl Round {
+    /// Its length, seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.end_ns - self.start_ns).max(0) as f64 / 1e9
+    }
+
+    /// Whether the congestion window alone limited it, so that its flight is the window.
+    pub fn is_cwnd_limited(&self) -> bool {
+        !self.limits.any() && self.acks > 0
+    }
+}
+
+/// The round-trip times of a round under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RttTally {
+    sum_us: u64,
+    count: u32,
+}
+
+impl RttTally {
+    /// Takes a measurement into the round and into the flow's least.
+    pub fn add(&mut self, rtt_us: u32, round: &mut Round, min_us: &mut u32) {
+        if self.count == 0 {
+            (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
+        }
+        round.rtt_min_us = round.rtt_min_us.min(rtt_us);
+        round.rtt_max_us = round.rtt_max_us.max(rtt_us);
+        round.rtt_last_us = rtt_us;
+        self.sum_us += u64::from(rtt_us);
+        self.count += 1;
+        *min_us = if *min_us == 0 { rtt_us } else { (*min_us).min(rtt_us) };
+    }
+
+    /// Their mean, µs; 0 without any.
+    pub fn mean_us(self) -> u32 {
+        self.sum_us.checked_div(u64::from(self.count)).unwrap_or(0) as u32
+    }
+}
+
+/// Why a window turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Fast recovery (RFC 6675): duplicate or selective acknowledgements.
+    Recovery,
+    /// A retransmission timeout (RFC 6298).
+    Timeout,
+    /// ECN-Echo, answered with CWR (RFC 3168).
+    Ecn,
+}
+
+/// A reduction of the window with a visible cause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reduction {
+    /// When it was noticed: the first retransmission, nanoseconds of the capture's clock.
+    pub at_ns: i64,
+    /// When what was lost had been repaired.
+    pub over_ns: i64,
+    /// Why.
+    pub cause: Cause,
+    /// The window before, segments; 0 where it could not be read: another reduction had just begun. A flight is the least that the window can
+    /// have been: what last grew it may not have been used yet.
+    pub before: f32,
+    /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
+    #[serde(default)]
+    pub acked: f32,
+    /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
+    #[serde(default)]
+    pub completed: f32,
+    /// All segments that this acknowledgement took off the sender's queue, those with it that were selectively acknowledged before: algorithms that count
+    /// these see them at once.
+    #[serde(default)]
+    pub cleared: f32,
+    /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
+    #[serde(default)]
+    pub left: f32,
+    /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
+    pub after: f32,
+    /// The first round that began after it, as a place in [`WindowTrace::rounds`].
+    pub round: u32,
+    /// The sender took it back: the segments had not been lost.
+    pub undone: bool,
+}
+
+impl Reduction {
+    /// A turn that is not over.
+    pub fn begun(at_ns: i64, cause: Cause, before: f32) -> Reduction {
+        Reduction {
+            at_ns,
+            over_ns: at_ns,
+            cause,
+            before,
+            acked: 0.0,
+            completed: 0.0,
+            cleared: 0.0,
+            left: 0.0,
+            after: 0.0,
+            round: 0,
+            undone: false,
+        }
+    }
+}
+
+/// Where the flow was watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CapturePoint {
+    /// Near the sender: an acknowledgement seen is one that acts.
+    Sender,
+    /// Near the receiver: an acknowledgement acts a round trip later.
+    Receiver,
+    /// On the way between them.
+    Middle,
+    /// In the sender's kernel: windows are its own, not rebuilt.
+    Kernel,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
+
+/// One direction of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowTrace {
+    /// Where it was watched.
+    pub capture_point: CapturePoint,
+    /// Bytes of a full segment.
+    pub mss_bytes: u32,
+    /// Round by round.
+    pub rounds: Vec<Round>,
+    /// Its reductions.
+    pub reductions: Vec<Reduction>,
+    /// Rounds that were not kept, because there were too many.
+    pub rounds_left_out: u64,
+    /// Least round-trip time, µs.
+    pub min_rtt_us: u32,
+    /// That of the handshake, µs: the first that the sender knows, and mostly the least, as its segments are small and find no queue of their own.
+    /// `None` where the handshake was not seen or had to be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_rtt_us: Option<u32>,
+    /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
+    /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
+    pub clock_offset_ms: Option<u32>,
+    /// Whether its SYN was itself ECN-capable, where it opened the flow and that was seen: only controls that cannot do without ECN have it so
+    /// (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to others).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syn_ecn_capable: Option<bool>,
+    /// Payload acknowledged, bytes.
+    pub acked_bytes: u64,
+    /// Segments sent, all.
+    pub segments: u64,
+    /// Of these, again.
+    pub retransmitted: u64,
+}
+
+/// Rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs to be told.
+const MAX_ROUNDS: usize = 1 << 16;
+
+impl WindowTrace {
+    /// Keeps a round; false where there are too many, and it is only counted.
+    pub fn keep(&mut self, round: Round) -> bool {
+        let keeps = self.rounds.len() < MAX_ROUNDS;
+        if keeps {
+            self.rounds.push(round);
+        } else {
+            self.rounds_left_out += 1;
+        }
+        keeps
+    }
+
+    /// The rounds from the end of a reduction until the next one.
+    pub fn epoch(&self, reduction: usize) -> &[Round] {
+        let place = |reduction: usize| {
+            self.reductions.get(reduction).map_or(self.rounds.len(), |reduction| reduction.round as usize)
+        };
+        self.rounds.get(place(reduction)..place(reduction + 1)).unwrap_or_default()
+    }
+
+    /// From the first to the last round, seconds.
+    pub fn seconds(&self) -> f64 {
+        match (self.rounds.first(), self.rounds.last()) {
+            (Some(first), Some(last)) => (last.end_ns - first.start_ns).max(0) as f64 / 1e9,
+            _ => 0.0,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * FastPaths: what the next segments of a flow need, in one line of the cache.
+ */
+#ifndef YUZURI_MONITOR_FAST_PATH_H
+#define YUZURI_MONITOR_FAST_PATH_H
+
+#include "ring.h"
+#include "state.h"
+#include <bpf/bpf_endian.h>
+
+/* Nearly every segment tells nothing that struct flow must know of. What such a one needs is lent to a table of
+ * its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of which the call
+ * for struct flow was 45 and the looks at what seldom changes the most (x86 puts seven more around each load
+ * from a tcp_sock). Where there are tens of thousands of flows, misses of the caches cost more than
+ * instructions: a fast path is one line, found without another, where struct flow is the last of four lines that
+ * lead from one to the next (the socket's pointer to its storage, the storage, the value's head, the value). A
+ * flow that is not chosen has one too, so that nothing but this line is read for it. Only the socket that holds
+ * a fast path reads and writes it, under the socket's lock. See lend(). */
+struct fast_path {
+	const struct sock *sk; /* who holds it; NULL: nobody */
+	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
+	u32 generation;
+	u32 tick;  /* jiffies when it was lent, or the clock was last read for it */
+	u32 usual; /* what the bits UNUSUAL of the TCP header are */
+	u32 ssthresh;
+	u32 acks;    /* segments since the flow's last record */
+	u8 header;   /* bytes of the TCP header */
+	u8 data;     /* at every ACK: segments told that only brought data, at most MANY_ACKS */
+	u8 many;     /* more than MANY_ACKS segments came in the last interval */
+	u8 unwanted; /* the flow is not chosen */
+	u64 cookie;
+	u64 last_ns;
+	const void *ca_ops;
+};
+
+_Static_assert(sizeof(struct fast_path) == 64, "a cache line");
+
+/* 8 MiB: 131,072 fast paths in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static` keeps
+ * user space from mapping them. */
+#define SETS_SHIFT 16
+static struct fast_path fast_paths[2 << SETS_SHIFT] SEC(".bss.fast_paths") __attribute__((aligned(128)));
+
+/* The first of the two fast paths that this socket may hold. Others may have the same place: they go without. */
+static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
+{
+	struct fast_path *fast_path;
+	u32 low;
+
+	/* The verifier lets half of a pointer be a number. */
+	asm volatile("%[low] = %[sk]" : [low] "=w"(low) : [sk] "w"((u32)(u64)sk));
+	fast_path = &fast_paths[(low * 0x9e3779b1 >> (32 - SETS_SHIFT)) * 2];
+	/* Or else the compiler works the address out again at each use. */
+	asm volatile("" : "+r"(fast_path));
+	return fast_path;
+}
+
+/* The fast path that this socket holds, or another's. */
+static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
+{
+	struct fast_path *fast_path = fast_paths_of(sk);
+
+	return likely(fast_path->sk == sk) ? fast_path : fast_path + 1;
+}
+
+static __always_inline void give_up(struct fast_path *fast_path)
+{
+	/* An exchange: nothing that was read of the fast path may be read after another took it. */
+	__sync_lock_test_and_set((u64 *)&fast_path->sk, 0);
+}
+
+/* Brings home what was lent. Whoever looks at the flow or changes it begins with this. */
+static __noinline void take_back(struct sock *sk, struct flow *flow)
+{
+	struct fast_path *fast_path = fast_path_of(sk);
+
+	flow->lent = false;
+	if (fast_path->sk != sk)
+		return;
+	if (!fast_path->unwanted) {
+		flow->acks = fast_path->acks < 0xffff ? fast_path->acks : 0xffff;
+		flow->last_ns = fast_path->last_ns;
+	}
+	give_up(fast_path);
+}
+
+/* Counts a usual segment that has no record of its own into the flow's next one. */
+static __always_inline bool merge(struct fast_path *fast_path, struct ring_control *ring)
+{
+	if (!ring)
+		return false;
+	ring->merged++;
+	fast_path->acks++;
+	return true;
+}
+
+/* What is the same in every usual segment: the header's length, and no flag that means anything to us. */
+#define UNUSUAL bpf_htonl(0xf0000000 | (TCPHDR_ECE | TCPHDR_RST | TCPHDR_SYN | TCPHDR_FIN) << 16)
+
+/* A word of the TCP header. */
+static __always_inline u32 header_word(const struct sk_buff *skb, u32 at)
+{
+	if (&bpf_rdonly_cast != NULL) {
+		const u32 *words = bpf_rdonly_cast(skb->data, bpf_core_type_id_kernel(union tcp_word_hdr));
+		return words[at];
+	}
+	u32 word;
+	bpf_probe_read_kernel(&word, sizeof(word), skb->data + at * sizeof(word));
+	return word;
+}
+
+static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_buff *skb)
+{
+	return bpf_ntohl(header_word(skb, 2)) != tp->snd_una;
+}
+
+/* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
+ * after HyStart has set ssthresh; where there is payload, tell() looks for the latter. */
+static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb, const struct fast_path *fast_path)
+{
+	return (header_word(skb, 3) & UNUSUAL) == fast_path->usual &&
+	       (skb->len != fast_path->header || (acknowledges(tp, skb) && tp->snd_ssthresh == fast_path->ssthresh));
+}
+
+/* With so few ACKs an interval reading the clock at each is worth its time. */
+#define MANY_ACKS 4
+
+/* Segments that only bring data are thinned further, where they come in numbers also at every ACK: they change
+ * nothing that congestion control knows, and at a receiver nearly all are such. */
+#define DATA_INTERVAL_NS 10000000
+#define DATA_INTERVAL_EVERY_ACK_NS 1000000
+
+/* From one sample on, the soonest that another is due for its time. */
+static __always_inline u64 fast_path_interval_ns(void)
+{
+	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_EVERY_ACK_NS;
+}
+
+/* From one sample on, until another is due for segments that only bring data. */
+static __always_inline u64 data_interval_ns(void)
+{
+	u64 interval_ns = config.interval_ns;
+
+	/* Whoever asks for few samples gets so many. */
+	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
+}
+
+/* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked
+ * once an interval, and not at each segment. */
+static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb, struct fast_path *fast_path,
+				      u64 now)
+{
+	if (!config.interval_ns || now >= fast_path->last_ns + data_interval_ns() || acknowledges(tp, skb))
+		return false;
+	if (fast_path->many)
+		fast_path->due_ns = now + config.interval_ns;
+	return true;
+}
+
+/* Whether a usual segment waits for the flow's next sample, in a flow where many come. The time that TCP itself
+ * took for the flow's last segment is a little older than now, and in this tick: a sample is told at most one
+ * segment too late, and the clock is not read. */
+static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb, struct fast_path *fast_path)
+{
+	if (config.interval_ns) {
+		if (!fast_path->many)
+			return false;
+	} else {
+		if (acknowledges(tp, skb))
+			return false;
+		if (fast_path->data < MANY_ACKS) {
+			fast_path->data++;
+			return false;
+		}
+	}
+	return tp->tcp_clock_cache < fast_path->due_ns || postponed(tp, skb, fast_path, tp->tcp_clock_cache);
+}
+
+/* A free place for this socket's fast path, which is then its own; NULL: there is none. */
+static __always_inline struct fast_path *free_fast_path(struct sock *sk)
+{
+	struct fast_path *fast_path = fast_paths_of(sk);
+
+	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
+		return fast_path;
+	fast_path++;
+	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
+		return fast_path;
+	return NULL;
+}
+
+/* Fills to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
+ * own hooks tell of a change of state, and of undo and reordering a segment with a SACK option comes first,
+ * which is not usual. Another congestion control shows at the next record, or when jiffies tick. */
+static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp, struct flow *flow, u16 acks)
+{
+	struct fast_path *fast_path;
+
+	if (!state_hook || flow->ca_state != TCP_CA_Open || flow->pending || flow->marks || !flow->announced ||
+	    flow->detached)
+		return;
+	fast_path = free_fast_path(sk);
+	if (!fast_path)
+		return;
+	fast_path->due_ns = flow->last_ns + fast_path_interval_ns();
+	fast_path->generation = flow->generation;
+	fast_path->tick = bpf_jiffies64();
+	fast_path->header = tp->tcp_header_len;
+	fast_path->data = 0;
+	fast_path->many = acks > MANY_ACKS;
+	fast_path->unwanted = false;
+	fast_path->usual = bpf_htonl((u32)fast_path->header << 26);
+	fast_path->ssthresh = flow->ssthresh;
+	fast_path->acks = flow->acks;
+	fast_path->cookie = flow->cookie;
+	fast_path->last_ns = flow->last_ns;
+	fast_path->ca_ops = flow->ca_ops;
+	flow->lent = true;
+}
+
+/* Notes that a flow is not chosen, until the filter changes. */
+static __always_inline void fill_fast_path_unwanted(struct sock *sk, struct flow *flow)
+{
+	struct fast_path *fast_path = free_fast_path(sk);
+
+	if (!fast_path)
+		return;
+	fast_path->generation = flow->generation;
+	fast_path->unwanted = true;
+	flow->lent = true;
+}
+
+#endif

@@ -1,0 +1,110 @@
+//! The constants of a control, and bounds.
+
+use super::ControlError;
+
+/// The constants of a control. The default is Linux's own CUBIC.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CubicParams {
+    /// The name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` with its end).
+    pub name: String,
+    /// C of RFC 9438 section 4.1, segments per cubic second; above 0, at most 4. Linux has 410/1024.
+    pub c: f64,
+    /// What a reduction keeps of the window, 0.1 to 0.95 (1 - beta of CUBIC's papers). Linux has 717/1024.
+    pub beta: f64,
+    /// Whether a flow that was reduced below its last W_max gives way further (RFC 9438 section 4.7).
+    pub fast_convergence: bool,
+    /// Whether it grows at least as fast as Reno (RFC 9438 section 4.3).
+    pub reno_friendly: bool,
+    /// Whether slow start ends by HyStart, before loss.
+    pub hystart: bool,
+    /// The mode of paper 1: neither window nor ssthresh is cut on a sign of loss. An experiment, not for other people's
+    /// networks.
+    pub no_decrease: bool,
+    /// A bound on every flow under this control, without expiry.
+    pub always: Bound,
+}
+
+impl Default for CubicParams {
+    fn default() -> CubicParams {
+        CubicParams {
+            name: "yuzuri".into(),
+            c: 410.0 / 1024.0,
+            beta: 717.0 / 1024.0,
+            fast_convergence: true,
+            reno_friendly: true,
+            hystart: true,
+            no_decrease: false,
+            always: Bound::default(),
+        }
+    }
+}
+
+/// Bounds on a window, in segments; 0 is none.
+///
+/// At the upper one growth stops; a window beyond it shrinks by what is acknowledged. The lower one is approached by
+/// growth per ACK, in Open state and while the window limits the flow, and not between a timeout and the end of the slow
+/// start that follows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// The least window.
+    pub lower: u32,
+    /// The largest window; 1 is taken as 2, and a lower bound above it as it.
+    pub upper: u32,
+}
+
+/// All that a flow can be told for a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Steered {
+    /// The bounds of its window.
+    pub bound: Bound,
+    /// Whether it is spared reductions ([`Control::no_decrease`](super::Control::no_decrease)).
+    pub no_decrease: bool,
+    /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`, 1.2 times the window per round trip; twice in slow start), so many
+    /// at once, 44 at most. A program's own pacing and that of the fq queueing discipline stay as they are.
+    pub burst: u32,
+}
+
+impl CubicParams {
+    /// Whether all constants are in their ranges.
+    ///
+    /// # Errors
+    /// [`ControlError::CubicParams`] with the first that is not.
+    pub fn check(&self) -> Result<(), ControlError> {
+        // `bpf_obj_name_cpy` takes no other characters.
+        let name_fits = (1..16).contains(&self.name.len())
+            && self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        let what = if !name_fits {
+            "a name has 1 to 15 ASCII letters, digits, underscores and dots"
+        } else if !(self.c >= 1.0 / 1024.0 && self.c <= 4.0) {
+            "C must be from 1/1024 to 4"
+        } else if !(self.beta >= 0.1 && self.beta <= 0.95) {
+            "what a reduction keeps must be from 0.1 to 0.95"
+        } else {
+            return Ok(());
+        };
+        Err(ControlError::CubicParams { name: self.name.clone(), what: what.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn constants_out_of_range_are_named() {
+        let bad = [
+            CubicParams { name: String::new(), ..CubicParams::default() },
+            CubicParams { name: "sixteen-letters-".into(), ..CubicParams::default() },
+            CubicParams { name: "a b".into(), ..CubicParams::default() },
+            CubicParams { name: "a-b".into(), ..CubicParams::default() },
+            CubicParams { c: 0.0, ..CubicParams::default() },
+            CubicParams { c: f64::NAN, ..CubicParams::default() },
+            CubicParams { beta: 1.0, ..CubicParams::default() },
+        ];
+        for cubic in bad {
+            assert!(matches!(cubic.check(), Err(ControlError::CubicParams { .. })), "{cubic:?}");
+        }
+        CubicParams::default().check().unwrap();
+    }
+}

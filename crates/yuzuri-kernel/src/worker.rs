@@ -1,0 +1,130 @@
+//! A thread for what may take long: whoever sends it on a job goes on meanwhile and looks for the answer later.
+
+use crate::helper;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Told to a job: whoever asked wants no answer any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Given(Arc<AtomicBool>);
+
+impl Given {
+    /// Whether to come home at once, with any answer.
+    pub(crate) fn up(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One thread, one job at a time: nothing can pile up, neither jobs nor answers.
+pub(crate) struct Worker<J, A> {
+    jobs: Option<SyncSender<J>>,
+    answers: Receiver<A>,
+    away: bool,
+    given: Given,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
+    /// Starts the thread. `run` does a job; it looks at [`Given::up`] now and then.
+    ///
+    /// # Errors
+    /// Where the system has no room for a thread.
+    pub(crate) fn new(
+        name: &str,
+        mut run: impl FnMut(J, &Given) -> A + Send + 'static,
+    ) -> std::io::Result<Worker<J, A>> {
+        let (jobs, to_do) = sync_channel::<J>(1);
+        let (done, answers) = sync_channel(1);
+        let given = Given::default();
+        let told = given.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            helper::drop_capabilities_of_thread();
+            for job in to_do {
+                if done.send(run(job, &told)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Worker { jobs: Some(jobs), answers, away: false, given, thread: Some(thread) })
+    }
+
+    /// Whether it can be sent: it is not away, and its last answer was taken.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.away
+    }
+
+    /// Sends it; where it is away, nothing happens and the job comes back.
+    pub(crate) fn send(&mut self, job: J) -> Result<(), J> {
+        let Some(jobs) = self.jobs.as_ref().filter(|_| !self.away) else { return Err(job) };
+        // A thread that is gone (its job panicked) stays away for ever: what it would tell stays unknown.
+        self.away = true;
+        let _ = jobs.send(job);
+        Ok(())
+    }
+
+    /// The answer, if it is back.
+    pub(crate) fn take(&mut self) -> Option<A> {
+        let answer = self.answers.try_recv().ok()?;
+        self.away = false;
+        Some(answer)
+    }
+
+    /// The answer, waiting for it at most this long.
+    pub(crate) fn wait(&mut self, most: Duration) -> Option<A> {
+        let answer = self.answers.recv_timeout(most).ok()?;
+        self.away = false;
+        Some(answer)
+    }
+}
+
+impl<J, A> Drop for Worker<J, A> {
+    fn drop(&mut self) {
+        self.given.0.store(true, Ordering::Relaxed);
+        self.jobs.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn whoever_sends_goes_on_and_one_worker_is_all() {
+        let (go, gate) = channel::<()>();
+        let mut worker = Worker::new("test", move |n: u32, _| {
+            let _ = gate.recv();
+            n + 1
+        })
+        .unwrap();
+        assert!(worker.is_free() && worker.take().is_none());
+        assert_eq!(worker.send(1), Ok(()));
+        assert_eq!((worker.is_free(), worker.take(), worker.send(5)), (false, None, Err(5)));
+        go.send(()).unwrap();
+        assert_eq!(worker.wait(Duration::from_secs(20)), Some(2));
+        assert!(worker.is_free());
+    }
+
+    #[test]
+    fn it_comes_home_when_dropped() {
+        let (left, gone) = channel();
+        let mut worker = Worker::new("test", move |(), given: &Given| {
+            while !given.up() {
+                std::thread::yield_now();
+            }
+            left.send(()).unwrap();
+        })
+        .unwrap();
+        worker.send(()).unwrap();
+        drop(worker);
+        // The thread has ended: its answer is there, or it never began.
+        assert!(gone.try_recv().is_ok());
+    }
+}

@@ -1,0 +1,45 @@
+//! What packets travel through: one 802.11 cell ([`radio::Cell`]), the path behind its access point ([`wire::Wire`]) and
+//! their queues ([`queue`]), as pure state machines: no I/O, no clock, no threads. Whoever drives them hands in the time.
+//!
+//! A driver keeps to one rule: [`advance`](radio::Cell::advance) to the present, then [`send`](radio::Cell::send).
+//!
+//! ```
+//! use yuzuri_netmodel::radio::{Cell, CellConfig, Node, Phy, StationConfig, To};
+//! use yuzuri_netmodel::{Packet, Time};
+//!
+//! #[derive(Clone)]
+//! struct Segment;
+//! impl Packet for Segment {
+//!     fn bytes(&self) -> u32 {
+//!         1514
+//!     }
+//!     fn flow(&self) -> u64 {
+//!         0
+//!     }
+//! }
+//!
+//! let config = CellConfig::new(vec![StationConfig::new(Phy::ac(80, 1, 9)); 2]);
+//! let mut cell = Cell::new(&config, 1)?;
+//! cell.send(Time::ZERO, Node::Station(0), To::One(Node::Ap), Segment);
+//! let mut arrivals = Vec::new();
+//! while let Some(at) = cell.next() {
+//!     cell.advance(at, &mut arrivals);
+//! }
+//! assert_eq!(arrivals.len(), 1);
+//! assert_eq!((arrivals[0].at_node, arrivals[0].from), (Node::Ap, Node::Station(0)));
+//! # Ok::<(), yuzuri_netmodel::ConfigError>(())
+//! ```
+//!
+//! What the radio covers, what it leaves out and how it is checked: `docs/radio.md`.
+
+mod error;
+mod packet;
+pub mod queue;
+pub mod radio;
+mod random;
+mod time;
+pub mod wire;
+
+pub use error::ConfigError;
+pub use packet::{Arrival, Packet};
+pub use time::Time;

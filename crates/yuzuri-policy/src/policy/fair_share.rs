@@ -1,0 +1,233 @@
+//! The policy `yuzuri`: each keeps its window to its share of what the group carries, over the least round-trip time plus a little
+//! queue; and lets no loss that is not congestion bring it far below.
+
+use super::trust::{Claim, Trust, Verdict};
+use super::unbounded;
+use crate::own::{Known, Own};
+use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Below so many segments ACKs that are delayed stop a flow.
+const MIN_WINDOW: f64 = 4.0;
+/// Below this part of an aggregate the radio's overhead eats what sharing brings.
+const OF_AN_AGGREGATE: f64 = 0.75;
+/// ... unless that much takes longer to send than this, seconds: many stations' aggregates are a queue of their own.
+const FOR_AN_AGGREGATE_S: f64 = 0.080;
+/// The lower bound is at most so many times what was delivered in the last round trip: reached by growth, never by a jump ...
+const FLOOR_GROWS: f64 = 3.0;
+/// ... and at least an initial window (RFC 6928).
+const FLOOR_FROM: f64 = 10.0;
+/// No lower bound while more than this part of the segments is lost: then loss is what limits.
+const LOSS_ENDS_FLOOR: f64 = 0.03;
+/// The same while the group finds out what it carries.
+const LOSS_ENDS_START: f64 = 0.06;
+/// Buffers must admit so many times the lower bound, or the window where that is less: else it would only fill them.
+const BUFFERS_FOR_FLOOR: f64 = 1.2;
+
+/// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
+const BURST: u32 = 16;
+
+/// A window is cut to no less than this part at once, whatever the group says ...
+const CUT_TO: f64 = 0.5;
+/// ... and at least so much queue may stand above the least round-trip time, seconds: less would lie below the grain of acknowledgements.
+const MIN_QUEUE_S: f64 = 0.005;
+
+/// A flow that its upper bound keeps at less than this part of its share stands behind others' queues. After so many decisions in a row its
+/// bound grows by this factor with each, up to so much, and relaxes by that one.
+const KEPT_SHORT: f64 = 0.6;
+/// On a path whose round-trip time is less than this above its least, µs, and less than this part of it, it is kept short at less than that part of what this
+/// terminal carried lately.
+const EMPTY_US: u32 = 4_000;
+const EMPTY_OF_BASE: u32 = 10;
+const EMPTY_KEPT_SHORT: f64 = 0.5;
+const SHORT_FOR: u32 = 2;
+const STRETCH: f64 = 2.0;
+const MAX_STRETCH: f64 = 16.0;
+const RELAX: f64 = 0.85;
+
+/// What is kept from one decision to the next.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FairShare {
+    flows: BTreeMap<u64, Held>,
+    trust: Trust,
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// The lower bound that it reached, segments.
+    floor: f64,
+    /// The upper bound that it was given, segments.
+    upper: f64,
+    /// What the upper bound is multiplied with while others' queues keep the share from it.
+    stretch: f64,
+    /// Decisions in a row at which it was kept short.
+    short: u32,
+}
+
+/// What a decision is made of.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) own: &'a Own,
+    pub(super) radio: RadioHint,
+    pub(super) summary: Option<&'a Summary>,
+    /// Senders that this terminal knows of by itself.
+    pub(super) senders: SendersSeen,
+    /// Flows that are left out because nothing happens on them.
+    pub(super) resting: usize,
+}
+
+impl FairShare {
+    pub(super) fn decide(&mut self, now: Moment, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
+        let verdict = view.summary.map(|summary| self.trust.judge(now, claim(flows, view, summary)));
+        // While the group starts up nobody is bounded from above, and there is nothing to mistrust.
+        let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
+        let not_obeyed = match verdict.filter(|_| !starts) {
+            Some(Verdict::Look) => Some(Rule::Unknown),
+            Some(Verdict::Mistrust) => Some(Rule::Mistrust),
+            Some(Verdict::Obey) | None => None,
+        };
+        if let Some(why) = not_obeyed {
+            self.flows.clear();
+            out.extend(flows.iter().map(|flow| unbounded(flow.id, why)));
+            return;
+        }
+        let mut held = BTreeMap::new();
+        let known = |flow: &FlowSeen| view.own.of(flow.id);
+        let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
+        // What flows that are held back elsewhere take is not there for the others of this terminal.
+        let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
+        let lately_bps = self.trust.lately_bps(now);
+        let parts_bps = |summary: &Summary| {
+            let share_bps = share_of(summary, view.radio);
+            let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
+            [left_bps, lately_bps].map(|bps| bps / willing as f64)
+        };
+        let group = view.summary.map(|summary| (summary, parts_bps(summary)));
+        for flow in flows {
+            let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
+            out.push(match (group, known(flow).filter(|_| sends)) {
+                (Some((summary, parts_bps)), Some(known)) if known.elastic => {
+                    let (decision, kept) = self.of_flow(flow, known, summary, parts_bps, view.radio);
+                    held.insert(flow.id, kept);
+                    decision
+                }
+                (Some(_), Some(_)) => unbounded(flow.id, Rule::AppLimited),
+                _ => unbounded(flow.id, Rule::Unknown),
+            });
+        }
+        self.flows = held;
+    }
+
+    /// Whether senders are to be asked to prove themselves.
+    pub(super) fn wants_proof(&self) -> bool {
+        self.trust.wants_proof()
+    }
+
+    /// What is decided for a flow that shares, and what to keep of it.
+    fn of_flow(
+        &self,
+        flow: &FlowSeen,
+        known: &Known,
+        summary: &Summary,
+        [share_bps, lately_bps]: [f64; 2],
+        radio: RadioHint,
+    ) -> (Decision, Held) {
+        let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
+        // A latecomer's least contains others' queues; a lie of the group's least may halve it, no more.
+        let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
+        let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
+        let base_s = f64::from(base_us) / 1e6;
+        // Growth is measured against what came through in the last round trip: on an empty path, or behind others' queues.
+        let contends = summary.phase == Phase::Contend;
+        let round_trip_s = if contends { f64::from(flow.srtt_us.max(base_us)) / 1e6 } else { base_s };
+        let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
+        let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
+        let starts = summary.phase == Phase::StartUp;
+        let before = self.flows.get(&flow.id).copied().unwrap_or(Held {
+            floor: 0.0,
+            upper: f64::INFINITY,
+            stretch: 1.0,
+            short: 0,
+        });
+        // Behind others' queues, or on a path that is empty although this terminal could fill more of it.
+        let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
+        let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
+        let enough_bps =
+            if empty { share_bps.max(lately_bps * EMPTY_KEPT_SHORT / KEPT_SHORT) } else { share_bps };
+        let kept_short =
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * enough_bps;
+        let short = if kept_short { before.short + 1 } else { 0 };
+        let stretch = if short > SHORT_FOR {
+            (before.stretch * STRETCH).min(MAX_STRETCH)
+        } else {
+            (before.stretch * RELAX).max(1.0)
+        };
+        let (upper, aim, why) = match summary.phase {
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), before),
+            Phase::StartUp => (None, grown, Rule::StartUp),
+            Phase::Contend => {
+                let full = per_second * round_trip_s;
+                (None, full.min(grown.max(before.floor)), Rule::Contend)
+            }
+            Phase::Hold | Phase::Probe => {
+                let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
+                let upper = (per_second * (base_s + queue_s))
+                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
+                    .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
+                    .max(MIN_WINDOW)
+                    * stretch;
+                let upper = upper.max(CUT_TO * f64::from(flow.cwnd));
+                let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
+                (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
+            }
+        };
+        let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
+        // The kernel's buffers grow with the window: only what the window has is asked for.
+        let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
+        let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
+        let lower = if fits && known.lost <= max_lost { aim } else { 0.0 };
+        let decision = Decision {
+            flow: flow.id,
+            bound: Bound { lower: lower as u32, upper: upper.unwrap_or(0.0) as u32 },
+            no_decrease: false,
+            burst: if summary.paced { BURST } else { 0 },
+            why,
+        };
+        // While nobody is bounded, what was learnt before stays.
+        let held = upper.map_or(before, |upper| Held { floor: lower, upper, stretch, short });
+        (decision, held)
+    }
+}
+
+/// What the group claims, beside what this terminal sees.
+fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
+    let mut claim = Claim {
+        share_bps: share_of(summary, view.radio),
+        senders: summary.senders.min(view.senders.proved),
+        claimed: summary.senders,
+        heard: view.senders.proved.saturating_add(view.senders.unproved),
+        bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
+        ..Claim::default()
+    };
+    for (flow, known) in flows.iter().filter_map(|f| view.own.of(f.id).map(|known| (f, known))) {
+        claim.rate_bps += known.rate_bps;
+        claim.elastic |= known.elastic;
+        claim.srtt = claim.srtt.max(Duration::from_micros(flow.srtt_us.into()));
+    }
+    claim
+}
+
+/// This terminal's share, bit/s.
+fn share_of(summary: &Summary, radio: RadioHint) -> f64 {
+    if radio.alone_bps > 0 && summary.air_share_ppm > 0 {
+        let alone_bps = match summary.alone_max_bps {
+            0 => radio.alone_bps,
+            most => radio.alone_bps.min(most),
+        };
+        alone_bps as f64 * f64::from(summary.air_share_ppm) / 1e6
+    } else {
+        summary.share_bps as f64
+    }
+}

@@ -1,0 +1,460 @@
+//! A sharing at work: one thread, each half second a tick, and between the ticks what comes in.
+
+mod look;
+
+use crate::config::{ShareConfig, WithoutKernel};
+use crate::discover::Discovery;
+use crate::enforcer::{Enforcer, Told};
+use crate::event::{Event, Order};
+use crate::flood::Flood;
+use crate::flows::Flows;
+use crate::keys::{KeyChain, Secrets};
+use crate::link::{Identity, Link};
+use crate::migrated::MigratedFlows;
+use crate::status::{InterfaceStatus, ReloadStatus, Status};
+use crate::{ShareError, StatusCell, clock};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use yuzuri_kernel::steer::{FlowState, Scope};
+use yuzuri_policy::{Member, Moment, NodeId, Outgoing, PolicyConfig};
+
+/// From one tick to the next.
+const TICK: Duration = Duration::from_millis(500);
+/// Neighbours, access points and rates are asked for so often; of the rest the kernel sends word.
+const LOOK: Duration = Duration::from_secs(5);
+/// Word of a change seldom comes alone.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Flows of an interface in the status, unless all are asked for.
+pub const MAX_ROWS: usize = 200;
+/// Flows that a walk has room for at once.
+const MIN_WALK: usize = 1024;
+/// No datagram of ours is longer; what is, is refused for its length.
+const BUFFER: usize = 2048;
+
+/// A sharing.
+pub struct ControlLoop {
+    config: ShareConfig,
+    identity: Identity,
+    keys: KeyChain,
+    flood: Flood,
+    rest: Option<Duration>,
+    reload: Option<ReloadStatus>,
+    enforcer: Enforcer,
+    discovery: Discovery,
+    links: Vec<Link>,
+    flows: Flows,
+    walk: Vec<FlowState>,
+    out: Vec<Outgoing>,
+    buffer: Vec<u8>,
+    started: Moment,
+    tick_at: Moment,
+    look_at: Moment,
+    scope: Option<Scope>,
+    elsewhere: u32,
+    ticks: u64,
+    late_ticks: u64,
+    problems: Vec<String>,
+    leaders: Vec<(String, Option<NodeId>)>,
+    status_cell: StatusCell,
+    orders: Receiver<Order>,
+    order: Sender<Order>,
+    tell: Box<dyn FnMut(&Event) + Send>,
+}
+
+impl ControlLoop {
+    /// Registers the control in the calling thread's network namespace and finds the interfaces. Flows are taken from the first tick on.
+    ///
+    /// # Errors
+    /// No key; an interface that is not there; a kernel that refuses the control, unless the settings say to go on without.
+    pub fn start(config: ShareConfig) -> Result<ControlLoop, ShareError> {
+        ControlLoop::start_with(config, |_| {})
+    }
+
+    /// As [`ControlLoop::start`], and tells of what happens.
+    ///
+    /// # Errors
+    /// As [`ControlLoop::start`].
+    pub fn start_with(
+        config: ShareConfig,
+        tell: impl FnMut(&Event) + Send + 'static,
+    ) -> Result<ControlLoop, ShareError> {
+        let secrets = Secrets::load(&config)?;
+        let node = match config.node.filter(|node| node.0 != 0) {
+            Some(node) => node,
+            None => crate::new_node()?,
+        };
+        let identity = Identity { node: secrets.bind(node), rank: config.rank, port: config.port };
+        let mut discovery = Discovery::new().map_err(|why| ShareError::system("starting to share", why))?;
+        let there = discovery.interfaces().map_err(|why| ShareError::system("starting to share", why))?;
+        if let Some(missing) = config.interfaces.iter().find(|i| there.iter().all(|t| t.name != i.name)) {
+            let names: Vec<&str> = there.iter().map(|i| i.name.as_str()).collect();
+            return Err(ShareError::NoInterface { name: missing.name.clone(), there: names.join(", ") });
+        }
+        let mut tell: Box<dyn FnMut(&Event) + Send> = Box::new(tell);
+        secrets.warnings.iter().for_each(|warning| tell(&Event::Warning(warning.clone())));
+        let migrated = MigratedFlows::new(config.migrated_file.clone());
+        let taken = match &config.own {
+            Some(sockets) => Ok(Enforcer::of_own(sockets.clone())),
+            None => Enforcer::take(&config.control_name, migrated, config.bounds_room),
+        };
+        let enforcer = match taken {
+            Ok(enforcer) => enforcer,
+            Err(error) if config.without_kernel == WithoutKernel::Watch => {
+                tell(&Event::StoodDown { why: error.to_string() });
+                Enforcer::none(Some(error.to_string()))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let now = clock::now();
+        let (order, orders) = channel();
+        let mut share = ControlLoop {
+            config,
+            identity,
+            keys: KeyChain::new(secrets),
+            flood: Flood::default(),
+            rest: None,
+            reload: None,
+            enforcer,
+            discovery,
+            links: Vec::new(),
+            flows: Flows::default(),
+            walk: Vec::new(),
+            out: Vec::new(),
+            buffer: vec![0; BUFFER],
+            started: now,
+            tick_at: now,
+            look_at: now + LOOK,
+            scope: None,
+            elsewhere: 0,
+            ticks: 0,
+            late_ticks: 0,
+            problems: Vec::new(),
+            leaders: Vec::new(),
+            status_cell: StatusCell::default(),
+            orders,
+            order,
+            tell,
+        };
+        share.look(now);
+        share.publish(now);
+        Ok(share)
+    }
+
+    /// Where the status is hung out.
+    pub fn status_cell(&self) -> StatusCell {
+        self.status_cell.clone()
+    }
+
+    /// Where orders are handed in, from any thread; they are carried out within half a second.
+    pub fn orders(&self) -> Sender<Order> {
+        self.order.clone()
+    }
+
+    /// The last status.
+    pub fn status(&self) -> std::sync::Arc<Status> {
+        self.status_cell.read()
+    }
+
+    /// Works until the flag is set, then leaves: flows have their former control again, and the group is told.
+    ///
+    /// # Errors
+    /// What the kernel says when it is waited for messages.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), ShareError> {
+        while !stop.load(Ordering::Relaxed) {
+            self.step()?;
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Waits until something is due or comes in, half a second at the most, and does it.
+    ///
+    /// # Errors
+    /// What the kernel says when it is waited for messages.
+    pub fn step(&mut self) -> Result<(), ShareError> {
+        self.wait()?;
+        let now = clock::now();
+        if self.discovery.netlink.changed() {
+            self.look_at = self.look_at.min(now + SETTLE);
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Policy(policy) => self.choose(policy),
+                Order::Reload(config) => self.reload(*config),
+            }
+        }
+        let refused = self.links.iter_mut().map(|link| link.receive(now, &mut self.buffer)).sum();
+        self.rest = self.flood.note(now, refused);
+        self.take_notices();
+        if self.keys.work() {
+            self.look_at = now;
+        }
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.look(now);
+        }
+        let is_tick = now >= self.tick_at;
+        if is_tick {
+            self.tick(now);
+        }
+        for link in &mut self.links {
+            link.send(now, &mut self.out);
+        }
+        if is_tick {
+            self.publish(now);
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<(), ShareError> {
+        if let Some(rest) = self.rest {
+            std::thread::sleep(rest);
+        }
+        let now = clock::now();
+        let next = self.links.iter().filter_map(Link::next).fold(self.tick_at.min(self.look_at), Moment::min);
+        // Rounded up: else the last millisecond is waited for in turns.
+        let wait_ms = next.since(now).min(TICK).as_nanos().div_ceil(1_000_000) as u16;
+        let sockets = self.links.iter().flat_map(|link| link.sockets.descriptors());
+        let mut fds: Vec<PollFd<'_>> = sockets
+            .chain(std::iter::once(self.discovery.netlink.descriptor()))
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        match poll(&mut fds, PollTimeout::from(wait_ms)) {
+            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+            Err(error) => Err(ShareError::system("waiting for messages", error)),
+        }
+    }
+
+    fn tick(&mut self, now: Moment) {
+        self.ticks += 1;
+        let late = now.since(self.tick_at);
+        if late >= TICK {
+            self.late_ticks += 1;
+            self.tick_at = now + TICK;
+        } else {
+            self.tick_at = self.tick_at + TICK;
+        }
+        let steered = self.enforcer.steers();
+        let all = !self.lets_rest() || self.flows.want_all();
+        let told = self.enforcer.observe(&mut self.walk, all);
+        self.sort_flows(now, told);
+        for link in &mut self.links {
+            link.tick(now);
+            link.decide(now);
+        }
+        let decisions = self.links.iter().flat_map(|link| {
+            let ours = link.states.iter().map(|state| state.standing.is_ours());
+            link.decisions.iter().zip(ours).filter(|(_, ours)| *ours).map(|(decision, _)| decision)
+        });
+        let had_room = self.enforcer.without_room().is_empty();
+        self.enforcer.apply(decisions, |flow| self.flows.rate_bps(flow));
+        if let Some(problem) = self.enforcer.room_problem().filter(|_| had_room) {
+            (self.tell)(&Event::Problem(problem));
+        }
+        if steered && !self.enforcer.steers() {
+            let why = self.enforcer.why_not().unwrap_or_default().to_owned();
+            (self.tell)(&Event::StoodDown { why });
+            self.tell_not_kept();
+        }
+        self.note_members();
+    }
+
+    /// Whether flows on which nothing happens may be left out.
+    fn lets_rest(&self) -> bool {
+        self.links.iter().all(|link| link.policy.lets_rest())
+    }
+
+    /// Each flow belongs to the interface that has its address.
+    fn sort_flows(&mut self, now: Moment, told: Told) {
+        let lets_rest = self.lets_rest();
+        for link in &mut self.links {
+            link.seen.clear();
+            link.states.clear();
+        }
+        self.flows.begin();
+        self.elsewhere = 0;
+        for state in self.walk.drain(..) {
+            if state.rests && lets_rest {
+                self.flows.rest(now, state);
+                continue;
+            }
+            let before = self.flows.get_up(&state);
+            let local = state.local.ip();
+            match self.links.iter_mut().find(|link| link.has(local)) {
+                Some(link) => {
+                    if let Some(before) = before {
+                        link.policy.recall(&before, self.flows.walks());
+                    }
+                    link.seen.push(self.flows.see(now, &state));
+                    link.states.push(state);
+                }
+                None => self.elsewhere += 1,
+            }
+        }
+        // After a walk that told of far more flows than walks usually do.
+        for link in &mut self.links {
+            link.seen.shrink_to(link.seen.len() * 2);
+            link.states.shrink_to(link.states.len() * 2);
+            link.decisions.shrink_to(link.states.len() * 2);
+            let rest = self.flows.resting_at(|address| link.has(address));
+            link.policy.rest(rest.all as usize);
+        }
+        self.walk.shrink_to(MIN_WALK);
+        self.flows.end(now, told);
+    }
+
+    fn note_members(&mut self) {
+        let mut redrawn = None;
+        for link in &self.links {
+            let Some(member) = &link.member else { continue };
+            if member.node() != self.identity.node {
+                redrawn = Some(member.node());
+            }
+            let leader = member.leader();
+            let name = &link.interface.name;
+            let before = self.leaders.iter_mut().find(|(of, _)| of == name);
+            let changed = match before {
+                Some((_, before)) => std::mem::replace(before, leader) != leader,
+                None => {
+                    self.leaders.push((name.clone(), leader));
+                    leader.is_some()
+                }
+            };
+            if changed {
+                let own = leader == Some(member.node());
+                (self.tell)(&Event::Leader { interface: name.clone(), node: leader, own });
+            }
+        }
+        if let Some(node) = redrawn.filter(|node| self.config.node != Some(*node)) {
+            self.config.node = Some(node);
+            (self.tell)(&Event::Redrawn(node));
+        }
+    }
+
+    /// Another policy from the next tick on; flows, group and what is known of them stay.
+    pub fn choose(&mut self, policy: PolicyConfig) {
+        if policy == self.config.policy {
+            return;
+        }
+        let now = clock::now();
+        self.config.policy = policy;
+        self.links.iter_mut().for_each(|link| link.choose(now, policy));
+        (self.tell)(&Event::Policy(policy));
+        self.publish(now);
+    }
+
+    /// Takes over the policy, the interfaces and the keys of other settings. Port, name of the control, id and rank stay as they were, and so
+    /// does everything if there is no key among the settings that can be used. The status says how it went.
+    pub fn reload(&mut self, config: ShareConfig) {
+        let told = self.config.told;
+        match Secrets::load(&ShareConfig { told, ..config.clone() }) {
+            Ok(secrets) => self.take_over(config, secrets),
+            Err(error) => self.reload_failed(&error.to_string()),
+        }
+    }
+
+    /// Other settings could not be read.
+    pub fn reload_failed(&mut self, why: &str) {
+        (self.tell)(&Event::Problem(format!("the configuration stays as it was: {why}")));
+        self.note_reload(Some(why.to_owned()));
+        self.publish(clock::now());
+    }
+
+    fn note_reload(&mut self, error: Option<String>) {
+        let count = self.reload.as_ref().map_or(0, |reload| reload.count) + 1;
+        self.reload = Some(ReloadStatus { count, error });
+    }
+
+    fn take_over(&mut self, config: ShareConfig, secrets: Secrets) {
+        let now = clock::now();
+        secrets.warnings.iter().for_each(|warning| (self.tell)(&Event::Warning(warning.clone())));
+        self.identity.node = secrets.bind(self.config.node.unwrap_or(self.identity.node));
+        self.keys.replace(secrets);
+        (self.config.key, self.config.accepts) = (config.key, config.accepts);
+        self.config.notice_file = config.notice_file;
+        self.config.interfaces = config.interfaces;
+        self.config.rendezvous = config.rendezvous;
+        self.config.group = config.group;
+        self.choose(config.policy);
+        self.look(now);
+        self.note_reload(None);
+        self.publish(now);
+    }
+
+    /// What one interface's group was told of the next key goes for all.
+    fn take_notices(&mut self) {
+        let told: Vec<_> =
+            self.links.iter_mut().filter_map(|link| link.member.as_mut()).filter_map(Member::told).collect();
+        for notice in told {
+            if self.keys.take(&notice) {
+                self.config.told = Some(notice);
+                self.look_at = clock::now();
+                (self.tell)(&Event::Told(notice));
+            }
+        }
+    }
+
+    /// Gives the flows back and says goodbye. A [`ControlLoop`] that is dropped does the same without a word.
+    pub fn leave(&mut self) {
+        let now = clock::now();
+        for link in &mut self.links {
+            link.leave(now, &mut self.out);
+        }
+        match self.enforcer.let_go("it has left".into()) {
+            Some(Ok((migrated_back, stay))) => (self.tell)(&Event::Left { migrated_back, stay }),
+            Some(Err(error)) => (self.tell)(&Event::Problem(format!("giving flows back: {error}"))),
+            None => {}
+        }
+        self.tell_not_kept();
+        self.publish(now);
+    }
+
+    /// The next process will take flows that were given back for chosen by their programs.
+    fn tell_not_kept(&mut self) {
+        if let Some(error) = self.enforcer.not_kept.take() {
+            (self.tell)(&Event::Problem(error.to_string()));
+        }
+    }
+
+    /// Hangs out the status with the largest flows, and where somebody waits for it, one with all.
+    fn publish(&self, now: Moment) {
+        self.status_cell.write(self.status_of(now, Some(MAX_ROWS)));
+        if self.status_cell.is_asked_for_all() {
+            self.status_cell.write_all(self.status_of(now, None));
+        }
+    }
+
+    fn status_of(&self, now: Moment, max_rows: Option<usize>) -> Status {
+        let all = self.flows.resting_at(|_| true).all;
+        let here = self.flows.resting_at(|address| self.links.iter().any(|link| link.has(address))).all;
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_s: now.since(self.started).as_secs_f64(),
+            steers: self.enforcer.steers(),
+            why_not: self.enforcer.why_not().map(str::to_owned),
+            control: self.config.control_name.clone(),
+            new_flows_wait: self.enforcer.new_flows_wait().map(str::to_owned),
+            policy: self.config.policy.into(),
+            keyed: self.keys.secrets.sends.is_some(),
+            warnings: self.keys.secrets.warnings.clone(),
+            reload: self.reload.clone(),
+            interfaces: self
+                .links
+                .iter()
+                .map(|link| {
+                    let without_room = self.enforcer.without_room();
+                    InterfaceStatus::of(link, now, &self.flows, max_rows, without_room)
+                })
+                .collect(),
+            flows_elsewhere: self.elsewhere + (all - here),
+            ticks: self.ticks,
+            late_ticks: self.late_ticks,
+            kernel_refusals: self.enforcer.refused,
+            bounds_refused: self.enforcer.without_room().len() as u64,
+            problems: self.problems.iter().cloned().chain(self.enforcer.room_problem()).collect(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a sharing takes part in: its interfaces, the group behind each, and whose flows are taken.
+
+use super::ControlLoop;
+use crate::config::InterfaceConfig;
+use crate::discover::{Interface, chosen};
+use crate::event::Event;
+use crate::link::{Link, with_defaults};
+use yuzuri_kernel::steer::{Prefix, Scope};
+use yuzuri_policy::Moment;
+
+impl ControlLoop {
+    /// Looks which interfaces there are and what is behind them.
+    pub(super) fn look(&mut self, now: Moment) {
+        let mut problems = Vec::new();
+        match self.discovery.interfaces() {
+            Ok(all) => {
+                let wanted = chosen(&self.config, &all);
+                self.leave_others(now, &wanted);
+                for (interface, config) in wanted {
+                    problems.extend(self.take_part(now, interface, &config).err());
+                }
+                self.leaders.retain(|(name, _)| self.links.iter().any(|link| link.interface.name == *name));
+                self.set_scope(&mut problems);
+            }
+            Err(why) => problems.push(why),
+        }
+        for problem in &problems {
+            if !self.problems.contains(problem) {
+                (self.tell)(&Event::Problem(problem.clone()));
+            }
+        }
+        self.problems = problems;
+    }
+
+    /// Leaves interfaces that are gone, and those that have another relay now.
+    fn leave_others(&mut self, now: Moment, wanted: &[(Interface, InterfaceConfig)]) {
+        let stays = |link: &Link| {
+            wanted.iter().any(|(interface, config)| {
+                (interface.index, &interface.name) == (link.interface.index, &link.interface.name)
+                    && with_defaults(config, &self.config).rendezvous == link.config.rendezvous
+            })
+        };
+        let (stay, gone): (Vec<Link>, Vec<Link>) =
+            std::mem::take(&mut self.links).into_iter().partition(stays);
+        self.links = stay;
+        for mut link in gone {
+            link.leave(now, &mut self.out);
+            (self.tell)(&Event::Gone { interface: link.interface.name.clone() });
+        }
+    }
+
+    /// Takes part in an interface, or goes on to, as it is now; why it cannot.
+    fn take_part(
+        &mut self,
+        now: Moment,
+        interface: Interface,
+        config: &InterfaceConfig,
+    ) -> Result<(), String> {
+        let config = with_defaults(config, &self.config);
+        let station = self.discovery.station(&interface);
+        let group = self.discovery.group(&interface, &config, station.as_ref());
+        let name = interface.name.clone();
+        let known = self.links.iter().position(|link| link.interface.index == interface.index);
+        let at = match known {
+            Some(at) => {
+                self.links[at].interface = interface;
+                self.links[at].config = config;
+                at
+            }
+            None => {
+                self.links.push(Link::open(interface, config, self.config.policy, self.identity.port)?);
+                self.links.len() - 1
+            }
+        };
+        let link = &mut self.links[at];
+        let told = link.config.radio.map(|radio| radio.hint());
+        link.radio = told.or(station.map(|station| station.radio)).unwrap_or_default();
+        let Some((group, from)) = group else {
+            return match (&link.member, link.interface.broadcasts) {
+                // What was found before holds until something else is.
+                (Some(_), _) => Ok(()),
+                (None, true) => Err(format!(
+                    "{name}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
+                )),
+                (None, false) => Err(format!(
+                    "{name}: nothing tells which terminals share it; name `group` and `rendezvous` in the configuration"
+                )),
+            };
+        };
+        // A passphrase's key is computed beside; until it is there the link stays as it is.
+        let Some(keys) = self.keys.of(group) else { return Ok(()) };
+        let is_news = link.set_group(now, (group, from), keys, &self.identity);
+        if is_news.map_err(|error| format!("{name}: {error}"))? {
+            (self.tell)(&Event::Joined { interface: name, group: group.to_string(), from });
+        }
+        Ok(())
+    }
+
+    /// Flows of these interfaces' addresses are taken, and no others.
+    fn set_scope(&mut self, problems: &mut Vec<String>) {
+        let addresses = self.links.iter().flat_map(|link| &link.interface.addresses);
+        let mut prefixes: Vec<Prefix> = addresses.map(|address| Prefix::host(*address)).collect();
+        if prefixes.len() > Scope::MAX {
+            problems.push(format!(
+                "the interfaces have {} addresses; flows of the first {} are shared, the others are left alone",
+                prefixes.len(),
+                Scope::MAX
+            ));
+            prefixes.truncate(Scope::MAX);
+        }
+        let scope = Scope(prefixes);
+        if self.scope.as_ref() == Some(&scope) {
+            return;
+        }
+        match self.enforcer.look_at(&scope) {
+            Ok(()) => self.scope = Some(scope),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Whether a question is whole, and what is answered to it.
+
+use super::client::Protocol;
+use super::{Answer, Question};
+use crate::event::Order;
+use crate::show::metrics;
+use crate::{Status, StatusCell};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+use yuzuri_policy::PolicyConfig;
+
+/// Longest question, and longest head of a request, bytes.
+pub(super) const MAX_ASKED_BYTES: usize = 8192;
+/// Most header lines of a request.
+const MAX_HEADERS: usize = 64;
+
+/// What is written to a client: bytes of its own, then bytes that all clients share who asked at the same
+/// time.
+pub(super) struct Reply {
+    pub(super) head: Vec<u8>,
+    pub(super) body: Arc<[u8]>,
+}
+
+/// What comes of a question.
+pub(super) enum Answered {
+    Now(Reply),
+    /// Once the status with all flows was made that was asked for: [`Clerk::all`].
+    WithAll(u64),
+}
+
+/// Bytes made of a status. They live as long as a client needs them, so that those who do not read cost one
+/// copy of each status of the last two seconds, however many they are.
+#[derive(Default)]
+struct Made(Option<(Weak<Status>, Weak<[u8]>)>);
+
+impl Made {
+    fn of(&mut self, status: &Arc<Status>, make: impl FnOnce(&Status) -> Vec<u8>) -> Arc<[u8]> {
+        if let Some((before, bytes)) = &self.0
+            && std::ptr::eq(before.as_ptr(), Arc::as_ptr(status))
+            && let Some(bytes) = bytes.upgrade()
+        {
+            return bytes;
+        }
+        let bytes: Arc<[u8]> = make(status).into();
+        self.0 = Some((Arc::downgrade(status), Arc::downgrade(&bytes)));
+        bytes
+    }
+}
+
+/// Who answers.
+pub(super) struct Clerk {
+    status_cell: StatusCell,
+    orders: Sender<Order>,
+    status: Made,
+    all: Made,
+    metrics: Made,
+}
+
+/// As [`Answer::Status`] is written, without a copy of it all.
+fn line(status: &Status) -> Vec<u8> {
+    let mut text = serde_json::to_vec(status).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+impl Clerk {
+    pub(super) fn new(status_cell: StatusCell, orders: Sender<Order>) -> Clerk {
+        Clerk { status_cell, orders, status: Made::default(), all: Made::default(), metrics: Made::default() }
+    }
+
+    /// The answer, once the question is whole: `ended` says that no more of it will come.
+    pub(super) fn answer(&mut self, protocol: Protocol, asked: &[u8], ended: bool) -> Option<Answered> {
+        match protocol {
+            Protocol::Json if asked.len() > MAX_ASKED_BYTES => {
+                let why = format!("the question is longer than {MAX_ASKED_BYTES} bytes");
+                Some(Answered::Now(json(&wrong(why))))
+            }
+            Protocol::Json => ended.then(|| self.reply(asked.trim_ascii())),
+            Protocol::Http => self.scrape(asked).map(Answered::Now),
+        }
+    }
+
+    /// The status with all flows, once it was made.
+    pub(super) fn all(&mut self, number: u64) -> Option<Reply> {
+        let status = self.status_cell.all_since(number)?;
+        Some(Reply { head: Vec::new(), body: self.all.of(&status, line) })
+    }
+
+    /// Nobody waits for all flows any more.
+    pub(super) fn forget_all(&self) {
+        self.status_cell.forget_all();
+    }
+
+    fn reply(&mut self, asked: &[u8]) -> Answered {
+        let question = match asked {
+            [] => Ok(Question::Status),
+            asked => serde_json::from_slice(asked),
+        };
+        Answered::Now(match question {
+            Ok(Question::Status) => {
+                Reply { head: Vec::new(), body: self.status.of(&self.status_cell.read(), line) }
+            }
+            Ok(Question::StatusAll) => return Answered::WithAll(self.status_cell.ask_for_all()),
+            Ok(Question::Policy { name, objective }) => {
+                let before = self.status_cell.read().policy;
+                let objective = objective.unwrap_or(before.objective);
+                let policy = PolicyConfig { name, objective, capacity_bps: before.capacity_bps };
+                json(&match self.orders.send(Order::Policy(policy)) {
+                    Ok(()) => Answer::Done { done: format!("policy {name}, objective {}", objective.name()) },
+                    Err(_) => Answer::Error { error: "the daemon is ending".into() },
+                })
+            }
+            Err(error) => json(&wrong(error.to_string())),
+        })
+    }
+
+    /// The answer to a request, once its head is whole. Its body, if it has one, is nobody's concern.
+    fn scrape(&mut self, asked: &[u8]) -> Option<Reply> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(asked) {
+            Ok(httparse::Status::Complete(length)) if length <= MAX_ASKED_BYTES => {}
+            Ok(httparse::Status::Partial) if asked.len() <= MAX_ASKED_BYTES => return None,
+            Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+                return Some(plain("431 Request Header Fields Too Large", "the request is too long\n"));
+            }
+            Err(error) => return Some(plain("400 Bad Request", &format!("not a request: {error}\n"))),
+        }
+        let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
+        Some(match (method, path(target)) {
+            ("GET" | "HEAD", "/metrics") => {
+                let body = self.metrics.of(&self.status_cell.read(), |status| metrics(status).into_bytes());
+                let head = head("200 OK", "text/plain; version=0.0.4; charset=utf-8", body.len());
+                Reply { head, body: if method == "HEAD" { Arc::default() } else { body } }
+            }
+            ("GET", _) => plain("404 Not Found", "metrics are at /metrics\n"),
+            ("HEAD", _) => Reply { head: head("404 Not Found", PLAIN, 0), body: Arc::default() },
+            _ => plain("405 Method Not Allowed", "GET /metrics\n"),
+        })
+    }
+}
+
+/// The path of a request's target, which may be an absolute address (RFC 9112, section 3.2).
+fn path(target: &str) -> &str {
+    let path = match target.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    };
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+fn wrong(why: String) -> Answer {
+    Answer::Error { error: format!("{why}; ask \"status\" or {{\"policy\": {{\"name\": \"yuzuri\"}}}}") }
+}
+
+fn json(answer: &Answer) -> Reply {
+    let mut head = serde_json::to_vec(answer).unwrap_or_default();
+    head.push(b'\n');
+    Reply { head, body: Arc::default() }
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn plain(code: &str, text: &str) -> Reply {
+    let mut head = head(code, PLAIN, text.len());
+    head.extend_from_slice(text.as_bytes());
+    Reply { head, body: Arc::default() }
+}
+
+fn head(code: &str, kind: &str, length: usize) -> Vec<u8> {
+    let allow = if code.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}Connection: close\r\n\r\n"
+    )
+    .into_bytes()
+}

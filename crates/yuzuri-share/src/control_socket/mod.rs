@@ -1,0 +1,189 @@
+//! Where a running daemon is asked: a unix socket with one JSON document each way, and Prometheus metrics
+//! over HTTP.
+
+mod answers;
+mod client;
+mod serve;
+
+use crate::event::Order;
+use crate::{ShareError, Status, StatusCell, folder};
+use serde::{Deserialize, Serialize};
+use serve::{Counter, serve};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{ErrorKind, PipeWriter, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_policy::{Objective, PolicyName};
+
+/// How long [`ask`] waits for the whole answer.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// Where a desk is.
+#[derive(Debug, Clone, Default)]
+pub struct ControlSocketOptions {
+    /// The unix socket, mode 0660.
+    pub socket: PathBuf,
+    /// Where metrics are served, if they are.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// What is asked: a JSON document, ended by the end of writing. Nothing at all asks for the status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Question {
+    /// The status.
+    #[default]
+    Status,
+    /// The status with every flow, at the next half second.
+    StatusAll,
+    /// Another policy; the objective stays if none is named.
+    Policy {
+        /// Which.
+        name: PolicyName,
+        /// What it aims at.
+        #[serde(default)]
+        objective: Option<Objective>,
+    },
+}
+
+/// What is answered: a JSON document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// The order was handed on.
+    Done {
+        /// What will be in force within half a second.
+        done: String,
+    },
+    /// The question was not understood.
+    Error {
+        /// Why.
+        error: String,
+    },
+    /// The status.
+    Status(Box<Status>),
+}
+
+/// A desk: a thread of its own that serves all clients at once and waits for none of them, so that who asks
+/// slowly keeps neither the daemon nor another client from its work.
+pub struct ControlSocket {
+    /// The thread ends when this end of the pipe is closed.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+    socket: PathBuf,
+    metrics: Option<SocketAddr>,
+}
+
+impl ControlSocket {
+    /// Opens the desk of a sharing. Whoever holds the lock of its places may: what another instance left
+    /// there is removed.
+    ///
+    /// # Errors
+    /// Where the socket or the address cannot be had.
+    pub fn open(
+        options: &ControlSocketOptions,
+        status_cell: StatusCell,
+        orders: Sender<Order>,
+    ) -> Result<ControlSocket, ShareError> {
+        let path = &options.socket;
+        let failed =
+            |e: std::io::Error| ShareError::system(format!("opening the socket {}", path.display()), e);
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let unix = UnixListener::bind(path).map_err(failed)?;
+        folder::let_group_in(path).map_err(failed)?;
+        unix.set_nonblocking(true).map_err(failed)?;
+        let mut counters = vec![Counter::status(unix)];
+        let mut metrics = None;
+        if let Some(address) = options.metrics {
+            let failed = |e| ShareError::system(format!("serving metrics at {address}"), e);
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            metrics = listener.local_addr().ok();
+            counters.push(Counter::metrics(listener));
+        }
+        let starting = |e| ShareError::system("starting the thread that answers questions", e);
+        let (stopped, stop) = std::io::pipe().map_err(starting)?;
+        let thread = std::thread::Builder::new().name("control_socket".into()).stack_size(256 * 1024);
+        let thread =
+            thread.spawn(move || serve(counters, status_cell, orders, &stopped)).map_err(starting)?;
+        Ok(ControlSocket { stop: Some(stop), thread: Some(thread), socket: path.clone(), metrics })
+    }
+
+    /// Where metrics are served.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // What it panicked over has been printed.
+            let _ = thread.join();
+        }
+        // A next start removes it, too.
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Asks a running daemon, and waits for its answer for five seconds at most.
+///
+/// # Errors
+/// Where none runs, it does not answer, or we may not ask.
+pub fn ask(socket: &Path, question: Question) -> Result<Answer, ShareError> {
+    let until = Instant::now() + MAX_WAIT;
+    let failed = |e: std::io::Error| {
+        let why = match e.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                "no daemon runs there: start one with `yuzuri share`, or name its folder with --runtime"
+                    .to_owned()
+            }
+            ErrorKind::PermissionDenied => {
+                format!("{e}: run it as root, or as a member of the socket's group")
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
+                "it did not answer within {} s: see whether it hangs, or try again",
+                MAX_WAIT.as_secs()
+            ),
+            _ => e.to_string(),
+        };
+        ShareError::system(format!("asking the daemon at {}", socket.display()), why)
+    };
+    let text = exchange(socket, question, until).map_err(failed)?;
+    if text.is_empty() {
+        let why =
+            "it closed the connection without an answer, as it does where very many ask at once: try again";
+        return Err(ShareError::system(format!("asking the daemon at {}", socket.display()), why));
+    }
+    serde_json::from_slice(&text).map_err(|e| failed(std::io::Error::other(format!("its answer: {e}"))))
+}
+
+fn exchange(path: &Path, question: Question, until: Instant) -> std::io::Result<Vec<u8>> {
+    let mut socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Connecting waits for room in the listener's queue for so long, too (unix(7)).
+    socket.set_write_timeout(Some(MAX_WAIT))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    serde_json::to_writer(&mut socket, &question)?;
+    socket.shutdown(std::net::Shutdown::Write)?;
+    let mut text = Vec::new();
+    let mut part = [0; 8192];
+    loop {
+        // A timeout of zero would be none.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut part) {
+            Ok(0) => return Ok(text),
+            Ok(length) => text.extend_from_slice(&part[..length]),
+            Err(e) if e.kind() == ErrorKind::Interrupted && Instant::now() < until => {}
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What bounds the flows: the steering of `yuzuri-kernel`, the owner of the sockets, or nobody where neither can be had.
+
+use crate::ShareError;
+use crate::migrated::MigratedFlows;
+use crate::own::OwnSockets;
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::time::Duration;
+use yuzuri_kernel::control::{Bound, ControlError, CubicParams, Steered};
+use yuzuri_kernel::steer::{FlowState, NewFlows, Scope, SteerOptions, Steering};
+use yuzuri_policy::Decision;
+use yuzuri_trace::FlowId;
+
+/// A bound lasts so long beyond the tick that set it: two ticks may be late, and a killed daemon's flows are free within 2 s.
+pub(crate) const LASTS: Duration = Duration::from_millis(1500);
+
+/// A flow rests after so many walks at which nothing had happened on it: then all that the policy looks back at, 4 s, was the same.
+pub(crate) const RESTS_AFTER: u16 = 10;
+
+/// After so many ticks in a row that the kernel refused, nothing is bounded any more.
+const MAX_REFUSED_IN_A_ROW: u32 = 6;
+
+/// Who sets the bounds.
+enum Backend {
+    /// The control in the kernel, for every flow of the namespace.
+    Kernel(Box<Steering>),
+    /// The sockets' owner, for its own.
+    Own(OwnSockets),
+}
+
+/// What a walk told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Every flow.
+    All,
+    /// All but so many that rest.
+    But(u32),
+    /// None: the kernel refused.
+    Nothing,
+}
+
+pub(crate) struct Enforcer {
+    backend: Option<Backend>,
+    /// Why there is none.
+    why: Option<String>,
+    bounded: HashSet<FlowId>,
+    /// Flows that were to be bounded and found no room in the kernel's table.
+    without_room: HashSet<FlowId>,
+    refused_in_a_row: u32,
+    /// Calls that the kernel refused.
+    pub(crate) refused: u64,
+    migrated: MigratedFlows,
+    /// Why it was not kept which flows were given back.
+    pub(crate) not_kept: Option<ShareError>,
+}
+
+impl Enforcer {
+    /// Registers the control. No flow is migrated before the first walk but new ones.
+    pub(crate) fn take(
+        control_name: &str,
+        migrated: MigratedFlows,
+        bounds_room: Option<u32>,
+    ) -> Result<Enforcer, ControlError> {
+        let cubic = CubicParams { name: control_name.into(), ..CubicParams::default() };
+        // Nothing is taken before it is known which interfaces take part.
+        let options = SteerOptions {
+            cubic,
+            takes: false,
+            migrated_before: migrated.before(),
+            bounds_room,
+            rests_after: RESTS_AFTER,
+            ..SteerOptions::default()
+        };
+        let mut enforcer = Enforcer::none(None);
+        enforcer.backend = Some(Backend::Kernel(Box::new(Steering::start(&options)?)));
+        enforcer.migrated = migrated;
+        Ok(enforcer)
+    }
+
+    /// The owner of sockets.
+    pub(crate) fn of_own(sockets: OwnSockets) -> Enforcer {
+        let mut enforcer = Enforcer::none(None);
+        enforcer.backend = Some(Backend::Own(sockets));
+        enforcer
+    }
+
+    /// Nobody, for a reason.
+    pub(crate) fn none(why: Option<String>) -> Enforcer {
+        Enforcer {
+            backend: None,
+            why,
+            bounded: HashSet::new(),
+            without_room: HashSet::new(),
+            refused_in_a_row: 0,
+            refused: 0,
+            migrated: MigratedFlows::default(),
+            not_kept: None,
+        }
+    }
+
+    pub(crate) fn steers(&self) -> bool {
+        self.backend.is_some()
+    }
+
+    pub(crate) fn why_not(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// Flows that are plain CUBIC because the kernel's table of bounds is full.
+    pub(crate) fn without_room(&self) -> &HashSet<FlowId> {
+        &self.without_room
+    }
+
+    /// The same as a problem, for people.
+    pub(crate) fn room_problem(&self) -> Option<String> {
+        let Some(Backend::Kernel(steering)) = &self.backend else { return None };
+        let without = self.without_room.len();
+        (without > 0).then(|| {
+            format!(
+                "the kernel's table has room to bound {} flows: the {without} that send least stay plain CUBIC; a \
+                 restart makes a table for the sockets that are open then",
+                steering.control().room()
+            )
+        })
+    }
+
+    /// Why new flows come under the control only at the next walk; `None`: they come at once.
+    pub(crate) fn new_flows_wait(&self) -> Option<&str> {
+        match self.backend.as_ref()? {
+            Backend::Own(_) => None,
+            Backend::Kernel(steering) => match steering.new_flows() {
+                NewFlows::AtOnce => None,
+                NewFlows::AtNextWalk(why) => Some(why),
+            },
+        }
+    }
+
+    /// Flows of these addresses are taken; none: nothing is.
+    pub(crate) fn look_at(&mut self, scope: &Scope) -> Result<(), ControlError> {
+        if let Some(Backend::Kernel(steering)) = &mut self.backend {
+            if scope.0.is_empty() {
+                steering.take(false);
+                return Ok(());
+            }
+            steering.set_scope(scope)?;
+            steering.take(true);
+        }
+        Ok(())
+    }
+
+    /// The flows as they stand, without those that rest, or `all`.
+    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> Told {
+        out.clear();
+        match &mut self.backend {
+            None => Told::All,
+            Some(Backend::Own(sockets)) => {
+                sockets.observe(out);
+                Told::All
+            }
+            Some(Backend::Kernel(steering)) => {
+                if all {
+                    steering.tell_all();
+                }
+                let seen = steering.observe(out);
+                let told = match seen {
+                    Err(_) => Told::Nothing,
+                    Ok(()) if steering.told_all() => Told::All,
+                    Ok(()) => Told::But(steering.resting()),
+                };
+                self.judge(seen);
+                told
+            }
+        }
+    }
+
+    /// Tells the kernel what was decided for the flows that are under our control. Where it has not room for
+    /// all, those that send most are told: `rate_bps` tells what each does.
+    pub(crate) fn apply<'a>(
+        &mut self,
+        decisions: impl Iterator<Item = &'a Decision>,
+        rate_bps: impl Fn(u64) -> f64,
+    ) {
+        let Some(backend) = &mut self.backend else { return };
+        let mut told = Vec::new();
+        for decision in decisions {
+            let flow = FlowId(decision.flow);
+            let bound = Bound { lower: decision.bound.lower, upper: decision.bound.upper };
+            let steered = Steered { bound, no_decrease: decision.no_decrease, burst: decision.burst };
+            if steered != Steered::default() {
+                told.push((flow, steered));
+            }
+        }
+        let result = match backend {
+            Backend::Kernel(steering) => {
+                if told.len() > steering.control().room() {
+                    told.sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
+                }
+                let wanted: HashSet<FlowId> = told.iter().map(|(flow, _)| *flow).collect();
+                self.bounded.difference(&wanted).for_each(|flow| steering.release(*flow));
+                steering.steer_all(&told, LASTS).map_err(|error| error.to_string())
+            }
+            Backend::Own(sockets) => {
+                let bounds: Vec<_> = told.iter().map(|(flow, steered)| (*flow, steered.bound)).collect();
+                sockets.apply(&bounds).map(|()| told.len()).map_err(|error| error.to_string())
+            }
+        };
+        // What became of those that the kernel refused is not known: they are released as if they were
+        // bounded.
+        let fits = *result.as_ref().unwrap_or(&told.len());
+        let ids = |part: &[(FlowId, Steered)]| part.iter().map(|(flow, _)| *flow).collect();
+        let (bounded, without_room) = told.split_at(fits);
+        (self.bounded, self.without_room) = (ids(bounded), ids(without_room));
+        self.judge(result.map(drop));
+    }
+
+    fn judge<E: Display>(&mut self, result: Result<(), E>) {
+        let Err(error) = result else {
+            self.refused_in_a_row = 0;
+            return;
+        };
+        self.refused += 1;
+        self.refused_in_a_row += 1;
+        if self.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
+            self.let_go(format!("the kernel refused {MAX_REFUSED_IN_A_ROW} times in a row: {error}"));
+        }
+    }
+
+    /// Gives the flows back. What the kernel kept is told.
+    pub(crate) fn let_go(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
+        let backend = self.backend.take()?;
+        self.why = Some(why);
+        self.bounded.clear();
+        self.without_room.clear();
+        Some(match backend {
+            Backend::Own(sockets) => Ok((sockets.release(), 0)),
+            Backend::Kernel(steering) => steering.leave().map(|left| {
+                self.not_kept = self.migrated.keep(&left.migrated_back).err();
+                (left.migrated_back.len(), left.stay.len())
+            }),
+        })
+    }
+}
+
+impl Drop for Enforcer {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.let_go(String::new());
+    }
+}

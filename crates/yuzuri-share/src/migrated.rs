@@ -1,0 +1,144 @@
+//! Flows that were migrated to our control and migrated back. The kernel notes for ever that a control was chosen by socket option, and a move is
+//! one: a steering that is not told of them takes them for chosen by their programs, and leaves them alone.
+
+use crate::{ShareError, folder};
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use yuzuri_kernel::steer::SteerOptions;
+use yuzuri_trace::FlowId;
+
+/// Those of all sharings of this process: a socket's cookie is its own in the whole machine.
+static OF_THIS_PROCESS: Mutex<Vec<FlowId>> = Mutex::new(Vec::new());
+
+/// What tells one boot of the machine from another; cookies begin anew with each.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What is remembered of the flows that were given back, by the process and for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct MigratedFlows {
+    file: Option<PathBuf>,
+}
+
+impl MigratedFlows {
+    /// Kept in a file, too, if one is given.
+    pub(crate) fn new(file: Option<PathBuf>) -> MigratedFlows {
+        MigratedFlows { file }
+    }
+
+    /// All that are known, the latest last.
+    pub(crate) fn before(&self) -> Vec<FlowId> {
+        let kept = self.file.as_deref().map(|file| kept(file, boot_id().as_deref())).unwrap_or_default();
+        joined(kept, &OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner)).0
+    }
+
+    /// These have been given back.
+    ///
+    /// # Errors
+    /// Where the file cannot be written: the next process leaves these flows alone then; this one does not.
+    /// Where there is no room for all: the next leaves the oldest alone.
+    pub(crate) fn keep(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
+        if given_back.is_empty() {
+            return Ok(());
+        }
+        {
+            let mut known = OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = joined(std::mem::take(&mut *known), given_back).0;
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        let written =
+            boot_id().ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, BOOT_ID)).and_then(|boot| {
+                let (flows, left_out) = joined(kept(file, Some(&boot)), given_back);
+                let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
+                folder::replace(file, &format!("{boot}\n{lines}")).map(|()| left_out)
+            });
+        let doing = || format!("keeping in {} which flows were given back", file.display());
+        match written.map_err(|e| ShareError::system(doing(), e))? {
+            0 => Ok(()),
+            left_out => Err(ShareError::system(
+                doing(),
+                format!(
+                    "there was no room for the {left_out} oldest: the next sharing leaves those alone that still live"
+                ),
+            )),
+        }
+    }
+}
+
+fn boot_id() -> Option<String> {
+    std::fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// What a file holds of this boot: its id, then a cookie each line. One that is not there or is not right holds nothing: the price is that
+/// a few flows are left alone.
+fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
+    let text = folder::read(file).unwrap_or_default();
+    let mut lines = text.lines();
+    if boot.is_none() || lines.next() != boot {
+        return Vec::new();
+    }
+    lines.map_while(|line| line.parse().ok()).map(FlowId).collect()
+}
+
+/// Each once, the newer ones last; the oldest are left out where there are more than a steering can be told of. Which of them still live
+/// nobody tells. Also returns how many were left out.
+fn joined(mut older: Vec<FlowId>, newer: &[FlowId]) -> (Vec<FlowId>, usize) {
+    let again: HashSet<FlowId> = newer.iter().copied().collect();
+    older.retain(|flow| !again.contains(flow));
+    older.extend(newer);
+    let left_out = older.len().saturating_sub(SteerOptions::MAX_MIGRATED_BEFORE);
+    older.drain(..left_out);
+    (older, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn flows(ids: impl IntoIterator<Item = u64>) -> Vec<FlowId> {
+        ids.into_iter().map(FlowId).collect()
+    }
+
+    #[test]
+    fn flows_are_kept_over_processes_and_not_over_boots() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run/share.migrated");
+        let boot = boot_id().unwrap();
+        let migrated = MigratedFlows::new(Some(file.clone()));
+        assert_eq!(kept(&file, Some(&boot)), []);
+        migrated.keep(&flows([u64::MAX, 7])).unwrap();
+        migrated.keep(&[]).unwrap();
+        migrated.keep(&flows([8, u64::MAX])).unwrap();
+        assert_eq!(kept(&file, Some(&boot)), flows([7, 8, u64::MAX]));
+        assert_eq!(kept(&file, Some("another")), []);
+        assert_eq!(kept(&file, None), []);
+        // The same process knows them without a file.
+        let known = MigratedFlows::default().before();
+        assert!(flows([7, 8, u64::MAX]).iter().all(|flow| known.contains(flow)), "{known:?}");
+        // Half of it was lost with a full disk.
+        std::fs::write(&file, format!("{boot}\n7\n8x\n9\n")).unwrap();
+        assert_eq!(kept(&file, Some(&boot)), flows([7]));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_told_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("share.migrated");
+        std::fs::create_dir(&file).unwrap();
+        let error = MigratedFlows::new(Some(file)).keep(&flows([11])).unwrap_err().to_string();
+        assert!(error.contains("share.moved which flows were given back"), "{error}");
+        assert!(MigratedFlows::default().before().contains(&FlowId(11)));
+    }
+
+    #[test]
+    fn the_oldest_are_left_out_where_there_are_too_many() {
+        let most = SteerOptions::MAX_MIGRATED_BEFORE as u64;
+        let (all, left_out) = joined(flows(0..most), &flows([3, most]));
+        assert_eq!(left_out, 1);
+        assert_eq!(all.len() as u64, most);
+        assert_eq!(all[..4], flows([1, 2, 4, 5]));
+        assert_eq!(all[all.len() - 2..], flows([3, most]));
+    }
+}

@@ -1,0 +1,403 @@
+//! A row per flow, the latest notable events, and the account.
+
+use crate::history::History;
+use crate::rate::RateMeter;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use yuzuri_trace::{Account, Event, Flow, FlowId, Item, Kind, Marks, Reason, Session, Setting};
+
+/// How much a model remembers.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Flows at most; beyond it closed ones are forgotten first, then the ones silent for longest.
+    pub flows: usize,
+    /// How long a closed flow stays, nanoseconds.
+    pub closed_ns: u64,
+    /// Notable events at most.
+    pub log: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { flows: 1000, closed_ns: 600_000_000_000, log: 2000 }
+    }
+}
+
+/// How often things happened to a flow while it was watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// Records.
+    pub events: u64,
+    /// Segments received that passed `tcp:tcp_probe`.
+    pub acks: u64,
+    /// Duplicate ACKs.
+    pub dup_acks: u64,
+    /// ACKs with SACK blocks.
+    pub sacks: u64,
+    /// ACKs with a DSACK.
+    pub dsacks: u64,
+    /// Retransmissions seen as events.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Entries into Disorder, CWR, Recovery, Loss.
+    pub entered: [u64; 4],
+    /// Reductions by the device's own queue.
+    pub local_congestion: u64,
+    /// Undone reductions.
+    pub undos: u64,
+}
+
+impl Tally {
+    /// Counts a record.
+    pub fn add(&mut self, event: &Event) {
+        self.events += 1;
+        self.acks += u64::from(event.counts.acks);
+        self.dup_acks += u64::from(event.counts.dup_acks);
+        self.sacks += u64::from(event.counts.sacks);
+        self.dsacks += u64::from(event.counts.dsacks);
+        match event.kind {
+            Kind::Retransmit => self.retransmits += 1,
+            Kind::Timeout => self.timeouts += 1,
+            _ => {}
+        }
+        match event.reason {
+            Reason::LocalCongestion => self.local_congestion += 1,
+            Reason::Undo => self.undos += 1,
+            _ => {}
+        }
+        // A timeout is a change of state, too.
+        if event.ca_state != event.ca_before
+            && let Some(n) = (event.ca_state as usize).checked_sub(1)
+        {
+            self.entered[n] += 1;
+        }
+    }
+}
+
+/// A flow as the faces show it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Who.
+    pub flow: Arc<Flow>,
+    /// The latest record.
+    pub last: Event,
+    /// Time of the first record.
+    pub first_ns: u64,
+    /// When it was closed.
+    pub closed_ns: Option<u64>,
+    /// Counts.
+    pub tally: Tally,
+    /// The past.
+    pub history: History,
+    /// Once each half second, the newest last, at most 60: sending rate, bits per second.
+    pub spark_rate_bps: VecDeque<f32>,
+    /// At the same times: cwnd, segments.
+    pub spark_cwnd: VecDeque<u32>,
+    sent: RateMeter,
+    received: RateMeter,
+}
+
+const SPARK_NS: u64 = 500_000_000;
+const SPARK_POINTS: usize = 60;
+
+impl Row {
+    fn new(flow: Arc<Flow>, mono_ns: u64) -> Row {
+        Row {
+            last: Event { flow: flow.id, mono_ns, ..Event::default() },
+            flow,
+            first_ns: mono_ns,
+            closed_ns: None,
+            tally: Tally::default(),
+            history: History::default(),
+            spark_rate_bps: VecDeque::new(),
+            spark_cwnd: VecDeque::new(),
+            sent: RateMeter::default(),
+            received: RateMeter::default(),
+        }
+    }
+
+    /// Acknowledged bits per second over the last second.
+    pub fn sent_bps(&self, now_ns: u64) -> f64 {
+        self.sent.rate_bps(now_ns)
+    }
+
+    /// Received bits per second over the last second.
+    pub fn received_bps(&self, now_ns: u64) -> f64 {
+        self.received.rate_bps(now_ns)
+    }
+
+    fn apply(&mut self, event: &Event) {
+        if !event.has_snapshot() {
+            // Nothing is known but that it is gone: the last record stays the last.
+            self.tally.events += 1;
+            self.closed_ns = Some(event.mono_ns);
+            return;
+        }
+        self.tally.add(event);
+        self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
+        self.received.record(event.mono_ns, event.snapshot.bytes_received);
+        self.history.push(event);
+        match event.kind {
+            Kind::Close => self.closed_ns = Some(event.mono_ns),
+            Kind::Open => self.closed_ns = None,
+            _ => {}
+        }
+        self.last = *event;
+    }
+
+    fn spark(&mut self, now_ns: u64) {
+        if self.spark_cwnd.len() == SPARK_POINTS {
+            self.spark_cwnd.pop_front();
+            self.spark_rate_bps.pop_front();
+        }
+        let rate = self.sent_bps(now_ns) + self.received_bps(now_ns);
+        self.spark_rate_bps.push_back(rate as f32);
+        self.spark_cwnd.push_back(self.last.snapshot.cwnd);
+    }
+}
+
+/// A notable event with its place in the order of all of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Logged {
+    /// 1 for the first since the model was opened, then without gaps.
+    pub number: u64,
+    /// The event.
+    pub event: Event,
+}
+
+/// The live model.
+#[derive(Debug)]
+pub struct LiveModel {
+    limits: Limits,
+    rows: HashMap<FlowId, Row>,
+    log: VecDeque<Logged>,
+    logged: u64,
+    account: Option<Arc<Account>>,
+    session: Arc<Session>,
+    setting: Option<Arc<Setting>>,
+    now_ns: u64,
+    spark_due_ns: u64,
+    forgotten: u64,
+}
+
+impl LiveModel {
+    /// An empty model for a stream.
+    pub fn new(session: Arc<Session>, limits: Limits) -> LiveModel {
+        LiveModel {
+            limits,
+            rows: HashMap::new(),
+            log: VecDeque::new(),
+            logged: 0,
+            account: None,
+            now_ns: session.started_mono_ns,
+            spark_due_ns: session.started_mono_ns + SPARK_NS,
+            session,
+            setting: None,
+            forgotten: 0,
+        }
+    }
+
+    /// Takes in an item.
+    pub fn apply(&mut self, item: &Item) {
+        match item {
+            Item::Flow(flow) => {
+                let now = self.now_ns;
+                match self.rows.get_mut(&flow.id) {
+                    Some(row) => row.flow = flow.clone(),
+                    None => {
+                        self.make_room();
+                        self.rows.insert(flow.id, Row::new(flow.clone(), now));
+                    }
+                }
+            }
+            Item::Event(event) => {
+                self.now_ns = self.now_ns.max(event.mono_ns);
+                let mut event = *event;
+                if !self.rows.contains_key(&event.flow) {
+                    if !event.has_snapshot() {
+                        return;
+                    }
+                    // The identity was lost (the account says so): show what there is.
+                    self.make_room();
+                    let flow = Arc::new(Flow { id: event.flow, ..Flow::default() });
+                    self.rows.insert(event.flow, Row::new(flow, event.mono_ns));
+                }
+                if let Some(row) = self.rows.get_mut(&event.flow) {
+                    if !event.has_snapshot() {
+                        // The list of events shows what was known last.
+                        event = Event {
+                            mono_ns: event.mono_ns,
+                            kind: event.kind,
+                            reason: event.reason,
+                            ..row.last
+                        };
+                    }
+                    row.apply(&event);
+                }
+                if event.kind != Kind::Sample || event.marks.contains(Marks::DSACK) {
+                    self.logged += 1;
+                    if self.log.len() == self.limits.log {
+                        self.log.pop_front();
+                    }
+                    self.log.push_back(Logged { number: self.logged, event });
+                }
+            }
+            Item::Account(account) => {
+                self.now_ns = self.now_ns.max(account.mono_ns);
+                self.account = Some(account.clone());
+            }
+            Item::Setting(setting) => self.setting = Some(setting.clone()),
+        }
+    }
+
+    /// Moves the model's time on, so that rates fall when nothing arrives and closed flows are forgotten.
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        if self.now_ns < self.spark_due_ns {
+            return;
+        }
+        // After a long silence (suspend, a replay's gap) sparks are not made up for it.
+        let missed = (self.now_ns - self.spark_due_ns) / SPARK_NS;
+        self.spark_due_ns += (missed + 1) * SPARK_NS;
+        let now = self.now_ns;
+        for row in self.rows.values_mut().filter(|row| row.closed_ns.is_none()) {
+            row.spark(now);
+        }
+        let keep = self.limits.closed_ns;
+        self.rows.retain(|_, row| row.closed_ns.is_none_or(|closed| now.saturating_sub(closed) < keep));
+    }
+
+    fn make_room(&mut self) {
+        if self.rows.len() < self.limits.flows {
+            return;
+        }
+        // A tenth at once, so that a storm of short flows does not sort the table at each.
+        let mut by_worth: Vec<(bool, u64, FlowId)> =
+            self.rows.values().map(|r| (r.closed_ns.is_none(), r.last.mono_ns, r.flow.id)).collect();
+        by_worth.sort_unstable();
+        for (_, _, id) in by_worth.into_iter().take((self.limits.flows / 10).max(1)) {
+            self.rows.remove(&id);
+            self.forgotten += 1;
+        }
+    }
+
+    /// The row of a flow.
+    pub fn row(&self, id: FlowId) -> Option<&Row> {
+        self.rows.get(&id)
+    }
+
+    /// All rows, unsorted.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    /// Notable events numbered above `after`, oldest first.
+    pub fn log_after(&self, after: u64) -> impl DoubleEndedIterator<Item = &Logged> {
+        let first = self.log.partition_point(|logged| logged.number <= after);
+        self.log.range(first..)
+    }
+
+    /// The latest account.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// Where and how the stream was taken.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The filter as it stands.
+    pub fn filter(&self) -> &str {
+        self.setting.as_ref().map_or(&self.session.filter, |s| &s.filter)
+    }
+
+    /// The density as it stands.
+    pub fn density(&self) -> yuzuri_trace::Density {
+        self.setting.as_ref().map_or(self.session.density, |s| s.density)
+    }
+
+    /// The time the model stands at, `CLOCK_MONOTONIC` of the watched machine, nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Wall time minus monotonic time, nanoseconds, by the latest account or the session.
+    pub fn wall_offset_ns(&self) -> i64 {
+        self.account.as_ref().map_or(self.session.wall_offset_ns(), |a| a.wall_offset_ns)
+    }
+
+    /// Flows dropped from the table to stay within its limit.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use yuzuri_trace::{CaState, Density, Snapshot, Source};
+
+    fn model(limits: Limits) -> LiveModel {
+        let session = Session {
+            yuzuri: "0".into(),
+            host: "h".into(),
+            kernel: "k".into(),
+            machine: "m".into(),
+            source: Source::Events,
+            density: Density::default(),
+            filter: String::new(),
+            hooks: vec![],
+            started_unix_ns: 0,
+            started_mono_ns: 0,
+        };
+        LiveModel::new(Arc::new(session), limits)
+    }
+
+    fn sample(id: u64, mono_ns: u64, bytes_acked: u64) -> Item {
+        let snapshot = Snapshot { bytes_acked, cwnd: 10, ..Default::default() };
+        Item::Event(Event { mono_ns, flow: FlowId(id), snapshot, ..Default::default() })
+    }
+
+    #[test]
+    fn rates_and_sparks_follow_time() {
+        let mut model = model(Limits::default());
+        for ms in 0..2000u64 {
+            model.apply(&sample(1, ms * 1_000_000, ms * 100));
+            model.apply(&sample(2, ms * 1_000_000, ms * 200));
+            model.advance(ms * 1_000_000);
+        }
+        let rate = |id| model.row(FlowId(id)).map_or(0.0, |row| row.sent_bps(model.now_ns()));
+        assert!((rate(2) / rate(1) - 2.0).abs() < 0.01, "{} {}", rate(1), rate(2));
+        assert_eq!(model.row(FlowId(1)).map(|r| r.spark_cwnd.len()), Some(3));
+    }
+
+    #[test]
+    fn flows_beyond_the_limit_are_forgotten_closed_ones_first() {
+        let mut model = model(Limits { flows: 10, ..Limits::default() });
+        for id in 1..=10 {
+            model.apply(&sample(id, id, 0));
+        }
+        let close = Event { kind: Kind::Close, flow: FlowId(9), mono_ns: 100, ..Default::default() };
+        model.apply(&Item::Event(close));
+        model.apply(&sample(11, 200, 0));
+        assert!(model.row(FlowId(9)).is_none());
+        assert_eq!((model.rows().count(), model.forgotten()), (10, 1));
+    }
+
+    #[test]
+    fn notable_events_are_numbered_without_gaps() {
+        let mut model = model(Limits { log: 3, ..Limits::default() });
+        for n in 0..5 {
+            let event =
+                Event { kind: Kind::State, ca_state: CaState::Recovery, mono_ns: n, ..Default::default() };
+            model.apply(&Item::Event(event));
+        }
+        model.apply(&sample(0, 9, 0));
+        assert_eq!(model.log_after(3).map(|l| l.number).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(model.log_after(0).count(), 3);
+        assert_eq!(model.row(FlowId(0)).map(|r| r.tally.entered), Some([0, 0, 5, 0]));
+    }
+}

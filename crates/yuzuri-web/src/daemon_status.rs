@@ -1,0 +1,134 @@
+//! The sharing daemon's state: asked at its socket and passed on as it is. What the fields mean is the daemon's matter
+//! (`yuzuri share status --json`); here it only has to be a JSON object of bounded length that came in time.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long the daemon may take from the first to the last byte.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of its answer at most: some thousand flows.
+const MAX: u64 = 1024 * 1024;
+/// An answer this old is given again. The daemon works each half second and answers one after the other: many browsers
+/// shall not keep others from it.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// What is known of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Its status, a JSON object.
+    Status(Arc<str>),
+    /// No daemon answers: why, and the command that helps where one does.
+    Nobody { why: String, help: Option<String> },
+    /// Something answers that is not understood.
+    Unclear(String),
+}
+
+/// How the daemon's socket is reached, by a process that may not do so itself.
+#[derive(Clone)]
+pub struct Reach(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
+
+impl Reach {
+    /// Reached by a call, which gives a connection that no question can be written to any more. It may take a while.
+    pub fn by(
+        call: impl Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync + 'static,
+    ) -> Reach {
+        Reach(Arc::new(call))
+    }
+}
+
+impl std::fmt::Debug for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reach(…)")
+    }
+}
+
+/// Where the daemon is asked, and what it said last.
+#[derive(Debug)]
+pub(crate) struct DaemonStatus {
+    socket: Option<PathBuf>,
+    reach: Option<Reach>,
+    last: Mutex<Option<(Instant, Told)>>,
+}
+
+impl DaemonStatus {
+    /// At a socket; `None`: what is shown is not of this host and this time, so no daemon belongs to it.
+    pub(crate) fn at(socket: Option<PathBuf>, reach: Option<Reach>) -> DaemonStatus {
+        DaemonStatus { socket, reach, last: Mutex::new(None) }
+    }
+
+    /// Asks, or gives what was said a moment ago. One asks at a time, the others wait for its answer.
+    pub(crate) async fn ask(&self) -> Told {
+        let Some(socket) = &self.socket else {
+            let why = "what is shown here is not live, and sharing is a matter of now";
+            return Told::Nobody { why: why.into(), help: None };
+        };
+        let mut last = self.last.lock().await;
+        if let Some((at, told)) = last.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return told.clone();
+        }
+        let told = ask(socket, self.reach.as_ref()).await;
+        *last = Some((Instant::now(), told.clone()));
+        told
+    }
+}
+
+async fn ask(socket: &Path, reach: Option<&Reach>) -> Told {
+    let at = socket.display();
+    match tokio::time::timeout(PATIENCE, exchange(socket, reach)).await {
+        Err(_) => Told::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
+        Ok(Err(error)) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Told::Nobody {
+                why: format!("no sharing daemon answers at {at}"),
+                help: Some("sudo yuzuri share --key-file FILE".into()),
+            },
+            ErrorKind::PermissionDenied => Told::Nobody {
+                why: format!("this program may not ask the sharing daemon at {at}"),
+                help: Some("sudo yuzuri watch --web".into()),
+            },
+            _ => Told::Unclear(format!("asking the sharing daemon at {at}: {error}")),
+        },
+        Ok(Ok(bytes)) if bytes.len() as u64 > MAX => {
+            Told::Unclear(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
+        }
+        Ok(Ok(bytes)) => match object(bytes) {
+            Some(text) => Told::Status(text.into()),
+            None => {
+                Told::Unclear(format!("what answers at {at} is no sharing daemon: it sends no JSON object"))
+            }
+        },
+    }
+}
+
+/// An empty question asks for the status.
+async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
+    let stream = match reach.cloned() {
+        None => {
+            let mut stream = UnixStream::connect(socket).await?;
+            stream.shutdown().await?;
+            stream
+        }
+        Some(Reach(call)) => {
+            let stream = tokio::task::spawn_blocking(move || call()).await.map_err(io::Error::other)??;
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream)?
+        }
+    };
+    let mut answer = Vec::new();
+    stream.take(MAX + 1).read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+/// The text, if it is one JSON object.
+fn object(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok()?;
+    let whole = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+    (whole && text.trim_start().starts_with('{')).then_some(text)
+}

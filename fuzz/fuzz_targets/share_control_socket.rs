@@ -1,0 +1,63 @@
+//! What a local user may write to the daemon's socket, and what a false daemon may answer: each question gets one JSON document,
+//! and whoever shows an answer never fails.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use yuzuri_share::{Answer, StatusCell, ControlSocket, ControlSocketOptions, Order, metrics, table};
+
+/// A real desk behind a real socket, and the orders that it hands on.
+struct Served {
+    _desk: ControlSocket,
+    socket: PathBuf,
+    orders: Receiver<Order>,
+}
+
+impl Served {
+    fn open() -> Served {
+        let socket = std::env::temp_dir().join(format!("yuzuri-fuzz-desk-{}.sock", std::process::id()));
+        let (sender, orders) = channel();
+        let options = ControlSocketOptions { socket: socket.clone(), metrics: None };
+        let desk = ControlSocket::open(&options, StatusCell::default(), sender).expect("a socket in the temporary folder");
+        Served { _desk: desk, socket, orders }
+    }
+
+    fn answer(&self, question: &[u8]) -> Vec<u8> {
+        let mut stream = UnixStream::connect(&self.socket).expect("the desk listens");
+        stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a timeout above zero");
+        // A desk that has read enough, or understood enough, may close before all is written.
+        let _ = stream.write_all(question);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer
+    }
+}
+
+thread_local! {
+    static SERVED: RefCell<Served> = RefCell::new(Served::open());
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    SERVED.with_borrow(|served| {
+        let answer = served.answer(bytes);
+        // Who writes more than a question may have is cut off; everybody else has a document.
+        if bytes.len() <= 4096 {
+            let answer: Answer = serde_json::from_slice(&answer).expect("one document of JSON");
+            let ordered = served.orders.try_iter().count();
+            assert_eq!(ordered, usize::from(matches!(answer, Answer::Done { .. })));
+        }
+        while served.orders.try_recv().is_ok() {}
+    });
+    // The other way round: a command that asked shows what it was told.
+    if let Ok(Answer::Status(status)) = serde_json::from_slice::<Answer>(bytes) {
+        let _ = table(&status);
+        let text = metrics(&status);
+        assert!(text.is_empty() || text.ends_with('\n'));
+    }
+});
