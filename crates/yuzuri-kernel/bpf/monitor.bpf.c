@@ -21,11 +21,12 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 	struct event_record now_told, *record;
 	u64 now;
 
-	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops || tp->snd_ssthresh != fast_path->ssthresh)
+	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops ||
+	    tp->snd_ssthresh != fast_path->ssthresh)
 		return false;
 	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's
-	 * atomic add does, too. Whatever is not in the caches, the fast path included, is fetched at the same time
-	 * if all is read before. */
+	 * atomic add does, too. Whatever is not in the caches, the fast path included, is fetched at the same
+	 * time if all is read before. */
 	write_variables(&now_told, sk, tp);
 	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	now_told.marks = app_limited(tp);

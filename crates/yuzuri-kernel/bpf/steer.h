@@ -40,14 +40,14 @@ enum mode {
 
 /* How a flow stands to our control. */
 enum standing {
-	STANDING_FREE,    /* it has the namespace's default and could be migrated */
-	STANDING_MIGRATED,   /* we migrated it to ours */
-	STANDING_OURS,    /* it has ours by its program's choice, its route's or the sysctl's */
-	STANDING_CHOSEN,  /* its program chose another */
-	STANDING_LOCKED,  /* its route does */
-	STANDING_OTHER,   /* another than the default, that its program did not choose: by its route, or the
-			     default was   another then */
-	STANDING_REFUSED, /* the kernel refused to move it */
+	STANDING_FREE,     /* it has the namespace's default and could be migrated */
+	STANDING_MIGRATED, /* we migrated it to ours */
+	STANDING_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
+	STANDING_CHOSEN,   /* its program chose another */
+	STANDING_LOCKED,   /* its route does */
+	STANDING_OTHER,    /* another than the default, that its program did not choose: by its route, or the
+			      default was   another then */
+	STANDING_REFUSED,  /* the kernel refused to move it */
 };
 
 #define FLAG_APP_LIMITED 1      /* tp->app_limited */

@@ -13,10 +13,10 @@
  * its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of which the call
  * for struct flow was 45 and the looks at what seldom changes the most (x86 puts seven more around each load
  * from a tcp_sock). Where there are tens of thousands of flows, misses of the caches cost more than
- * instructions: a fast path is one line, found without another, where struct flow is the last of four lines that
- * lead from one to the next (the socket's pointer to its storage, the storage, the value's head, the value). A
- * flow that is not chosen has one too, so that nothing but this line is read for it. Only the socket that holds
- * a fast path reads and writes it, under the socket's lock. See lend(). */
+ * instructions: a fast path is one line, found without another, where struct flow is the last of four lines
+ * that lead from one to the next (the socket's pointer to its storage, the storage, the value's head, the
+ * value). A flow that is not chosen has one too, so that nothing but this line is read for it. Only the socket
+ * that holds a fast path reads and writes it, under the socket's lock. See lend(). */
 struct fast_path {
 	const struct sock *sk; /* who holds it; NULL: nobody */
 	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
@@ -36,12 +36,13 @@ struct fast_path {
 
 _Static_assert(sizeof(struct fast_path) == 64, "a cache line");
 
-/* 8 MiB: 131,072 fast paths in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static` keeps
- * user space from mapping them. */
+/* 8 MiB: 131,072 fast paths in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static`
+ * keeps user space from mapping them. */
 #define SETS_SHIFT 16
 static struct fast_path fast_paths[2 << SETS_SHIFT] SEC(".bss.fast_paths") __attribute__((aligned(128)));
 
-/* The first of the two fast paths that this socket may hold. Others may have the same place: they go without. */
+/* The first of the two fast paths that this socket may hold. Others may have the same place: they go without.
+ */
 static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
 {
 	struct fast_path *fast_path;
@@ -116,10 +117,12 @@ static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_bu
 
 /* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
  * after HyStart has set ssthresh; where there is payload, tell() looks for the latter. */
-static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb, const struct fast_path *fast_path)
+static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb,
+				     const struct fast_path *fast_path)
 {
 	return (header_word(skb, 3) & UNUSUAL) == fast_path->usual &&
-	       (skb->len != fast_path->header || (acknowledges(tp, skb) && tp->snd_ssthresh == fast_path->ssthresh));
+	       (skb->len != fast_path->header ||
+		(acknowledges(tp, skb) && tp->snd_ssthresh == fast_path->ssthresh));
 }
 
 /* With so few ACKs an interval reading the clock at each is worth its time. */
@@ -147,8 +150,8 @@ static __always_inline u64 data_interval_ns(void)
 
 /* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked
  * once an interval, and not at each segment. */
-static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb, struct fast_path *fast_path,
-				      u64 now)
+static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb,
+				      struct fast_path *fast_path, u64 now)
 {
 	if (!config.interval_ns || now >= fast_path->last_ns + data_interval_ns() || acknowledges(tp, skb))
 		return false;
