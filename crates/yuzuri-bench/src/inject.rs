@@ -2,6 +2,8 @@
 //! the network stack, as a network card would deliver them. From there on everything is real: lookup of the socket,
 //! `tcp_rcv_established`, the tracepoint, the monitor.
 
+#![expect(unsafe_code, reason = "calls of libbpf")]
+
 use crate::cpu;
 use crate::programs::Passing;
 use anyhow::{Context, ensure};

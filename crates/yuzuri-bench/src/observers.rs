@@ -1,5 +1,7 @@
 //! Those who watch the traffic: the command itself, and the tools that one would take without it.
 
+#![expect(unsafe_code, reason = "wait4, and what a child does before exec")]
+
 use crate::cpu;
 use crate::tidy::Guarded;
 use anyhow::{Context, bail, ensure};

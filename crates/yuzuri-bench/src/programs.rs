@@ -1,6 +1,8 @@
 //! Two BPF programs of two instructions: one that does nothing at each ACK, to know what the kernel's own
 //! time-keeping costs, and one that passes what is injected.
 
+#![expect(unsafe_code, reason = "calls of libbpf")]
+
 use anyhow::{Context, bail};
 use libbpf_rs::libbpf_sys::{self, bpf_insn};
 use std::ffi::CStr;

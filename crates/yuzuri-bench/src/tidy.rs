@@ -1,5 +1,7 @@
 //! Nothing is left behind: children end with us, namespaces of runs that were killed are removed by the next.
 
+#![expect(unsafe_code, reason = "what a child does before exec")]
+
 use anyhow::Context;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};

@@ -1,6 +1,8 @@
 //! Memory: what a file can make the reader hold, and that a packet costs none. What libzstd, in C, takes is not counted; it keeps
 //! to the window that it is allowed.
 
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
 mod common;
 
 use common::{Packing, PcapNg, START_NS, end, pack, pcap, pcap_header, pcap_record};

@@ -1,6 +1,7 @@
 //! Which system calls a process still needs. All others fail with EPERM, and the kernel's audit log names them; nothing
 //! is killed, so that a call that was forgotten here costs a function and not the recording.
 
+#![expect(unsafe_code, reason = "seccomp(2)")]
 // `c_long` has 32 bits on some machines.
 #![allow(clippy::useless_conversion)]
 

@@ -1,4 +1,6 @@
 //! A process that has given up its privileges, seen from inside and outside. It is this test program once more.
+
+#![expect(unsafe_code, reason = "a child of fork")]
 #![allow(clippy::unwrap_used)]
 
 use std::ffi::CString;

@@ -1,5 +1,7 @@
 //! Ctrl-C and its kin, as a flag that long work looks at, so that every program of ours ends the same way.
 
+#![expect(unsafe_code, reason = "a signal handler")]
+
 use nix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;

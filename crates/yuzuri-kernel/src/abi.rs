@@ -1,5 +1,7 @@
 //! The records as the kernel writes them: `bpf/event.h` is their one definition, the build derives the types.
 
+#![expect(unsafe_code, reason = "the kernel's records are unions")]
+
 pub(crate) use crate::skel::monitor::types::{config, event_record, flow_record, owner, ring_control};
 
 /// A slot of a ring.

@@ -4,6 +4,8 @@
 //! length that is trusted. Each helper keeps the capabilities that its job needs and no others, and may read files but
 //! write none; it ends when the process that asks has ended.
 
+#![expect(unsafe_code, reason = "fork and what follows it")]
+
 use crate::diag::Diag;
 use crate::netns::{self, Space};
 use crate::owners::{self, Found};

@@ -1,5 +1,7 @@
 //! The monitor: loads the BPF programs, attaches them, and turns what they write into items.
 
+#![expect(unsafe_code, reason = "calls of libbpf")]
+
 use crate::abi::{self, Record};
 use crate::census::{self, Census, Counted};
 use crate::clock::{self, KernelClock};

@@ -1,5 +1,7 @@
 //! Sockets of this process, asked one by one: no privilege and no netlink, which Android keeps from apps.
 
+#![expect(unsafe_code, reason = "getsockopt(2) of TCP_INFO")]
+
 use crate::diag::{Socket, tcp_info};
 use nix::sys::socket::{SockaddrLike, SockaddrStorage, getpeername, getsockname};
 use std::io;

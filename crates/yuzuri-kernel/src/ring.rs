@@ -1,5 +1,7 @@
 //! The reader's side of the per-CPU rings.
 
+#![expect(unsafe_code, reason = "memory shared with the kernel")]
+
 use crate::abi::{HOOKS, Record, ring_control};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::cmp::Reverse;

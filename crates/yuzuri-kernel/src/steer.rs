@@ -18,6 +18,8 @@
 //!
 //! See also: `docs/control.md`, `bpf/steer.bpf.c`.
 
+#![expect(unsafe_code, reason = "calls of libbpf")]
+
 mod cgroup;
 mod flow;
 mod scope;

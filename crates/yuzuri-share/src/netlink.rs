@@ -1,5 +1,7 @@
 //! Routes and neighbours of the network namespace, and word of changes (rtnetlink(7)).
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::answers;
 use neli::consts::nl::NlmF;
 use neli::consts::rtnl::{Nda, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};

@@ -4,6 +4,8 @@
 //! Process 1 tells nothing: its namespace cannot be read without privilege (`hidepid`, a shielded init), and
 //! in a container it is the container's own.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;

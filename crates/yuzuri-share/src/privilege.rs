@@ -1,5 +1,7 @@
 //! Privileges are given up once the control is registered.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::ShareError;
 
 /// Gives up every capability of the calling thread and of those it starts from now on, for good: writing bounds, walking through the

@@ -2,6 +2,8 @@
 //! what the packet says and what went before. So a loss or a reordering happens exactly where the test wants it, and
 //! not when a clock or a queue happens to agree.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::packet::Packet;
 use crate::{Net, Side, feed};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

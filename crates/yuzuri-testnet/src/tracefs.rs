@@ -1,5 +1,7 @@
 //! The kernel's own trace for a test, also where nobody mounted it.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};

@@ -3,6 +3,8 @@
 //! Options: `sampled`, `lossy`, `panic` (the screen's own thread panics on the key d), `panic-elsewhere` (the
 //! feeding thread panics after a second), `report=FILE` (how the screen ended and what it cost is written there).
 
+#![expect(unsafe_code, reason = "system calls of the test")]
+
 mod sim;
 
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! Wall time as people read it.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 /// Whose wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {

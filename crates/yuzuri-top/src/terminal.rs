@@ -1,5 +1,7 @@
 //! The terminal itself: taken over, given back on every way out, and noticed when it goes away.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::keys::{ASK_BACKGROUND, Background, Parser};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};

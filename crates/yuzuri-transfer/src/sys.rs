@@ -1,5 +1,7 @@
 //! The few system calls that neither `std` nor `socket2` offer: all `unsafe` of this crate is here.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::tcp_info::TcpInfo;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

@@ -1,4 +1,6 @@
 //! The sender over loopback, against sinks that are not ours and against our receiver.
+
+#![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,5 +1,7 @@
 //! QEMU: its command line, its process, what it costs.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::error::{AtPath, output};
 use crate::image::Image;
 use crate::processor::Processor;

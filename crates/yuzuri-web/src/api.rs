@@ -201,7 +201,7 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
     let LiveQuery { flows } = query(&uri)?;
     let flows = flow_ids(flows.split(',').filter(|id| !id.is_empty()))?;
     let id = crate::guard::Token::random().map_err(|error| {
-        Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("reading /dev/urandom: {error}"))
+        Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("drawing a random id for the browser: {error}"))
     })?;
     let id = id.secret().to_string();
     let latest = hub::latest_events(&lock(&app.shared.model));

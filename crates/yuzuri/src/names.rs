@@ -1,5 +1,7 @@
 //! Names of hosts in a program without shared libraries.
 
+#![allow(unsafe_code, reason = "only static programs need a call of the C library")]
+
 /// Has names looked up in /etc/hosts and by DNS only. Other sources that /etc/nsswitch.conf may name are libraries of the
 /// system's own C library, which a static program would load beside another version of it.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]

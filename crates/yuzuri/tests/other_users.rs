@@ -1,5 +1,7 @@
 //! What other users of this machine may do with what root runs: `nobody`, with the kernel's own user ids, against the real
 //! page, relay and receiver; and what those processes keep.
+
+#![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use nix::sys::signal::{Signal, kill};

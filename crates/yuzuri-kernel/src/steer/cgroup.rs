@@ -1,5 +1,7 @@
 //! The control group at which new flows are seen.
 
+#![expect(unsafe_code, reason = "calls of libbpf")]
+
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

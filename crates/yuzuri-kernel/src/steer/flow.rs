@@ -1,5 +1,7 @@
 //! A flow as a walk tells of it.
 
+#![expect(unsafe_code, reason = "the kernel's records")]
+
 use super::types::steer_record;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

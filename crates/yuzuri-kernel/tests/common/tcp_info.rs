@@ -1,5 +1,7 @@
 //! `TCP_INFO` by the kernel's own definition (linux/tcp.h), read without the code under test.
 
+#![expect(unsafe_code, reason = "system calls of the test")]
+
 use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,8 @@
 //! A child process in a time namespace: its `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` have another zero than the
 //! machine's.
 
+#![expect(unsafe_code, reason = "system calls of the test")]
+
 use std::ffi::CString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;

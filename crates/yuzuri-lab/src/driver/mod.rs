@@ -5,6 +5,8 @@
 //! how much later it was really written is counted in [`Lateness`]. In virtual time the same thread runs unchanged
 //! in the guest.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 mod captures;
 mod forward;
 mod frame;

@@ -1,5 +1,7 @@
 //! Waiting for frames, with a time limit in nanoseconds.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::net::Tap;
 use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};

@@ -1,5 +1,7 @@
 //! TAP devices: the end of a cable that a program holds.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use crate::LabError;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};

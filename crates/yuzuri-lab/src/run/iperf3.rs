@@ -1,5 +1,7 @@
 //! iperf3 as a terminal's work.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use super::work::{Job, sleep_until};
 use crate::LabError;
 use crate::net::{Host, Topology};

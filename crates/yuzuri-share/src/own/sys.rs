@@ -1,5 +1,7 @@
 //! What neither `std` nor `socket2` set of a socket: all `unsafe` of this module is here.
 
+#![expect(unsafe_code, reason = "system calls that no library here wraps")]
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 

@@ -1,4 +1,6 @@
 //! Hosts on one link, each in a network namespace of its own, with a server; sharings in them, and traffic.
+
+#![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use std::io::{Read, Write};
