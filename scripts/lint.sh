@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting and lints: Rust, C, TypeScript. Says what it skips for want of the tool.
+# Formatting and lints: Rust, C, TypeScript, shell, Python, and the links of the documentation. Says what it skips for want of the tool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -34,6 +34,7 @@ fi
 npm --prefix crates/yuzuri-web/ui run --silent check
 bash -n scripts/*.sh tests/bare/*.sh .ci/run
 python3 -m compileall -q scripts
+scripts/check-links.py
 if command -v cargo-deny >/dev/null; then
     scripts/deny.sh
 else
