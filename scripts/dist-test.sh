@@ -208,7 +208,7 @@ for package in dist/*.deb; do
 
     # What the daemon and its user would have left.
     mkdir -p "$root/var/lib/yuzuri" "$root/run/yuzuri"
-    touch "$root/var/lib/yuzuri/node" "$root/run/yuzuri/share.moved"
+    touch "$root/var/lib/yuzuri/node" "$root/run/yuzuri/share.migrated"
     inside "${call[@]}" /usr/bin/yuzuri share key /etc/yuzuri/share.key >/dev/null
     told=$(inside stat -c '%U:%G %a' /etc/yuzuri/share.key)
     [ "$told" = 'root:yuzuri 640' ] || fail "$debian: the service cannot read the key: $told"

@@ -309,7 +309,7 @@ fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f
 /// An epoch: from the end of a reduction to the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// The turn it follows, as a place in [`WindowTrace::reductions`].
+    /// The reduction it follows, as a place in [`WindowTrace::reductions`].
     pub reduction: usize,
     /// Window by time since the reduction was over; rounds that something else limited are left out.
     pub points: Vec<Point>,

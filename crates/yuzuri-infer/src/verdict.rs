@@ -41,7 +41,7 @@ pub struct Measured {
 /// CUBIC's constants in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CubicEpoch {
-    /// The turn it follows, as a place in [`WindowTrace::reductions`].
+    /// The reduction it follows, as a place in [`WindowTrace::reductions`].
     pub reduction: usize,
     /// Read off by the paper's method, where the epoch shows it.
     pub cycle: Option<Cycle>,

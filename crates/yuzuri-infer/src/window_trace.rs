@@ -147,7 +147,7 @@ pub struct Reduction {
 }
 
 impl Reduction {
-    /// A turn that is not over.
+    /// A reduction that is not over.
     pub fn begun(at_ns: i64, cause: Cause, before: f32) -> Reduction {
         Reduction {
             at_ns,

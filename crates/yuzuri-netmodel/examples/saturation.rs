@@ -27,15 +27,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let drop_tail = QueueConfig::drop_tail(400);
     let fq_codel = QueueConfig::FqCodel(FqCodelConfig { target_us: 20_000, ..FqCodelConfig::default() });
     let settings = [
-        ("16 x ac 390 Mbps", Phy::ac(80, 1, 9), 16, 122.0, &drop_tail),
+        ("16 x ac 390 Mbit/s", Phy::ac(80, 1, 9), 16, 122.0, &drop_tail),
         ("16 x ac, FQ-CoDel", Phy::ac(80, 1, 9), 16, 122.0, &fq_codel),
-        ("64 x ac 390 Mbps", Phy::ac(80, 1, 9), 64, 30.0, &drop_tail),
-        ("16 x ax 1201 Mbps", Phy::ax(80, 2, 11), 16, 400.0, &drop_tail),
-        ("16 x n 65 Mbps", Phy::n(20, 1, 7), 16, 24.0, &drop_tail),
-        ("64 x g 54 Mbps", Phy::g(54), 64, 6.0, &drop_tail),
-        ("1000 x g 54 Mbps", Phy::g(54), 1000, 2.0, &drop_tail),
+        ("64 x ac 390 Mbit/s", Phy::ac(80, 1, 9), 64, 30.0, &drop_tail),
+        ("16 x ax 1201 Mbit/s", Phy::ax(80, 2, 11), 16, 400.0, &drop_tail),
+        ("16 x n 65 Mbit/s", Phy::n(20, 1, 7), 16, 24.0, &drop_tail),
+        ("64 x g 54 Mbit/s", Phy::g(54), 64, 6.0, &drop_tail),
+        ("1000 x g 54 Mbit/s", Phy::g(54), 1000, 2.0, &drop_tail),
     ];
-    println!("setting              Mbps  (second half)  RTT ms    Jain  simulated s per CPU s");
+    println!("setting              Mbit/s  (second half)  RTT ms    Jain  simulated s per CPU s");
     for (name, phy, stations, window, queue) in settings {
         let mut cell = CellConfig::new(vec![StationConfig::new(phy); stations]);
         cell.ap.queue = queue.clone();

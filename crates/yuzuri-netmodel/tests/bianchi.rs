@@ -44,7 +44,7 @@ fn fixed_point(n: u32) -> (f64, f64) {
     (low, tau(low))
 }
 
-/// Mbps of IP packets, equation (13).
+/// Mbit/s of IP packets, equation (13).
 fn throughput(n: u32, tau: f64, success_us: f64, collision_us: f64) -> f64 {
     let n = n as i32;
     let idle = (1.0 - tau).powi(n);
@@ -86,25 +86,25 @@ fn simulated(phy: Phy, n: u32) -> (f64, f64) {
 
 /// Durations are worked out by hand in µs, not taken from the crate.
 fn compare(name: &str, phy: Phy, success_us: f64, collision_us: f64, throughput_limit: f64, p_limit: f64) {
-    println!("{name}\n  n   Mbps ours/Bianchi           p ours/Bianchi");
+    println!("{name}\n  n   Mbit/s ours/Bianchi           p ours/Bianchi");
     for n in [1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50] {
         let (p, tau) = fixed_point(n);
         let expected = throughput(n, tau, success_us, collision_us);
         let (mbps, collided) = simulated(phy, n);
         let off = mbps / expected - 1.0;
         println!("{n:3}   {mbps:7.3}/{expected:7.3} {:+5.1} %   {collided:.4}/{p:.4}", off * 100.0);
-        assert!(off.abs() < throughput_limit, "{name}, n = {n}: {mbps} Mbps, Bianchi has {expected}");
+        assert!(off.abs() < throughput_limit, "{name}, n = {n}: {mbps} Mbit/s, Bianchi has {expected}");
         assert!((collided - p).abs() < p_limit, "{name}, n = {n}: p = {collided}, Bianchi has {p}");
     }
 }
 
 #[test]
 fn edca_saturates_as_bianchi_says() {
-    // 802.11n, 65 Mbps, 5 GHz. MPDU 26 + 8 + 1500 + 4 = 1538 bytes: ceil((16 + 8 * 1538 + 6) / 260) = 48 symbols.
+    // 802.11n, 65 Mbit/s, 5 GHz. MPDU 26 + 8 + 1500 + 4 = 1538 bytes: ceil((16 + 8 * 1538 + 6) / 260) = 48 symbols.
     let ppdu = 36.0 + 48.0 * 4.0;
-    let ack = 28.0; // 14 bytes at 24 Mbps: 20 + 2 * 4
+    let ack = 28.0; // 14 bytes at 24 Mbit/s: 20 + 2 * 4
     let aifs = 16.0 + 3.0 * 9.0;
-    let eifs = 16.0 + 44.0 + aifs; // Ack at 6 Mbps: 20 + ceil(134 / 24) * 4 = 44
+    let eifs = 16.0 + 44.0 + aifs; // Ack at 6 Mbit/s: 20 + ceil(134 / 24) * 4 = 44
     compare(
         "802.11n, one MPDU per frame",
         Phy::n(20, 1, 7),
@@ -117,7 +117,7 @@ fn edca_saturates_as_bianchi_says() {
 
 #[test]
 fn dcf_saturates_as_bianchi_says() {
-    // 802.11g, 54 Mbps. MPDU 24 + 8 + 1500 + 4 = 1536 bytes: ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
+    // 802.11g, 54 Mbit/s. MPDU 24 + 8 + 1500 + 4 = 1536 bytes: ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
     let ppdu = 20.0 + 57.0 * 4.0 + 6.0;
     let ack = 34.0; // 28 and the signal extension
     let difs = 28.0;

@@ -72,7 +72,7 @@ fn a_frame_on_an_idle_channel_goes_at_once() {
     let arrivals = drain(&mut g);
     // Idle for more than DIFS: no waiting, 254 µs on the air.
     assert_eq!(arrivals[0].at, Time::from_nanos(1_254_000));
-    // SIFS and Ack at 24 Mbps follow.
+    // SIFS and Ack at 24 Mbit/s follow.
     let station = g.account().stations[0];
     assert_eq!((station.airtime.data_ns, station.airtime.response_ns), (254_000, 10_000 + 34_000));
     assert_eq!(station.sent_bytes, u64::from(FULL));
@@ -102,7 +102,7 @@ fn a_broadcast_goes_out_once_at_a_basic_rate() {
     let expected = [Node::Ap, Node::Station(0), Node::Station(1), Node::Station(2), Node::Station(4)];
     assert_eq!(reached, expected.map(|node| (node, Node::Station(3))));
     let account = cell.account();
-    // 24 + 8 + 1500 + 4 bytes at 6 Mbps: 20 + 513 * 4 µs, without an Ack.
+    // 24 + 8 + 1500 + 4 bytes at 6 Mbit/s: 20 + 513 * 4 µs, without an Ack.
     assert_eq!(account.ap.airtime.group_ns, 2_072_000);
     assert_eq!(account.ap.airtime.total_ns(), 2_072_000);
     assert_eq!((account.ap.group.sent, account.ap.group.copies), (1, 4));
@@ -169,7 +169,7 @@ fn rts_makes_collisions_cheap() {
         let lost: u64 = cell.account().nodes().map(|node| node.airtime.collision_ns).sum();
         lost / cell.account().collisions
     };
-    // A data frame lasts 254 µs, an RTS at 24 Mbps 20 + 2 * 4 + 6.
+    // A data frame lasts 254 µs, an RTS at 24 Mbit/s 20 + 2 * 4 + 6.
     assert!((254_000..260_000).contains(&per_collision(&plain)), "{}", per_collision(&plain));
     assert!((34_000..39_000).contains(&per_collision(&protected)), "{}", per_collision(&protected));
     // Each frame pays RTS, SIFS, CTS, SIFS.
@@ -290,7 +290,7 @@ fn stations_come_go_and_change_their_rate() {
     cell.set_phy(now, 0, Phy::ac(80, 1, 9)).expect("a rate");
     cell.send(now, Node::Station(0), To::One(Node::Ap), frame(1));
     drain(&mut cell);
-    // 4 + 26 + 8 + 1500 + 4 bytes are 8 symbols at 390 Mbps.
+    // 4 + 26 + 8 + 1500 + 4 bytes are 8 symbols at 390 Mbit/s.
     assert_eq!(cell.account().stations[0].airtime.data_ns - before, 40_000 + 8 * 4_000);
     let error = cell.set_phy(now, 9, Phy::g(54)).expect_err("no station 9");
     assert_eq!(error.to_string(), "station is 9: no such station; there are 3");

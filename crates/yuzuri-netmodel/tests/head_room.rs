@@ -61,18 +61,18 @@ fn limit(name: &str, phy: Phy, aifs_us: f64, segments: usize, expected: f64) -> 
     let ack = exchange_us(phy, aifs_us, 66, acks_per_frame);
     let cycle = frames * (data + access) + ack_frames * (ack + access);
     let mbps = frames * per_frame as f64 * MSS * 8.0 / cycle;
-    println!("{name:12} {mbps:6.1} Mbps (published {expected})");
+    println!("{name:12} {mbps:6.1} Mbit/s (published {expected})");
     mbps
 }
 
 #[test]
 fn collision_free_limits() {
     let g = limit("11g 54", Phy::g(54), 28.0, 2, 23.9);
-    // 5.484 ms hold 28 segments at 65 Mbps, 64 at 390 Mbps.
+    // 5.484 ms hold 28 segments at 65 Mbit/s, 64 at 390 Mbit/s.
     let n = limit("11n 65", Phy::n(20, 1, 7), 43.0, 28, 55.0);
     let ac = limit("11ac 390", Phy::ac(80, 1, 9), 43.0, 64, 298.0);
     let shared = (ac + n) / 2.0;
-    println!("ac and n, equal airtime {shared:6.1} Mbps (published 176)");
+    println!("ac and n, equal airtime {shared:6.1} Mbit/s (published 176)");
     assert!((g - 23.9).abs() < 0.05, "{g}");
     assert!((n - 55.0).abs() < 0.5, "{n}");
     assert!((ac - 298.0).abs() < 0.5, "{ac}");
@@ -109,7 +109,7 @@ fn a_wire_of_100_mbps_carries_95_4_of_payload() {
     }
     let seconds = arrivals.last().expect("arrivals").at.as_secs_f64();
     let mbps = arrivals.len() as f64 * MSS * 8.0 / seconds / 1e6;
-    println!("wire 100     {mbps:6.1} Mbps (published 95.4)");
+    println!("wire 100     {mbps:6.1} Mbit/s (published 95.4)");
     assert_eq!(arrivals.len(), 1000);
     assert!((mbps - 95.4).abs() < 0.05, "{mbps}");
 }

@@ -10,7 +10,7 @@ fn inter_frame_spaces() {
     assert_eq!((G.sifs_ns(), A.sifs_ns()), (10_000, 16_000));
     assert_eq!((G.aifs_ns(2), A.aifs_ns(2)), (28_000, 34_000), "DIFS");
     assert_eq!((G.aifs_ns(3), A.aifs_ns(3)), (37_000, 43_000), "AIFS of best effort");
-    // EIFS - DIFS = SIFS + Ack at 6 Mbps: 20 + ceil((16 + 112 + 6) / 24) * 4 = 44 µs, and 6 of signal extension.
+    // EIFS - DIFS = SIFS + Ack at 6 Mbit/s: 20 + ceil((16 + 112 + 6) / 24) * 4 = 44 µs, and 6 of signal extension.
     assert_eq!((G.eifs_extra_ns(), A.eifs_extra_ns()), (60_000, 60_000));
     // AckTimeout = SIFS + slot + 20 µs.
     assert_eq!((G.response_timeout_ns(), A.response_timeout_ns()), (39_000, 45_000));
@@ -22,14 +22,14 @@ fn ofdm_frames_of_80211g() {
     assert_eq!(G.legacy_ns(54, 1536), 254_000);
     // One bit more than 57 symbols take: 1539 bytes are 12334 bits, 57.1.
     assert_eq!(G.legacy_ns(54, 1539), 258_000);
-    // Ack: 134 bits at 6, 12, 24 Mbps: 6, 3, 2 symbols.
+    // Ack: 134 bits at 6, 12, 24 Mbit/s: 6, 3, 2 symbols.
     assert_eq!([6, 12, 24].map(|rate| G.legacy_ns(rate, 14)), [50_000, 38_000, 34_000]);
     assert_eq!([6, 12, 24].map(|rate| A.legacy_ns(rate, 14)), [44_000, 32_000, 28_000]);
-    // BlockAck of 32 bytes at 24 Mbps: 278 / 96 = 2.9. BlockAckReq of 24 bytes: 214 / 96 = 2.2.
+    // BlockAck of 32 bytes at 24 Mbit/s: 278 / 96 = 2.9. BlockAckReq of 24 bytes: 214 / 96 = 2.2.
     assert_eq!((A.legacy_ns(24, 32), A.legacy_ns(24, 24)), (32_000, 32_000));
-    // RTS of 20 bytes at 24 Mbps: 182 / 96 = 1.9.
+    // RTS of 20 bytes at 24 Mbit/s: 182 / 96 = 1.9.
     assert_eq!(A.legacy_ns(24, 20), 28_000);
-    // A broadcast of 1500 bytes at 6 Mbps: 12310 / 24 = 512.9.
+    // A broadcast of 1500 bytes at 6 Mbit/s: 12310 / 24 = 512.9.
     assert_eq!(A.legacy_ns(6, 1536), 20_000 + 513 * 4_000);
 }
 
@@ -57,11 +57,11 @@ fn rates() {
 
 #[test]
 fn ht_ppdus() {
-    // 65 Mbps: one MPDU of 1538 bytes: 12326 / 260 = 47.4; preamble 20 + 8 + 4 + 4.
+    // 65 Mbit/s: one MPDU of 1538 bytes: 12326 / 260 = 47.4; preamble 20 + 8 + 4 + 4.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 1, 7), 1538), 36_000 + 48 * 4_000);
     // 28 subframes of 1544 bytes, the last without padding: 43230 bytes, 345862 bits, 1330.2 symbols.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 1, 7), 43_230), 36_000 + 1331 * 4_000);
-    // Two streams have two HT-LTF. 130 Mbps: 520 bits per symbol; 12326 / 520 = 23.7.
+    // Two streams have two HT-LTF. 130 Mbit/s: 520 bits per symbol; 12326 / 520 = 23.7.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 2, 7), 1538), 40_000 + 24 * 4_000);
     // Three streams need four.
     assert_eq!(Phy::n(20, 3, 7).preamble_ns(), 48_000);
@@ -74,7 +74,7 @@ fn ht_ppdus() {
 
 #[test]
 fn vht_ppdus() {
-    // 390 Mbps: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8 symbols; preamble 40.
+    // 390 Mbit/s: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8 symbols; preamble 40.
     assert_eq!(A.ppdu_ns(&Phy::ac(80, 1, 9), 98_814), 40_000 + 507 * 4_000);
     // Eight streams have eight VHT-LTF.
     assert_eq!(Phy::ac(80, 8, 9).preamble_ns(), 20_000 + 8_000 + 4_000 + 32_000 + 4_000);

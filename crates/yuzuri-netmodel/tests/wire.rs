@@ -15,7 +15,7 @@ impl Packet for Frame {
     }
 }
 
-/// 1496 bytes and the FCS are 1500: at 12 Mbps one per ms.
+/// 1496 bytes and the FCS are 1500: at 12 Mbit/s one per ms.
 const RATE: Option<u64> = Some(12_000_000);
 
 fn wire(line: LineConfig) -> Wire<Frame> {

@@ -128,7 +128,7 @@ mod tests {
         let file = folder.path().join("share.migrated");
         std::fs::create_dir(&file).unwrap();
         let error = MigratedFlows::new(Some(file)).keep(&flows([11])).unwrap_err().to_string();
-        assert!(error.contains("share.moved which flows were given back"), "{error}");
+        assert!(error.contains("share.migrated which flows were given back"), "{error}");
         assert!(MigratedFlows::default().before().contains(&FlowId(11)));
     }
 

@@ -1,4 +1,4 @@
-//! CUBIC, Reno and BBR beside the windows that Linux 6.1 had on the same path (20 Mbps, 50 ms, 100 packets, 60 s).
+//! CUBIC, Reno and BBR beside the windows that Linux 6.1 had on the same path (20 Mbit/s, 50 ms, 100 packets, 60 s).
 //!
 //! `cargo run --release -p yuzuri-sim --example kernel_traces [ALGORITHM]`: with a name, both windows over time as CSV.
 

@@ -7,7 +7,7 @@ use yuzuri_sim::{NoSteer, Scenario, ScenarioError, SenderConfig, Terminal, path,
 
 fn main() -> Result<(), ScenarioError> {
     println!(
-        "terminals, radio, path, simulated s, CPU s, simulated s per CPU s, events/s of CPU, total Mbps, Jain"
+        "terminals, radio, path, simulated s, CPU s, simulated s per CPU s, events/s of CPU, total Mbit/s, Jain"
     );
     let ac = Phy::ac(80, 1, 9);
     let settings = [
@@ -29,7 +29,7 @@ fn main() -> Result<(), ScenarioError> {
         );
         let results = run(&scenario, &mut NoSteer)?;
         println!(
-            "{terminals:5}, {phy:?}, {} Mbps {packets} packets {} ms, {:.0}, {:.2}, {:.1}, {:.2e}, {:.1}, {:.3}",
+            "{terminals:5}, {phy:?}, {} Mbit/s {packets} packets {} ms, {:.0}, {:.2}, {:.1}, {:.2e}, {:.1}, {:.3}",
             rate_bps / 1_000_000,
             rtt_us / 1000,
             results.simulated_s,

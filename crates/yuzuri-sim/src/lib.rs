@@ -5,7 +5,7 @@
 //! use yuzuri_netmodel::radio::Phy;
 //! use yuzuri_sim::{NoSteer, Scenario, Terminal, path, run};
 //!
-//! // Four 802.11ac terminals upload through one access point over a path of 100 Mbps, 50 packets, 64 ms.
+//! // Four 802.11ac terminals upload through one access point over a path of 100 Mbit/s, 50 packets, 64 ms.
 //! let terminals = vec![Terminal::uploading(); 4];
 //! let scenario = Scenario::wireless(&[Phy::ac(80, 1, 8); 4], path(100_000_000, 50, 64_000), terminals, 2_000);
 //! let results = run(&scenario.seeded(7), &mut NoSteer)?;

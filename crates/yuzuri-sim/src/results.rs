@@ -52,7 +52,7 @@ pub struct TracePoint {
 /// What one terminal got.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TerminalResult {
-    /// Payload received by its peer or itself after warm-up, Mbps.
+    /// Payload received by its peer or itself after warm-up, Mbit/s.
     pub goodput_mbps: f64,
     /// The same from the start of the run.
     pub goodput_total_mbps: f64,
@@ -103,17 +103,17 @@ pub struct Results {
 }
 
 impl Results {
-    /// Sum of goodputs after warm-up, Mbps.
+    /// Sum of goodputs after warm-up, Mbit/s.
     pub fn total_mbps(&self) -> f64 {
         self.goodputs().iter().sum()
     }
 
-    /// Goodputs after warm-up, Mbps.
+    /// Goodputs after warm-up, Mbit/s.
     pub fn goodputs(&self) -> Vec<f64> {
         self.terminals.iter().map(|terminal| terminal.goodput_mbps).collect()
     }
 
-    /// Goodputs from the start of the run, Mbps.
+    /// Goodputs from the start of the run, Mbit/s.
     pub fn goodputs_total(&self) -> Vec<f64> {
         self.terminals.iter().map(|terminal| terminal.goodput_total_mbps).collect()
     }

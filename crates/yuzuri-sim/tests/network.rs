@@ -30,7 +30,7 @@ fn uploads_and_downloads_share_the_air() {
     let results = run(&wifi(terminals, 10_000), &mut NoSteer).expect("a run");
     let each = results.goodputs();
     assert!(each.iter().all(|mbps| *mbps > 0.3), "{each:?}");
-    // 65 Mbps of 802.11n carry at most 57 of payload, and two ways need no less than one to fill the air.
+    // 65 Mbit/s of 802.11n carry at most 57 of payload, and two ways need no less than one to fill the air.
     assert!(results.total_mbps() > 30.0 && results.total_mbps() < 57.0, "{each:?}");
     let cell = results.cell.expect("a cell");
     let air: u64 = cell.nodes().map(|node| node.airtime.total_ns()).sum();
@@ -69,7 +69,7 @@ fn on_and_off() {
     let traffic = Traffic::OnOff { flow: Flow::Upload, on_ms: 500, off_ms: 500 };
     let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run").total_mbps();
     let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoSteer).expect("a run").total_mbps();
-    assert!(half > 0.25 * full && half < 0.6 * full, "{half:.1} of {full:.1} Mbps");
+    assert!(half > 0.25 * full && half < 0.6 * full, "{half:.1} of {full:.1} Mbit/s");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn table_chart_events_help_and_quit() {
     let tmux = Tmux::in_folder(100, 30);
     tmux.start("12 lossy");
     let table = tmux.wait_for("remote address");
-    assert!(table.contains("studio-3") && table.contains("Mbps") && table.contains('▸'), "{table}");
+    assert!(table.contains("studio-3") && table.contains("Mbit/s") && table.contains('▸'), "{table}");
     assert!(table.contains("seen ") && table.contains("LOST "), "{table}");
 
     tmux.key("Down");

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn eight_bits_per_byte() {
-        // The visualizer's own case: 1 MB in 0.7 s is 11.4 Mbps, not the 1.4 its printed formula gives.
+        // The visualizer's own case: 1 MB in 0.7 s is 11.4 Mbit/s, not the 1.4 its printed formula gives.
         assert_eq!(rate_bps(1_000_000, 700_000_000), 11_428_571);
         assert_eq!(rate_bps(1, 0), 0);
         assert_eq!(rate_bps(u64::MAX, 1), u64::MAX);

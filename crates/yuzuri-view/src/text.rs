@@ -1,8 +1,8 @@
 //! Quantities as people read them. Every face writes them the same way.
 
-/// Bits per second: `950 kbps`, `12.3 Mbps`, `1.20 Gbps`.
+/// Bits per second: `950 kbps`, `12.3 Mbit/s`, `1.20 Gbps`.
 pub fn rate(bps: f64) -> String {
-    scaled(bps, 1000.0, &["bps", "kbps", "Mbps", "Gbps", "Tbps"])
+    scaled(bps, 1000.0, &["bps", "kbps", "Mbit/s", "Gbps", "Tbps"])
 }
 
 /// Bytes, decimal: `512 B`, `1.00 MB`.
@@ -47,8 +47,8 @@ mod tests {
     fn three_digits_and_the_right_unit() {
         assert_eq!(rate(0.0), "0 bps");
         assert_eq!(rate(950_400.0), "950 kbps");
-        assert_eq!(rate(999_600.0), "1.00 Mbps");
-        assert_eq!(rate(12_345_678.0), "12.3 Mbps");
+        assert_eq!(rate(999_600.0), "1.00 Mbit/s");
+        assert_eq!(rate(12_345_678.0), "12.3 Mbit/s");
         assert_eq!(bytes(1_000_000.0), "1.00 MB");
         assert_eq!(time_us(123.0), "0.12 ms");
         assert_eq!(time_us(1_200_000.0), "1.20 s");

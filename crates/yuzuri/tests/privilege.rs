@@ -198,7 +198,7 @@ fn shares_as_nobody(test: &str, cell: &Cell, folder: &Path, command: Command) {
     assert_eq!(found(folder.join("state/node")).0, NOBODY);
     let output = daemon.end();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(found(runtime.join("share.moved")).0, NOBODY);
+    assert_eq!(found(runtime.join("share.migrated")).0, NOBODY);
     assert!(!runtime.join("share.sock").exists());
 }
 

@@ -223,7 +223,7 @@ fn the_next_daemon_takes_the_flows_that_the_last_one_gave_back() {
         daemon.signal(nix::sys::signal::SIGTERM);
         assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
         assert_ne!(traffic.control(), name);
-        let kept = std::fs::read_to_string(daemon.runtime.join("share.moved")).unwrap();
+        let kept = std::fs::read_to_string(daemon.runtime.join("share.migrated")).unwrap();
         assert_eq!(kept.lines().count(), 2, "the boot and one flow: {kept}");
     }
 }

@@ -134,7 +134,7 @@ pub struct Rounds {
     sacked_bytes: u64,
     first_acked: u64,
     sent_bytes: u64,
-    /// The last turn's window after it is that of the next sample.
+    /// The window after the last reduction is that of the next sample.
     unsettled: bool,
 }
 

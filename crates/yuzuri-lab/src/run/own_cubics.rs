@@ -20,7 +20,7 @@ impl OwnCubics {
         let one = |(number, kind): (usize, &crate::scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
             let control = spec.map(|spec| Control::register(&spec.cubic(format!("lab{run}_{number}"))));
-            control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].algorithm: {e}")))
+            control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].cubic: {e}")))
         };
         let controls = scenario.terminal.iter().enumerate().map(one).collect::<Result<_, _>>()?;
         Ok(OwnCubics { controls })

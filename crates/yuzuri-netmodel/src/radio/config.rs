@@ -164,10 +164,10 @@ pub struct CellConfig {
     /// The band.
     #[serde(default)]
     pub band: Band,
-    /// The basic rates, Mbps: responses use the highest that is not above the frame they respond to (10.6.6.5.2).
+    /// The basic rates, Mbit/s: responses use the highest that is not above the frame they respond to (10.6.6.5.2).
     #[serde(default = "mandatory_rates")]
     pub basic_rates_mbps: Vec<u32>,
-    /// The rate of group-addressed frames, Mbps; one of the basic rates.
+    /// The rate of group-addressed frames, Mbit/s; one of the basic rates.
     #[serde(default = "lowest_rate")]
     pub group_rate_mbps: u32,
     /// PSDUs longer than this many bytes are protected by RTS/CTS; absent: none are.

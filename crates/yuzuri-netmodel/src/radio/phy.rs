@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Phy {
     /// 802.11g (or a): OFDM, no aggregation, no QoS (clauses 17 and 18).
     G {
-        /// 6, 9, 12, 18, 24, 36, 48 or 54 Mbps.
+        /// 6, 9, 12, 18, 24, 36, 48 or 54 Mbit/s.
         rate_mbps: u32,
     },
     /// 802.11n, HT mixed format (clause 19).
@@ -222,7 +222,7 @@ impl Phy {
     fn tail_bits(&self) -> u64 {
         let encoders = match *self {
             Phy::G { .. } => 1,
-            // HT: one encoder up to 300 Mbps, else two (19.3.11.4).
+            // HT: one encoder up to 300 Mbit/s, else two (19.3.11.4).
             Phy::N { .. } => {
                 if self.rate_bps() > 300_000_000 {
                     2
@@ -230,7 +230,7 @@ impl Phy {
                     1
                 }
             }
-            // VHT: one per 600 Mbps at the short guard interval (21.5).
+            // VHT: one per 600 Mbit/s at the short guard interval (21.5).
             Phy::Ac { .. } => {
                 (u64::from(self.bits_per_symbol()) * 1_000_000_000 / 3600).div_ceil(600_000_000)
             }
@@ -239,7 +239,7 @@ impl Phy {
         6 * encoders
     }
 
-    /// The non-HT reference rate (10.6.11, table 10-10), Mbps: what control responses are chosen by.
+    /// The non-HT reference rate (10.6.11, table 10-10), Mbit/s: what control responses are chosen by.
     pub fn reference_rate_mbps(&self) -> u32 {
         match *self {
             Phy::G { rate_mbps } => rate_mbps,
@@ -250,7 +250,7 @@ impl Phy {
     }
 }
 
-/// The rates of OFDM at 20 MHz, Mbps (table 17-4).
+/// The rates of OFDM at 20 MHz, Mbit/s (table 17-4).
 pub(crate) const OFDM_RATES: [u32; 8] = [6, 9, 12, 18, 24, 36, 48, 54];
 /// SERVICE field (17.3.5.2).
 const SERVICE_BITS: u64 = 16;

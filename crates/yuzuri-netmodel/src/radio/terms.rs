@@ -94,7 +94,7 @@ pub(super) fn group_ns(config: &CellConfig, timing: Timing, packet_bytes: u32) -
     timing.legacy_ns(config.group_rate_mbps, packet_bytes.saturating_sub(ETHERNET_BYTES) + overhead)
 }
 
-/// The rate of control responses: the highest basic rate not above the frame's (10.6.6.5.2); 6 Mbps always is one.
+/// The rate of control responses: the highest basic rate not above the frame's (10.6.6.5.2); 6 Mbit/s always is one.
 fn control_rate_mbps(phy: &Phy, basic_rates_mbps: &[u32]) -> u32 {
     let reference = phy.reference_rate_mbps();
     basic_rates_mbps.iter().copied().filter(|rate| *rate <= reference).max().unwrap_or(6)

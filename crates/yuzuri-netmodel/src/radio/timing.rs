@@ -69,7 +69,7 @@ impl Timing {
         self.ppdu_ns(&Phy::g(rate_mbps), bytes)
     }
 
-    /// What EIFS has beyond DIFS or AIFS (10.3.2.3.7): SIFS and an Ack at the lowest mandatory rate, 6 Mbps; ns.
+    /// What EIFS has beyond DIFS or AIFS (10.3.2.3.7): SIFS and an Ack at the lowest mandatory rate, 6 Mbit/s; ns.
     pub fn eifs_extra_ns(&self) -> u64 {
         self.sifs_ns() + self.legacy_ns(6, ACK_BYTES)
     }

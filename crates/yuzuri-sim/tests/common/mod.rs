@@ -37,7 +37,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:.3} Mbps, start-up peak {:.0}, window mean {:.1}, peak {:.1}, trough {:.1}, {} reductions, one per {:.2} s, srtt {:.1} ms",
+            "{:.3} Mbit/s, start-up peak {:.0}, window mean {:.1}, peak {:.1}, trough {:.1}, {} reductions, one per {:.2} s, srtt {:.1} ms",
             self.goodput_mbps,
             self.start_peak,
             self.mean,

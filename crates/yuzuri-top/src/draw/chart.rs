@@ -206,7 +206,7 @@ fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &A
 
     let mut pen = Pen::new(buffer, area, legend_y);
     let span = format!("{} in view", clock::span(app.chart.span_ns()));
-    pen.put_right(&format!("{:>6}", "Mbps"), theme.rate());
+    pen.put_right(&format!("{:>6}", "Mbit/s"), theme.rate());
     pen.put(&format!("{:>5} ", "segm."), theme.cwnd());
     pen.put("⠤⠤ cwnd", theme.cwnd()).skip(2).put("▄▄ throughput", theme.rate()).skip(2);
     if shows_ssthresh {

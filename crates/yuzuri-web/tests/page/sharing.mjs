@@ -62,7 +62,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.equal(await text(page, "#share-policy"), "yuzuri");
   assert.equal(await text(page, "#share-objective"), "balanced");
   assert.match(await fact("phase"), /^holding\. Each member keeps/);
-  assert.equal(await fact("capacity"), "84.0 Mbps");
+  assert.equal(await fact("capacity"), "84.0 Mbit/s");
   assert.equal(await fact("members"), "3, of which 2 send");
   assert.equal(await fact("leader"), "c0ffee01");
   const cells = (name) => page.evaluate((label) => [...document.querySelectorAll(`#share-interfaces table[aria-label^="${label}"] tbody tr`)].map((row) => [...row.cells].map((cell) => (cell.querySelector(".name") ?? cell).textContent)), name);

@@ -59,8 +59,8 @@ test("the status is put in words", () => {
   const wlan = status.interfaces[0];
   assert.equal(words.policy(status), "yuzuri");
   assert.equal(words.phase(wlan.summary).short, "holding");
-  assert.equal(words.capacity(wlan.summary), "84.0 Mbps");
-  assert.deepEqual([words.share(wlan.summary), words.queue(wlan.summary)], ["42.0 Mbps", "up to 20.0 ms"]);
+  assert.equal(words.capacity(wlan.summary), "84.0 Mbit/s");
+  assert.deepEqual([words.share(wlan.summary), words.queue(wlan.summary)], ["42.0 Mbit/s", "up to 20.0 ms"]);
   assert.equal(words.members(wlan), "3, of which 2 send");
   assert.equal(words.leader(wlan), "c0ffee01");
   assert.equal(words.leader({ ...wlan, leads: true }), "this terminal");

@@ -189,7 +189,7 @@ mod tests {
             .unwrap();
         let table = summary.table();
         let row = table.lines().nth(1).unwrap();
-        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbps", "20.0 ms"] {
+        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms"] {
             assert!(row.contains(part), "{part} in {table}");
         }
     }
