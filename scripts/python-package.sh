@@ -17,6 +17,9 @@ if ! cmp -s "$wanted" "$place/installed.txt"; then
 fi
 export PATH="$place/bin:$PATH" MYPY_CACHE_DIR="$place/mypy" PYTHONDONTWRITEBYTECODE=1
 
+# Of the workspace, as the tests have built it.
+YUZURI_CARGO=$(command -v cargo) CARGO=$PWD/scripts/maturin-cargo.sh
+export YUZURI_CARGO CARGO
 cd python
 rm -rf "$place/wheels"
 maturin build --quiet --locked --profile "$profile" --interpreter python3 --out "$place/wheels"

@@ -311,7 +311,6 @@ dist() {
     want python3 python3
     want strings binutils
     want dh debhelper
-    want help2man help2man
     want lintian lintian
     want debootstrap debootstrap
     want unshare util-linux

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# What maturin takes for cargo (CARGO=scripts/maturin-cargo.sh). `cargo rustc` builds one package with its own features, and
+# for them all its dependencies anew; this builds the extension module as the workspace's tests do, of what they have built.
+set -euo pipefail
+cargo=${YUZURI_CARGO:-cargo}
+[ "${1:-}" = rustc ] || exec "$cargo" "$@"
+shift
+arguments=()
+while [ $# != 0 ] && [ "$1" != -- ]; do
+    case $1 in
+    # Which package, and as what, is in its Cargo.toml.
+    --manifest-path | --crate-type | -p | --package) shift 2 ;;
+    *) arguments+=("$1") && shift ;;
+    esac
+done
+# What comes after -- is for one package's compiler alone.
+[ $# -le 1 ] || { echo "maturin-cargo: maturin wants of the compiler what cannot be had for a workspace: $*" >&2; exit 1; }
+exec "$cargo" build --workspace "${arguments[@]}"
