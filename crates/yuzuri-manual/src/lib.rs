@@ -52,8 +52,17 @@ pub struct Page {
 pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, name, &mut script);
-    script
+    clap_complete::generate(shell, &mut command, &name, &mut script);
+    if shell == Shell::Bash { with_hyphens_in_one_way(script, &name) } else { script }
+}
+
+/// clap_complete's script for bash spells the hyphens of a program's name in two ways, so that nothing is offered after a
+/// command (https://github.com/clap-rs/clap/issues/6421).
+fn with_hyphens_in_one_way(script: Vec<u8>, name: &str) -> Vec<u8> {
+    const SEPARATOR: &str = "__subcmd__";
+    let [wrong, right] = [SEPARATOR, "__"].map(|hyphen| name.replace('-', hyphen) + SEPARATOR);
+    String::from_utf8(script)
+        .map_or_else(|error| error.into_bytes(), |text| text.replace(&wrong, &right).into_bytes())
 }
 
 /// The page of the command that `path` leads to; of the program itself where it is empty.
