@@ -68,9 +68,9 @@ python:
 demo: demo-programs
 	@scripts/demo.sh
 
-# With only the features that these two need.
-demo-programs: ui
-	cargo build --profile demo --locked -p yuzuri -p yuzuri-lab
+demo-programs:
+	@scripts/setup.sh programs
+	@scripts/demo-build.sh
 
 test:
 	@scripts/test.sh
