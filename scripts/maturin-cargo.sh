@@ -18,4 +18,5 @@ case "$*" in
 "" | -- | "-- -C strip=symbols") ;;
 *) echo "maturin-cargo: maturin wants what cannot be had for a whole workspace: $*" >&2 && exit 1 ;;
 esac
-exec "$cargo" build --workspace "${arguments[@]}"
+# Examples only because with them crates take the features that tests want, as everywhere in the tests of the workspace.
+exec "$cargo" build --workspace --examples "${arguments[@]}"
