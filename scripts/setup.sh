@@ -93,12 +93,18 @@ install() {
 
 # --- Rust ---
 
+# rustup would fetch what rust-toolchain.toml names, even where another toolchain that is there suffices.
+export RUSTUP_AUTO_INSTALL=0
 new_enough() { at_least "$("$1" --version 2>/dev/null | cut -d' ' -f2)" $RUST_NEEDED; }
 # The folders in which a compiler may be that is not the first of the PATH, or not in it at all.
 rust_folders() {
     ls -d /usr/lib/rust-*/bin 2>/dev/null | sort -V
     echo /usr/bin
-    ! have rustup || dirname "$(rustup which --toolchain stable cargo 2>/dev/null)"
+    have rustup || return 0
+    local toolchain
+    for toolchain in stable $(rustup toolchain list 2>/dev/null | cut -d' ' -f1); do
+        dirname "$(rustup which --toolchain "$toolchain" cargo 2>/dev/null)"
+    done
 }
 # Takes a compiler that is there but not found by the PATH: target/tools/bin is first in it.
 link_rust() {
