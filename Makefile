@@ -11,8 +11,8 @@ RELEASE := cargo build --release --locked --workspace
 .PHONY: help setup build yuzuri lab identify ui python demo demo-programs test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny dist test-dist apk test-android clean
 
 help:
-	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
-	@echo "make test    build, lint and test everything"
+	@echo "make demo    build (4 minutes on a bare machine with two cores), and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
+	@echo "make test    build, lint and test everything (half an hour on two cores, 12 GB of disk at most)"
 	@echo "make build   target/release/yuzuri, and beside it the programs that \`lab\` and \`identify\` become"
 	@echo "make python  the wheel of the Python package, in release, with its tests"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
