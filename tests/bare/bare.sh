@@ -188,7 +188,7 @@ run() {
     local settings=()
     mapfile -d '' -t settings < <(settings)
     chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
-        "${settings[@]}" BARE_STEPS=/steps DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 /bin/sh -c 'cd /yuzuri && exec "$@"' sh "$@"
+        "${settings[@]}" BARE_STEPS=/steps BARE_TREE=/yuzuri DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 /bin/sh -c 'cd /yuzuri && exec "$@"' sh "$@"
 }
 # What each step of `make` took. On a machine that does other work, too, the processor's time tells more than the clock.
 steps() {
