@@ -4,11 +4,15 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-.PHONY: help setup build yuzuri lab identify ui python demo test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny dist test-dist apk test-android clean
+# Of the whole workspace in every call, whichever programs it is for: otherwise the dependencies would be built anew for each
+# set of programs, with other features.
+RELEASE := cargo build --release --locked --workspace
+
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny dist test-dist apk test-android clean
 
 help:
-	@echo "make demo    build, and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
-	@echo "make test    build, lint and test everything"
+	@echo "make demo    build (4 minutes on a bare machine with two cores), and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
+	@echo "make test    build, lint and test everything (half an hour on two cores, 12 GB of disk at most)"
 	@echo "make build   target/release/yuzuri, and beside it the programs that \`lab\` and \`identify\` become"
 	@echo "make python  the wheel of the Python package, in release, with its tests"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
@@ -45,23 +49,28 @@ $(UI)/dist/.built: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src 
 	npm --prefix $(UI) run --silent build
 	@touch $@
 
-build: yuzuri lab identify
+build: ui
+	$(RELEASE) --bin yuzuri --bin yuzuri-lab --bin yuzuri-identify
 
 yuzuri: ui
-	cargo build --release --locked -p yuzuri
+	$(RELEASE) --bin yuzuri
 
 lab: ui
-	cargo build --release --locked -p yuzuri-lab
+	$(RELEASE) --bin yuzuri-lab
 
 identify: setup
-	cargo build --release --locked -p yuzuri-identify
+	$(RELEASE) --bin yuzuri-identify
 
 python:
 	@scripts/setup.sh test
 	@scripts/python-package.sh release
 
-demo: build
+demo: demo-programs
 	@scripts/demo.sh
+
+demo-programs:
+	@scripts/setup.sh programs
+	@scripts/demo-build.sh
 
 test:
 	@scripts/test.sh
@@ -78,7 +87,7 @@ lint:
 
 share-figures:
 	@scripts/setup.sh build
-	cargo build --release --locked --quiet -p yuzuri-matrix
+	$(RELEASE) --quiet --bin yuzuri-matrix
 	target/release/yuzuri-matrix $(MATRIX)
 
 share-figures-kernel: lab
@@ -99,12 +108,12 @@ check-results: lab
 
 compare-wire: lab
 	@scripts/setup.sh vm
-	cargo build --release --locked --quiet -p yuzuri-vm
+	$(RELEASE) --quiet --bin yuzuri-vm
 	@scripts/compare-wire.py
 
 control-parity: lab
 	@scripts/setup.sh vm
-	cargo build --release --locked --quiet -p yuzuri-lab --example same_windows
+	$(RELEASE) --quiet --example same_windows
 	@scripts/control-parity.sh
 
 # Why ns-3's CUBIC comes out otherwise than Linux's (docs/simulation.md).
@@ -116,17 +125,18 @@ compare-ns3:
 lab-speed: lab
 	@scripts/setup.sh vm
 	@scripts/lab-speed.py
-	@cargo run --release --locked --quiet -p yuzuri-sim --example speed
+	@$(RELEASE) --quiet --example speed
+	@target/release/examples/speed
 
 bench: ui
 	@scripts/setup.sh bench
-	cargo build --release --locked -p yuzuri -p yuzuri-bench
+	$(RELEASE) --bin yuzuri --bin yuzuri-bench
 	@target/release/yuzuri-bench all; missed=$$?; scripts/page-test.sh --load && exit $$missed
 
 # In the guest an instruction is a nanosecond: no noise, but no caches either.
 bench-virtual: yuzuri
 	@scripts/setup.sh vm
-	cargo build --release --locked -p yuzuri-bench -p yuzuri-vm
+	$(RELEASE) --bin yuzuri-bench --bin yuzuri-vm
 	target/release/yuzuri-vm run --kernel 6.12 --as-shipped --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
 		target/release/yuzuri-bench efficiency --quick --yuzuri /opt/yuzuri --memory /tmp --disk /tmp
 

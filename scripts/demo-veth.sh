@@ -4,11 +4,11 @@
 # shows it. Runs until Ctrl-C, or for DEMO_SECONDS. Leaves nothing behind but the recording.
 set -euo pipefail
 
-yuzuri=${YUZURI:-target/release/yuzuri}
+yuzuri=${YUZURI:-target/demo/yuzuri}
 web=${DEMO_WEB:-127.0.0.1:4949}
 seconds=${DEMO_SECONDS:-0}
 [ "$(id -u)" = 0 ] || { echo "demo: it makes network namespaces and loads BPF programs: run it as root" >&2; exit 1; }
-[ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make build'" >&2; exit 1; }
+[ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make demo-programs'" >&2; exit 1; }
 
 # Names of its own, so that several can run; the ones of a run that was killed are removed by the next.
 base=yzdemo$$
@@ -63,8 +63,8 @@ tc -n "$ap" qdisc add dev up3 root tbf rate 20mbit burst 16kb limit 150kb
 # Where the kernel has netem (most do), the way back takes 20 ms, as to a server in the same country.
 tc -n "$server" qdisc add dev eth0 root netem delay 20ms limit 10000 2>/dev/null || true
 
-mkdir -p target/demo
-recording=target/demo/$(date +%Y%m%d-%H%M%S).arrows
+mkdir -p target/recordings
+recording=target/recordings/$(date +%Y%m%d-%H%M%S).arrows
 ip netns exec "$server" "$yuzuri" receive --json >/dev/null 2>&1 &
 
 control=cubic

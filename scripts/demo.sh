@@ -4,20 +4,20 @@
 # Ctrl-C. Leaves nothing behind but the recording.
 set -euo pipefail
 
-yuzuri=${YUZURI:-target/release/yuzuri}
-lab=${YUZURI_LAB:-target/release/yuzuri-lab}
+yuzuri=${YUZURI:-target/demo/yuzuri}
+lab=${YUZURI_LAB:-target/demo/yuzuri-lab}
 web=${DEMO_WEB:-127.0.0.1:4949}
 seconds=${DEMO_SECONDS:-0}
 [ "$(id -u)" = 0 ] || { echo "demo: it makes network namespaces and loads BPF programs: run it as root" >&2; exit 1; }
-[ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make build'" >&2; exit 1; }
-if ! why=$([ -x "$lab" ] || { echo "$lab is not built: run 'make build'"; exit 1; }; "$lab" demo --check 2>&1); then
+[ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make demo-programs'" >&2; exit 1; }
+if ! why=$([ -x "$lab" ] || { echo "$lab is not built: run 'make demo-programs'"; exit 1; }; "$lab" demo --check 2>&1); then
     echo "demo: this machine cannot show sharing: $why" >&2
     echo "demo: two plain terminals instead" >&2
     exec "$(dirname "$0")/demo-veth.sh"
 fi
 
-mkdir -p target/demo
-recording=target/demo/$(date +%Y%m%d-%H%M%S)-$$.arrows
+mkdir -p target/recordings
+recording=target/recordings/$(date +%Y%m%d-%H%M%S)-$$.arrows
 folder=$(mktemp -d)
 watch='' run=''
 end() {

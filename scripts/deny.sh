@@ -1,13 +1,33 @@
 #!/usr/bin/env bash
 # Checks the crates of the workspace and of the fuzz targets against deny.toml: licences, bans, sources; and known vulnerabilities
 # (advisories) with DENY_ADVISORIES=1, which fetches the database of RustSec.
+# With --offline nothing is installed or fetched: a set of crates that has not been downloaded is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh deny
 . scripts/path.sh
+offline=()
+case "${1:-}" in
+"") scripts/setup.sh deny ;;
+# For this machine's platform alone: a build downloads no crates of others.
+--offline)
+    host=$(rustc -vV | sed -n "s/^host: //p")
+    offline=(--offline --target "$host")
+    ;;
+*) echo "usage: deny.sh [--offline]" >&2; exit 2 ;;
+esac
 checks=(licenses bans sources)
-if [ -n "${DENY_ADVISORIES:-}" ]; then checks+=(advisories); else echo "deny: advisories: skipped: DENY_ADVISORIES=1 fetches the database of known vulnerabilities" >&2; fi
+if [ -n "${DENY_ADVISORIES:-}" ]; then
+    checks+=(advisories)
+else
+    echo "deny: advisories: skipped: DENY_ADVISORIES=1 fetches the database of known vulnerabilities" >&2
+fi
 for manifest in Cargo.toml fuzz/Cargo.toml; do
+    if [ ${#offline[@]} != 0 ] && ! cargo metadata --offline --locked --all-features --filter-platform "$host" \
+        --format-version 1 --manifest-path "$manifest" >/dev/null 2>&1; then
+        echo "deny: $manifest: skipped: not all of its crates are downloaded: cargo fetch --manifest-path $manifest" >&2
+        continue
+    fi
     echo "deny: $manifest: ${checks[*]}" >&2
-    cargo deny --manifest-path "$manifest" --config deny.toml --workspace --all-features --locked check --show-stats --hide-inclusion-graph "${checks[@]}"
+    cargo deny --manifest-path "$manifest" --config deny.toml --workspace --all-features --locked "${offline[@]}" \
+        check --show-stats --hide-inclusion-graph "${checks[@]}"
 done

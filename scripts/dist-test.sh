@@ -172,15 +172,17 @@ for package in dist/*.deb; do
         pages=$((pages + 1))
     done
     # One for each word of the help that is no program of its own.
-    for word in watch top replay convert send receive share doctor share-run share-status identify; do
+    for word in watch top replay convert send receive share doctor completions man share-run share-status identify; do
         [ -e "$root/usr/share/man/man1/yuzuri-$word.1.gz" ] || fail "$debian: no page of yuzuri $word"
     done
     check "$pages pages are shown without a warning"
 
     completions=$root/usr/share
-    bash -n "$completions/bash-completion/completions/yuzuri"
-    zsh -n "$completions/zsh/vendor-completions/_yuzuri"
-    fish -n "$completions/fish/vendor_completions.d/yuzuri.fish"
+    for program in yuzuri yuzuri-identify; do
+        bash -n "$completions/bash-completion/completions/$program"
+        zsh -n "$completions/zsh/vendor-completions/_$program"
+        fish -n "$completions/fish/vendor_completions.d/$program.fish"
+    done
     # shellcheck disable=SC2016
     told=$(inside bash -c '. /usr/share/bash-completion/completions/yuzuri
         COMP_WORDS=(yuzuri wat) COMP_CWORD=1; _yuzuri yuzuri wat yuzuri; echo "${COMPREPLY[*]}"')

@@ -50,18 +50,21 @@ for arch in "${archs[@]}"; do
     roots+=("$(scripts/static-build.sh --libraries "$arch")")
 done
 
-# --- words ---
+# --- manual pages and completions ---
 
 step "manual pages and completions"
-CARGO_PROFILE_DEV_DEBUG=0 cargo run --quiet --locked --target-dir "$base/static/words" -p yuzuri --features words -- words "$work/words"
-mkdir -p "$work/words/completions/bash"
-mv "$work/words/completions/yuzuri.bash" "$work/words/completions/bash/yuzuri"
 native=$out/$(uname -m)
-[ -d "$native" ] || fail "the page of yuzuri-identify comes from itself: build for $(uname -m), too"
-help2man --no-info --version-string "$version" --manual Yuzuri --source "yuzuri $version" \
-    --name "tell which congestion control is in captures, recordings and logs" \
-    --output "$work/words/man/yuzuri-identify.1" "$native/yuzuri-identify"
-say "$(find "$work/words/man" -type f | wc -l) pages"
+[ -d "$native" ] || fail "manual pages and completions come from the programs themselves: build for $(uname -m), too"
+"$native/yuzuri" man --folder "$work/manual/man"
+"$native/yuzuri-identify" --man >"$work/manual/man/yuzuri-identify.1"
+mkdir -p "$work"/manual/completions/{bash,zsh,fish}
+"$native/yuzuri" completions bash >"$work/manual/completions/bash/yuzuri"
+"$native/yuzuri" completions zsh >"$work/manual/completions/zsh/_yuzuri"
+"$native/yuzuri" completions fish >"$work/manual/completions/fish/yuzuri.fish"
+"$native/yuzuri-identify" --completions bash >"$work/manual/completions/bash/yuzuri-identify"
+"$native/yuzuri-identify" --completions zsh >"$work/manual/completions/zsh/_yuzuri-identify"
+"$native/yuzuri-identify" --completions fish >"$work/manual/completions/fish/yuzuri-identify.fish"
+say "$(find "$work/manual/man" -type f | wc -l) pages"
 
 # --- licences ---
 
@@ -103,7 +106,7 @@ package() {
     cp -r packaging/debian "$stage/debian"
     cp packaging/systemd/yuzuri-share.service "$stage/debian/yuzuri.yuzuri-share.service"
     cp packaging/share.toml "$out/licences.txt" "$stage/"
-    cp -r "$work/words/man" "$work/words/completions" "$stage/"
+    cp -r "$work/manual/man" "$work/manual/completions" "$stage/"
     mkdir "$stage/bin" "$stage/sysusers"
     cp packaging/systemd/yuzuri.sysusers "$stage/sysusers/yuzuri.conf"
     # What the service sees as its root (RootDirectory= of the unit): places to mount at, and nothing else.

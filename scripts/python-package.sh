@@ -17,6 +17,11 @@ if ! cmp -s "$wanted" "$place/installed.txt"; then
 fi
 export PATH="$place/bin:$PATH" MYPY_CACHE_DIR="$place/mypy" PYTHONDONTWRITEBYTECODE=1
 
+# Of what the workspace's tests have built; in release, for which nothing is there yet, of no more than the package needs.
+if [ "$profile" = dev ]; then
+    YUZURI_CARGO=$(command -v cargo) CARGO=$PWD/scripts/maturin-cargo.sh
+    export YUZURI_CARGO CARGO
+fi
 cd python
 rm -rf "$place/wheels"
 maturin build --quiet --locked --profile "$profile" --interpreter python3 --out "$place/wheels"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
-# (setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
+# (setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
 # Prints nothing when there is nothing to do. It can be ended at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,6 +52,8 @@ trap '[ -z "$heartbeat" ] || kill "$heartbeat" 2>/dev/null || true' EXIT
 # --- apt ---
 
 updated=no
+# Calls soon after one another need the lists once.
+lists_read=target/tools/lists-read
 # The package lists. A machine that has just been started may still be reading them itself.
 read_lists() {
     local began=$SECONDS
@@ -63,11 +65,13 @@ read_lists() {
     done
 }
 update() {
-    if [ $updated = yes ]; then return; fi
+    if [ $updated = yes ] || [ -n "$(find $lists_read -mmin -10 2>/dev/null)" ]; then return; fi
     have apt-get || fail "no apt-get here: install Rust $RUST_NEEDED, Node $NODE_NEEDED with npm, and by hand: ${missing[*]:-nothing else}"
     [ "$(id -u)" = 0 ] || fail "installing needs root: run it as root once, then again as you are; missing: ${missing[*]:-Rust or Node}"
     quietly "reading the package lists" read_lists || fail "apt-get update failed: is a package mirror reachable?"
     updated=yes
+    mkdir -p "$(dirname $lists_read)"
+    touch $lists_read
 }
 # offered PACKAGE: the version that apt would install, nothing where it knows none.
 offered() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9:]*:\)\{0,1\}\([0-9][^-+~ ]*\).*/\2/p'; }
@@ -89,12 +93,18 @@ install() {
 
 # --- Rust ---
 
+# rustup would fetch what rust-toolchain.toml names, even where another toolchain that is there suffices.
+export RUSTUP_AUTO_INSTALL=0
 new_enough() { at_least "$("$1" --version 2>/dev/null | cut -d' ' -f2)" $RUST_NEEDED; }
 # The folders in which a compiler may be that is not the first of the PATH, or not in it at all.
 rust_folders() {
     ls -d /usr/lib/rust-*/bin 2>/dev/null | sort -V
     echo /usr/bin
-    ! have rustup || dirname "$(rustup which --toolchain stable cargo 2>/dev/null)"
+    have rustup || return 0
+    local toolchain
+    for toolchain in stable $(rustup toolchain list 2>/dev/null | cut -d' ' -f1); do
+        dirname "$(rustup which --toolchain "$toolchain" cargo 2>/dev/null)"
+    done
 }
 # Takes a compiler that is there but not found by the PATH: target/tools/bin is first in it.
 link_rust() {
@@ -190,7 +200,19 @@ nodejs() {
     missing+=(nodejs npm)
 }
 
+# For what is compiled but the page.
+programs() {
+    needs_programs
+    install
+    finish_compiler
+}
 build() {
+    needs_programs
+    nodejs
+    install
+    finish_compiler
+}
+needs_programs() {
     want clang clang
     want gcc gcc
     want make make
@@ -201,10 +223,7 @@ build() {
     want_file /etc/ssl/certs/ca-certificates.crt ca-certificates
     want ip iproute2
     want ethtool ethtool
-    nodejs
     compiler
-    install
-    finish_compiler
 }
 
 # Ubuntu has Chromium as a snap only, which cannot see the files that a test hands to it: there it is npm's, with the
@@ -311,7 +330,6 @@ dist() {
     want python3 python3
     want strings binutils
     want dh debhelper
-    want help2man help2man
     want lintian lintian
     want debootstrap debootstrap
     want unshare util-linux
@@ -358,6 +376,7 @@ android() {
 }
 
 case "${1:-build}" in
+programs) programs ;;
 build) build ;;
 test) build; tests ;;
 bench) build; bench ;;
@@ -369,5 +388,5 @@ static) build; static ;;
 dist) build; dist ;;
 deny) build; deny ;;
 android) build; android ;;
-*) fail "usage: setup.sh build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android" ;;
+*) fail "usage: setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android" ;;
 esac

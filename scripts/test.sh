@@ -2,8 +2,19 @@
 # Installs what is missing, then lints and tests everything. Tests that this machine cannot run say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step() { printf '\n=== %s\n' "$*"; }
+# step WHAT: ends the step before, with its time and what target/ now needs of the disk.
+now= began=$SECONDS
+step() {
+    [ -z "$now" ] || printf '=== %s: %s s, target/ has %s\n' "$now" $((SECONDS - began)) "$(du -sh target 2>/dev/null | cut -f 1)"
+    now=$* began=$SECONDS
+    printf '\n=== %s\n' "$*"
+}
 
+cat >&2 <<'END'
+test: on two cores with nothing else to do about half an hour where all has to be built, and 12 GB of disk at most.
+test: what is missing is fetched: packages of the system (setup says which, and how much), 45 MB of Rust crates,
+test: 20 MB from npm (70 MB more where apt has no Chromium), 200 MB of Python packages for tests (600 MB on disk).
+END
 scripts/setup.sh test
 . scripts/path.sh
 namespaces_before=$(ip netns list 2>/dev/null | wc -l)
@@ -35,9 +46,10 @@ step "page in Chromium"
 scripts/page-test.sh
 
 step "demo, by itself"
-cargo build --release --locked --quiet -p yuzuri -p yuzuri-lab
+# Built as `make demo` builds it.
+scripts/demo-build.sh
 DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh | tee target/demo.txt
-if target/release/yuzuri-lab demo --check; then
+if target/demo/yuzuri-lab demo --check; then
     grep -q "^Jain's index" target/demo.txt || { echo "test: the demo's table is missing"; exit 1; }
 fi
 

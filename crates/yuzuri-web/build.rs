@@ -1,9 +1,23 @@
 //! Says what to do when the page has not been built: `rust-embed` would only say that a folder is missing.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
+
+/// The number of a file descriptor: the reading end of a pipe whose writers are making the page. `scripts/demo-build.sh` sets
+/// it, so that all other crates are compiled meanwhile.
+const PAGE_PIPE: &str = "YUZURI_PAGE_PIPE";
 
 fn main() {
     println!("cargo:rerun-if-changed=ui/dist");
+    if let Some(number) = std::env::var_os(PAGE_PIPE) {
+        let pipe = Path::new("/proc/self/fd").join(number);
+        // Ends when nobody holds the writing end any more.
+        let waited = File::open(&pipe).and_then(|mut pipe| io::copy(&mut pipe, &mut io::sink()));
+        if let Err(error) = waited {
+            println!("cargo:warning=waiting for the page at {} ({PAGE_PIPE}): {error}", pipe.display());
+        }
+    }
     for file in ["index.html", "app.js", "app.css"] {
         if !Path::new("ui/dist").join(file).is_file() {
             println!(

@@ -175,7 +175,8 @@ mount_all() {
 
 copy_tree() {
     mkdir "$root/yuzuri"
-    git -C "$tree" archive HEAD | tar -x -C "$root/yuzuri"
+    git -C "$tree" archive "${BARE_COMMIT:-HEAD}" | tar -x -C "$root/yuzuri"
+    install -m 755 "$here/step.sh" "$root/step"
     local file
     for file in ${BARE_OVERLAY:-}; do
         mkdir -p "$(dirname "$root/yuzuri/$file")"
@@ -187,7 +188,16 @@ run() {
     local settings=()
     mapfile -d '' -t settings < <(settings)
     chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
-        "${settings[@]}" DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 /bin/sh -c 'cd /yuzuri && exec "$@"' sh "$@"
+        "${settings[@]}" BARE_STEPS=/steps BARE_TREE=/yuzuri DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 /bin/sh -c 'cd /yuzuri && exec "$@"' sh "$@"
+}
+# What each step of `make` took. On a machine that does other work, too, the processor's time tells more than the clock.
+steps() {
+    printf '%8s %8s  %s\n' "clock s" "CPU s" step
+    awk -F '\t' '{ wall = $1; cpu = $2 + $3 }
+        wall < 0.5 { rest += wall; rest_cpu += cpu; next }
+        { printf "%8.1f %8.1f  %s\n", wall, cpu, substr($4, 1, 90) }
+        END { printf "%8.1f %8.1f  steps of less than half a second\n", rest, rest_cpu }' "$root/steps"
+    rm -f "$root/steps"
 }
 # Without the downloaded packages, and not the bound cache of this machine.
 megabytes() { du -sxm --exclude="$root/yuzuri" --exclude="$root/root" --exclude="$root/var/cache/apt" --exclude="$root/dev" "$root" | cut -f 1; }
@@ -204,7 +214,8 @@ say "$release: the root is made ($((SECONDS - began)) s, $(megabytes) MB)"
 for job in "${jobs[@]}"; do
     before=$(megabytes) began=$SECONDS status=0
     say "$release: make $job"
-    run make "$job" || status=$?
+    run make "$job" SHELL=/step || status=$?
+    steps >&2
     say "$release: make $job ended with $status after $(((SECONDS - began + 30) / 60)) min ($((SECONDS - began)) s):" \
         "$(($(megabytes) - before)) MB of packages installed, $(du -sxm "$root/root" | cut -f 1) MB in the home," \
         "$(du -sxm "$root/yuzuri" | cut -f 1) MB in the tree"

@@ -2,7 +2,7 @@
 
 mod screen;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use screen::Screen;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ Exit codes:
 struct Identify {
     /// Captures (pcap, pcapng), recordings (*.arrows), rows or traces of tcp_probe, output of `ss -ti`; plain or compressed with gzip,
     /// zstd or xz; folders of these; - for standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present_any = ["completions", "man"], value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Print everything as one document of JSON instead of a table
@@ -80,11 +80,35 @@ struct Identify {
     /// Print neither table nor progress
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
+
+    /// Print the script that completes the options in this shell
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    completions: Option<yuzuri_manual::Shell>,
+
+    /// Show the manual page
+    #[arg(long, exclusive = true)]
+    man: bool,
 }
 
 fn main() -> ExitCode {
     let args = Identify::parse();
-    run(&args).unwrap_or_else(|error| yuzuri_exit::failed_unless_unread("yuzuri-identify", error.as_ref()))
+    let result = match args.completions {
+        Some(shell) => {
+            yuzuri_manual::print(&yuzuri_manual::completions(Identify::command(), shell)).map_err(Into::into)
+        }
+        None if args.man => manual(),
+        None => return run(&args).unwrap_or_else(failed),
+    };
+    result.map_or_else(failed, |()| ExitCode::SUCCESS)
+}
+
+fn failed(error: anyhow::Error) -> ExitCode {
+    yuzuri_exit::failed_unless_unread("yuzuri-identify", error.as_ref())
+}
+
+fn manual() -> anyhow::Result<()> {
+    let page = yuzuri_manual::page::<&str>(Identify::command(), &[])?;
+    Ok(yuzuri_manual::show(&page)?)
 }
 
 /// Tells of verdicts as they change: lines on standard error, or of JSON on standard output.

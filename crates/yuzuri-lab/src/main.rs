@@ -3,7 +3,7 @@
 mod screen;
 
 use anyhow::{Context, bail};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::Clock;
 use yuzuri_lab::scenario::Document;
 use yuzuri_lab::{demo, net, report};
+use yuzuri_manual::ManualError;
 
 /// Experiments with the kernel's TCP over an emulated wireless cell
 #[derive(Debug, Parser)]
@@ -68,6 +69,22 @@ enum Command {
     Demo(DemoArgs),
     /// Remove what killed runs left on this host; live runs are not touched
     Clean,
+    /// Print the script that completes commands and options in a shell
+    Completions {
+        /// The shell
+        shell: yuzuri_manual::Shell,
+    },
+    /// Show the manual page of a command
+    Man {
+        /// The command [default: yuzuri-lab itself]
+        ///
+        /// On a terminal the page is shown by man(1) where that is installed; otherwise it is printed in the language of man(7).
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+        /// Write the pages of all commands into this folder instead
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        folder: Option<PathBuf>,
+    },
     /// What a guest does
     #[command(hide = true)]
     Inside { scenario: PathBuf, task: PathBuf, results: PathBuf },
@@ -217,6 +234,25 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Command::Completions { shell } => {
+            yuzuri_manual::print(&yuzuri_manual::completions(Lab::command(), shell))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { folder: Some(folder), .. } => {
+            yuzuri_manual::write(&yuzuri_manual::pages(Lab::command(), &[]), &folder)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { command, folder: None } => match yuzuri_manual::page(Lab::command(), &command) {
+            Ok(page) => {
+                yuzuri_manual::show(&page)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error @ ManualError::UnknownCommand { .. }) => {
+                eprintln!("yuzuri-lab: {error}");
+                Ok(ExitCode::from(2))
+            }
+            Err(error) => Err(error.into()),
+        },
         Command::Inside { scenario, task, results } => {
             let stop = stop_flag()?;
             guest::inside(&scenario, &task, &results, &stop)?;

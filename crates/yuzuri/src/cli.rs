@@ -44,6 +44,11 @@ pub enum Command {
     Identify(crate::program::Words),
     /// Show what this kernel offers, what is missing, and what to do
     Doctor(DoctorArgs),
+    /// Print the script that completes commands and options in a shell
+    #[command(after_long_help = COMPLETIONS_INSTALL)]
+    Completions(CompletionsArgs),
+    /// Show the manual page of a command
+    Man(ManArgs),
 }
 
 const WATCH_ENDS: &str = "\
@@ -64,6 +69,14 @@ the sharing that was asked for beside it was not, or not wholly.";
 const FILTER_HELP: &str = "\
 Which flows: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
 netns:NAME. Terms of one kind are alternatives, kinds must all hold; without terms, all flows";
+
+const COMPLETIONS_INSTALL: &str = "\
+To install it (the Debian package does so already):
+  bash  yuzuri completions bash >~/.local/share/bash-completion/completions/yuzuri
+  zsh   yuzuri completions zsh >FOLDER/_yuzuri, where FOLDER is in $fpath
+  fish  yuzuri completions fish >~/.config/fish/completions/yuzuri.fish
+The programs behind `yuzuri lab` and `yuzuri identify` have their own: `yuzuri-lab completions SHELL`, \
+`yuzuri-identify --completions SHELL`.";
 
 /// What `watch` and `top` share.
 #[derive(Debug, Args)]
@@ -312,6 +325,28 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: yuzuri_manual::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command, such as `share run` [default: yuzuri itself]
+    ///
+    /// On a terminal the page is shown by man(1) where that is installed; otherwise it is printed in the language of man(7).
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+
+    /// Write the pages of all commands into this folder instead
+    ///
+    /// Not those of `lab` and `identify`, which are programs of their own: `yuzuri-lab man --folder FOLDER`,
+    /// `yuzuri-identify --man`.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+    pub folder: Option<PathBuf>,
 }
 
 /// Terms of a filter, as they are.

@@ -7,6 +7,7 @@ mod convert;
 mod doctor;
 mod identify;
 mod lab;
+mod manual;
 mod names;
 mod own_record;
 mod own_share;
@@ -16,8 +17,6 @@ mod share;
 mod transfer;
 mod units;
 mod watch;
-#[cfg(feature = "words")]
-mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -25,10 +24,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     names::without_libraries();
-    #[cfg(feature = "words")]
-    if let Some(code) = words::write_if_asked() {
-        return code;
-    }
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Watch(args) => watch::run(args),
@@ -41,6 +36,8 @@ fn main() -> ExitCode {
         Command::Identify(args) => identify::run(&args),
         Command::Share(args) => share::run(*args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     result.unwrap_or_else(|error| yuzuri_exit::failed_unless_unread("yuzuri", error.as_ref()))
 }

@@ -12,6 +12,10 @@ use std::process::{Child, Command, ExitCode};
 pub const IDENTIFY: &str = "yuzuri-identify";
 /// What it is called in errors.
 pub const IDENTIFY_IS: &str = "the program that tells congestion controls";
+/// The laboratory's program.
+pub const LAB: &str = "yuzuri-lab";
+/// What it is called in errors.
+pub const LAB_IS: &str = "the laboratory";
 
 /// Words for such a program, as they are.
 #[derive(Debug, Args)]
@@ -19,6 +23,13 @@ pub struct Words {
     /// Words for the program; `--help` shows them
     #[arg(value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
+}
+
+impl Words {
+    /// Words that were not typed.
+    pub fn of<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
+        Self { words: words.into_iter().map(Into::into).collect() }
+    }
 }
 
 /// Becomes the program beside this one, or else the one in PATH; returns only with an error. `what` names it in errors.

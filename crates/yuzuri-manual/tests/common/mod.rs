@@ -1,0 +1,214 @@
+//! Holds a program's completions and manual pages against its help, in the real shells and the real man(1). The tests of each
+//! program include this file.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A program, and how it is asked.
+pub struct Program<'a> {
+    /// Its file.
+    pub file: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// What goes before the name of the shell to get completions.
+    pub completions: &'a str,
+    /// What goes before a command to get its manual page.
+    pub man: &'a str,
+    /// Commands that are programs of their own: neither their help nor their pages are this program's.
+    pub foreign: &'a [&'a str],
+}
+
+/// What the help of one command tells.
+struct Help {
+    path: Vec<String>,
+    commands: Vec<String>,
+    options: BTreeSet<String>,
+}
+
+fn run(program: &str, args: &[&str]) -> std::io::Result<Output> {
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C.UTF-8")
+        .env("COLUMNS", "100")
+        .output()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Standard output of a call that succeeds without a word on standard error.
+fn quiet(program: &str, args: &[&str]) -> String {
+    let output = run(program, args).unwrap();
+    let errors = text(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{program} {args:?}: {}: {errors}", output.status);
+    text(&output.stdout)
+}
+
+/// The same where the program may not be installed; nothing then.
+fn quiet_if_installed(program: &str, args: &[&str]) -> Option<String> {
+    match run(program, &["--version"]) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("{program}: skipped: it is not installed");
+            None
+        }
+        _ => Some(quiet(program, args)),
+    }
+}
+
+impl Program<'_> {
+    /// The help of the program and of all commands below it, as it is printed.
+    fn helps(&self) -> Vec<Help> {
+        let mut helps = Vec::new();
+        let mut paths = vec![Vec::new()];
+        while let Some(path) = paths.pop() {
+            let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
+            args.push("--help");
+            let help = Help::of(&quiet(self.file, &args), path.clone());
+            for command in help.commands.iter().filter(|c| !self.foreign.contains(&c.as_str())) {
+                paths.push(path.iter().chain([command]).cloned().collect());
+            }
+            helps.push(help);
+        }
+        // A reader of helps that finds nothing would pass every test.
+        assert!(helps.iter().all(|help| help.options.contains("--help")));
+        helps
+    }
+
+    fn script(&self, shell: &str, folder: &Path) -> (String, String) {
+        let script = quiet(self.file, &[self.completions, shell]);
+        let path = folder.join(format!("{}.{shell}", self.name));
+        std::fs::write(&path, &script).unwrap();
+        (script, path.to_str().unwrap().to_owned())
+    }
+
+    /// What is offered after `words` by a completion that prints its offers a line each.
+    fn offers(&self, help: &Help, offered: &str, shell: &str) {
+        let offered: BTreeSet<&str> = offered.lines().map(|l| l.split('\t').next().unwrap()).collect();
+        for option in &help.options {
+            assert!(
+                offered.contains(option.as_str()),
+                "{shell}: {} {:?} lacks {option}: {offered:?}",
+                self.name,
+                help.path
+            );
+        }
+    }
+
+    /// In bash each command and option of the help is offered.
+    pub fn completes_in_bash(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, file) = self.script("bash", folder.path());
+        let Some(_) = quiet_if_installed("bash", &["-n", &file]) else { return };
+        // As bash calls it: the program, the word to complete, the word before it.
+        let ask = r#"set -eu; file=$1 name=$2; shift 2; source "$file"; set +eu
+            words=$(complete -p "$name"); [[ $words =~ -F\ ([^ ]+) ]] || exit 9
+            COMP_WORDS=("$name" "$@"); COMP_CWORD=$#; COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}
+            "${BASH_REMATCH[1]}" "$name" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            printf '%s\n' "${COMPREPLY[@]}""#;
+        for help in self.helps() {
+            let mut args = vec!["--norc", "-c", ask, "bash", &file, self.name];
+            args.extend(help.path.iter().map(String::as_str));
+            let with = |last: &'static str| quiet("bash", &[&args[..], &[last]].concat());
+            self.offers(&help, &with("--"), "bash");
+            let commands = with("");
+            for command in &help.commands {
+                assert!(
+                    commands.lines().any(|l| l == command),
+                    "bash: {:?} lacks {command}: {commands}",
+                    help.path
+                );
+            }
+        }
+    }
+
+    /// In fish, too, for commands of one and two words: clap_complete's script for fish goes no deeper.
+    pub fn completes_in_fish(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, file) = self.script("fish", folder.path());
+        let Some(_) = quiet_if_installed("fish", &["-n", &file]) else { return };
+        for help in self.helps().iter().filter(|help| help.path.len() <= 2) {
+            let ask = |last: &str| {
+                let line = [&[self.name.to_owned()], &help.path[..], &[last.to_owned()]].concat().join(" ");
+                quiet("fish", &["--no-config", "-c", &format!("source {file}; complete -C '{line}'")])
+            };
+            self.offers(help, &ask("--"), "fish");
+            let commands = ask("");
+            for command in &help.commands {
+                let found = commands.lines().any(|l| l.split('\t').next() == Some(command));
+                assert!(found, "fish: {:?} lacks {command}: {commands}", help.path);
+            }
+        }
+    }
+
+    /// zsh loads the script, and each command and option of the help is in it.
+    pub fn completes_in_zsh(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let (script, file) = self.script("zsh", folder.path());
+        for help in self.helps() {
+            for option in &help.options {
+                let found = ["[", "=["].iter().any(|after| script.contains(&format!("{option}{after}")));
+                assert!(found, "zsh: {:?} lacks {option}", help.path);
+            }
+            for command in &help.commands {
+                assert!(script.contains(&format!("'{command}:")), "zsh: {:?} lacks {command}", help.path);
+            }
+        }
+        let load = format!(
+            "autoload -Uz compinit && compinit -u -D; source {file}; print -r -- $_comps[{}]",
+            self.name
+        );
+        if let Some(told) = quiet_if_installed("zsh", &["-f", "-c", &load]) {
+            assert_eq!(told.trim(), format!("_{}", self.name));
+        }
+    }
+
+    /// Each command has a page that man(1) renders without a warning, with all commands and options of the help.
+    pub fn has_manual_pages(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        for help in self.helps() {
+            let mut args = vec![self.man];
+            args.extend(help.path.iter().map(String::as_str));
+            let page = quiet(self.file, &args);
+            let file =
+                folder.path().join([&[self.name.to_owned()], &help.path[..]].concat().join("-") + ".1");
+            std::fs::write(&file, &page).unwrap();
+            let rendered = ["--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", file.to_str().unwrap()];
+            let _ = quiet_if_installed("man", &rendered);
+            let page = page.replace(r"\-", "-");
+            for word in help.options.iter().chain(&help.commands) {
+                assert!(
+                    page.contains(word.as_str()),
+                    "the page of {} {:?} lacks {word}",
+                    self.name,
+                    help.path
+                );
+            }
+        }
+    }
+}
+
+impl Help {
+    fn of(help: &str, path: Vec<String>) -> Self {
+        let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| !l.is_empty());
+        let commands = listed
+            .filter(|l| l.starts_with("  ") && !l.starts_with("   "))
+            .filter_map(|l| l.split_whitespace().next())
+            .filter(|word| *word != "help")
+            .map(str::to_owned)
+            .collect();
+        // Options stand at the left; what is told of them further to the right.
+        let options = help
+            .lines()
+            .filter(|l| l.starts_with("  -") || l.starts_with("      --"))
+            .filter_map(|l| l.split([' ', ',', '[', '=']).find(|word| word.starts_with("--")))
+            .map(|word| word.trim_end_matches("...").to_owned())
+            .collect();
+        Self { path, commands, options }
+    }
+}
