@@ -298,7 +298,7 @@ int walk(struct bpf_iter__tcp *ctx)
 			if (!memory)
 				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory && begins_to_rest(tp, memory, record.state)) {
-				memory->silent = standing != STANDING_MOVED && standing != STANDING_OURS;
+				memory->silent = standing != STANDING_MIGRATED && standing != STANDING_OURS;
 				record.flags |= FLAG_RESTS;
 			}
 		}

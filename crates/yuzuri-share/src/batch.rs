@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 const MAX_OF_CALL: usize = 64;
 /// Longer than any message of ours. Of what is longer so much is read, which is too long, too.
 const SLOT_BYTES: usize = 256;
-const _: () = assert!(SLOT_BYTES > yuzuri_policy::MOST_BYTES);
+const _: () = assert!(SLOT_BYTES > yuzuri_policy::MAX_BYTES);
 
 /// Where datagrams are read into.
 pub(crate) struct Batch(Box<[u8]>);

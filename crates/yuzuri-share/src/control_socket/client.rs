@@ -154,7 +154,7 @@ fn write(mut socket: &Socket, bytes: &[u8]) -> std::io::Result<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Board, Status};
+    use crate::{Status, StatusCell};
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -163,14 +163,14 @@ mod tests {
         own.set_nonblocking(true).unwrap();
         theirs.write_all(b"\"status-all\"").unwrap();
         theirs.shutdown(Shutdown::Write).unwrap();
-        let board = Board::default();
-        let mut clerk = Clerk::new(board.clone(), std::sync::mpsc::channel().0);
+        let cell = StatusCell::default();
+        let mut clerk = Clerk::new(cell.clone(), std::sync::mpsc::channel().0);
         // Its time is nearly over when the daemon has them ready.
         let asked = Instant::now().checked_sub(PATIENCE - Duration::from_millis(1)).unwrap();
         let mut client = Client::new(own.into(), Protocol::Json, asked);
         client.advance(&mut clerk);
         assert!(client.awaits_all() && client.deadline == asked + PATIENCE);
-        board.write_all(Status::default());
+        cell.write_all(Status::default());
         let ready = Instant::now();
         client.advance(&mut clerk);
         assert!(client.deadline >= ready + PATIENCE);
