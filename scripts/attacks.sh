@@ -9,17 +9,33 @@ scripts/setup.sh test
 log=target/attacks.log
 mkdir -p target
 : >"$log"
-# crates/PACKAGE/tests/NAME.rs or crates/PACKAGE/tests/NAME/*.rs; crates/PACKAGE/src is the library's own tests.
+# What each package has to run: crates/PACKAGE/tests/NAME.rs or crates/PACKAGE/tests/NAME/*.rs is its test program NAME;
+# crates/PACKAGE/src is the library's own tests, of the name "lib".
 mapfile -t found < <(grep -rlE '\battack\(' --include='*.rs' crates/*/tests crates/*/src | grep -v '^crates/yuzuri-testnet/' |
-    sed -nE 's|^crates/([^/]+)/tests/([^/.]+)(\.rs\|/.*)$|\1 --test \2|p; s|^crates/([^/]+)/src/.*|\1 --lib|p' | sort -u)
+    sed -nE 's#^crates/([^/]+)/tests/([^/.]+)(\.rs|/.*)$#\1 \2#p; s#^crates/([^/]+)/src/.*#\1 lib#p' | sort -u)
+# Built for the whole workspace, whose dependencies have other features than those of a single package: they are there
+# already. A name may be that of test programs of several packages; what cargo says of each tells whose it is.
+words=()
+while read -r target; do
+    if [ "$target" = lib ]; then words+=(--lib); else words+=(--test "$target"); fi
+done < <(printf '%s\n' "${found[@]}" | cut -d ' ' -f 2 | sort -u)
+echo "attacks: building ${#found[@]} test programs" >&2
+cargo test --workspace --locked --quiet --no-run --message-format=json-render-diagnostics "${words[@]}" >target/attacks.json
 failed=()
 for each in "${found[@]}"; do
+    read -r package target <<<"$each"
+    if [ "$target" = lib ]; then kind=lib name=${package//-/_}; else kind=test name=$target; fi
+    program=$(sed -nE 's#.*"manifest_path":"[^"]*/crates/'"$package"'/Cargo\.toml".*"kind":\["'"$kind"'"\].*"name":"'"$name"'".*"test":true\}.*"executable":"([^"]+)".*#\1#p' target/attacks.json)
     echo "attacks: $each" >&2
-    read -r package kind target <<<"$each"
     echo "package: $package" >>"$log"
     status=0
-    cargo test --locked --quiet -p "$package" "$kind" ${target:+"$target"} -- --nocapture 2>&1 | tee -a "$log" |
-        { grep -aE '(skipped:|FAILED|panicked at)' >&2 || true; } || status=$?
+    # As cargo runs it: in the package's folder.
+    if [ -n "$program" ]; then
+        (cd "crates/$package" && "$program" --nocapture 2>&1) | tee -a "$log" | { grep -aE '(skipped:|FAILED|panicked at)' >&2 || true; } || status=$?
+    else
+        echo "attacks: cargo built no such test program" >&2
+        status=1
+    fi
     [ $status = 0 ] || failed+=("$each")
 done
 table() {

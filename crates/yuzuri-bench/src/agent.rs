@@ -1,8 +1,9 @@
 //! The command itself: memory while recording, size, time to the first event.
 
 use crate::cpu;
+use crate::ends::Ends;
 use crate::figure::{Figure, Section, Target};
-use crate::load::{CUBIC, Load, LoadArgs};
+use crate::load::{Load, LoadArgs};
 use crate::observers::Agent;
 use crate::tidy::{Guarded, Stop};
 use crate::{Paths, Scale};
@@ -38,15 +39,7 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
 }
 
 fn traffic(net: &Net) -> anyhow::Result<Load> {
-    Load::start(&LoadArgs {
-        from: net.name(Side::A).to_owned(),
-        into: net.name(Side::B).to_owned(),
-        to: net.v4(Side::B),
-        flows: FLOWS,
-        mss: Some(MSS),
-        cpu: Some(TRAFFIC_CPU),
-        control: CUBIC.into(),
-    })
+    Load::start(&LoadArgs { ends: Ends::of(net).on_cpu(TRAFFIC_CPU), flows: FLOWS, mss: Some(MSS) })
 }
 
 /// Time from starting the command to its first event on standard output.
@@ -90,14 +83,6 @@ fn first_event(paths: &Paths, filter: &str) -> anyhow::Result<Duration> {
     bail!("`watch --json` ended without an event")
 }
 
-/// Kilobytes of a field of /proc/PID/status.
-fn status_kb(pid: u32, name: &str) -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the command's memory")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let value = line.with_context(|| format!("/proc/{pid}/status has no {name}"))?;
-    Ok(value.trim().trim_end_matches(" kB").parse()?)
-}
-
 fn memory(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let mut load = traffic(&net)?;
@@ -119,14 +104,14 @@ fn memory(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> an
         let wall = loop {
             stop.sleep(Duration::from_millis(100))?;
             for (values, name) in fields.iter_mut().zip(FIELDS) {
-                values.push(status_kb(agent.pid(), name)? * 1024.0 / 1e6);
+                values.push(cpu::status_kb(agent.pid(), name)? * 1024.0 / 1e6);
             }
             if load.ended()?.is_some() {
                 break began.elapsed();
             }
             anyhow::ensure!(began.elapsed() < time * 4, "the traffic needs more than four times its time");
         };
-        peaks.push(status_kb(agent.pid(), "VmHWM")? * 1024.0 / 1e6);
+        peaks.push(cpu::status_kb(agent.pid(), "VmHWM")? * 1024.0 / 1e6);
         cpus.push((cpu::process_ns(agent.pid())? - cpu) as f64 / 1e7 / wall.as_secs_f64());
         let said = agent.finish()?;
         rates.push(said.kept as f64 / wall.as_secs_f64());

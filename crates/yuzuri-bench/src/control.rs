@@ -2,8 +2,9 @@
 //! the flows costs.
 
 use crate::cpu::{self, Softirqs};
+use crate::ends::{CUBIC, Ends};
 use crate::figure::{self, Figure, Section, Target};
-use crate::load::{CUBIC, Load, LoadArgs};
+use crate::load::{Load, LoadArgs};
 use crate::tidy::Stop;
 use crate::{Paths, Scale};
 use anyhow::ensure;
@@ -47,15 +48,7 @@ pub fn run(_: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
 }
 
 fn load(net: &Net, flows: u32, cpu: Option<usize>, control: &str) -> anyhow::Result<Load> {
-    Load::start(&LoadArgs {
-        from: net.name(Side::A).to_owned(),
-        into: net.name(Side::B).to_owned(),
-        to: net.v4(Side::B),
-        flows,
-        mss: None,
-        cpu,
-        control: control.to_owned(),
-    })
+    Load::start(&LoadArgs { ends: Ends { cpu, ..Ends::of(net).under(control) }, flows, mss: None })
 }
 
 fn compare(

@@ -1,4 +1,4 @@
-//! CPU time, to the nanosecond: the kernel's account of what ran, not the samples of its tick.
+//! What a process takes. CPU time is to the nanosecond: the kernel's account of what ran, not the samples of its tick.
 
 use anyhow::Context;
 use nix::time::{ClockId, clock_getcpuclockid};
@@ -25,6 +25,15 @@ pub fn thread_ns() -> anyhow::Result<u64> {
 fn now_ns(clock: ClockId) -> anyhow::Result<u64> {
     let time = clock.now().with_context(|| format!("reading CPU clock {clock}"))?;
     Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// Kilobytes of a field of /proc/PID/status.
+pub fn status_kb(pid: u32, name: &str) -> anyhow::Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("reading the memory of process {pid}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let value = line.with_context(|| format!("/proc/{pid}/status has no {name}"))?;
+    Ok(value.trim().trim_end_matches(" kB").parse()?)
 }
 
 /// The kernel's threads that take over soft interrupts when there are many.

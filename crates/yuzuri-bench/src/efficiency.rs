@@ -1,8 +1,9 @@
 //! Efficiency: bits moved per second of CPU, with somebody watching, as a part of without.
 
 use crate::cpu::{self, Softirqs};
+use crate::ends::{CUBIC, Ends};
 use crate::figure::{self, Figure, Section, Target};
-use crate::load::{CUBIC, Load, LoadArgs};
+use crate::load::{Load, LoadArgs};
 use crate::observers::{Agent, Bpftrace, poll_ss};
 use crate::programs::Empty;
 use crate::tidy::Stop;
@@ -124,13 +125,15 @@ fn measure(
 ) -> anyhow::Result<()> {
     let softirqs = Softirqs::find();
     let mut load = Load::start(&LoadArgs {
-        from: net.name(setting.from).to_owned(),
-        into: net.name(setting.into).to_owned(),
-        to: setting.to,
+        ends: Ends {
+            from: net.name(setting.from).to_owned(),
+            into: net.name(setting.into).to_owned(),
+            to: setting.to,
+            cpu: setting.cpu,
+            control: CUBIC.into(),
+        },
         flows: 4,
         mss: None,
-        cpu: setting.cpu,
-        control: CUBIC.into(),
     })?;
     let warm = load.move_bytes(200_000_000)?;
     let warm = load.move_bytes(warm.bytes)?;

@@ -3,8 +3,9 @@
 
 use crate::Scale;
 use crate::cpu::Softirqs;
+use crate::ends::Ends;
 use crate::figure::{Figure, Section, Target};
-use crate::load::{CUBIC, Load, LoadArgs};
+use crate::load::{Load, LoadArgs};
 use crate::programs::Empty;
 use crate::reading::Reading;
 use crate::tidy::Stop;
@@ -35,15 +36,8 @@ pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
          that the programs cause, and no time-keeping.",
     );
     let filter: Filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B)).parse()?;
-    let mut load = Load::start(&LoadArgs {
-        from: net.name(Side::A).to_owned(),
-        into: net.name(Side::B).to_owned(),
-        to: net.v4(Side::B),
-        flows: FLOWS,
-        mss: None,
-        cpu: Some(TRAFFIC_CPU),
-        control: CUBIC.into(),
-    })?;
+    let mut load =
+        Load::start(&LoadArgs { ends: Ends::of(&net).on_cpu(TRAFFIC_CPU), flows: FLOWS, mss: None })?;
     by_cpu_time(&mut section, &mut load, &filter, scale, stop)?;
     let by_cpu = std::mem::take(&mut section.figures);
     by_kernels_clock(&mut section, &mut load, &filter, scale, stop)?;

@@ -2,13 +2,14 @@
 //! is the traffic's and nobody else's. It is this program again under a hidden name.
 
 use crate::cpu;
+use crate::ends::Ends;
 use crate::tidy::Guarded;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -17,27 +18,15 @@ use yuzuri_kernel::netns;
 /// Which connections.
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
-    /// Namespace of the senders.
-    #[arg(long)]
-    pub from: String,
-    /// Namespace of the receivers.
-    #[arg(long)]
-    pub into: String,
-    /// Address of the receivers.
-    #[arg(long)]
-    pub to: IpAddr,
+    /// The senders connect, the receivers accept.
+    #[command(flatten)]
+    pub ends: Ends,
     /// Connections.
     #[arg(long)]
     pub flows: u32,
     /// Most bytes of a segment.
     #[arg(long)]
     pub mss: Option<u32>,
-    /// CPU of all threads.
-    #[arg(long)]
-    pub cpu: Option<usize>,
-    /// Congestion control of all connections: the machine's default may pace, which timers and not ACKs then drive.
-    #[arg(long, default_value = CUBIC)]
-    pub control: String,
 }
 
 /// What a run of the traffic took.
@@ -50,8 +39,6 @@ pub struct Ran {
 }
 
 const CHUNK: usize = 256 * 1024;
-/// The kernel's own congestion control.
-pub const CUBIC: &str = "cubic";
 /// Nothing here takes longer than this: a run that does is stuck.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -93,14 +80,10 @@ pub struct Load(Worker);
 impl Load {
     /// Starts it and waits until all connections stand.
     pub fn start(args: &LoadArgs) -> anyhow::Result<Load> {
-        let words = ["load", "--from", &args.from, "--into", &args.into, "--to", &args.to.to_string()];
-        let mut words = words.map(str::to_owned).to_vec();
-        words.extend(["--flows".into(), args.flows.to_string(), "--control".into(), args.control.clone()]);
+        let mut words = vec!["load".to_owned(), "--flows".to_owned(), args.flows.to_string()];
+        words.extend(args.ends.words());
         if let Some(mss) = args.mss {
             words.extend(["--mss".into(), mss.to_string()]);
-        }
-        if let Some(cpu) = args.cpu {
-            words.extend(["--cpu".into(), cpu.to_string()]);
         }
         Worker::start(&words).map(Load)
     }
@@ -152,15 +135,15 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
 
 /// The traffic process: connects, then does what its input says, line by line, until that closes.
 pub fn serve(args: &LoadArgs) -> anyhow::Result<()> {
-    if let Some(cpu) = args.cpu {
+    if let Some(cpu) = args.ends.cpu {
         cpu::pin(cpu)?;
     }
     let mut connections = Vec::new();
-    let listener = in_namespace(&args.into, || listen(args))?;
+    let listener = in_namespace(&args.ends.into, || listen(args))?;
     let to = listener.local_addr()?.as_socket().context("the listener's address")?;
     let (done_to, done) = channel();
     for _ in 0..args.flows {
-        let sender = in_namespace(&args.from, || connect(args, to))?;
+        let sender = in_namespace(&args.ends.from, || connect(args, to))?;
         let receiver: TcpStream = listener.accept().context("accepting")?.0.into();
         let (tell, told) = channel();
         let done_to = done_to.clone();
@@ -203,10 +186,9 @@ fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> anyhow::Result<T> + Sen
 }
 
 fn socket(args: &LoadArgs) -> anyhow::Result<Socket> {
-    let socket =
-        Socket::new(Domain::for_address(SocketAddr::new(args.to, 0)), Type::STREAM, Some(Protocol::TCP))?;
-    let control = args.control.as_bytes();
-    socket.set_tcp_congestion(control).with_context(|| format!("choosing {}", args.control))?;
+    let domain = Domain::for_address(SocketAddr::new(args.ends.to, 0));
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    args.ends.choose_control(&socket)?;
     if let Some(mss) = args.mss {
         socket.set_tcp_mss(mss).context("choosing the segment size")?;
     }
@@ -215,7 +197,8 @@ fn socket(args: &LoadArgs) -> anyhow::Result<Socket> {
 
 fn listen(args: &LoadArgs) -> anyhow::Result<Socket> {
     let listener = socket(args)?;
-    listener.bind(&SocketAddr::new(args.to, 0).into()).with_context(|| format!("binding to {}", args.to))?;
+    let to = args.ends.to;
+    listener.bind(&SocketAddr::new(to, 0).into()).with_context(|| format!("binding to {to}"))?;
     listener.listen(args.flows.min(4096) as i32)?;
     Ok(listener)
 }

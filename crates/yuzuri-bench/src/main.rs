@@ -6,7 +6,9 @@
 mod agent;
 mod control;
 mod cpu;
+mod daemon;
 mod efficiency;
+mod ends;
 mod figure;
 mod inject;
 mod kernel_cost;
@@ -52,6 +54,8 @@ enum Command {
     Agent(Options),
     /// Bits moved per CPU-second under Yuzuri's congestion control, as a part of the kernel's CUBIC
     Control(Options),
+    /// CPU, memory and status of the sharing daemon with 18,000 flows
+    Daemon(Options),
     /// All of these
     All(Options),
     /// The traffic of the others
@@ -126,9 +130,19 @@ fn main() -> ExitCode {
         Command::Efficiency(options) => (options, &[efficiency::run]),
         Command::Agent(options) => (options, &[agent::run]),
         Command::Control(options) => (options, &[control::run]),
+        Command::Daemon(options) => (options, &[daemon::run]),
         Command::All(options) => (
             options,
-            &[kernel_cost, flows, rpc::run, throughput::run, efficiency::run, agent::run, control::run],
+            &[
+                kernel_cost,
+                flows,
+                rpc::run,
+                throughput::run,
+                efficiency::run,
+                agent::run,
+                control::run,
+                daemon::run,
+            ],
         ),
     };
     code(measure(&options, benches))

@@ -3,6 +3,7 @@
 
 use crate::Scale;
 use crate::cpu::Softirqs;
+use crate::ends::Ends;
 use crate::figure::{Figure, Section, Target};
 use crate::messages::{MessageArgs, Messages};
 use crate::programs::Empty;
@@ -48,14 +49,8 @@ fn sum(programs: &[ProgramStats]) -> (u64, u64) {
 fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let connections = flows / 2;
-    let mut messages = Messages::start(&MessageArgs {
-        from: net.name(Side::A).to_owned(),
-        into: net.name(Side::B).to_owned(),
-        to: net.v4(Side::B),
-        connections,
-        bulk: 0,
-        cpu: Some(TRAFFIC_CPU),
-    })?;
+    let mut messages =
+        Messages::start(&MessageArgs { ends: Ends::of(&net).on_cpu(TRAFFIC_CPU), connections, bulk: 0 })?;
     let filter: Filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B)).parse()?;
     let round = connections as u64;
     let transactions = round.max(scale.of(40_000, 20_000) as u64);

@@ -3,37 +3,29 @@
 //! program again under a hidden name.
 
 use crate::cpu;
-use crate::load::{CUBIC, Worker};
+use crate::ends::Ends;
+use crate::load::Worker;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::netns;
 
 /// Which connections.
 #[derive(Debug, Clone, Args)]
 pub struct MessageArgs {
-    /// Namespace of the clients.
-    #[arg(long)]
-    pub from: String,
-    /// Namespace of the servers.
-    #[arg(long)]
-    pub into: String,
-    /// Address of the servers.
-    #[arg(long)]
-    pub to: IpAddr,
+    /// The clients connect, the servers accept.
+    #[command(flatten)]
+    pub ends: Ends,
     /// Connections for messages.
     #[arg(long)]
     pub connections: usize,
     /// Connections for bulk transfers beside them.
     #[arg(long, default_value_t = 0)]
     pub bulk: usize,
-    /// CPU of all threads.
-    #[arg(long)]
-    pub cpu: Option<usize>,
 }
 
 /// What one order took.
@@ -71,13 +63,9 @@ impl Messages {
             let connections = left.min(of_one);
             // Bulk connections are the first one's.
             let bulk = if workers.is_empty() { args.bulk } else { 0 };
-            let words = ["load-messages", "--from", &args.from, "--into", &args.into];
-            let mut words = words.map(str::to_owned).to_vec();
-            words.extend(["--to".into(), args.to.to_string(), "--bulk".into(), bulk.to_string()]);
-            words.extend(["--connections".into(), connections.to_string()]);
-            if let Some(cpu) = args.cpu {
-                words.extend(["--cpu".into(), cpu.to_string()]);
-            }
+            let mut words = vec!["load-messages".to_owned(), "--bulk".to_owned(), bulk.to_string()];
+            words.extend(["--connections".to_owned(), connections.to_string()]);
+            words.extend(args.ends.words());
             workers.push((Worker::start(&words)?, connections));
             left -= connections;
         }
@@ -109,17 +97,18 @@ struct Pair {
 
 /// The process: connects, then does what its input says, line by line, until that closes.
 pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
-    if let Some(cpu) = args.cpu {
+    if let Some(cpu) = args.ends.cpu {
         cpu::pin(cpu)?;
     }
     let all = args.connections + args.bulk;
     allow_open_files()?;
     let ports = all.div_ceil(PER_PORT);
+    let ends = &args.ends;
     let listeners =
-        netns::inside(&args.into, || (0..ports).map(|_| listen(args.to)).collect::<anyhow::Result<Vec<_>>>())
+        netns::inside(&ends.into, || (0..ports).map(|_| listen(ends)).collect::<anyhow::Result<Vec<_>>>())
             .map_err(anyhow::Error::msg)??;
-    let mut pairs = netns::inside(&args.from, || {
-        (0..all).map(|i| connect(&listeners[i % ports])).collect::<anyhow::Result<Vec<_>>>()
+    let mut pairs = netns::inside(&ends.from, || {
+        (0..all).map(|i| connect(ends, &listeners[i % ports])).collect::<anyhow::Result<Vec<_>>>()
     })
     .map_err(anyhow::Error::msg)??;
     let bulk = pairs.split_off(args.connections);
@@ -215,25 +204,25 @@ fn receive(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn socket(address: SocketAddr) -> anyhow::Result<Socket> {
+fn socket(ends: &Ends, address: SocketAddr) -> anyhow::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(CUBIC.as_bytes()).context("choosing cubic")?;
+    ends.choose_control(&socket)?;
     // Closed by a reset: tens of thousands of connections leave nothing behind.
     socket.set_linger(Some(Duration::ZERO))?;
     Ok(socket)
 }
 
-fn listen(to: IpAddr) -> anyhow::Result<Socket> {
-    let address = SocketAddr::new(to, 0);
-    let listener = socket(address)?;
-    listener.bind(&address.into()).with_context(|| format!("binding to {to}"))?;
+fn listen(ends: &Ends) -> anyhow::Result<Socket> {
+    let address = SocketAddr::new(ends.to, 0);
+    let listener = socket(ends, address)?;
+    listener.bind(&address.into()).with_context(|| format!("binding to {}", ends.to))?;
     listener.listen(128)?;
     Ok(listener)
 }
 
-fn connect(listener: &Socket) -> anyhow::Result<Pair> {
+fn connect(ends: &Ends, listener: &Socket) -> anyhow::Result<Pair> {
     let to = listener.local_addr()?.as_socket().context("the listener's address")?;
-    let client = socket(to)?;
+    let client = socket(ends, to)?;
     client.set_tcp_nodelay(true)?;
     client
         .connect_timeout(&to.into(), Duration::from_secs(5))

@@ -2,6 +2,7 @@
 //! with somebody watching, as a part of without.
 
 use crate::cpu::{self, Softirqs};
+use crate::ends::Ends;
 use crate::figure::{self, Figure, Section, Target};
 use crate::messages::{MessageArgs, Messages};
 use crate::observers::Agent;
@@ -73,12 +74,9 @@ fn measure(
 ) -> anyhow::Result<()> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let messages = Messages::start(&MessageArgs {
-        from: net.name(Side::A).to_owned(),
-        into: net.name(Side::B).to_owned(),
-        to: net.v4(Side::B),
+        ends: Ends::of(&net).on_cpu(TRAFFIC_CPU),
         connections: setting.connections,
         bulk: setting.bulk,
-        cpu: Some(TRAFFIC_CPU),
     })?;
     let mut run =
         Run { net: &net, messages, setting, softirqs: Softirqs::find(), transactions: 10_000, paths };

@@ -1,9 +1,10 @@
 //! How many events a second are kept without loss.
 
 use crate::cpu;
+use crate::ends::{CUBIC, Ends};
 use crate::figure::{Figure, Section, Target};
 use crate::inject::Injector;
-use crate::load::{CUBIC, Load, LoadArgs};
+use crate::load::{Load, LoadArgs};
 use crate::observers::{Agent, Said};
 use crate::reading::Reading;
 use crate::tidy::Stop;
@@ -207,13 +208,9 @@ fn sent(section: &mut Section, scale: Scale, stop: &Stop) -> anyhow::Result<()> 
     let filter: Filter = format!("netns:{own}").parse()?;
     let (to, mss) = ([127, 0, 0, 1].into(), Some(88));
     let mut load = Load::start(&LoadArgs {
-        from: own.clone(),
-        into: own,
-        to,
+        ends: Ends { from: own.clone(), into: own, to, cpu: None, control: CUBIC.into() },
         flows: 4,
         mss,
-        cpu: None,
-        control: CUBIC.into(),
     })?;
     let warm = load.move_bytes(4_000_000)?;
     let bytes = (warm.bytes as f64 * 1.5e9 / warm.wall_ns as f64) as u64;

@@ -28,6 +28,9 @@ const volatile u64 instance = 0;
 const volatile u32 lower_always = 0;
 const volatile u32 upper_always = 0;
 
+/* A flow that had nothing under way has begun to send since user space set this to 0. */
+u32 began = 0;
+
 /* What one flow is told, written by user space. Each part holds until a time of the monotonic clock: whatever
  * becomes of its writer, the flow is plain CUBIC again by then. */
 struct bound {
@@ -167,6 +170,9 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 	if (event != CA_EVENT_TX_START)
 		return;
+	/* Written once between two walks: the processors share the line and only read it. */
+	if (!began)
+		began = 1;
 	idle = (s32)(now - tcp_sk(sk)->lsndtime);
 	if (ca->epoch_start && idle > 0) {
 		ca->epoch_start += idle;

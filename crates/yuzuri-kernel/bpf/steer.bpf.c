@@ -26,6 +26,8 @@ u32 mode = MODE_OBSERVE;
 u32 tells_all = 0; /* the walk tells of flows that rest, too */
 u32 walks = 0;     /* the number of this walk */
 u32 resting = 0;   /* flows that the walk did not tell of because they rest */
+u32 silent = 0;    /* of these, flows whose control does not tell when they begin to send */
+u32 opened = 0;    /* a flow was established since user space set this to 0 */
 /* Two, so that user space changes one while the other holds. */
 struct scope scopes[2] = {};
 u32 scope_now = 0;
@@ -41,8 +43,9 @@ struct memory {
 	s32 refused;           /* why it was not migrated, errno; then it is not tried again */
 	u8 migrated;
 	u8 rests;
-	u16 still; /* walks in a row at which nothing had happened */
-	u32 walk;  /* the last walk that changed anything here */
+	u8 silent; /* its control does not tell when it begins to send */
+	u16 still;   /* walks in a row at which nothing had happened */
+	u32 walk;    /* the last walk that changed anything here */
 	/* as the last of the still ones saw it */
 	u32 write_seq;
 	const void *ops;
@@ -263,6 +266,8 @@ int walk(struct bpf_iter__tcp *ctx)
 	if (memory && memory->rests && !again && !tells_all && mode != MODE_GIVE_BACK &&
 	    is_still(tp, memory, record.state)) {
 		resting++;
+		if (memory->silent)
+			silent++;
 		return 0;
 	}
 	record.cookie = bpf_get_socket_cookie(tp);
@@ -292,8 +297,10 @@ int walk(struct bpf_iter__tcp *ctx)
 		if (rests_after) {
 			if (!memory)
 				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-			if (memory && begins_to_rest(tp, memory, record.state))
+			if (memory && begins_to_rest(tp, memory, record.state)) {
+				memory->silent = standing != STANDING_MIGRATED && standing != STANDING_OURS;
 				record.flags |= FLAG_RESTS;
+			}
 		}
 	}
 	if (memory) {
@@ -350,7 +357,11 @@ int on_established(struct bpf_sock_ops *ctx)
 
 	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB && ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
 		return 1;
-	if (mode != MODE_TAKE || !socket || bpf_get_netns_cookie(ctx) != netns_cookie)
+	if (!socket || bpf_get_netns_cookie(ctx) != netns_cookie)
+		return 1;
+	if (!opened)
+		opened = 1;
+	if (mode != MODE_TAKE)
 		return 1;
 	tp = bpf_skc_to_tcp_sock(socket);
 	if (!tp)

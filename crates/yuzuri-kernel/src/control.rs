@@ -296,6 +296,11 @@ impl Control {
         now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Whether a flow under the control that had nothing under way has begun to send since the last call.
+    pub(crate) fn take_began(&mut self) -> bool {
+        self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| crate::steer::take_sign(&mut state.began))
+    }
+
     fn look_for_bounds(&mut self, any: bool) {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.any_bounds = any;

@@ -6,13 +6,25 @@ pub(crate) const MIN_FLOWS: u32 = 1 << 16;
 /// At most: an index of 16 MiB.
 const MAX_FLOWS: u32 = 1 << 20;
 
-/// Room for the flows of this machine: four times the TCP sockets that there are now, within bounds.
+/// Room for the flows that this machine may come to have: as many as the kernel made its own table of connections for, which it sizes by
+/// the memory, and four times the TCP sockets that there are now; within bounds. A table that is too small cannot be replaced by a larger
+/// one without losing what the programs write meanwhile, so it is made for what may come. Only its index is there from the start.
 pub(crate) fn for_flows() -> u32 {
-    flows_of(tcp_sockets())
+    flows_of(tcp_sockets(), established_buckets())
 }
 
-fn flows_of(sockets: u32) -> u32 {
-    sockets.saturating_mul(4).clamp(MIN_FLOWS, MAX_FLOWS).next_power_of_two()
+fn flows_of(sockets: u32, established_buckets: u32) -> u32 {
+    sockets.saturating_mul(4).max(established_buckets).clamp(MIN_FLOWS, MAX_FLOWS).next_power_of_two()
+}
+
+/// Buckets of the kernel's table of established connections; 0 where it does not tell (before Linux 6.1).
+fn established_buckets() -> u32 {
+    buckets(&std::fs::read_to_string("/proc/sys/net/ipv4/tcp_ehash_entries").unwrap_or_default())
+}
+
+/// Negative: those of the machine's table, of a namespace that has none of its own.
+fn buckets(tcp_ehash_entries: &str) -> u32 {
+    tcp_ehash_entries.trim().parse().map_or(0, i32::unsigned_abs)
 }
 
 /// TCP sockets of the whole machine, in all network namespaces; 0 where the kernel does not tell.
@@ -34,8 +46,18 @@ mod tests {
 
     #[test]
     fn tables_grow_with_what_is_there() {
-        assert_eq!([0, 16_384, 16_385, 40_000].map(flows_of), [1 << 16, 1 << 16, 1 << 17, 1 << 18]);
-        assert_eq!(flows_of(u32::MAX), 1 << 20);
+        let of = |sockets| flows_of(sockets, 0);
+        assert_eq!([0, 16_384, 16_385, 40_000].map(of), [1 << 16, 1 << 16, 1 << 17, 1 << 18]);
+        assert_eq!(of(u32::MAX), 1 << 20);
+    }
+
+    #[test]
+    fn tables_have_room_for_what_the_kernel_has_room_for() {
+        assert_eq!(
+            [0, 4_096, 262_144, u32::MAX].map(|buckets| flows_of(100, buckets)),
+            [1 << 16, 1 << 16, 1 << 18, 1 << 20]
+        );
+        assert_eq!(["262144\n", "-262144\n", "", "x"].map(buckets), [262_144, 262_144, 0, 0]);
     }
 
     #[test]

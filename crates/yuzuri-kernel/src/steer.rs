@@ -40,6 +40,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use yuzuri_trace::FlowId;
 
@@ -133,10 +134,19 @@ pub struct Steering {
     tells_all: bool,
     /// The last walk did.
     told_all: bool,
+    /// The last walk told of no flow, and the kernel tells when that changes.
+    all_rest: bool,
+    /// How often in a row nothing was walked through since.
+    not_walked: u32,
+    /// Whether each flow that is opened in the namespace is told of at once.
+    tells_of_new: bool,
     is_over: bool,
 }
 
 impl Steering {
+    /// So many walks in a row are left out at most.
+    pub const MAX_NOT_WALKED: u32 = 3;
+
     /// Registers the control and sets up the walk in the calling thread's network namespace. No flow is migrated before the
     /// first [`Steering::observe`], but new ones are.
     ///
@@ -206,6 +216,8 @@ impl Steering {
             Ok(link) => (Some(link), NewFlows::AtOnce),
             Err(why) => (None, NewFlows::AtNextWalk(why)),
         };
+        // Of the root's control group: of others' flows nothing is told before a walk.
+        let tells_of_new = new_flows.is_some() && options.cgroup.is_none();
         Ok(Steering {
             new_flows,
             walk,
@@ -217,6 +229,9 @@ impl Steering {
             buffer: Vec::new(),
             tells_all: false,
             told_all: true,
+            all_rest: false,
+            not_walked: 0,
+            tells_of_new,
             is_over: false,
         })
     }
@@ -235,13 +250,25 @@ impl Steering {
     /// be migrated, if flows are taken. `out` holds them afterwards, by their cookie, without those that rest
     /// ([`SteerOptions::rests_after`]). Whichever thread calls it, the namespace is that of the start.
     ///
+    /// A walk costs the more, the more sockets the host has. Where every flow rests under our control, and none of them has begun to send
+    /// and none was opened since, there is nothing to tell, and at most [`Steering::MAX_NOT_WALKED`] walks in a row are left out: only the end
+    /// of a flow is known later for that. See [`Steering::walked`].
+    ///
     /// # Errors
     /// What the kernel says.
     pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
         out.clear();
+        // Taken before the walk: what begins during it may be behind it, and is for the next one.
+        let begun = self.take_signs();
+        let is_known = self.all_rest && !begun && !self.tells_all;
+        if is_known && self.not_walked < Self::MAX_NOT_WALKED {
+            self.not_walked += 1;
+            return Ok(());
+        }
+        (self.all_rest, self.not_walked) = (false, 0);
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.tells_all = self.tells_all.into();
-            state.resting = 0;
+            (state.resting, state.silent) = (0, 0);
         }
         self.read()?;
         self.told_all = std::mem::take(&mut self.tells_all);
@@ -251,7 +278,21 @@ impl Steering {
         // Where its buffer is full the kernel goes on from a place in its table; before 6.17 a flow may come twice then.
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
+        let silent = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.silent);
+        self.all_rest = out.is_empty() && silent == 0 && self.tells_of_new;
         Ok(())
+    }
+
+    /// Whether a flow of ours has begun to send, or one was opened, since the last call.
+    fn take_signs(&mut self) -> bool {
+        let opened = self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_sign(&mut state.opened));
+        // Both, always.
+        self.control.take_began() | opened
+    }
+
+    /// Whether the last [`Steering::observe`] walked; else it knew that nothing had happened.
+    pub fn walked(&self) -> bool {
+        self.not_walked == 0
     }
 
     /// The next walk tells of flows that rest, too.
@@ -387,6 +428,12 @@ impl Drop for Steering {
             let _ = self.give_back();
         }
     }
+}
+
+/// Sets a sign that programs of ours in the kernel set to 1 back to 0; whether it was set.
+pub(crate) fn take_sign(sign: &mut u32) -> bool {
+    // SAFETY: aligned, in a mapping that lives as long as the reference, and only read and written as a whole.
+    unsafe { AtomicU32::from_ptr(sign) }.swap(0, Ordering::SeqCst) != 0
 }
 
 fn steering(doing: &'static str) -> impl Fn(std::io::Error) -> ControlError {

@@ -5,6 +5,7 @@ mod common;
 mod steered;
 
 use common::{Pair, tcp_info};
+use std::io::Write;
 use std::process::Command;
 use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
 use yuzuri_kernel::control::{Bound, ControlError, CubicParams, available};
@@ -321,6 +322,83 @@ fn a_bbr_flow_is_migrated_and_migrated_back() {
     assert_eq!(steering.leave().unwrap().migrated_back, [flow.id]);
     assert_eq!(control_of(&pair.near), "bbr");
     pair.send(1_000_000);
+}
+
+#[test]
+fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next() {
+    const TEST: &str = "while_nothing_happens_walks_are_left_out";
+    const RESTS_AFTER: u16 = 3;
+    const LEFT_OUT: u32 = Steering::MAX_NOT_WALKED;
+    let Some(net) = lossy(TEST, "reno") else { return };
+    let options = SteerOptions { rests_after: RESTS_AFTER, ..steered::options("q") };
+    let Some(mut steering) = start(TEST, &net, options) else { return };
+    if *steering.new_flows() != NewFlows::AtOnce {
+        println!("{TEST}: skipped: nothing tells of new flows: {:?}", steering.new_flows());
+        return;
+    }
+    let mut pairs: Vec<_> = (0..20).map(|_| pair(&net, Side::A, net.v4(Side::B))).collect();
+    let mut flows = Vec::new();
+    let mut observe = |steering: &mut Steering| {
+        steering.observe(&mut flows).unwrap();
+        let told: Vec<_> = flows.iter().map(|flow| flow.local).collect();
+        (steering.walked(), told)
+    };
+    let nothing = |walked: bool| (walked, Vec::new());
+    // Until every flow rests each walk tells of all; the first that tells of none is a walk.
+    let mut comes_to_rest = |steering: &mut Steering, count: usize| {
+        let mut walks = 0;
+        while let (walked, told) = observe(steering)
+            && !told.is_empty()
+        {
+            walks += 1;
+            assert!(walked && told.len() == count && walks <= RESTS_AFTER + 1, "walk {walks}: {told:?}");
+        }
+        for _ in 0..2 {
+            (0..LEFT_OUT).for_each(|at| assert_eq!(observe(steering), nothing(false), "left out {at}"));
+            assert_eq!(observe(steering), nothing(true));
+        }
+    };
+    comes_to_rest(&mut steering, 20);
+    assert_eq!(steering.resting(), 20);
+    // A flow that rests begins to send.
+    steering.observe(&mut Vec::new()).unwrap();
+    assert!(!steering.walked());
+    pairs[7].send(1);
+    let mut told = Vec::new();
+    steering.observe(&mut told).unwrap();
+    assert!(steering.walked());
+    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[7].near_addr()]);
+    comes_to_rest(&mut steering, 1);
+    // One that only hears goes on to rest: nothing of it can be bounded.
+    steering.observe(&mut told).unwrap();
+    assert!(!steering.walked());
+    (&pairs[3].far).write_all(&[1]).unwrap();
+    steering.observe(&mut told).unwrap();
+    assert!(!steering.walked());
+    // A flow is opened.
+    pairs.push(pair(&net, Side::A, net.v4(Side::B)));
+    steering.observe(&mut told).unwrap();
+    assert!(steering.walked());
+    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[20].near_addr()]);
+    comes_to_rest(&mut steering, 1);
+    // Asked for all, or looking elsewhere, it walks.
+    steering.observe(&mut told).unwrap();
+    assert!(!steering.walked());
+    steering.tell_all();
+    steering.observe(&mut told).unwrap();
+    assert!(steering.walked());
+    assert_eq!(told.len(), 21);
+    // A flow whose control is another's does not tell when it begins: each walk is made.
+    let chosen = pair(&net, Side::A, net.v4(Side::B));
+    socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"cubic").unwrap();
+    for _ in 0..RESTS_AFTER * 3 {
+        steering.observe(&mut told).unwrap();
+        assert!(steering.walked());
+    }
+    assert_eq!(told.len(), 0);
+    chosen.send(1);
+    steering.observe(&mut told).unwrap();
+    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [chosen.near_addr()]);
 }
 
 #[test]

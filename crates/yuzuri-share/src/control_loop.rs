@@ -2,6 +2,7 @@
 
 mod look;
 
+use crate::batch::Batch;
 use crate::config::{ShareConfig, WithoutKernel};
 use crate::discover::Discovery;
 use crate::enforcer::{Enforcer, Told};
@@ -30,8 +31,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 pub const MAX_ROWS: usize = 200;
 /// Flows that a walk has room for at once.
 const MIN_WALK: usize = 1024;
-/// No datagram of ours is longer; what is, is refused for its length.
-const BUFFER: usize = 2048;
 
 /// A sharing.
 pub struct ControlLoop {
@@ -47,7 +46,7 @@ pub struct ControlLoop {
     flows: Flows,
     walk: Vec<FlowState>,
     out: Vec<Outgoing>,
-    buffer: Vec<u8>,
+    batch: Batch,
     started: Moment,
     tick_at: Moment,
     look_at: Moment,
@@ -122,7 +121,7 @@ impl ControlLoop {
             flows: Flows::default(),
             walk: Vec::new(),
             out: Vec::new(),
-            buffer: vec![0; BUFFER],
+            batch: Batch::new(),
             started: now,
             tick_at: now,
             look_at: now + LOOK,
@@ -185,7 +184,7 @@ impl ControlLoop {
                 Order::Reload(config) => self.reload(*config),
             }
         }
-        let refused = self.links.iter_mut().map(|link| link.receive(now, &mut self.buffer)).sum();
+        let refused = self.links.iter_mut().map(|link| link.receive(now, &mut self.batch)).sum();
         self.rest = self.flood.note(now, refused);
         self.take_notices();
         if self.keys.work() {
@@ -259,6 +258,10 @@ impl ControlLoop {
             self.tell_not_kept();
         }
         self.note_members();
+        // A flow takes several times as much while it is looked at: what many of them had stays with the allocator otherwise.
+        if self.flows.laid_down() >= MIN_WALK {
+            crate::give_back_memory();
+        }
     }
 
     /// Whether flows on which nothing happens may be left out.

@@ -119,6 +119,11 @@ impl Flows {
         }
     }
 
+    /// How many flows rest since the last walk.
+    pub(crate) fn laid_down(&self) -> usize {
+        self.lay_down as usize
+    }
+
     /// The flows that rest, by their cookie.
     pub(crate) fn resting(&self) -> impl Iterator<Item = &Resting> {
         self.resting.values()
@@ -165,6 +170,7 @@ impl Flows {
     /// Ends with what a walk told, and forgets what is gone.
     pub(crate) fn end(&mut self, now: Moment, told: Told) {
         self.known.retain(|_, known| known.seen);
+        self.known.shrink_to(self.known.len() * 2);
         self.since_all = self.since_all.saturating_add(1);
         match told {
             Told::Nothing => {}

@@ -20,6 +20,7 @@
 
 mod answers;
 mod authority;
+mod batch;
 mod clock;
 mod config;
 mod control_loop;

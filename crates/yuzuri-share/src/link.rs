@@ -1,6 +1,7 @@
 //! An interface that takes part: its sockets, its group, and the policy of the flows that go over it.
 
 use crate::ShareError;
+use crate::batch::Batch;
 use crate::clock;
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
@@ -133,14 +134,14 @@ impl Link {
         })
     }
 
-    /// Enforcer in what has come; how much of it was refused.
-    pub(crate) fn receive(&mut self, now: Moment, buffer: &mut [u8]) -> u64 {
+    /// Hands in what has come; how much of it was refused.
+    pub(crate) fn receive(&mut self, now: Moment, batch: &mut Batch) -> u64 {
         let refused =
             |member: &Option<Member>| member.as_ref().map_or(0, |member| member.counts().refused_total());
         let before = refused(&self.member);
         let addresses = &self.interface.addresses;
         let member = &mut self.member;
-        self.sockets.drain(buffer, |from, bytes| {
+        self.sockets.drain(batch, |from, bytes| {
             // A broadcast comes back to who sent it.
             if let Some(member) = member.as_mut().filter(|_| !addresses.contains(&from.ip())) {
                 member.receive(now, from, bytes);

@@ -13,7 +13,7 @@ pub fn drop_privileges() -> Result<(), ShareError> {
     yuzuri_confine::drop_capabilities().map_err(|e| ShareError::system("giving up privileges", e))
 }
 
-/// Gives the memory back that loading the programs took.
+/// Gives memory back that the allocator holds and nobody uses: after the programs were loaded, or many flows came to rest.
 pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes a number and touches nothing but what the allocator has free.

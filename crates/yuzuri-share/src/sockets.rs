@@ -1,6 +1,7 @@
 //! The UDP sockets of an interface: IPv6 link-local multicast where there is a link-local address, IPv4 broadcast where there is not, or
 //! where a member is known that has nothing else.
 
+use crate::batch::Batch;
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf, sockopt::RcvBufForce};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
@@ -53,16 +54,9 @@ impl Sockets {
     }
 
     /// Takes what has come. What the handler sees: from where, and the bytes.
-    pub(crate) fn drain(&self, buffer: &mut [u8], mut each: impl FnMut(SocketAddr, &[u8])) {
+    pub(crate) fn drain(&self, batch: &mut Batch, mut each: impl FnMut(SocketAddr, &[u8])) {
         for socket in self.v6.iter().chain(&self.v4) {
-            for _ in 0..MAX_AT_ONCE {
-                match socket.recv_from(buffer) {
-                    Ok((length, from)) => each(from, &buffer[..length]),
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                    // What an earlier datagram of ours met (ICMP), or the interface went down: both are taken off by the call.
-                    Err(_) => {}
-                }
-            }
+            batch.drain(socket, MAX_AT_ONCE, &mut each);
         }
     }
 

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// A client has so long in all to ask and to take the answer.
+/// A client has so long in all to ask and to take the answer; who asks for all flows has it twice: until they are there, and to take them.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes read at a time.
 const PART_BYTES: usize = 4096;
@@ -96,7 +96,11 @@ impl Client {
                     }
                 }
                 Stage::Waiting(number) => match clerk.all(*number) {
-                    Some(reply) => self.stage = Stage::Answering(reply, 0),
+                    Some(reply) => {
+                        self.stage = Stage::Answering(reply, 0);
+                        // Until now it waited for us.
+                        self.deadline = Instant::now() + PATIENCE;
+                    }
                     None => return Ok(()),
                 },
                 Stage::Answering(reply, written) => {
@@ -143,5 +147,36 @@ fn write(mut socket: &Socket, bytes: &[u8]) -> std::io::Result<usize> {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Status, StatusCell};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn who_waited_for_all_flows_has_all_the_time_to_take_them() {
+        let (own, mut theirs) = UnixStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        theirs.write_all(b"\"status-all\"").unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        let cell = StatusCell::default();
+        let mut clerk = Clerk::new(cell.clone(), std::sync::mpsc::channel().0);
+        // Its time is nearly over when the daemon has them ready.
+        let asked = Instant::now().checked_sub(PATIENCE - Duration::from_millis(1)).unwrap();
+        let mut client = Client::new(own.into(), Protocol::Json, asked);
+        client.advance(&mut clerk);
+        assert!(client.awaits_all() && client.deadline == asked + PATIENCE);
+        cell.write_all(Status::default());
+        let ready = Instant::now();
+        client.advance(&mut clerk);
+        assert!(client.deadline >= ready + PATIENCE);
+        let mut answer = String::new();
+        drop(client);
+        theirs.read_to_string(&mut answer).unwrap();
+        assert!(serde_json::from_str::<Status>(&answer).is_ok(), "{answer}");
     }
 }

@@ -114,7 +114,7 @@ fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool 
     let mut next: Option<Instant> = None;
     for counter in counters.iter_mut() {
         counter.paused_until = counter.paused_until.filter(|until| *until > now);
-        let deadlines = counter.clients.front().map(|client| client.deadline);
+        let deadlines = counter.clients.iter().map(|client| client.deadline).min();
         let look = counter.awaits_all().then(|| now + LOOK);
         next = next.into_iter().chain(deadlines).chain(counter.paused_until).chain(look).min();
     }

@@ -2,7 +2,7 @@
 // (YUZURI=path of the program; needs root and struct_ops).
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually, ready, text, until } from "./browser.mjs";
@@ -57,8 +57,13 @@ async function check(folder, children) {
   cell(2);
   const inside = (n, ...words) => start("ip", ["netns", "exec", host(n), program, ...words], children);
   const places = (n) => ["--runtime", join(folder, `run${n}`), "--state", join(folder, `state${n}`)];
+  // In the middle of a change of keys: each signs with its own and accepts the other's. One is open to every user.
+  const key = (n) => join(folder, `key${n}`);
+  for (const n of [1, 2]) execFileSync(program, ["share", "key", key(n)]);
+  chmodSync(key(1), 0o644);
   for (const n of [1, 2]) {
-    const daemon = inside(n, "share", ...places(n), "--keyless", "--group", base, "--interface", "eth0", "--control", `${base}_${n}`);
+    const keys = ["--key-file", key(n), "--accept-key-file", key(3 - n)];
+    const daemon = inside(n, "share", ...places(n), ...keys, "--group", base, "--interface", "eth0", "--control", `${base}_${n}`);
     if (!(await daemon.until("sharing;"))) {
       assert.match(daemon.all(), /not permitted|it needs struct_ops/);
       return `skipped: ${daemon.all().trim()}`;
@@ -78,6 +83,13 @@ async function check(folder, children) {
   const members = status().interfaces[0].members.map((member) => member.node.slice(0, 8));
   const shown = await page.evaluate(() => [...document.querySelectorAll('#share-interfaces table[aria-label^="Members"] tbody td:first-child')].map((cell) => cell.textContent));
   assert.deepEqual(shown, [`${members[0]}this`, members[1]]);
+  await until(page, () => document.querySelector("#share-warned").checkVisibility());
+  const warnings = status().warnings;
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0], /key1: its mode 0644 lets every user of this machine/);
+  assert.equal(await text(page, "#share-warnings"), warnings[0]);
+  await until(page, () => [...document.querySelectorAll("#share-interfaces .key")].map((each) => each.textContent).join() === ",other key");
+  assert.match(await text(page, "#share-remarks"), /eth0: 1 member still signs with the other key/);
   // The same flow here and there, by the cookie; then its bounds, in the chart and as the daemon says them.
   const flow = page.locator("#share-interfaces button:enabled").first();
   await flow.click();

@@ -88,9 +88,26 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.match(await text(page, "#help-lines"), /upper bound of the window by sharing/);
   await until(page, () => document.querySelector("#chart-text").textContent.includes("bounds up to 60 seg"));
 
+  // What it warns of, and a member that signs with the other key while keys are being changed.
+  assert.ok(!(await page.locator("#share-warned").isVisible()), "no warning yet");
+  const warning = "key file /etc/yuzuri/share.key: its mode 0644 lets every user of this machine have or change the key; `chmod 0640` closes it";
+  told.status.warnings = [warning];
+  told.status.interfaces[0].members[1].other_key = true;
+  await until(page, () => document.querySelector("#share-warned").checkVisibility());
+  assert.match(await text(page, "#share-warned"), /Sharing works, but the daemon warns:/);
+  assert.equal(await text(page, "#share-warnings li"), warning);
+  await until(page, () => [...document.querySelectorAll("#share-interfaces .key")].map((each) => each.textContent).join() === ",other key,");
+  assert.match(await page.locator("#share-interfaces .key", { hasText: "other key" }).locator("xpath=..").getAttribute("title"), /^10\.0\.0\.3:48770: It signs with the other key that this terminal accepts/);
+  assert.match(await text(page, "#share-remarks"), /wlan0: 1 member still signs with the other key.*slows no transfer/);
+  if (shots) await page.screenshot({ path: `${shots}/sharing-warned.png` });
+  delete told.status.warnings;
+  delete told.status.interfaces[0].members[1].other_key;
+  await until(page, () => !document.querySelector("#share-warned").checkVisibility());
+  await until(page, () => !document.querySelector("#share-remarks").textContent.includes("other key"));
+
   // Whatever it says is text.
   const bad = '<img src=x onerror="window.hurt=1"><b>x</b>';
-  Object.assign(told.status, { steers: false, why_not: bad, problems: [bad] });
+  Object.assign(told.status, { steers: false, why_not: bad, problems: [bad], warnings: [bad] });
   Object.assign(told.status.interfaces[0], { name: bad, group: bad, group_from: bad });
   Object.assign(told.status.interfaces[0].flows[2], { standing: bad, remote: bad });
   Object.assign(told.status.interfaces[0].members[2], { node: bad, address: bad });

@@ -7,6 +7,8 @@ export interface ShareMember {
   address?: string;
   sends: boolean;
   leads: boolean;
+  /** It signs its messages with the key that is accepted besides; absent: it does not. */
+  other_key?: boolean;
   age_s: number;
 }
 
@@ -51,6 +53,8 @@ export interface ShareInterface {
   flows: ShareFlow[];
   /** Of a daemon before it told them: absent. */
   flow_counts?: { all: number; resting: number; left_out: number };
+  /** Messages that were refused, by reason, since the daemon started. */
+  messages?: { refused?: Record<string, number> };
 }
 
 export interface ShareStatus {
@@ -59,6 +63,8 @@ export interface ShareStatus {
   why_not?: string;
   policy: { name: string; objective: string; capacity_bps?: number };
   keyed: boolean;
+  /** What works, but should not stay as it is; absent: nothing. */
+  warnings?: string[];
   interfaces: ShareInterface[];
   flows_elsewhere: number;
   problems: string[];
@@ -76,7 +82,7 @@ export type ShareAnswer = ShareStatus | ShareAbsent;
 export const isAbsent = (answer: ShareAnswer): answer is ShareAbsent => "running" in answer;
 
 /** What a field has to be; with a question mark it may be absent. */
-type Kind = "string" | "number" | "boolean" | "string?";
+type Kind = "string" | "number" | "boolean" | "string?" | "boolean?";
 
 function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
   if (typeof value !== "object" || value === null) return false;
@@ -84,7 +90,7 @@ function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
   return Object.entries(fields).every(([name, kind]) => typeof known[name] === kind.replace("?", "") || (kind.endsWith("?") && known[name] === undefined));
 }
 
-const isMember = (value: unknown): boolean => has(value, { node: "string", address: "string?", sends: "boolean", leads: "boolean", age_s: "number" });
+const isMember = (value: unknown): boolean => has(value, { node: "string", address: "string?", sends: "boolean", leads: "boolean", other_key: "boolean?", age_s: "number" });
 
 const isFlow = (value: unknown): boolean =>
   has(value, { id: "number", local: "string", remote: "string", cwnd: "number", control: "string", obeys: "boolean", standing: "string", rule: "string", no_decrease: "boolean", burst: "number" }) &&
@@ -102,6 +108,7 @@ function isInterface(value: unknown): boolean {
 /** Whether an answer is a status with all that the page needs; a daemon of another version might say something else. */
 export function isStatus(answer: ShareAnswer): answer is ShareStatus {
   if (!has(answer, { steers: "boolean", why_not: "string?", keyed: "boolean", flows_elsewhere: "number" })) return false;
-  const { interfaces, policy, problems } = answer as ShareStatus;
+  const { interfaces, policy, problems, warnings } = answer as ShareStatus;
+  if (warnings !== undefined && !(Array.isArray(warnings) && warnings.every((each) => typeof each === "string"))) return false;
   return Array.isArray(interfaces) && interfaces.every(isInterface) && has(policy, { name: "string", objective: "string" }) && Array.isArray(problems);
 }

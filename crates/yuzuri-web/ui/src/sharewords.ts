@@ -86,13 +86,39 @@ export const host = (address: string): string => address.replace(/:\d+$/, "").re
 /** Seconds since a member was heard. */
 export const age = (seconds: number): string => (seconds < 1 ? "now" : seconds < 100 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`);
 
+/** A member whose messages are signed with another key than this terminal's. */
+export const OTHER_KEY: Words = {
+  short: "other key",
+  long: "It signs with the other key that this terminal accepts. It is a member like any other, and no reason for a slow transfer; once the other key is no longer accepted, its messages are refused.",
+};
+
+/** Reasons for which a message is refused when its sender has another key, or one of the two has none. */
+const KEY_REFUSALS = ["tag", "retired-key", "keyed", "keyless"] as const;
+
+/** What the keys of the other terminals mean for this one's transfers. */
+function keyRemarks({ name, members, messages }: ShareInterface): string[] {
+  const remarks: string[] = [];
+  const others = members.filter((member) => member.other_key === true).length;
+  if (others > 0) {
+    const [who, sign] = others === 1 ? ["1 member", "signs"] : [`${others} members`, "sign"];
+    remarks.push(`${name}: ${who} still ${sign} with the other key, as long as keys are being changed. That slows no transfer; give them the new key before the other one is no longer accepted.`);
+  }
+  const refused = KEY_REFUSALS.reduce((sum, reason) => sum + (messages?.refused?.[reason] ?? 0), 0);
+  if (refused > 0) {
+    remarks.push(`${name}: ${refused} message${refused === 1 ? " was" : "s were"} refused because the key is not this group's. Terminals with another key do not share with this one: while they send, they can take more than their share, and a transfer here can be slower.`);
+  }
+  return remarks;
+}
+
 /** What is wrong or should be known, one sentence each. */
 export function remarks(status: ShareStatus): string[] {
   const remarks = [...status.problems];
   if (!status.keyed) remarks.push("There is no key: anybody on the network can say anything.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
   if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);
-  for (const { name, flow_counts: counts } of status.interfaces) {
+  for (const each of status.interfaces) {
+    const { name, flow_counts: counts } = each;
+    remarks.push(...keyRemarks(each));
     if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; those that carry most are.`);
   }
   return remarks;

@@ -112,6 +112,7 @@ class Section {
     this.root.append(head, facts);
     this.members = table(this.root, `Members on ${name}`, [["Member", "text"], ["Sends", "yes"], ["Leads", "yes"], ["Heard", "age"], ["Address", "text"]], "No member is known.", (row) => {
       row.cells[0].append(span(""), span("own"));
+      row.cells[4].append(span(""), span("key"));
     });
     this.flows = table(this.root, `This terminal's flows on ${name}`, [["Own flow", "text"], ["Lower", "num"], ["Upper", "num"], ["cwnd", "num"], ["Rule", "rule"]], "No flow of this terminal sends here.", (row) => {
       const button = document.createElement("button");
@@ -146,8 +147,9 @@ class Section {
       put(row.cells[1], yes(member.sends));
       put(row.cells[2], yes(member.leads));
       put(row.cells[3], own ? "–" : words.age(member.age_s));
-      put(row.cells[4], member.address === undefined ? "this terminal" : words.host(member.address));
-      row.cells[4].title = member.address ?? "";
+      put(row.cells[4].children[0], member.address === undefined ? "this terminal" : words.host(member.address));
+      put(row.cells[4].children[1], member.other_key === true ? words.OTHER_KEY.short : "");
+      row.cells[4].title = [member.address ?? "", member.other_key === true ? words.OTHER_KEY.long : ""].filter(Boolean).join(": ");
     });
     this.flows.update(each.flows, (flow) => `${flow.id} ${flow.local} ${flow.remote}`, tellFlow);
   }
@@ -192,7 +194,17 @@ function showStatus(status: ShareStatus): void {
     }
     section.tell(each);
   }
+  showWarnings(status.warnings ?? []);
   put(el("share-remarks"), words.remarks(status).join(" "));
+}
+
+/** The same warnings stay the same elements: a screen reader says them once. */
+function showWarnings(warnings: readonly string[]): void {
+  const list = el("share-warnings");
+  while (list.children.length > warnings.length) list.lastElementChild?.remove();
+  while (list.children.length < warnings.length) list.append(document.createElement("li"));
+  warnings.forEach((warning, n) => put(list.children[n], warning));
+  el("share-warned").hidden = warnings.length === 0;
 }
 
 function showAbsent({ why, help }: ShareAbsent): void {

@@ -87,6 +87,23 @@ test("what the daemon does not know, or another version says, is said as such", 
   assert.equal(words.remarks({ ...status, keyed: false, interfaces: [], flows_elsewhere: 0, problems: ["eth0: gone"] }).length, 3);
 });
 
+test("warnings and members of another key are said with what they mean for a transfer", () => {
+  const status = golden();
+  const [wlan] = status.interfaces;
+  assert.ok(isStatus({ ...status, warnings: ["key file /etc/yuzuri/share.key: its mode 0644 …"] }));
+  assert.ok(!isStatus({ ...status, warnings: [7] } as unknown as ShareAnswer));
+  assert.ok(!isStatus({ ...status, warnings: "x" } as unknown as ShareAnswer));
+  const changing = (others: number): ShareStatus => ({ ...status, flows_elsewhere: 0, interfaces: [{ ...wlan, members: wlan.members.map((member, n) => ({ ...member, other_key: n > 0 && n <= others })) }] });
+  assert.ok(isStatus(changing(1)));
+  assert.deepEqual(words.remarks(changing(0)), []);
+  assert.match(words.remarks(changing(1)).join(), /^wlan0: 1 member still signs with the other key.* slows no transfer/);
+  assert.match(words.remarks(changing(2)).join(), /^wlan0: 2 members still sign with/);
+  const refusing = (refused: Record<string, number>): string => words.remarks({ ...status, flows_elsewhere: 0, interfaces: [{ ...wlan, messages: { refused } }] }).join();
+  assert.match(refusing({ tag: 3, keyless: 1, replay: 9 }), /^wlan0: 4 messages were refused because the key is not this group's.* can be slower/);
+  assert.match(refusing({ "retired-key": 1 }), /1 message was refused/);
+  assert.equal(refusing({ replay: 9, own: 2 }), "");
+});
+
 test("every rule and phase of the daemon has words", () => {
   const source = readFileSync("../../yuzuri-policy/src/flow.rs", "utf8");
   const rules = [...source.matchAll(/Rule::\w+ => "([a-z-]+)"/g)].map(([, name]) => name);
