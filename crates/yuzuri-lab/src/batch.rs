@@ -2,13 +2,13 @@
 
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
-use crate::scenario::{Document, Problems, Scenario};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use yuzuri_scenario::{Document, Problems, Scenario};
 
 /// A run that belongs to an experiment.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,8 @@ use yuzuri_exit::stop_flag;
 use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::Clock;
-use yuzuri_lab::scenario::Document;
 use yuzuri_lab::{demo, net, report};
+use yuzuri_scenario::Document;
 
 /// Experiments with the kernel's TCP over an emulated wireless cell
 #[derive(Debug, Parser)]

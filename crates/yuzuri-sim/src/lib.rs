@@ -17,7 +17,6 @@
 //! What is modelled, after which function of the kernel, what is left out and how it is checked: `docs/simulation.md`.
 
 pub mod cc;
-pub mod fairness;
 mod histogram;
 mod network;
 mod receive_window;

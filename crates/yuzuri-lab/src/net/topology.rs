@@ -111,7 +111,7 @@ const AP_WIRE_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 1];
 const SERVER_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 2];
 
 /// Most terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and terminals from 10.
-pub const MAX_TERMINALS: usize = 240;
+pub const MAX_TERMINALS: usize = yuzuri_scenario::Scenario::MAX_TERMINALS as usize;
 
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")

@@ -1,11 +1,12 @@
 //! The figures of all points: means over the valid repetitions, with confidence intervals.
 
-use crate::run::{RunRecord, jain};
-use crate::scenario::Label;
+use crate::run::RunRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use yuzuri_scenario::Label;
+use yuzuri_scenario::fairness::jain;
 
 /// A mean and its 95 % confidence interval, and the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -10,11 +10,10 @@ mod summary;
 mod watch;
 mod work;
 
-pub use exchange::MIN_REQUEST;
 pub use flows::{FlowFigures, Weighted};
 pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
-    Watched, jain,
+    Watched,
 };
 pub use sharing::ShareRecord;
 pub use work::{BufferRow, Job};
@@ -22,7 +21,6 @@ pub use work::{BufferRow, Job};
 use crate::LabError;
 use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
-use crate::scenario::{PathSpec, Problems, Scenario, TerminalSpec};
 use nix::sys::resource::{UsageWho, getrusage};
 use own_cubics::OwnCubics;
 use sharing::{Shared, Sharing};
@@ -34,6 +32,7 @@ use summary::{buffers_csv, flows_csv, summarize};
 use watch::Watcher;
 use work::Told;
 use yuzuri_kernel::clock;
+use yuzuri_scenario::{PathSpec, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
 
 /// Name of the resolved scenario in a run's folder.
@@ -245,7 +244,7 @@ impl Performed {
 /// # Errors
 /// None for a scenario that was read from a file.
 pub fn scenario_text(scenario: &Scenario) -> Result<String, LabError> {
-    toml::to_string(scenario).map_err(|e| LabError::Run(format!("writing the scenario: {e}")))
+    scenario.to_toml().map_err(|e| LabError::Run(format!("writing the scenario: {e}")))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), LabError> {
@@ -352,7 +351,7 @@ impl Plan<'_> {
             let mut servers = vec![scope.spawn(|| work::receive(&self.topology.server, &servers_stop))];
             if jobs
                 .iter()
-                .any(|job| matches!(job.spec, crate::scenario::WorkloadSpec::RequestResponse { .. }))
+                .any(|job| matches!(job.spec, yuzuri_scenario::WorkloadSpec::RequestResponse { .. }))
             {
                 servers.push(scope.spawn(|| work::answer(&self.topology.server, &servers_stop)));
             }

@@ -3,12 +3,12 @@
 use super::ShareRecord;
 use crate::LabError;
 use crate::driver::{Lateness, Snapshot};
-use crate::scenario::Label;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::NodeAccount;
 use yuzuri_netmodel::wire::LineAccount;
+use yuzuri_scenario::Label;
 
 /// Version of the form of `run.json`.
 pub const FORMAT: u32 = 1;
@@ -250,15 +250,6 @@ pub fn busy_between(a: &Snapshot, b: &Snapshot) -> f64 {
     (1.0 - idle(b).saturating_sub(idle(a)) as f64 / nanos).clamp(0.0, 1.0)
 }
 
-/// Jain's index: (sum x)² / (n sum x²); `None` where nobody got anything.
-pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for x in shares {
-        (n, sum, squares) = (n + 1.0, sum + x, squares + x * x);
-    }
-    (squares > 0.0).then(|| sum * sum / (n * squares))
-}
-
 impl RunRecord {
     /// Reads a run's folder.
     ///
@@ -285,28 +276,5 @@ impl RunRecord {
         let text = serde_json::to_vec_pretty(self);
         let text = text.map_err(|e| LabError::Results { path: path.clone(), why: e.to_string() })?;
         std::fs::write(&path, text).map_err(LabError::file(&path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn jain_of_equal_shares_is_one() {
-        assert_eq!(jain([3.0; 5]), Some(1.0));
-        assert_eq!(jain([1.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain([0.0, 0.0]), None);
-        assert_eq!(jain([]), None);
-    }
-
-    proptest! {
-        #[test]
-        fn jain_lies_between_one_nth_and_one(shares in prop::collection::vec(0.001f64..1e3, 1..20)) {
-            let index = jain(shares.iter().copied()).unwrap();
-            prop_assert!(index <= 1.0 + 1e-9 && index >= 1.0 / shares.len() as f64 - 1e-9);
-        }
     }
 }

@@ -3,7 +3,6 @@
 use super::work::sleep_until;
 use crate::LabError;
 use crate::net::{CELL, Door, Topology};
-use crate::scenario::{BoundBy, Scenario, ShareSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
+use yuzuri_scenario::{BoundBy, Scenario, ShareSpec};
 use yuzuri_share::{
     ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status,
 };

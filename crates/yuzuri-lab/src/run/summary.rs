@@ -4,12 +4,13 @@ use super::record;
 use super::work::Told;
 use super::{
     BufferRow, Clock, FlowFigures, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord,
-    Totals, Watched, Weighted, jain,
+    Totals, Watched, Weighted,
 };
 use crate::driver::{DriverReport, Lateness, Snapshot};
-use crate::scenario::{Scenario, WorkloadSpec};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use yuzuri_scenario::fairness::jain;
+use yuzuri_scenario::{Scenario, WorkloadSpec};
 use yuzuri_trace::Account;
 
 /// `flows.csv`.

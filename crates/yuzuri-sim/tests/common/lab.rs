@@ -1,8 +1,8 @@
 //! Settings of the laboratory (`scenarios/check`), what the kernel did there, and the same here.
 
-use yuzuri_lab::scenario::{Direction, Document, Point, Scenario as LabScenario, WorkloadSpec};
+use yuzuri_scenario::fairness::jain;
+use yuzuri_scenario::{Direction, Document, Point, Scenario as LabScenario, WorkloadSpec};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::fairness::jain;
 use yuzuri_sim::{Flow, LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, Traffic, run};
 
 /// Most that the total may differ, relative.
@@ -56,7 +56,7 @@ impl Figures {
         };
         Figures {
             total_mbps: results.total_mbps(),
-            jain: jain(&results.goodputs()),
+            jain: jain(results.goodputs()).unwrap_or(1.0),
             rtt_ms: mean(|terminal| terminal.srtt_mean_ms),
             cwnd: mean(|terminal| terminal.cwnd_mean),
             retransmissions: sum(|counts| counts.retransmissions),

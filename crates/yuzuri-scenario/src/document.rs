@@ -1,6 +1,6 @@
 //! A scenario's file: its text, where each field stands in it, and what is wrong with it.
 
-use super::{Point, Scenario, Variant, expand};
+use crate::{Point, Scenario, Variant, expand};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! From a file with things to vary to the single experiments.
 
-use super::{Document, Problem, Scenario};
+use crate::{Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// Most points of one file.
