@@ -1,5 +1,7 @@
 //! The parameters of a CUBIC that is made for an experiment, or that the kernel registers for us.
 
+use crate::CubicConstants;
+
 /// The parameters of a CUBIC. The default is Linux's own CUBIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CubicParams {
@@ -82,9 +84,28 @@ impl CubicParams {
     }
 }
 
+impl From<&CubicParams> for CubicConstants {
+    /// The integers that `tcp_cubic.c` would work with (`beta_scale` and the like).
+    fn from(params: &CubicParams) -> CubicConstants {
+        let part = |x: f64| (x * 1024.0).round() as u32;
+        let beta_1024 = part(params.beta).min(1023);
+        CubicConstants {
+            c_1024: part(params.c),
+            beta_1024,
+            fast_convergence_2048: params.fast_convergence.then_some(1024 + beta_1024),
+            friendly_eighths: params.reno_friendly.then(|| 8 * (1024 + beta_1024) / 3 / (1024 - beta_1024)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_is_linux() {
+        assert_eq!(CubicConstants::from(&CubicParams::default()), CubicConstants::LINUX);
+    }
 
     #[test]
     fn parameters_out_of_range_are_named() {

@@ -6,6 +6,7 @@ mod iperf3;
 mod own_cubics;
 mod record;
 mod sharing;
+mod simulated;
 mod summary;
 mod watch;
 mod work;
@@ -16,6 +17,7 @@ pub use record::{
     Watched,
 };
 pub use sharing::ShareRecord;
+pub use simulated::Simulated;
 pub use work::{BufferRow, Job};
 
 use crate::LabError;
@@ -32,7 +34,7 @@ use summary::{buffers_csv, flows_csv, summarize};
 use watch::Watcher;
 use work::Told;
 use yuzuri_kernel::clock;
-use yuzuri_scenario::{PathSpec, Problems, Scenario, TerminalSpec};
+use yuzuri_scenario::{PathSpec, Problem, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
 
 /// Name of the resolved scenario in a run's folder.
@@ -132,11 +134,7 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(f64),
     built: &mut dyn FnMut(&[&str]),
 ) -> Result<Performed, LabError> {
-    let problems = scenario.problems();
-    if !problems.is_empty() {
-        let list = problems.into_iter().map(|problem| (None, problem)).collect();
-        return Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }));
-    }
+    refuse(scenario.problems(), folder)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
     // Dropped in the reverse order: workers and driver end before the network goes, the network before the names of the controls, which carry the
@@ -237,6 +235,15 @@ impl Performed {
             sends.or_else(|| who(flow.remote.ip(), &|does| does == (false, true)))
         })
     }
+}
+
+/// Ends a run whose scenario has problems.
+fn refuse(problems: Vec<Problem>, folder: &Path) -> Result<(), LabError> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let list = problems.into_iter().map(|problem| (None, problem)).collect();
+    Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }))
 }
 
 /// The resolved scenario as it is written into a run's folder.

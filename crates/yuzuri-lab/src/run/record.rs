@@ -15,7 +15,7 @@ pub const FORMAT: u32 = 1;
 /// Name of the file.
 pub const FILE: &str = "run.json";
 
-/// Whether the clock was the host's or a guest's virtual one.
+/// Which clock a run had, and with it which TCP: the kernel's in real or virtual time, or the simulator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
@@ -23,6 +23,24 @@ pub enum Clock {
     Real,
     /// A seed repeats the figures.
     Virtual,
+    /// Simulated senders and receivers instead of the kernel's. A seed repeats the figures.
+    Simulated,
+}
+
+impl Clock {
+    /// Whether the run had the kernel's TCP.
+    pub fn is_kernels(self) -> bool {
+        self != Clock::Simulated
+    }
+
+    /// The word for it in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Real => "real",
+            Clock::Virtual => "virtual",
+            Clock::Simulated => "simulated",
+        }
+    }
 }
 
 /// What is to be run, beside the scenario.
@@ -51,7 +69,7 @@ pub struct RunRecord {
     pub title: String,
     /// Version of Yuzuri.
     pub yuzuri: String,
-    /// The machine.
+    /// The machine; of a simulated run the one that simulated it.
     pub host: HostRecord,
     /// Wall time at the start, nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,

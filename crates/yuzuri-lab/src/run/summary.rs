@@ -80,7 +80,8 @@ pub(super) fn summarize(
     let mut notes: Vec<String> = told.iter().flat_map(|t| t.notes.clone()).collect();
     let advice = match task.clock {
         Clock::Real => Lateness::IN_REAL_TIME,
-        Clock::Virtual => Lateness::IN_VIRTUAL_TIME,
+        // A simulated packet is never late.
+        Clock::Virtual | Clock::Simulated => Lateness::IN_VIRTUAL_TIME,
     };
     if let Err(why) = report.lateness.verdict(advice) {
         invalid_because.push(why);
