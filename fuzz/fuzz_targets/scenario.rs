@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 fuzz_target!(|text: &str| {
     match Document::parse(Path::new("scenario.toml"), text.to_owned()) {

@@ -22,6 +22,7 @@ mod bic;
 mod cdg;
 mod congestion_control;
 mod cubic;
+mod cubic_params;
 mod dctcp;
 mod highspeed;
 mod htcp;
@@ -48,6 +49,7 @@ pub use congestion_control::{
     AckEvent, AckSample, CongestionControl, CwndEvent, LostSegment, RateSample, Timestamps,
 };
 pub use cubic::{Cubic, CubicConstants};
+pub use cubic_params::{Bound, CubicParams, CubicParamsError};
 pub use dctcp::Dctcp;
 pub use highspeed::HighSpeed;
 pub use htcp::Htcp;

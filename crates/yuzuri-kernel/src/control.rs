@@ -5,11 +5,12 @@
 //! that did not choose it. Dropping a [`Control`] takes it out of the list of available ones; flows that use it keep it
 //! until they end, as plain CUBIC once their bounds expire.
 
-mod cubic;
 mod jiffies;
 mod leftover;
+mod steered;
 
-pub use cubic::{Bound, CubicParams, Steered};
+pub use steered::Steered;
+pub use yuzuri_cca::{Bound, CubicParams, CubicParamsError};
 
 use crate::MonitorError;
 use crate::clock::{self, KernelClock};
@@ -42,14 +43,9 @@ pub struct Control {
 /// Why a control could not be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A constant is out of its range.
-    #[error("congestion control {name:?}: {what}")]
-    CubicParams {
-        /// Its name.
-        name: String,
-        /// Which constant, and its range.
-        what: String,
-    },
+    /// A parameter is out of its range.
+    #[error(transparent)]
+    CubicParams(#[from] CubicParamsError),
     /// Another one of this name is there.
     #[error(
         "congestion control {0:?} is registered already: end the program that did, or choose another name"

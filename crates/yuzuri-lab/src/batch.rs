@@ -2,13 +2,13 @@
 
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
-use crate::scenario::{Document, Problems, Scenario};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use yuzuri_scenario::{Document, Problems, Scenario};
 
 /// A run that belongs to an experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +84,7 @@ pub fn plan(document: &Document, clock: Clock, out: &Path) -> Result<Vec<Planned
     Ok(planned)
 }
 
-/// How a run is done: here in real time, or in a guest.
+/// How a run is done: here in real time, in a guest, or simulated.
 pub trait Executor: Sync {
     /// Runs it and leaves its results in `folder`, which exists.
     ///
@@ -283,6 +283,44 @@ pub fn finished(out: &Path) -> Result<Vec<(PathBuf, RunRecord)>, LabError> {
         }
     }
     Ok(found)
+}
+
+/// Says so where there are simulated runs and runs with the kernel's TCP among some: their figures are not taken
+/// together.
+pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
+    let first_of = |kernels: bool| runs.iter().find(|(_, r)| r.task.clock.is_kernels() == kernels);
+    let (simulated, kernels) = (first_of(false)?, first_of(true)?);
+    Some(format!(
+        "it holds simulated runs ({}) beside runs with the kernel's TCP ({}): move one kind to a folder of its own",
+        simulated.0.display(),
+        kernels.0.display()
+    ))
+}
+
+/// Refuses a folder of results that holds runs of the other kind: simulated ones where runs with the kernel's TCP are
+/// wanted, or the other way round. Neither replaces the other, nor comes to lie beside it.
+///
+/// # Errors
+/// Where there is such a run, or the folder cannot be read.
+pub fn refuse_mixture(out: &Path, clock: Clock) -> Result<(), LabError> {
+    for point in folders(out)? {
+        for folder in folders(&point)? {
+            // What cannot be read is no kept run.
+            let Ok(record) = RunRecord::open(&folder) else { continue };
+            if record.task.clock.is_kernels() != clock.is_kernels() {
+                let (there, wanted) = match clock.is_kernels() {
+                    true => ("simulated runs", "runs with the kernel's TCP"),
+                    false => ("runs with the kernel's TCP", "simulated runs"),
+                };
+                let why = format!(
+                    "it holds {there} (such as {}), and {wanted} are not put beside them: choose another folder with --out",
+                    folder.display()
+                );
+                return Err(LabError::Results { path: out.to_owned(), why });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn folders(of: &Path) -> Result<Vec<PathBuf>, LabError> {

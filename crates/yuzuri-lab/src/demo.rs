@@ -3,14 +3,15 @@
 use crate::LabError;
 use crate::driver::Lateness;
 use crate::net::Tap;
-use crate::run::{self, Clock, FlowFigures, Performed, Task, Weighted, jain};
-use crate::scenario::Scenario;
+use crate::run::{self, Clock, FlowFigures, Performed, Task, Weighted};
 use nix::sched::{CloneFlags, unshare};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use yuzuri_kernel::control::CubicParams;
 use yuzuri_kernel::steer::{SteerOptions, Steering};
+use yuzuri_scenario::Scenario;
+use yuzuri_scenario::fairness::jain;
 
 /// Longest demonstration, seconds.
 const LONGEST_S: f64 = 36_000.0;

@@ -1,8 +1,8 @@
 //! What can go wrong, in words that say what to do.
 
-use crate::scenario::Problems;
 use std::io;
 use std::path::{Path, PathBuf};
+use yuzuri_scenario::Problems;
 
 /// Why an experiment did not take place or did not end well.
 #[derive(Debug, thiserror::Error)]

@@ -5,15 +5,16 @@ mod screen;
 use anyhow::{Context, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use screen::Screen;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_exit::stop_flag;
 use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
-use yuzuri_lab::run::Clock;
-use yuzuri_lab::scenario::Document;
+use yuzuri_lab::run::{Clock, Simulated};
 use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
+use yuzuri_scenario::Document;
 
 /// Experiments with the kernel's TCP over an emulated wireless cell
 #[derive(Debug, Parser)]
@@ -96,6 +97,19 @@ enum ClockWord {
     Real,
     /// In a guest (QEMU) whose clock counts instructions: the load of this host changes nothing
     Virtual,
+    /// With simulated TCP instead of the kernel's, on this host: no root, a hundred times quicker; refuses what it
+    /// cannot simulate
+    Simulated,
+}
+
+impl From<ClockWord> for Clock {
+    fn from(word: ClockWord) -> Clock {
+        match word {
+            ClockWord::Real => Clock::Real,
+            ClockWord::Virtual => Clock::Virtual,
+            ClockWord::Simulated => Clock::Simulated,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +117,7 @@ struct CommonArgs {
     /// The scenario
     file: PathBuf,
 
-    /// Folder of the results [default: lab-results/NAME]
+    /// Folder of the results [default: lab-results/NAME; of simulated runs lab-results/NAME-simulated]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
@@ -121,15 +135,23 @@ struct CommonArgs {
 }
 
 #[derive(Debug, Clone, Copy, Args)]
-struct VirtualTime {
+struct ClockFlags {
     /// The same as --clock virtual
     #[arg(long, conflicts_with = "clock")]
     virtual_time: bool,
+
+    /// The same as --clock simulated
+    #[arg(long, conflicts_with_all = ["clock", "virtual_time"])]
+    simulated: bool,
 }
 
-impl VirtualTime {
-    fn or(self, clock: ClockWord) -> ClockWord {
-        if self.virtual_time { ClockWord::Virtual } else { clock }
+impl ClockFlags {
+    fn or(self, word: ClockWord) -> Clock {
+        match (self.virtual_time, self.simulated) {
+            (true, _) => Clock::Virtual,
+            (_, true) => Clock::Simulated,
+            _ => word.into(),
+        }
     }
 }
 
@@ -143,7 +165,7 @@ struct RunArgs {
     clock: ClockWord,
 
     #[command(flatten)]
-    virtual_time: VirtualTime,
+    flags: ClockFlags,
 }
 
 #[derive(Debug, Args)]
@@ -156,13 +178,13 @@ struct SweepArgs {
     clock: ClockWord,
 
     #[command(flatten)]
-    virtual_time: VirtualTime,
+    flags: ClockFlags,
 
     /// Only points whose name has one of these words in it (path.loss=0.001, two-iw10); several times for several
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
 
-    /// Runs side by side [default: one in real time for each two cores, one in virtual time for each core]
+    /// Runs side by side [default: one in real time for each two cores, one in virtual time or simulated for each core]
     #[arg(long)]
     jobs: Option<usize>,
 }
@@ -209,11 +231,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
             // What is set need not go together with what is not varied.
             let document = set(document.without_variation(), &args.common)?;
-            runs(&document, &args.common, args.virtual_time.or(args.clock), Some(1), &[], true)
+            runs(&document, &args.common, args.flags.or(args.clock), Some(1), &[], true)
         }
         Command::Sweep(args) => {
             let document = set(read(&args.common)?, &args.common)?;
-            runs(&document, &args.common, args.virtual_time.or(args.clock), args.jobs, &args.only, false)
+            runs(&document, &args.common, args.flags.or(args.clock), args.jobs, &args.only, false)
         }
         Command::Report { folder } => {
             println!("{}", report::write(&folder)?.display());
@@ -394,17 +416,15 @@ fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
 fn runs(
     document: &Document,
     args: &CommonArgs,
-    word: ClockWord,
+    clock: Clock,
     jobs: Option<usize>,
     only: &[String],
     again: bool,
 ) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
-    let out = args.out.clone().unwrap_or_else(|| Path::new("lab-results").join(&document.name));
-    let clock = match word {
-        ClockWord::Real => Clock::Real,
-        ClockWord::Virtual => Clock::Virtual,
-    };
+    let ending = if clock.is_kernels() { "" } else { "-simulated" };
+    let name = format!("{}{ending}", document.name);
+    let out = args.out.clone().unwrap_or_else(|| Path::new("lab-results").join(name));
     let mut all = batch::plan(document, clock, &out).map_err(yuzuri_lab::LabError::Scenario)?;
     if !only.is_empty() {
         let planned = all.len();
@@ -414,7 +434,13 @@ fn runs(
             chosen => eprintln!("yuzuri-lab: {chosen} of {planned} runs were chosen"),
         }
     }
+    if clock == Clock::Simulated {
+        let points: HashSet<&str> = all.iter().map(|planned| planned.task.point.as_str()).collect();
+        let checked = document.check_points(&|point| points.contains(point), &yuzuri_sim::refused);
+        checked.map_err(yuzuri_lab::LabError::Scenario)?;
+    }
     let _lock = OutLock::claim(&out)?;
+    batch::refuse_mixture(&out, clock)?;
     if clock == Clock::Real {
         let cleaned = net::clean()?;
         if !cleaned.namespaces.is_empty() {
@@ -436,6 +462,7 @@ fn runs(
             in_guest = InGuest { program, kernel: args.kernel, memory_mb: 2048 };
             &in_guest
         }
+        Clock::Simulated => &Simulated,
     };
     let screen = Screen::new();
     let outcome = batch::execute(&todo, executor, jobs, &stop, &|event| screen.show(&event));

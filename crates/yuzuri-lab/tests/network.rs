@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use yuzuri_lab::driver::{Change, Driver, DriverConfig};
 use yuzuri_lab::net::{Host, HostSettings, Run, Topology};
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 /// Long enough for any host; nothing waits for it that does not fail.
 const LONG: Duration = Duration::from_secs(20);

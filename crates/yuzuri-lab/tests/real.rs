@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_capture::{Capture, Ending, Options};
 use yuzuri_lab::LabError;
 use yuzuri_lab::run::{Clock, RunRecord, Task, run};
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 use yuzuri_trace::Item;
 use yuzuri_trace::recording::Reader;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::demo;
 use yuzuri_lab::run::{Clock, RunRecord, SHARE_FILE, Task, run};
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 const TWO: &str = r#"
     title = "two"

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::batch::{self, Event, Executor, OutLock, Planned, State};
 use yuzuri_lab::run::{Clock, RunRecord};
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 const SCENARIO: &str = r#"
 title = "three points"
@@ -154,6 +154,17 @@ fn a_killed_runs_folder_is_not_a_result() {
     assert_eq!(batch::finished(out.path()).unwrap().len(), 1);
     batch::execute(&todo(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
     assert!(!partial.exists());
+}
+
+#[test]
+fn each_run_has_a_folder_of_its_own() {
+    let out = tempfile::tempdir().unwrap();
+    let all = planned(out.path());
+    assert!(all.iter().all(|p| p.state() == State::Missing));
+    let mut folders: Vec<_> = all.iter().map(|p| &p.folder).collect();
+    folders.sort();
+    folders.dedup();
+    assert_eq!(folders.len(), all.len());
 }
 
 #[test]

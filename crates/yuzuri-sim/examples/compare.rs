@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_lab::batch::{self, State};
 use yuzuri_lab::run::{Clock, RunRecord};
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 struct Args {
     results: PathBuf,

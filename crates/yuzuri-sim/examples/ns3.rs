@@ -7,8 +7,8 @@
 mod ns3;
 
 use ns3::{Like, Ns3Row};
+use yuzuri_scenario::fairness::jain;
 use yuzuri_sim::Results;
-use yuzuri_sim::fairness::jain;
 
 const SEEDS: u64 = 10;
 
@@ -37,7 +37,7 @@ fn ours(row: &Ns3Row, like: Like) -> Figures {
     let mean = |value: fn(&Results) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
     Figures {
         total_mbps: mean(|r| r.goodputs_total().iter().sum()),
-        jain: mean(|r| jain(&r.goodputs_total())),
+        jain: mean(|r| jain(r.goodputs_total()).unwrap_or(1.0)),
         rtt_ms: mean(|r| r.rtt_mean_ms().unwrap_or(f64::NAN)),
         retransmitted_percent: mean(|r| r.retransmitted_share() * 100.0),
         timeouts: mean(|r| r.timeouts() as f64),

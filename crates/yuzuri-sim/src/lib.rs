@@ -17,7 +17,7 @@
 //! What is modelled, after which function of the kernel, what is left out and how it is checked: `docs/simulation.md`.
 
 pub mod cc;
-pub mod fairness;
+mod experiment;
 mod histogram;
 mod network;
 mod receive_window;
@@ -30,14 +30,18 @@ mod sender;
 mod share;
 mod steer;
 mod units;
+mod watch;
 mod workload;
 
-pub use network::{ScenarioError, run};
+pub use experiment::{refused, sharing, simulated};
+pub use network::{ScenarioError, run, run_watched};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use recovery::TimeoutRule;
 pub use results::{Results, RttSummary, TerminalResult, TracePoint};
-pub use scenario::{Flow, LocalDrop, Scenario, Terminal, Traffic, path};
+pub use scenario::{LocalDrop, Scenario, Terminal, Traffic, path};
 pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 pub use sender::{LocalQueue, Sender, SenderConfig, SenderCounts};
 pub use share::{Known, Lie, Sharing, hint_of};
 pub use steer::{Fixed, NoSteer, Observation, Steer};
+pub use watch::{FlowState, Watch, WatchedAt};
+pub use yuzuri_scenario::Direction;

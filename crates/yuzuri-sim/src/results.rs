@@ -1,11 +1,11 @@
 //! What came out of a run.
 
-use crate::fairness::{jain, jain_of_alone};
 use crate::histogram::Histogram;
 use crate::sender::SenderCounts;
 use serde::Serialize;
 use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
+use yuzuri_scenario::fairness::{jain, jain_of_alone};
 
 /// Round-trip times as the senders measured them after warm-up, ms; `None` without a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -118,14 +118,14 @@ impl Results {
         self.terminals.iter().map(|terminal| terminal.goodput_total_mbps).collect()
     }
 
-    /// Jain's index of the goodputs after warm-up.
+    /// Jain's index of the goodputs after warm-up; 1 where nobody got anything.
     pub fn jain(&self) -> f64 {
-        jain(&self.goodputs())
+        jain(self.goodputs()).unwrap_or(1.0)
     }
 
     /// Jain's index of goodput over what each would get alone.
     pub fn jain_of_alone(&self, alone_mbps: &[f64]) -> f64 {
-        jain_of_alone(&self.goodputs(), alone_mbps)
+        jain_of_alone(&self.goodputs(), alone_mbps).unwrap_or(1.0)
     }
 
     /// Mean round-trip time over all samples, ms.

@@ -1,40 +1,28 @@
-//! What is simulated: terminals, radio, path, workloads, times.
+//! What is simulated: terminals, radio, path, workloads, times. Scenario files are read by `yuzuri-scenario` and become
+//! this by [`simulated`](crate::simulated).
 
 use crate::receiver::ReceiverConfig;
 use crate::sender::SenderConfig;
-use serde::{Deserialize, Serialize};
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::{CellConfig, Phy, StationConfig};
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
-
-/// Which way data goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Flow {
-    /// From the terminal to the server.
-    #[default]
-    Upload,
-    /// From the server to the terminal.
-    Download,
-}
+use yuzuri_scenario::Direction;
 
 /// What a terminal does between start and stop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// Sends as fast as it can.
     Bulk {
         /// Which way.
-        flow: Flow,
+        direction: Direction,
         /// So many bytes; absent: without end.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
     /// Sends as fast as it can for `on_ms`, writes nothing for `off_ms`, and so on. What is in the send buffer when the
     /// pause begins still leaves.
     OnOff {
         /// Which way.
-        flow: Flow,
+        direction: Direction,
         /// ms
         on_ms: u64,
         /// ms
@@ -54,25 +42,19 @@ pub enum Traffic {
 }
 
 /// One terminal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Terminal {
     /// What it does.
     pub traffic: Traffic,
     /// When it begins, ms. Up to [`start_spread_ms`](Scenario::start_spread_ms) is added.
-    #[serde(default)]
     pub start_ms: u64,
     /// When it writes no more, ms; absent: at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_ms: Option<u64>,
     /// Its senders, and those of the server towards it.
-    #[serde(default)]
     pub sender: SenderConfig,
     /// How data is acknowledged, at both ends.
-    #[serde(skip, default)]
     pub receiver: ReceiverConfig,
     /// Its server is so much further away, µs of round-trip time.
-    #[serde(default)]
     pub extra_rtt_us: u64,
 }
 
@@ -91,12 +73,12 @@ impl Terminal {
 
     /// Uploads without end.
     pub fn uploading() -> Terminal {
-        Terminal::new(Traffic::Bulk { flow: Flow::Upload, bytes: None })
+        Terminal::new(Traffic::Bulk { direction: Direction::Up, bytes: None })
     }
 
     /// Downloads without end.
     pub fn downloading() -> Terminal {
-        Terminal::new(Traffic::Bulk { flow: Flow::Download, bytes: None })
+        Terminal::new(Traffic::Bulk { direction: Direction::Down, bytes: None })
     }
 
     /// With these senders.
@@ -107,8 +89,7 @@ impl Terminal {
 }
 
 /// What a full queue of the terminal's own interface does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LocalDrop {
     /// The sender is told, keeps the segment and reduces its window (Linux: `NET_XMIT_DROP`, `tcp_enter_cwr`).
     #[default]
@@ -118,36 +99,27 @@ pub enum LocalDrop {
 }
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The radio cell, one station per terminal; absent: terminals are attached to the wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellConfig>,
     /// The path behind the access point.
-    #[serde(default)]
     pub wire: WireConfig,
     /// The terminals.
     pub terminals: Vec<Terminal>,
     /// Simulated time, ms.
     pub duration_ms: u64,
     /// Figures "after warm-up" begin here, ms.
-    #[serde(default)]
     pub warm_up_ms: u64,
     /// Terminals start within so much time, evenly drawn, ms.
-    #[serde(default)]
     pub start_spread_ms: u64,
     /// One seed, one result.
-    #[serde(default)]
     pub seed: u64,
     /// The policy is asked this often, ms.
-    #[serde(default = "half_a_second")]
     pub steer_every_ms: u64,
     /// The window is noted this often, ms; absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_every_ms: Option<u64>,
     /// What a full local queue does.
-    #[serde(default)]
     pub local_drop: LocalDrop,
 }
 

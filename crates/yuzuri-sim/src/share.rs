@@ -7,7 +7,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{
     Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
-    SendersSeen, Summary,
+    Rule, SendersSeen, Summary,
 };
 
 /// All terminals of a scenario, each with its policy, and their leader.
@@ -43,6 +43,8 @@ pub struct Known {
 struct Member {
     policy: Policy,
     radio: RadioHint,
+    /// What bounded it at the last tick; `None` before the first.
+    rule: Option<Rule>,
 }
 
 /// What nl80211 would tell of a station.
@@ -55,7 +57,7 @@ impl Sharing {
     pub fn new(config: PolicyConfig, radios: &[Option<RadioHint>]) -> Sharing {
         let terminals = radios
             .iter()
-            .map(|radio| radio.map(|radio| Member { policy: Policy::new(config), radio }))
+            .map(|radio| radio.map(|radio| Member { policy: Policy::new(config), radio, rule: None }))
             .collect();
         Sharing {
             terminals,
@@ -91,6 +93,11 @@ impl Sharing {
     pub fn beside_invented(mut self, senders: u16) -> Sharing {
         self.invented = senders;
         self
+    }
+
+    /// By which rule a terminal was bounded at the last tick; `None` where it does not share or did not send.
+    pub fn rule(&self, terminal: usize) -> Option<Rule> {
+        self.terminals.get(terminal)?.as_ref()?.rule
     }
 
     /// What the leader said last.
@@ -139,6 +146,7 @@ impl Steer for Sharing {
                 SendersSeen { proved: members.saturating_add(self.invented), unproved: 0 },
                 &mut self.decisions,
             );
+            member.rule = self.decisions.first().map(|decision| decision.why);
             if let Some(decision) = self.decisions.first() {
                 let some = |segments: u32| Some(segments).filter(|s| *s > 0);
                 bounds[number] = Bounds {

@@ -1,9 +1,10 @@
 //! What terminals do: turns their traffic into writes.
 
 use crate::network::Connection;
-use crate::scenario::{Flow, Terminal, Traffic};
+use crate::scenario::{Terminal, Traffic};
 use crate::units::{MILLISECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
+use yuzuri_scenario::Direction;
 
 /// What happens to a workload.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +47,10 @@ impl Workload {
     /// Which half-connections it needs, in order: true for an upload.
     pub(crate) fn directions(traffic: &Traffic) -> &'static [bool] {
         match traffic {
-            Traffic::Bulk { flow: Flow::Upload, .. } | Traffic::OnOff { flow: Flow::Upload, .. } => &[true],
-            Traffic::Bulk { flow: Flow::Download, .. } | Traffic::OnOff { flow: Flow::Download, .. } => {
-                &[false]
-            }
+            Traffic::Bulk { direction: Direction::Up, .. }
+            | Traffic::OnOff { direction: Direction::Up, .. } => &[true],
+            Traffic::Bulk { direction: Direction::Down, .. }
+            | Traffic::OnOff { direction: Direction::Down, .. } => &[false],
             Traffic::RequestResponse { .. } => &[true, false],
             Traffic::Silent => &[],
         }

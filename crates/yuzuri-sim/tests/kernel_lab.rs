@@ -7,7 +7,7 @@ mod lab;
 
 use lab::{Figures, JAIN_LIMIT, Setting, TOTAL_LIMIT};
 use std::path::Path;
-use yuzuri_lab::scenario::Document;
+use yuzuri_scenario::Document;
 
 /// Seeds for Jain's index: single runs of kernel and simulation are up to 0.1 apart.
 const SEEDS: u64 = 30;

@@ -4,7 +4,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Fixed, Flow, NoSteer, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path, run,
+    Direction, Fixed, NoSteer, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path, run,
 };
 
 fn wifi(terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
@@ -39,8 +39,8 @@ fn uploads_and_downloads_share_the_air() {
 
 #[test]
 fn a_transfer_of_limited_size_ends_with_every_byte() {
-    for flow in [Flow::Upload, Flow::Download] {
-        let terminal = Terminal::new(Traffic::Bulk { flow, bytes: Some(1_000_003) });
+    for direction in [Direction::Up, Direction::Down] {
+        let terminal = Terminal::new(Traffic::Bulk { direction, bytes: Some(1_000_003) });
         let results = run(&wifi(vec![terminal; 3], 20_000), &mut NoSteer).expect("a run");
         for terminal in &results.terminals {
             assert_eq!(terminal.received_bytes, 1_000_003);
@@ -66,7 +66,7 @@ fn questions_are_answered() {
 
 #[test]
 fn on_and_off() {
-    let traffic = Traffic::OnOff { flow: Flow::Upload, on_ms: 500, off_ms: 500 };
+    let traffic = Traffic::OnOff { direction: Direction::Up, on_ms: 500, off_ms: 500 };
     let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run").total_mbps();
     let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoSteer).expect("a run").total_mbps();
     assert!(half > 0.25 * full && half < 0.6 * full, "{half:.1} of {full:.1} Mbit/s");
@@ -74,7 +74,8 @@ fn on_and_off() {
 
 #[test]
 fn a_more_distant_server_has_a_longer_round_trip() {
-    let mut terminals = vec![Terminal::new(Traffic::Bulk { flow: Flow::Upload, bytes: Some(14_480) }); 2];
+    let mut terminals =
+        vec![Terminal::new(Traffic::Bulk { direction: Direction::Up, bytes: Some(14_480) }); 2];
     terminals[1].extra_rtt_us = 100_000;
     let mut scenario = Scenario::wired(path(100_000_000, 1000, 20_000), terminals, 5_000);
     scenario.warm_up_ms = 1;

@@ -5,7 +5,10 @@
 mod ns3;
 
 use ns3::{Like, Ns3Row, settings};
-use yuzuri_sim::fairness::jain;
+
+fn jain(shares: &[f64]) -> f64 {
+    yuzuri_scenario::fairness::jain(shares.iter().copied()).unwrap_or(1.0)
+}
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len() as f64;

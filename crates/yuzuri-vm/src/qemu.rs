@@ -76,7 +76,7 @@ pub(crate) fn command(settings: &Settings<'_>) -> Command {
     }
     match settings.time {
         Time::Virtual { processor, seed } => {
-            let shift = processor.shift();
+            let shift = crate::time::shift(processor);
             // QEMU emulates in one thread and moves the clock over idle time in another. When the second one looks in
             // the moment in which the guest has halted but its last instructions are not counted yet, the guest's clock
             // gets some microseconds ahead: rare, but enough to change a random number. Recording (of what comes from

@@ -1,6 +1,7 @@
 //! The clock that a guest runs by, and how fast a processor it has by that clock.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+pub use yuzuri_scenario::Mips;
 
 /// Which clock a guest runs by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -18,62 +19,14 @@ pub enum Time {
     Real,
 }
 
-/// The speed of a processor in virtual time, million instructions per second of the guest's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "u32", into = "u32")]
-pub struct Mips(u32);
-
-impl Mips {
-    /// What QEMU's clock gives by itself: an instruction a nanosecond.
-    pub const ONE_PER_NS: Mips = Mips(1000);
-
-    /// 2^n ns for each instruction.
-    pub(crate) fn shift(self) -> u32 {
-        (1000 / self.0).checked_ilog2().unwrap_or(0)
-    }
-
-    /// Whether a second of the guest's is more than one of QEMU's.
-    pub(crate) fn is_faster(self) -> bool {
-        self > Mips::ONE_PER_NS
-    }
+/// The QEMU shift of a processor: 2^n ns for each instruction.
+pub(crate) fn shift(processor: Mips) -> u32 {
+    (1000 / u32::from(processor)).checked_ilog2().unwrap_or(0)
 }
 
-impl Default for Mips {
-    fn default() -> Mips {
-        Mips::ONE_PER_NS
-    }
-}
-
-impl TryFrom<u32> for Mips {
-    type Error = String;
-
-    fn try_from(mips: u32) -> Result<Mips, String> {
-        match mips {
-            125 | 250 | 500 | 1000 | 2000 | 4000 | 8000 => Ok(Mips(mips)),
-            _ => Err(format!("{mips} is not possible: 1000 halved or doubled is, from 125 to 8000")),
-        }
-    }
-}
-
-impl From<Mips> for u32 {
-    fn from(mips: Mips) -> u32 {
-        mips.0
-    }
-}
-
-impl std::str::FromStr for Mips {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Mips, String> {
-        let mips: u32 = text.parse().map_err(|_| format!("'{text}' is no whole number"))?;
-        mips.try_into()
-    }
-}
-
-impl std::fmt::Display for Mips {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
+/// Whether a second of the guest's clock is more than one of QEMU's.
+pub(crate) fn is_faster(processor: Mips) -> bool {
+    processor > Mips::ONE_PER_NS
 }
 
 impl Time {
@@ -83,8 +36,8 @@ impl Time {
     /// takes 5 to 10 s of CPU.
     pub(crate) fn clock_parameters(self) -> Option<String> {
         match self {
-            Time::Virtual { processor, .. } if processor.is_faster() => {
-                Some(format!("tsc_early_khz={} tsc=reliable", u64::from(processor.0) * 1000))
+            Time::Virtual { processor, .. } if is_faster(processor) => {
+                Some(format!("tsc_early_khz={} tsc=reliable", u64::from(u32::from(processor)) * 1000))
             }
             _ => None,
         }
@@ -93,13 +46,13 @@ impl Time {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{shift as shift_of, *};
 
     #[test]
     fn a_thousand_halved_or_doubled() {
         for (text, shift) in [("1000", 0), ("500", 1), ("125", 3), ("2000", 0), ("8000", 0)] {
             let mips: Mips = text.parse().expect(text);
-            assert_eq!((mips.shift(), mips.is_faster()), (shift, u32::from(mips) > 1000), "{text}");
+            assert_eq!((shift_of(mips), is_faster(mips)), (shift, u32::from(mips) > 1000), "{text}");
         }
         for text in ["0", "100", "333", "1500", "3000", "16000", "-1", "fast"] {
             assert!(text.parse::<Mips>().is_err(), "{text}");
@@ -108,7 +61,9 @@ mod tests {
 
     #[test]
     fn only_a_faster_processor_needs_another_clock() {
-        let with = |mips: u32| Time::Virtual { processor: Mips(mips), seed: 1 }.clock_parameters();
+        let with = |mips: u32| {
+            Time::Virtual { processor: mips.try_into().expect("a speed"), seed: 1 }.clock_parameters()
+        };
         assert_eq!(with(1000), None);
         assert_eq!(with(4000).as_deref(), Some("tsc_early_khz=4000000 tsc=reliable"));
         assert_eq!(Time::Real.clock_parameters(), None);

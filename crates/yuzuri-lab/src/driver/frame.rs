@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use yuzuri_netmodel::Packet;
 
 /// Most bytes of a frame: MTU 1500 and the Ethernet header, and room for one VLAN tag.
-pub const FRAME_BYTES: usize = 1518;
+pub const FRAME_BYTES: usize = yuzuri_scenario::Scenario::MAX_CAPTURE_BYTES as usize;
 const HEADER: usize = 14;
 /// Buffers that a thread keeps for reuse; more than the queues of a cell usually hold.
 const MAX_SPARE: usize = 20_000;

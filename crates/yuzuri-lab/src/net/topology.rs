@@ -111,13 +111,15 @@ const AP_WIRE_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 1];
 const SERVER_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 2];
 
 /// Most terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and terminals from 10.
-pub const MAX_TERMINALS: usize = 240;
+pub const MAX_TERMINALS: usize = yuzuri_scenario::Scenario::MAX_TERMINALS as usize;
 
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 const FIRST_TERMINAL: u8 = 10;
+/// The server on the wire.
+const SERVER: u8 = 2;
 
 /// The addresses of a run: its own, so that flows of runs that go on side by side can be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +133,16 @@ impl Addresses {
         let [high, low] = self.run.to_be_bytes();
         let v6 = Ipv6Addr::new(0xfd77, 0, 0, self.run, 0, 0, 0, host.into());
         (Ipv4Addr::new(10, 64 + high, low, host), v6)
+    }
+
+    /// A terminal's address.
+    pub(crate) fn terminal(self, number: usize) -> Ipv4Addr {
+        self.cell(FIRST_TERMINAL + number as u8).0
+    }
+
+    /// The server's address.
+    pub(crate) fn server(self) -> Ipv4Addr {
+        self.wire(SERVER).0
     }
 
     fn wire(self, host: u8) -> (Ipv4Addr, Ipv6Addr) {
@@ -198,7 +210,7 @@ impl Topology {
         let addresses = Addresses { run: run.number() };
         let (ap_wire_v4, ap_wire_v6) = addresses.wire(1);
         let host = |namespace, (v4, v6)| Host { namespace, v4, v6 };
-        let server = host(server, addresses.wire(2));
+        let server = host(server, addresses.wire(SERVER));
         let ap = host(ap, addresses.cell(1));
         let hosts = namespaces.into_iter().enumerate();
         let terminals_there: Vec<Host> =

@@ -1,11 +1,12 @@
 //! The figures of all points: means over the valid repetitions, with confidence intervals.
 
-use crate::run::{RunRecord, jain};
-use crate::scenario::Label;
+use crate::run::{Clock, HostRecord, RunRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use yuzuri_scenario::Label;
+use yuzuri_scenario::fairness::jain;
 
 /// A mean and its 95 % confidence interval, and the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -113,9 +114,14 @@ impl Summary {
         let mut made_by: Vec<String> = runs
             .iter()
             .map(|(_, r)| {
-                let clock = serde_json::to_value(r.task.clock).ok();
-                let clock = clock.as_ref().and_then(|c| c.as_str()).unwrap_or_default();
-                format!("yuzuri {}, Linux {} ({}), {clock} time", r.yuzuri, r.host.kernel, r.host.machine)
+                let (yuzuri, clock) = (&r.yuzuri, r.task.clock.name());
+                match r.task.clock {
+                    Clock::Simulated => format!("yuzuri {yuzuri}, simulated TCP (no kernel), {clock} time"),
+                    Clock::Real | Clock::Virtual => {
+                        let HostRecord { kernel, machine, .. } = &r.host;
+                        format!("yuzuri {yuzuri}, Linux {kernel} ({machine}), {clock} time")
+                    }
+                }
             })
             .collect();
         made_by.sort();

@@ -232,7 +232,7 @@ fn unknown<'a>(what: &str, word: &str, there: impl Iterator<Item = &'a str>) -> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::scenario::Label;
+    use yuzuri_scenario::Label;
 
     fn group(loss: &str, variant: &str, mbps: &[f64]) -> Group {
         let label = |field: &str, value: &str| Label {

@@ -10,7 +10,7 @@ const PORT: u16 = 4951;
 /// How often the stop flag is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// A request begins with its own and the answer's length, both `u32`, big-endian.
-pub const MIN_REQUEST: u32 = 8;
+const MIN_REQUEST: u32 = yuzuri_scenario::WorkloadSpec::MIN_REQUEST_BYTES;
 
 /// Answers requests until the flag is set.
 pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {

@@ -5,12 +5,12 @@
 use super::work::{Job, sleep_until};
 use crate::LabError;
 use crate::net::{Host, Topology};
-use crate::scenario::Direction;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_scenario::Direction;
 
 /// Each terminal's server has a port of its own, because one serves one client at a time.
 const FIRST_PORT: u16 = 5201;

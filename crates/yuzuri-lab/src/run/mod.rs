@@ -6,23 +6,23 @@ mod iperf3;
 mod own_cubics;
 mod record;
 mod sharing;
+mod simulated;
 mod summary;
 mod watch;
 mod work;
 
-pub use exchange::MIN_REQUEST;
 pub use flows::{FlowFigures, Weighted};
 pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
-    Watched, jain,
+    Watched,
 };
 pub use sharing::ShareRecord;
+pub use simulated::Simulated;
 pub use work::{BufferRow, Job};
 
 use crate::LabError;
 use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
-use crate::scenario::{PathSpec, Problems, Scenario, TerminalSpec};
 use nix::sys::resource::{UsageWho, getrusage};
 use own_cubics::OwnCubics;
 use sharing::{Shared, Sharing};
@@ -34,6 +34,7 @@ use summary::{buffers_csv, flows_csv, summarize};
 use watch::Watcher;
 use work::Told;
 use yuzuri_kernel::clock;
+use yuzuri_scenario::{PathSpec, Problem, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
 
 /// Name of the resolved scenario in a run's folder.
@@ -133,11 +134,7 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(f64),
     built: &mut dyn FnMut(&[&str]),
 ) -> Result<Performed, LabError> {
-    let problems = scenario.problems();
-    if !problems.is_empty() {
-        let list = problems.into_iter().map(|problem| (None, problem)).collect();
-        return Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }));
-    }
+    refuse(scenario.problems(), folder)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
     // Dropped in the reverse order: workers and driver end before the network goes, the network before the names of the controls, which carry the
@@ -240,12 +237,21 @@ impl Performed {
     }
 }
 
+/// Ends a run whose scenario has problems.
+fn refuse(problems: Vec<Problem>, folder: &Path) -> Result<(), LabError> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let list = problems.into_iter().map(|problem| (None, problem)).collect();
+    Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }))
+}
+
 /// The resolved scenario as it is written into a run's folder.
 ///
 /// # Errors
 /// None for a scenario that was read from a file.
 pub fn scenario_text(scenario: &Scenario) -> Result<String, LabError> {
-    toml::to_string(scenario).map_err(|e| LabError::Run(format!("writing the scenario: {e}")))
+    scenario.to_toml().map_err(|e| LabError::Run(format!("writing the scenario: {e}")))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), LabError> {
@@ -352,7 +358,7 @@ impl Plan<'_> {
             let mut servers = vec![scope.spawn(|| work::receive(&self.topology.server, &servers_stop))];
             if jobs
                 .iter()
-                .any(|job| matches!(job.spec, crate::scenario::WorkloadSpec::RequestResponse { .. }))
+                .any(|job| matches!(job.spec, yuzuri_scenario::WorkloadSpec::RequestResponse { .. }))
             {
                 servers.push(scope.spawn(|| work::answer(&self.topology.server, &servers_stop)));
             }

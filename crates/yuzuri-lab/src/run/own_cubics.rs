@@ -1,8 +1,8 @@
 //! The congestion controls that a scenario makes for itself.
 
 use crate::LabError;
-use crate::scenario::Scenario;
 use yuzuri_kernel::control::Control;
+use yuzuri_scenario::Scenario;
 
 /// Registered for a run; they go when this is dropped, which must be after the flows ended.
 pub struct OwnCubics {
@@ -17,7 +17,7 @@ impl OwnCubics {
     /// # Errors
     /// Where this kernel cannot (no `struct_ops`, before 5.6), or a dead run left the name behind (before 6.4).
     pub fn register(scenario: &Scenario, run: u16) -> Result<OwnCubics, LabError> {
-        let one = |(number, kind): (usize, &crate::scenario::TerminalSpec)| {
+        let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
             let control = spec.map(|spec| Control::register(&spec.cubic(format!("lab{run}_{number}"))));
             control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].cubic: {e}")))

@@ -3,19 +3,19 @@
 use super::ShareRecord;
 use crate::LabError;
 use crate::driver::{Lateness, Snapshot};
-use crate::scenario::Label;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::NodeAccount;
 use yuzuri_netmodel::wire::LineAccount;
+use yuzuri_scenario::Label;
 
 /// Version of the form of `run.json`.
 pub const FORMAT: u32 = 1;
 /// Name of the file.
 pub const FILE: &str = "run.json";
 
-/// Whether the clock was the host's or a guest's virtual one.
+/// Which clock a run had, and with it which TCP: the kernel's in real or virtual time, or the simulator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
@@ -23,6 +23,24 @@ pub enum Clock {
     Real,
     /// A seed repeats the figures.
     Virtual,
+    /// Simulated senders and receivers instead of the kernel's. A seed repeats the figures.
+    Simulated,
+}
+
+impl Clock {
+    /// Whether the run had the kernel's TCP.
+    pub fn is_kernels(self) -> bool {
+        self != Clock::Simulated
+    }
+
+    /// The word for it in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Real => "real",
+            Clock::Virtual => "virtual",
+            Clock::Simulated => "simulated",
+        }
+    }
 }
 
 /// What is to be run, beside the scenario.
@@ -51,7 +69,7 @@ pub struct RunRecord {
     pub title: String,
     /// Version of Yuzuri.
     pub yuzuri: String,
-    /// The machine.
+    /// The machine; of a simulated run the one that simulated it.
     pub host: HostRecord,
     /// Wall time at the start, nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,
@@ -250,15 +268,6 @@ pub fn busy_between(a: &Snapshot, b: &Snapshot) -> f64 {
     (1.0 - idle(b).saturating_sub(idle(a)) as f64 / nanos).clamp(0.0, 1.0)
 }
 
-/// Jain's index: (sum x)² / (n sum x²); `None` where nobody got anything.
-pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for x in shares {
-        (n, sum, squares) = (n + 1.0, sum + x, squares + x * x);
-    }
-    (squares > 0.0).then(|| sum * sum / (n * squares))
-}
-
 impl RunRecord {
     /// Reads a run's folder.
     ///
@@ -285,28 +294,5 @@ impl RunRecord {
         let text = serde_json::to_vec_pretty(self);
         let text = text.map_err(|e| LabError::Results { path: path.clone(), why: e.to_string() })?;
         std::fs::write(&path, text).map_err(LabError::file(&path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn jain_of_equal_shares_is_one() {
-        assert_eq!(jain([3.0; 5]), Some(1.0));
-        assert_eq!(jain([1.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain([0.0, 0.0]), None);
-        assert_eq!(jain([]), None);
-    }
-
-    proptest! {
-        #[test]
-        fn jain_lies_between_one_nth_and_one(shares in prop::collection::vec(0.001f64..1e3, 1..20)) {
-            let index = jain(shares.iter().copied()).unwrap();
-            prop_assert!(index <= 1.0 + 1e-9 && index >= 1.0 / shares.len() as f64 - 1e-9);
-        }
     }
 }

@@ -3,7 +3,6 @@
 use super::work::sleep_until;
 use crate::LabError;
 use crate::net::{CELL, Door, Topology};
-use crate::scenario::{BoundBy, Scenario, ShareSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,8 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
+use yuzuri_scenario::{BoundBy, Scenario, ShareSpec};
 use yuzuri_share::{
     ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status,
+    SummaryStatus,
 };
 use yuzuri_transfer::Shown;
 
@@ -23,6 +24,10 @@ use yuzuri_transfer::Shown;
 const READY_WITHIN: Duration = Duration::from_secs(600);
 /// How often the end is looked for while they start.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The columns of the file of ticks.
+pub(super) const COLUMNS: &str = "time_s,terminal,leads,phase,members,senders,capacity_bps,queue_us,paced,flow,rate_bps,\
+                                  cwnd,srtt_us,lower,upper,no_decrease,burst,rule";
 
 /// What a terminal's daemon was doing at the end of what counts, and did until then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -325,6 +330,22 @@ enum ShareOrLab {
     Lab(#[from] LabError),
 }
 
+/// What the leader said, as cells of the file of ticks.
+pub(super) fn summary_cells(summary: Option<&SummaryStatus>) -> String {
+    match summary {
+        Some(s) => format!(
+            ",{},{},{},{},{},{}",
+            s.phase.name(),
+            s.members,
+            s.senders,
+            s.capacity_bps,
+            s.queue_us,
+            s.paced
+        ),
+        None => ",,,,,,".into(),
+    }
+}
+
 impl Shared {
     /// A terminal's figures of a span of the scenario's time, seconds; `None` where it took no part.
     pub fn record(&self, terminal: usize, origin: Instant, [from_s, to_s]: [f64; 2]) -> Option<ShareRecord> {
@@ -372,9 +393,7 @@ impl Shared {
         if self.terminals.is_empty() {
             return None;
         }
-        let mut text = String::from(
-            "time_s,terminal,leads,phase,members,senders,capacity_bps,queue_us,paced,flow,rate_bps,cwnd,srtt_us,lower,upper,no_decrease,burst,rule\n",
-        );
+        let mut text = format!("{COLUMNS}\n");
         let all = self
             .terminals
             .iter()
@@ -388,19 +407,7 @@ impl Shared {
             };
             for interface in &row.status.interfaces {
                 let mut head = format!("{time_s:.3},{},{}", names[*terminal], interface.leads);
-                let _ = match &interface.summary {
-                    Some(s) => write!(
-                        head,
-                        ",{},{},{},{},{},{}",
-                        s.phase.name(),
-                        s.members,
-                        s.senders,
-                        s.capacity_bps,
-                        s.queue_us,
-                        s.paced
-                    ),
-                    None => write!(head, ",,,,,,"),
-                };
+                head += &summary_cells(interface.summary.as_ref());
                 if interface.flows.is_empty() {
                     let _ = writeln!(text, "{head},,,,,,,,,");
                 }

@@ -4,12 +4,13 @@ use super::record;
 use super::work::Told;
 use super::{
     BufferRow, Clock, FlowFigures, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord,
-    Totals, Watched, Weighted, jain,
+    Totals, Watched, Weighted,
 };
 use crate::driver::{DriverReport, Lateness, Snapshot};
-use crate::scenario::{Scenario, WorkloadSpec};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use yuzuri_scenario::fairness::jain;
+use yuzuri_scenario::{Scenario, WorkloadSpec};
 use yuzuri_trace::Account;
 
 /// `flows.csv`.
@@ -79,7 +80,8 @@ pub(super) fn summarize(
     let mut notes: Vec<String> = told.iter().flat_map(|t| t.notes.clone()).collect();
     let advice = match task.clock {
         Clock::Real => Lateness::IN_REAL_TIME,
-        Clock::Virtual => Lateness::IN_VIRTUAL_TIME,
+        // A simulated packet is never late.
+        Clock::Virtual | Clock::Simulated => Lateness::IN_VIRTUAL_TIME,
     };
     if let Err(why) = report.lateness.verdict(advice) {
         invalid_because.push(why);

@@ -3,13 +3,13 @@
 use super::{exchange, iperf3};
 use crate::LabError;
 use crate::net::{Host, Topology};
-use crate::scenario::{Direction, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::clock;
+use yuzuri_scenario::{Direction, WorkloadSpec};
 use yuzuri_transfer::{
     Limits, Listener, ReceiveEvent, ReceiveOptions, SendEvent, SendOptions, Shown, Target,
 };
@@ -20,6 +20,8 @@ const RECEIVE_PORT: u16 = yuzuri_transfer::DEFAULT_PORT;
 const REST: Duration = Duration::from_millis(200);
 /// How often a waiting worker looks at its flag.
 const LOOK: Duration = Duration::from_millis(10);
+
+const _: () = assert!(WorkloadSpec::MAX_BUFFER_BYTES == SendOptions::MAX_BUFFER_BYTES);
 
 /// One terminal's work.
 #[derive(Debug, Clone)]

@@ -11,6 +11,7 @@ use crate::segment::{Kind, Segment};
 use crate::sender::LocalQueue;
 use crate::steer::{Observation, Steer};
 use crate::units::{MICROSECOND, MILLISECOND, after};
+use crate::watch::{FlowState, Watch, WatchedAt};
 use crate::workload::{Signal, Workload};
 pub(crate) use endpoint::Connection;
 use measure::Measurements;
@@ -55,14 +56,30 @@ pub enum ScenarioError {
 /// # Errors
 /// If the scenario is not consistent.
 pub fn run(scenario: &Scenario, steer: &mut dyn Steer) -> Result<Results, ScenarioError> {
-    let wall = Instant::now();
     let cpu = cpu_seconds();
+    let wall = Instant::now();
     let mut network = Network::new(scenario)?;
     network.run(steer);
-    let mut results = network.results();
-    results.wall_s = wall.elapsed().as_secs_f64();
-    results.cpu_s = cpu_seconds() - cpu;
-    Ok(results)
+    Ok(network.results(wall, cpu))
+}
+
+/// As [`run`], seen by `watch`, which changes nothing of it; `None` where `watch` ended it early.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    scenario: &Scenario,
+    steer: &mut dyn Steer,
+    watch: &mut dyn Watch,
+) -> Result<Option<Results>, ScenarioError> {
+    let cpu = cpu_seconds();
+    let wall = Instant::now();
+    let mut network = Network::new(scenario)?;
+    network.schedule.add(Time::ZERO, What::Watch);
+    network.watch = Some(watch);
+    network.run(steer);
+    network.tell(WatchedAt::End);
+    Ok((!network.ended).then(|| network.results(wall, cpu)))
 }
 
 /// Processor time of this thread, seconds.
@@ -91,6 +108,9 @@ struct Network<'a> {
     from_cell: Vec<Arrival<Segment, Node>>,
     from_wire: Vec<Arrival<Segment, Direction>>,
     events: u64,
+    watch: Option<&'a mut dyn Watch>,
+    /// The watch has ended it.
+    ended: bool,
 }
 
 impl<'a> Network<'a> {
@@ -115,6 +135,8 @@ impl<'a> Network<'a> {
             from_cell: Vec::new(),
             from_wire: Vec::new(),
             events: 0,
+            watch: None,
+            ended: false,
         };
         network.place_terminals();
         Ok(network)
@@ -151,7 +173,7 @@ impl<'a> Network<'a> {
             let wire = self.wire.next().unwrap_or(Time::MAX);
             let scheduled = self.schedule.next().unwrap_or(Time::MAX);
             let next = cell.min(wire).min(scheduled);
-            if next > end || next == Time::MAX {
+            if next > end || next == Time::MAX || self.ended {
                 break;
             }
             self.now = next;
@@ -235,6 +257,7 @@ impl<'a> Network<'a> {
                     self.measurements.rtt(connection.terminal, rtt_us);
                 }
                 self.transmit(index);
+                self.show(index, true);
             }
             Kind::Data | Kind::Syn => {
                 let before = connection.receiver.next_expected();
@@ -344,6 +367,7 @@ impl<'a> Network<'a> {
                 connection.sender_armed = Time::MAX;
                 connection.sender.on_timer(self.now);
                 self.transmit(index as usize);
+                self.show(index as usize, false);
             }
             What::Receiver(index) => {
                 let connection = &mut self.connections[index as usize];
@@ -372,7 +396,32 @@ impl<'a> Network<'a> {
             What::WarmUp => {
                 let cell = self.cell.as_ref().map(Cell::account);
                 self.measurements.warmed_up(self.now, &self.connections, cell);
+                self.tell(WatchedAt::WarmedUp);
             }
+            What::Watch => {
+                self.tell(WatchedAt::Interval);
+                if let Some(watch) = &self.watch {
+                    self.schedule.add(after(self.now, watch.interval_ns().max(1)), What::Watch);
+                }
+            }
+        }
+    }
+
+    /// Shows a sender to the watch.
+    fn show(&mut self, index: usize, by_ack: bool) {
+        if let Some(watch) = &mut self.watch {
+            let Connection { terminal, upload, sender, .. } = &self.connections[index];
+            let (connection, terminal, upload) = (index as u32, *terminal, *upload);
+            let flow = FlowState { connection, terminal, upload, by_ack, sender };
+            watch.sender(self.now, flow);
+        }
+    }
+
+    /// Shows radio and wire to the watch.
+    fn tell(&mut self, at: WatchedAt) {
+        if let Some(watch) = &mut self.watch {
+            let cell = self.cell.as_ref().map(Cell::account);
+            self.ended |= watch.network(self.now, at, cell, self.wire.account()).is_break();
         }
     }
 
@@ -394,11 +443,13 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn results(self) -> Results {
+    fn results(self, wall: Instant, cpu_before: f64) -> Results {
         let cell = self.cell.map(|cell| cell.account().clone());
         let wire = self.wire.account().clone();
         let mut results = self.measurements.finish(self.now, &self.connections, &self.workloads, cell, wire);
         results.events = self.events;
+        results.wall_s = wall.elapsed().as_secs_f64();
+        results.cpu_s = cpu_seconds() - cpu_before;
         results
     }
 }

@@ -17,6 +17,7 @@ pub(super) enum What {
     Sample,
     Trace,
     WarmUp,
+    Watch,
 }
 
 struct Entry {

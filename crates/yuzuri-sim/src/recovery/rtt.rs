@@ -55,6 +55,10 @@ impl RttEstimator {
         self.srtt_eighths >> 3
     }
 
+    pub(crate) fn rttvar_us(&self) -> u64 {
+        self.mdev_quarters >> 2
+    }
+
     pub(crate) fn rto_us(&self) -> u64 {
         self.rto
     }

@@ -10,7 +10,9 @@ mod transmit;
 
 pub use transmit::LocalQueue;
 
-use crate::cc::{Algorithm, Bounds, CaState, CongestionControl, SlowStartExit, Window};
+use crate::cc::{
+    Algorithm, Bounds, CaState, CongestionControl, Cubic, CubicConstants, SlowStartExit, Window,
+};
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
 use crate::recovery::rtt::{RttEstimator, TimeoutRule};
@@ -23,11 +25,12 @@ use timer::Timer;
 use yuzuri_netmodel::Time;
 
 /// How a sender behaves; the default is Linux 6.x on a device whose interface has a plain or fair queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SenderConfig {
     /// The algorithm of the window.
     pub algorithm: Algorithm,
+    /// Instead of `algorithm`: CUBIC with these constants.
+    pub cubic: Option<CubicConstants>,
     /// How CUBIC ends slow start.
     pub slow_start_exit: SlowStartExit,
     /// Paced by the `fq` queueing discipline. BBR is paced in any case.
@@ -38,7 +41,6 @@ pub struct SenderConfig {
     pub hz: u32,
     /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s (`sk_pacing_shift`: 10, behind mac80211 7 or 8).
     /// Absent, the default: no limit, as behind devices that let go of packets at once (TAP; the laboratory): what was checked against the kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub small_queue_shift: Option<u32>,
     /// RACK and tail-loss probes (RFC 8985). Without, losses are found by SACK alone (RFC 6675) and a retransmission that is lost again by
     /// timeout alone (`net.ipv4.tcp_recovery` and `tcp_early_retrans` of 0; ns-3).
@@ -59,6 +61,7 @@ impl Default for SenderConfig {
     fn default() -> SenderConfig {
         SenderConfig {
             algorithm: Algorithm::Cubic,
+            cubic: None,
             slow_start_exit: SlowStartExit::Hystart,
             paced_by_fq: false,
             window_bytes: 4 << 20,
@@ -223,7 +226,10 @@ pub struct Sender {
 impl Sender {
     /// A sender of the half-connection `connection`; `seed` is for algorithms that draw lots.
     pub fn new(connection: u32, config: SenderConfig, seed: u64) -> Sender {
-        let cca = config.algorithm.make(config.slow_start_exit, seed);
+        let cca: Box<dyn CongestionControl> = match config.cubic {
+            Some(constants) => Box::new(Cubic::with(constants, config.slow_start_exit)),
+            None => config.algorithm.make(config.slow_start_exit, seed),
+        };
         let paced = config.paced_by_fq || cca.controls_all();
         Sender {
             connection,
@@ -327,6 +333,31 @@ impl Sender {
     /// Segments outstanding (`packets_out`).
     pub fn outstanding(&self) -> u32 {
         self.board.packets_out()
+    }
+
+    /// Segments held lost (`lost_out`).
+    pub fn lost_out(&self) -> u32 {
+        self.board.lost_out
+    }
+
+    /// Retransmitted segments outstanding (`retrans_out`).
+    pub fn retrans_out(&self) -> u32 {
+        self.board.retrans_out
+    }
+
+    /// Mean deviation of the round-trip times, µs (`mdev_us`).
+    pub fn rttvar_us(&self) -> u64 {
+        self.rtt.rttvar_us()
+    }
+
+    /// The receiver's window, bytes (`snd_wnd`).
+    pub fn offered_bytes(&self) -> u64 {
+        u64::from(self.offered_end.saturating_sub(self.board.una())) * u64::from(MSS_BYTES)
+    }
+
+    /// Whether the connection is open.
+    pub fn is_established(&self) -> bool {
+        self.handshake == Handshake::Established
     }
 
     /// Whether everything written has been acknowledged.

@@ -1,9 +1,8 @@
 //! Settings of the laboratory (`scenarios/check`), what the kernel did there, and the same here.
 
-use yuzuri_lab::scenario::{Direction, Document, Point, Scenario as LabScenario, WorkloadSpec};
-use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::fairness::jain;
-use yuzuri_sim::{Flow, LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, Traffic, run};
+use yuzuri_scenario::fairness::jain;
+use yuzuri_scenario::{Document, Point, Scenario as LabScenario};
+use yuzuri_sim::{NoSteer, Results, run, simulated};
 
 /// Most that the total may differ, relative.
 pub const TOTAL_LIMIT: f64 = 0.05;
@@ -56,7 +55,7 @@ impl Figures {
         };
         Figures {
             total_mbps: results.total_mbps(),
-            jain: jain(&results.goodputs()),
+            jain: jain(results.goodputs()).unwrap_or(1.0),
             rtt_ms: mean(|terminal| terminal.srtt_mean_ms),
             cwnd: mean(|terminal| terminal.cwnd_mean),
             retransmissions: sum(|counts| counts.retransmissions),
@@ -71,54 +70,13 @@ pub fn points(document: &Document) -> Vec<Point> {
     document.points().unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The same setting for the simulation: no TCP small queues, as TAP devices let go of packets at once; a full station's queue drops
-/// without a word; the guest's 250 ticks; all terminals begin when they join.
-///
-/// # Errors
-/// What of it the simulation does not know.
-pub fn scenario(lab: &LabScenario, seed: u64) -> Result<Scenario, String> {
-    let ms = |seconds: f64| (seconds * 1000.0).round() as u64;
-    let mut terminals = Vec::new();
-    for terminal in lab.terminals() {
-        let kind = terminal.kind;
-        if kind.cubic.is_some() || kind.window.is_some() || kind.initial_window.is_some() {
-            return Err(format!(
-                "terminal {}: algorithm, window and initial_window are not simulated",
-                kind.name
-            ));
-        }
-        let control = kind.control.as_deref();
-        let algorithm = control
-            .and_then(Algorithm::named)
-            .ok_or_else(|| format!("terminal {}: control {control:?} is not simulated", kind.name))?;
-        let traffic = match lab.workload_of(kind) {
-            WorkloadSpec::Bulk { connections: 1, direction } => {
-                let flow = if *direction == Direction::Up { Flow::Upload } else { Flow::Download };
-                Traffic::Bulk { flow, bytes: None }
-            }
-            WorkloadSpec::Idle {} => Traffic::Silent,
-            other => return Err(format!("terminal {}: {other:?} is not simulated", kind.name)),
-        };
-        let sender = SenderConfig { algorithm, hz: 250, small_queue_shift: None, ..SenderConfig::default() };
-        terminals.push(Terminal {
-            start_ms: ms(kind.joins_s),
-            stop_ms: kind.leaves_s.map(ms),
-            ..Terminal::new(traffic).with_sender(sender)
-        });
-    }
-    let mut scenario = Scenario::wired(lab.wire_config(), terminals, ms(lab.duration_s)).seeded(seed);
-    scenario.cell = Some(lab.cell_config().map_err(|problem| problem.what)?);
-    scenario.warm_up_ms = ms(lab.warm_up_s);
-    scenario.local_drop = LocalDrop::Lost;
-    Ok(scenario)
-}
-
 /// What comes out here with `seed`.
 ///
 /// # Errors
-/// As [`scenario`], and what the simulation says.
+/// As [`simulated`], and what the simulation says.
 pub fn ours(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
-    let results = run(&scenario(lab, seed)?, &mut NoSteer).map_err(|error| error.to_string())?;
+    let scenario = simulated(lab, seed).map_err(|problems| format!("{problems:?}"))?;
+    let results = run(&scenario, &mut NoSteer).map_err(|error| error.to_string())?;
     Ok(Figures::of(&results))
 }
 

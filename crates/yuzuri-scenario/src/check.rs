@@ -1,7 +1,6 @@
 //! What a scenario must fulfil beyond its form.
 
-use super::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
-use yuzuri_kernel::control::ControlError;
+use crate::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
 use yuzuri_netmodel::radio::Cell;
 use yuzuri_netmodel::wire::Wire;
 use yuzuri_netmodel::{ConfigError, Packet};
@@ -52,7 +51,7 @@ impl Scenario {
         found.range("sample_ms", self.sample_ms, 0.0, 10_000.0);
         found.range("queue_ms", self.queue_ms, 1.0, 10_000.0);
         if let Some(bytes) = self.capture_bytes {
-            found.range("capture_bytes", f64::from(bytes), 54.0, crate::driver::FRAME_BYTES as f64);
+            found.range("capture_bytes", f64::from(bytes), 54.0, f64::from(Self::MAX_CAPTURE_BYTES));
             let servers = self.terminal.iter().position(|kind| kind.name == "server");
             if let Some(at) = servers {
                 let what = "the server's capture is called so: take another name";
@@ -134,8 +133,8 @@ impl Scenario {
                 format!("{field}.cubic"),
                 "`control` is given, too: only one of them can be",
             );
-            if let Err(ControlError::CubicParams { what, .. }) = spec.cubic("cubic".into()).check() {
-                found.0.push(Problem::new(format!("{field}.cubic"), what));
+            if let Err(error) = spec.cubic("cubic".into()).check() {
+                found.0.push(Problem::new(format!("{field}.cubic"), error.what));
             }
             for (name, bound) in [("floor", spec.floor), ("cap", spec.cap)] {
                 if let Some(bound) = bound {
@@ -242,8 +241,8 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
             found.range(format!("{field}.connections"), f64::from(*connections), 1.0, 60.0);
         }
         WorkloadSpec::Buffers { bytes, count, .. } => {
-            let most = yuzuri_transfer::SendOptions::MAX_BUFFER_BYTES;
-            found.range(format!("{field}.bytes"), *bytes as f64, 1.0, most as f64);
+            let max = WorkloadSpec::MAX_BUFFER_BYTES;
+            found.range(format!("{field}.bytes"), *bytes as f64, 1.0, max as f64);
             found.unless(*count != Some(0), format!("{field}.count"), "0 is not possible: at least 1 is");
         }
         WorkloadSpec::OnOff { on_s, off_s } => {
@@ -254,7 +253,7 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
             found.range(
                 format!("{field}.request_bytes"),
                 f64::from(*request_bytes),
-                f64::from(crate::run::MIN_REQUEST),
+                f64::from(WorkloadSpec::MIN_REQUEST_BYTES),
                 1e9,
             );
             found.range(format!("{field}.response_bytes"), f64::from(*response_bytes), 1.0, 1e9);

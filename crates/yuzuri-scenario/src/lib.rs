@@ -1,10 +1,36 @@
-//! What an experiment is: terminals, radios, the path behind the access point, the work that is done, and what of it
-//! is varied. The file's schema is described in `docs/lab.md`.
+//! What an experiment is: terminals, radios, the path behind the access point, what the terminals do, and which
+//! fields vary.
+//!
+//! A [`Document`] is read from a TOML file, checked, and expanded into [`Point`]s. The laboratory runs a point with
+//! the kernel's TCP, in real or virtual time, and the simulator runs it with simulated TCP: all of them read the same
+//! file. `docs/lab.md` describes the fields.
+//!
+//! ```
+//! use yuzuri_scenario::Document;
+//!
+//! let text = r#"
+//!     title = "two phones"
+//!     duration_s = 10
+//!     [[terminal]]
+//!     name = "phone"
+//!     count = 2
+//!     phy = { standard = "g", rate_mbps = 54 }
+//!     [sweep]
+//!     "path.rtt_ms" = [10, 100]
+//! "#;
+//! let document = Document::parse("two.toml".as_ref(), text.to_owned())?;
+//! let points = document.points()?;
+//! assert_eq!(points.len(), 2);
+//! assert_eq!(points[1].scenario.path.rtt_ms, 100.0);
+//! # Ok::<(), yuzuri_scenario::Problems>(())
+//! ```
 
 mod check;
 mod cubic;
 mod document;
 mod expand;
+pub mod fairness;
+mod mips;
 mod path;
 mod share;
 mod workload;
@@ -12,6 +38,7 @@ mod workload;
 pub use cubic::CubicSpec;
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
+pub use mips::Mips;
 pub use path::PathSpec;
 pub use share::{BoundBy, ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};
@@ -20,7 +47,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use yuzuri_netmodel::radio::{Band, CellConfig, Phy, StationConfig};
 use yuzuri_netmodel::wire::WireConfig;
-use yuzuri_vm::Mips;
 
 /// One experiment: what a run needs, and in a file what is varied of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -200,8 +226,18 @@ impl Terminal<'_> {
 }
 
 impl Scenario {
-    /// Most terminals.
-    pub const MAX_TERMINALS: u32 = crate::net::MAX_TERMINALS as u32;
+    /// Most terminals: their addresses are one /24.
+    pub const MAX_TERMINALS: u32 = 240;
+    /// Most bytes of a packet that a capture keeps: the MTU, the Ethernet header, and room for one VLAN tag.
+    pub const MAX_CAPTURE_BYTES: u32 = PathSpec::MAX_MTU_BYTES + 18;
+
+    /// As a file that says the same, without what is varied.
+    ///
+    /// # Errors
+    /// None for a scenario that was read from a file.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
 
     /// The single terminals, in the order of their stations.
     pub fn terminals(&self) -> impl Iterator<Item = Terminal<'_>> {

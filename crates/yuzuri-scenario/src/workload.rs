@@ -70,6 +70,13 @@ pub enum WorkloadSpec {
     Idle {},
 }
 
+impl WorkloadSpec {
+    /// Most bytes of a buffer.
+    pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
+    /// Least bytes of a request: it begins with its own length and that of the response.
+    pub const MIN_REQUEST_BYTES: u32 = 8;
+}
+
 impl Default for WorkloadSpec {
     fn default() -> WorkloadSpec {
         WorkloadSpec::Bulk { connections: 1, direction: Direction::Up }

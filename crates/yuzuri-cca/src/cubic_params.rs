@@ -1,8 +1,8 @@
-//! The constants of a control, and bounds.
+//! The parameters of a CUBIC that is made for an experiment, or that the kernel registers for us.
 
-use super::ControlError;
+use crate::CubicConstants;
 
-/// The constants of a control. The default is Linux's own CUBIC.
+/// The parameters of a CUBIC. The default is Linux's own CUBIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CubicParams {
     /// The name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` with its end).
@@ -17,8 +17,8 @@ pub struct CubicParams {
     pub reno_friendly: bool,
     /// Whether slow start ends by HyStart, before loss.
     pub hystart: bool,
-    /// The mode of paper 1: neither window nor ssthresh is cut on a sign of loss. An experiment, not for other people's
-    /// networks.
+    /// The mode of paper 1: neither window nor ssthresh is cut on a sign of loss. An experiment, not for
+    /// other people's networks.
     pub no_decrease: bool,
     /// A bound on every flow under this control, without expiry.
     pub always: Bound,
@@ -52,24 +52,22 @@ pub struct Bound {
     pub upper: u32,
 }
 
-/// All that a flow can be told for a time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Steered {
-    /// The bounds of its window.
-    pub bound: Bound,
-    /// Whether it is spared reductions ([`Control::no_decrease`](super::Control::no_decrease)).
-    pub no_decrease: bool,
-    /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`, 1.2 times the window per round trip; twice in slow start), so many
-    /// at once, 44 at most. A program's own pacing and that of the fq queueing discipline stay as they are.
-    pub burst: u32,
+/// A parameter is out of its range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("congestion control {name:?}: {what}")]
+pub struct CubicParamsError {
+    /// The name of the congestion control.
+    pub name: String,
+    /// Which parameter, and its range.
+    pub what: String,
 }
 
 impl CubicParams {
-    /// Whether all constants are in their ranges.
+    /// Whether all parameters are in their ranges.
     ///
     /// # Errors
-    /// [`ControlError::CubicParams`] with the first that is not.
-    pub fn check(&self) -> Result<(), ControlError> {
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), CubicParamsError> {
         // `bpf_obj_name_cpy` takes no other characters.
         let name_fits = (1..16).contains(&self.name.len())
             && self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
@@ -82,17 +80,35 @@ impl CubicParams {
         } else {
             return Ok(());
         };
-        Err(ControlError::CubicParams { name: self.name.clone(), what: what.into() })
+        Err(CubicParamsError { name: self.name.clone(), what: what.into() })
+    }
+}
+
+impl From<&CubicParams> for CubicConstants {
+    /// The integers that `tcp_cubic.c` would work with (`beta_scale` and the like).
+    fn from(params: &CubicParams) -> CubicConstants {
+        let part = |x: f64| (x * 1024.0).round() as u32;
+        let beta_1024 = part(params.beta).min(1023);
+        CubicConstants {
+            c_1024: part(params.c),
+            beta_1024,
+            fast_convergence_2048: params.fast_convergence.then_some(1024 + beta_1024),
+            friendly_eighths: params.reno_friendly.then(|| 8 * (1024 + beta_1024) / 3 / (1024 - beta_1024)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn constants_out_of_range_are_named() {
+    fn the_default_is_linux() {
+        assert_eq!(CubicConstants::from(&CubicParams::default()), CubicConstants::LINUX);
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_named() {
         let bad = [
             CubicParams { name: String::new(), ..CubicParams::default() },
             CubicParams { name: "sixteen-letters-".into(), ..CubicParams::default() },
@@ -103,8 +119,8 @@ mod tests {
             CubicParams { beta: 1.0, ..CubicParams::default() },
         ];
         for cubic in bad {
-            assert!(matches!(cubic.check(), Err(ControlError::CubicParams { .. })), "{cubic:?}");
+            assert!(cubic.check().is_err(), "{cubic:?}");
         }
-        CubicParams::default().check().unwrap();
+        assert_eq!(CubicParams::default().check(), Ok(()));
     }
 }

@@ -1,7 +1,7 @@
 //! A congestion control made for an experiment: constants, bounds and modes.
 
 use serde::{Deserialize, Serialize};
-use yuzuri_kernel::control::{Bound, CubicParams};
+use yuzuri_cca::{Bound, CubicParams};
 
 /// CUBIC with other constants, bounds of every flow, or the mode without decrease; see `docs/control.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

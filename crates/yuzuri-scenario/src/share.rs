@@ -1,6 +1,6 @@
 //! Sharing in an experiment: which terminals run the daemon's library, and with which rules.
 
-use super::{Scenario, TerminalSpec};
+use crate::{Scenario, TerminalSpec};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,6 +1,6 @@
 //! From a file with things to vary to the single experiments.
 
-use super::{Document, Problem, Scenario};
+use crate::{Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// Most points of one file.
@@ -38,8 +38,11 @@ struct Choice<'a> {
     value: &'a toml::Value,
 }
 
+/// What is wrong with a point, by its name.
+pub(super) type Check<'a> = &'a dyn Fn(&str, &Scenario) -> Vec<Problem>;
+
 /// All points of a file, in the order of the file.
-pub(super) fn points(document: &Document) -> Result<Vec<Point>, Vec<Problem>> {
+pub(super) fn points(document: &Document, check: Check<'_>) -> Result<Vec<Point>, Vec<Problem>> {
     let sweep = document.sweep();
     let variants = document.variants();
     let count = sweep.values().map(Vec::len).product::<usize>().saturating_mul(variants.len().max(1));
@@ -77,7 +80,7 @@ pub(super) fn points(document: &Document) -> Result<Vec<Point>, Vec<Problem>> {
             }));
             labels.push(Label { field: "variant".into(), value: variant.name.clone(), number: None });
         }
-        match point(document, &choices, labels) {
+        match point(document, &choices, labels, check) {
             Ok(point) => points.push(point),
             Err(found) => {
                 for problem in found {
@@ -101,7 +104,12 @@ pub(super) fn points(document: &Document) -> Result<Vec<Point>, Vec<Problem>> {
     with_alone(document, points)
 }
 
-fn point(document: &Document, choices: &[Choice<'_>], labels: Vec<Label>) -> Result<Point, Vec<Problem>> {
+fn point(
+    document: &Document,
+    choices: &[Choice<'_>],
+    labels: Vec<Label>,
+    check: Check<'_>,
+) -> Result<Point, Vec<Problem>> {
     let mut table = document.table().clone();
     for choice in choices {
         set(&mut table, choice.field, choice.value.clone())
@@ -123,15 +131,15 @@ fn point(document: &Document, choices: &[Choice<'_>], labels: Vec<Label>) -> Res
     };
     let first = choices.first().map_or("", |choice| &choice.entry);
     let scenario = scenario(&table, first).map_err(|problem| vec![problem])?;
-    let problems = scenario.problems();
-    if !problems.is_empty() {
-        return Err(problems.into_iter().map(told).collect());
-    }
     let words: Vec<String> = labels
         .iter()
         .map(|l| if l.field == "variant" { l.value.clone() } else { format!("{}={}", l.field, l.value) })
         .collect();
     let name = if words.is_empty() { "base".to_owned() } else { folder(&words.join(",")) };
+    let problems = check(&name, &scenario);
+    if !problems.is_empty() {
+        return Err(problems.into_iter().map(told).collect());
+    }
     Ok(Point { name, labels, alone: None, scenario })
 }
 

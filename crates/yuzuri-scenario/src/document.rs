@@ -1,6 +1,6 @@
 //! A scenario's file: its text, where each field stands in it, and what is wrong with it.
 
-use super::{Point, Scenario, Variant, expand};
+use crate::{Point, Scenario, Variant, expand};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -107,7 +107,7 @@ impl Document {
         let document = Document { name, file: file.to_owned(), table, base, sweep, variants, text };
         let mut problems = document.located(document.base.problems());
         if problems.list.is_empty() {
-            match expand::points(&document) {
+            match expand::points(&document, &good) {
                 Ok(_) => return Ok(document),
                 Err(list) => problems = document.located(list),
             }
@@ -143,7 +143,21 @@ impl Document {
     /// # Errors
     /// None for a document that was read: this was checked then.
     pub fn points(&self) -> Result<Vec<Point>, Problems> {
-        expand::points(self).map_err(|list| self.located(list))
+        expand::points(self, &good).map_err(|list| self.located(list))
+    }
+
+    /// Asks `check` what is wrong with each point that has the name `is_chosen` looks for: what whoever is to run them
+    /// cannot do. Where a sweep or a variant brings what is wrong, its entry is named.
+    ///
+    /// # Errors
+    /// All that `check` finds.
+    pub fn check_points(
+        &self,
+        is_chosen: &dyn Fn(&str) -> bool,
+        check: &dyn Fn(&Scenario) -> Vec<Problem>,
+    ) -> Result<(), Problems> {
+        let chosen = |name: &str, point: &Scenario| if is_chosen(name) { check(point) } else { Vec::new() };
+        expand::points(self, &chosen).map(drop).map_err(|list| self.located(list))
     }
 
     /// The document with other values of fields (`path.rtt_ms`, `terminal.phone.window`), which are then no longer
@@ -165,7 +179,7 @@ impl Document {
         changed.base = expand::scenario(&changed.table, &field).map_err(refuse)?;
         let mut problems = changed.base.problems();
         if problems.is_empty() {
-            match expand::points(&changed) {
+            match expand::points(&changed, &good) {
                 Ok(_) => return Ok(changed),
                 Err(list) => problems = list,
             }
@@ -193,6 +207,11 @@ impl Document {
         let list = list.into_iter().map(|problem| (line(&problem), problem)).collect();
         Problems { list, file: self.file.clone() }
     }
+}
+
+/// What every point must fulfil.
+fn good(_name: &str, scenario: &Scenario) -> Vec<Problem> {
+    scenario.problems()
 }
 
 /// The error's words in one line.

@@ -1,0 +1,188 @@
+//! `--simulated` as a process: the same results as with the kernel's TCP, from simulated TCP.
+#![allow(clippy::unwrap_used)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use yuzuri_lab::run::{Clock, RunRecord};
+use yuzuri_scenario::Document;
+use yuzuri_sim::{NoSteer, run, simulated};
+
+/// A scenario of the repository.
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
+}
+
+fn lab(args: &[&str], paths: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_yuzuri-lab")).args(args).args(paths).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeeds(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// `yuzuri-lab run --simulated` of 10 s of four 802.11g terminals.
+fn run_g(out: &Path, seed: u64) -> RunRecord {
+    let sets =
+        ["terminal.g.count=4", "duration_s=10", "repetitions=1", "path.loss=0.001", &format!("seed={seed}")];
+    let mut args = vec!["run", "--simulated", "--no-report"];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    args.push("--out");
+    succeeds(&lab(&args, &[out, &scenario("check/uploads-g.toml")]));
+    RunRecord::open(&out.join(format!("base/seed-{seed}"))).unwrap()
+}
+
+/// What a seed repeats of a record: all but what the run cost.
+fn repeated(record: &RunRecord) -> RunRecord {
+    RunRecord { wall_s: 0.0, process_cpu_s: 0.0, driver_cpu_s: 0.0, ..record.clone() }
+}
+
+#[test]
+fn the_record_has_the_simulators_own_figures() {
+    let out = tempfile::tempdir().unwrap();
+    let record = run_g(out.path(), 3);
+    assert_eq!((record.task.clock, record.valid, record.terminals.len()), (Clock::Simulated, true, 4));
+    assert!(record.host.kernel.contains("simulated"), "{}", record.host.kernel);
+    assert!(record.watched.seen > 5_000 && record.watched.lost == 0, "{:?}", record.watched);
+
+    let document = Document::open(&out.path().join("base/seed-3/scenario.toml")).unwrap();
+    let own = run(&simulated(document.base(), 3).unwrap(), &mut NoSteer).unwrap();
+    let near = |what: &str, ours: f64, theirs: f64, part: f64| {
+        assert!((ours / theirs - 1.0).abs() < part, "{what}: {ours} in the record, {theirs} in the results");
+    };
+    // Payload that arrived, and payload that was acknowledged.
+    near("total", record.totals.throughput_mbps, own.total_mbps(), 0.01);
+    assert!((record.totals.jain.unwrap() - own.jain()).abs() < 0.01);
+    for (recorded, own) in record.terminals.iter().zip(&own.terminals) {
+        near("each", recorded.throughput_mbps, own.goodput_mbps, 0.03);
+        near("cwnd", recorded.cwnd_mean.unwrap(), own.cwnd_mean, 0.02);
+        near("RTT", recorded.rtt_mean_ms.unwrap(), own.srtt_mean_ms, 0.02);
+        assert_eq!(recorded.control, "cubic");
+        assert_eq!(
+            (recorded.recoveries, recorded.timeouts),
+            (own.counts_warm.recoveries, own.counts_warm.timeouts)
+        );
+        assert!(recorded.retransmissions.abs_diff(own.counts_warm.retransmissions) <= 2);
+    }
+    assert!(record.terminals.iter().any(|terminal| terminal.recoveries > 0), "nothing was lost");
+    // The air: half of it at least is used, by stations more than by the access point, which has only acknowledgements.
+    assert!(record.busy > 0.5 && record.ap.airtime > 0.0, "{} {}", record.busy, record.ap.airtime);
+    let stations: f64 = record.terminals.iter().map(|terminal| terminal.radio.airtime).sum();
+    assert!(stations > record.ap.airtime && stations < 1.0, "{stations} {}", record.ap.airtime);
+}
+
+#[test]
+fn a_seed_repeats_the_folder() {
+    let outs: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+    let records: Vec<RunRecord> = outs.iter().map(|out| run_g(out.path(), 1)).collect();
+    assert_eq!(repeated(&records[0]), repeated(&records[1]));
+    for file in ["recording.arrows", "flows.csv", "queues.csv", "scenario.toml"] {
+        let of = |out: &Path| std::fs::read(out.join("base/seed-1").join(file)).unwrap();
+        assert!(of(outs[0].path()) == of(outs[1].path()), "{file}");
+    }
+    let other = run_g(outs[0].path(), 2);
+    assert_ne!(repeated(&other).terminals, repeated(&records[0]).terminals);
+}
+
+#[test]
+fn reports_and_tables_are_made_of_simulated_runs_which_are_not_repeated() {
+    let out = tempfile::tempdir().unwrap();
+    let file = scenario("share/eight-n.toml");
+    let sets = ["--set", "duration_s=8", "--set", "warm_up_s=2", "--set", "repetitions=1"];
+    let args =
+        [&["sweep", "--simulated", "--only", "yuzuri", "--only", "cubic"], &sets[..], &["--out"]].concat();
+    let said = succeeds(&lab(&args, &[out.path(), &file]));
+    assert!(said.contains("report.html"), "{said}");
+    let page = std::fs::read_to_string(out.path().join("report.html")).unwrap();
+    assert!(page.contains("simulated TCP (no kernel)") && page.contains("Window, throughput and state"));
+    let table = succeeds(&lab(&["table"], &[out.path()]));
+    assert!(table.contains("yuzuri-latency") && table.contains("cubic"), "{table}");
+
+    let record = RunRecord::open(&out.path().join("yuzuri/seed-1")).unwrap();
+    let share = record.terminals[0].share.as_ref().unwrap();
+    assert!(share.ticks > 10 && share.capacity_mbps > 5.0 && share.bound_mean.is_some(), "{share:?}");
+    let ticks = std::fs::read_to_string(out.path().join("yuzuri/seed-1/share.csv")).unwrap();
+    let columns: Vec<usize> = ticks.lines().map(|line| line.split(',').count()).collect();
+    assert!(columns.len() > 8 * 10 && columns.iter().all(|count| *count == columns[0]), "{columns:?}");
+    let cubic = RunRecord::open(&out.path().join("cubic/seed-1")).unwrap();
+    assert!(cubic.terminals.iter().all(|terminal| terminal.share.is_none()));
+    assert!(record.totals.rtt_mean_ms < cubic.totals.rtt_mean_ms, "sharing shortens no queue");
+
+    let again = lab(&args, &[out.path(), &file]);
+    succeeds(&again);
+    assert!(text(&again.stderr).contains("3 runs are finished and not repeated"), "{}", text(&again.stderr));
+    assert!(text(&succeeds(&lab(&["report"], &[out.path()])).into_bytes()).contains("report.html"));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said_with_line_and_key() {
+    let out = tempfile::tempdir().unwrap();
+    let results = out.path().join("results");
+    let said = lab(&["sweep", "--simulated", "--out"], &[&results, &scenario("fairness-four.toml")]);
+    assert_eq!(said.status.code(), Some(1));
+    let words = text(&said.stderr);
+    let line = words.lines().find(|line| line.contains("fairness-four.toml:")).unwrap_or_default();
+    assert!(line.contains("variant[1].set.\"terminal.tablet.window\""), "{words}");
+    assert!(line.contains("--clock real or virtual"), "{words}");
+    assert!(!results.exists(), "a folder of results was made for nothing");
+}
+
+#[test]
+fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
+    let out = tempfile::tempdir().unwrap();
+    let mut record = run_g(out.path(), 1);
+    // As the kernel's would lie there.
+    record.task.clock = Clock::Virtual;
+    record.write(&out.path().join("base/seed-1")).unwrap();
+    let before = std::fs::read(out.path().join("base/seed-1/run.json")).unwrap();
+    let file = scenario("check/uploads-g.toml");
+    let said = lab(&["run", "--simulated", "--out"], &[out.path(), &file]);
+    assert_eq!(said.status.code(), Some(1));
+    let words = text(&said.stderr);
+    assert!(words.contains("it holds runs with the kernel's TCP") && words.contains("--out"), "{words}");
+    assert_eq!(std::fs::read(out.path().join("base/seed-1/run.json")).unwrap(), before);
+
+    // Somebody copied a simulated one beside it.
+    let other = tempfile::tempdir().unwrap();
+    let simulated = run_g(other.path(), 2);
+    let beside = out.path().join("base/seed-2");
+    std::fs::create_dir(&beside).unwrap();
+    simulated.write(&beside).unwrap();
+    let said = lab(&["report"], &[out.path()]);
+    assert_eq!(said.status.code(), Some(1));
+    assert!(text(&said.stderr).contains("beside runs with the kernel's TCP"), "{}", text(&said.stderr));
+    // The other way round: before anything is built.
+    let said = lab(&["run", "--clock", "real", "--out"], &[other.path(), &file]);
+    assert_eq!(said.status.code(), Some(1));
+    assert!(text(&said.stderr).contains("it holds simulated runs"), "{}", text(&said.stderr));
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    let out = tempfile::tempdir().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_yuzuri-lab"))
+        .args(["run", "--simulated", "--set", "duration_s=36000", "--set", "repetitions=1", "--out"])
+        .args([out.path(), &scenario("check/uploads-g.toml")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let partial = out.path().join("base/seed-1.partial");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !partial.join("recording.arrows").exists() {
+        assert!(Instant::now() < deadline, "the recording does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("stopped; 0 of 1 runs are finished"), "{}", text(&ended.stderr));
+    assert!(!partial.exists());
+}

@@ -1,0 +1,51 @@
+//! How fast a processor is in virtual time.
+
+use serde::{Deserialize, Serialize};
+
+/// The speed of a processor in virtual time, million instructions per second of the guest's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Mips(u32);
+
+impl Mips {
+    /// What QEMU's clock gives by itself: an instruction a nanosecond.
+    pub const ONE_PER_NS: Mips = Mips(1000);
+}
+
+impl Default for Mips {
+    fn default() -> Mips {
+        Mips::ONE_PER_NS
+    }
+}
+
+impl TryFrom<u32> for Mips {
+    type Error = String;
+
+    fn try_from(mips: u32) -> Result<Mips, String> {
+        match mips {
+            125 | 250 | 500 | 1000 | 2000 | 4000 | 8000 => Ok(Mips(mips)),
+            _ => Err(format!("{mips} is not possible: 1000 halved or doubled is, from 125 to 8000")),
+        }
+    }
+}
+
+impl From<Mips> for u32 {
+    fn from(mips: Mips) -> u32 {
+        mips.0
+    }
+}
+
+impl std::str::FromStr for Mips {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mips, String> {
+        let mips: u32 = text.parse().map_err(|_| format!("'{text}' is no whole number"))?;
+        mips.try_into()
+    }
+}
+
+impl std::fmt::Display for Mips {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
