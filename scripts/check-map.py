@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Holds the map of ARCHITECTURE.md against the crates: every crate is in it once, uses what it says, and uses
+lower layers only. A part of `make lint`; exit code 1 with a line for each difference."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PREFIX = "yuzuri-"
+
+
+def dependencies(manifest: Path) -> set[str]:
+    """The crates of the workspace that a crate is built with; those of its tests and build script do not count."""
+    parsed = tomllib.loads(manifest.read_text())
+    tables = [parsed, *parsed.get("target", {}).values()]
+    names = {name for table in tables for name in table.get("dependencies", {})}
+    return {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
+
+
+def rows(text: str) -> list[tuple[int, str, set[str]]]:
+    """Layer, crate and uses of each row between the map's marks."""
+    found = re.search(r"<!-- map: begin -->\n(.*)<!-- map: end -->", text, re.DOTALL)
+    if not found:
+        sys.exit("check-map: ARCHITECTURE.md has no lines between '<!-- map: begin -->' and '<!-- map: end -->'")
+    parsed = []
+    for line in found[1].splitlines()[2:]:
+        layer, crate, _, uses = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        name = re.fullmatch(r"\[(.+)\]\(crates/\1\)", crate)
+        if not name:
+            sys.exit(f"check-map: ARCHITECTURE.md: '{crate}' is no crate: write [NAME](crates/NAME)")
+        parsed.append((int(layer), name[1], {word.strip() for word in uses.split(",") if word.strip()}))
+    return parsed
+
+
+def differences(root: Path) -> list[str]:
+    """What is wrong with the map of a tree, a sentence each."""
+    mapped = rows((root / "ARCHITECTURE.md").read_text())
+    crates = {manifest.parent.name: dependencies(manifest) for manifest in (root / "crates").glob("*/Cargo.toml")}
+    layers = {name.removeprefix(PREFIX): layer for layer, name, _ in mapped}
+    found = [f"{name} is in the map {n} times" for name in crates if (n := sum(m == name for _, m, _ in mapped)) > 1]
+    found += [f"{name} is not in the map" for name in sorted(crates) if name.removeprefix(PREFIX) not in layers]
+    for layer, name, uses in mapped:
+        if name not in crates:
+            found.append(f"{name} is in the map, and there is no such crate")
+            continue
+        real = crates[name]
+        found += [f"{name} uses {other}, and the map does not say so" for other in sorted(real - uses)]
+        found += [f"{name} does not use {other}, as the map says" for other in sorted(uses - real)]
+        found += [
+            f"{name} (layer {layer}) uses {other} (layer {layers[other]}): arrows run to lower layers only"
+            for other in sorted(real & layers.keys())
+            if layers[other] >= layer
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    wrong = differences(ROOT)
+    for difference in wrong:
+        print(f"check-map: {difference}", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
