@@ -8,7 +8,7 @@ UI := crates/yuzuri-web/ui
 # set of programs, with other features.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -26,7 +26,8 @@ help:
 	@echo "make compare-ns3   ns-3 itself and the simulation with ns-3's ways (five minutes)"
 	@echo "make control-parity   the congestion control without bounds beside the kernel's CUBIC (a quarter of an hour)"
 	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
-	@echo "make bench   print the figures of README"
+	@echo "make book    the documentation as a book, into target/book, with its links tested (builds mdbook once: minutes)"
+	@echo "make bench   print the figures of docs/evaluation.md"
 	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
 	@echo "make fuzz    fuzz the readers with sanitizers (10 minutes those of captures, 1 minute each other; FUZZ_SECONDS=60 or FUZZ_HOURS=1 each)"
 	@echo "make attacks   every test that attacks the programs, and the table of docs/attacks.md"
@@ -153,6 +154,10 @@ soak: yuzuri
 
 deny:
 	@scripts/deny.sh
+
+book:
+	@scripts/setup.sh book
+	@scripts/book.py
 
 dist:
 	@scripts/dist.sh

@@ -13,7 +13,7 @@ size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
 read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
 programs=(yuzuri yuzuri-identify)
-# What README promises.
+# What docs/evaluation.md promises.
 max_bytes=10000000
 
 scripts/setup.sh dist

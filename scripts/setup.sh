@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
-# (setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android) on Debian or Ubuntu. What is there already is left alone.
+# (setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|book|android) on Debian or Ubuntu. What is there already is left alone.
 # Prints nothing when there is nothing to do. It can be ended at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -359,6 +359,21 @@ deny() {
         cargo install --locked "cargo-deny@$DENY" --root target/tools || fail "cargo-deny could not be built"
 }
 
+# Makes the book of docs/; without its own server and without watching for changes.
+MDBOOK=0.5.4
+book() {
+    want python3 python3
+    want cc gcc
+    compiler
+    install
+    finish_compiler
+    if [ "$(mdbook --version 2>/dev/null)" = "mdbook v$MDBOOK" ]; then return; fi
+    say "building mdbook $MDBOOK (minutes; 300 MB on disk while it is built, 13 MB then)"
+    quietly "building mdbook" env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+        cargo install --locked "mdbook@$MDBOOK" --no-default-features --features search --root target/tools ||
+        fail "mdbook could not be built"
+}
+
 # Java, and the part of Android's tools that Debian has. Maven fetches the rest.
 android() {
     local version=0
@@ -387,6 +402,7 @@ vm) build; vm ;;
 static) build; static ;;
 dist) build; dist ;;
 deny) build; deny ;;
+book) book ;;
 android) build; android ;;
-*) fail "usage: setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|android" ;;
+*) fail "usage: setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|book|android" ;;
 esac
