@@ -157,6 +157,7 @@ deny:
 
 book:
 	@scripts/setup.sh book
+	@scripts/check-snippets.py
 	@scripts/book.py
 
 dist:

@@ -37,6 +37,7 @@ python3 -m compileall -q scripts
 scripts/check-links.py
 scripts/check-map.py
 # Without the network, and with the release of cargo-deny that is there.
+scripts/check-snippets.py
 if command -v cargo-deny >/dev/null; then
     scripts/deny.sh --offline
 else
