@@ -1,8 +1,8 @@
 //! Quantities as people read them. Every face writes them the same way.
 
-/// Bits per second: `950 kbps`, `12.3 Mbit/s`, `1.20 Gbps`.
+/// Bits per second: `950 kbit/s`, `12.3 Mbit/s`, `1.20 Gbit/s`.
 pub fn rate(bps: f64) -> String {
-    scaled(bps, 1000.0, &["bps", "kbps", "Mbit/s", "Gbps", "Tbps"])
+    scaled(bps, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 
 /// Bytes, decimal: `512 B`, `1.00 MB`.
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn three_digits_and_the_right_unit() {
-        assert_eq!(rate(0.0), "0 bps");
-        assert_eq!(rate(950_400.0), "950 kbps");
+        assert_eq!(rate(0.0), "0 bit/s");
+        assert_eq!(rate(950_400.0), "950 kbit/s");
         assert_eq!(rate(999_600.0), "1.00 Mbit/s");
         assert_eq!(rate(12_345_678.0), "12.3 Mbit/s");
         assert_eq!(bytes(1_000_000.0), "1.00 MB");

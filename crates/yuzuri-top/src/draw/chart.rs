@@ -133,9 +133,9 @@ fn details(mut pen: Pen, app: &App, line: &Line) {
         ("in flight", format!("{:>5}", text::count(s.in_flight().into()))),
         ("lost", format!("{:>4}", text::count(s.lost_out.into()))),
         ("retr", format!("{:>5}", text::count(s.total_retrans.into()))),
-        ("delivery", format!("{:>9}", bits(s.delivery_rate_bps))),
+        ("delivery", format!("{:>11}", bits(s.delivery_rate_bps))),
         ("mss", format!("{:>5}", s.mss)),
-        ("pacing", format!("{:>9}", bits(s.pacing_rate_bps))),
+        ("pacing", format!("{:>11}", bits(s.pacing_rate_bps))),
         ("peer window", format!("{:>7}", text::bytes(s.snd_wnd.into()))),
         ("unsent", format!("{:>7}", text::bytes(s.notsent.into()))),
         ("rttvar", format!("{:>7}", text::time_us(s.rttvar_us.into()))),
@@ -379,7 +379,7 @@ fn reading(mut pen: Pen, app: &App, look: &Look, series: &Series, cursor: Option
     let rate = series.rate_bps[column].map_or("-".into(), text::rate);
     let mut figures = vec![
         ("cwnd", format!("{cwnd:<4}"), theme.cwnd()),
-        ("", format!("{rate:>9}"), theme.rate()),
+        ("", format!("{rate:>11}"), theme.rate()),
         ("srtt", format!("{srtt:>7}"), theme.rtt()),
         ("ssthresh", format!("{ssthresh:<4}"), theme.ssthresh()),
         ("", state.name().to_owned(), theme.state(state)),

@@ -15,7 +15,7 @@ function scaled(value: number, units: readonly string[]): string {
 }
 
 /** Bits per second. */
-export const rate = (bps: number): string => scaled(bps, ["bps", "kbps", "Mbit/s", "Gbps", "Tbps"]);
+export const rate = (bps: number): string => scaled(bps, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
 /** Bytes. */
 export const bytes = (n: number): string => scaled(n, ["B", "kB", "MB", "GB", "TB"]);
 /** Microseconds. */

@@ -31,9 +31,9 @@ export interface Ground {
 
 /** Number of a rate's unit, so that an axis has one unit. */
 export function unitOf(bps: number): { by: number; name: string } {
-  if (bps >= 1e9) return { by: 1e9, name: "Gbps" };
+  if (bps >= 1e9) return { by: 1e9, name: "Gbit/s" };
   if (bps >= 1e6) return { by: 1e6, name: "Mbit/s" };
-  return { by: 1e3, name: "kbps" };
+  return { by: 1e3, name: "kbit/s" };
 }
 
 function trim(value: number): string {

@@ -151,7 +151,7 @@ test("the CSV has the data and cannot smuggle formulas", () => {
 });
 
 test("quantities read as in the other faces", () => {
-  assert.deepEqual([rate(0), rate(950_400), rate(999_600), rate(12_345_678)], ["0 bps", "950 kbps", "1.00 Mbit/s", "12.3 Mbit/s"]);
+  assert.deepEqual([rate(0), rate(950_400), rate(999_600), rate(12_345_678)], ["0 bit/s", "950 kbit/s", "1.00 Mbit/s", "12.3 Mbit/s"]);
   assert.deepEqual([timeUs(123), timeUs(1_200_000)], ["0.12 ms", "1.20 s"]);
   assert.deepEqual([elapsed(61_500_000, 1), elapsed(3_600e6, 0), elapsed(-500_000, 1)], ["1:01.5", "1:00:00", "-0:00.5"]);
   assert.match(clock(1_700_000_000_123_456, 3), /^\d\d:\d\d:20\.123$/);
