@@ -117,6 +117,34 @@ pub enum LocalDrop {
     Lost,
 }
 
+/// Something changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// When, ms.
+    pub at_ms: u64,
+    /// What.
+    pub what: Changed,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Changed {
+    /// The radio of a terminal.
+    Radio {
+        /// Which terminal.
+        terminal: u16,
+        /// Its radio from now on.
+        phy: Phy,
+    },
+    /// The rate of the wire, both ways.
+    Wire {
+        /// Bits per second from now on.
+        rate_bps: u64,
+    },
+}
+
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +177,9 @@ pub struct Scenario {
     /// What a full local queue does.
     #[serde(default)]
     pub local_drop: LocalDrop,
+    /// What changes while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
 }
 
 fn half_a_second() -> u64 {
@@ -169,6 +200,7 @@ impl Scenario {
             steer_every_ms: half_a_second(),
             trace_every_ms: None,
             local_drop: LocalDrop::default(),
+            changes: Vec::new(),
         }
     }
 

@@ -92,7 +92,7 @@ impl Case {
         };
         let plain = victim(&mut NoSteer);
         let case = self.clone();
-        let lie = move |_: Moment, summary: &mut Summary| case.tell(summary);
+        let lie = move |_: Moment, _: usize, summary: &mut Summary| case.tell(summary);
         // The insider's terminal takes no part. Whoever is at its address counts once.
         let mut radios = vec![Some(self.phy.map(hint_of).unwrap_or_default())];
         radios.resize(scenario.terminals.len(), None);
