@@ -195,8 +195,8 @@ impl Steer for Watched {
     }
 }
 
-fn is_doubt(_rule: Option<Rule>) -> bool {
-    false
+fn is_doubt(rule: Option<Rule>) -> bool {
+    rule == Some(Rule::Doubt)
 }
 
 /// Total and Jain's index among those that send all the time.
