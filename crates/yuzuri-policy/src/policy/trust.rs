@@ -81,7 +81,8 @@ struct Grain {
 #[derive(Debug, Clone, Copy)]
 struct Had {
     share_bps: f64,
-    senders: u16,
+    /// Senders that the leader claimed then.
+    claimed: u16,
     alone_bps: f64,
 }
 
@@ -170,7 +171,7 @@ impl Trust {
     fn believe(&mut self, now: Moment, claim: Claim) {
         self.note(now, claim.rate_bps, claim.evidence_bps(), claim.alone_bps);
         self.had =
-            Some(Had { share_bps: claim.share_bps, senders: claim.senders, alone_bps: claim.alone_bps });
+            Some(Had { share_bps: claim.share_bps, claimed: claim.claimed, alone_bps: claim.alone_bps });
         // Who was believed for as long as it was not before is not worse than anybody else.
         let since = *self.believes_since.get_or_insert(now);
         if self.next.is_some_and(|next| now.since(since) > next) {
@@ -234,7 +235,7 @@ impl Trust {
     /// The share that was had, among as many senders and with such a radio as there are now, bit/s.
     fn had_bps(&self, claim: Claim) -> Option<f64> {
         self.had.map(|had| {
-            let fewer = f64::from(had.senders.max(1)) / f64::from(claim.senders.max(1));
+            let fewer = f64::from(had.claimed.max(1)) / f64::from(claim.senders.max(1));
             let slower = if had.alone_bps.is_finite() { claim.alone_bps / had.alone_bps } else { 1.0 };
             had.share_bps * fewer.min(1.0) * slower.min(1.0)
         })
