@@ -220,7 +220,8 @@ fn honest_members_do_not_doubt() {
     let mut doubted = Vec::new();
     let mut left = Vec::new();
     let (mut ratios, mut ours, mut plains) = (Vec::new(), Vec::new(), Vec::new());
-    for case in 0..cases {
+    let first = number("FIRST", 0);
+    for case in first..first + cases {
         let mut lot = Lot(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()));
         lot.part();
         let (scenario, phys, words) = lot.setting(case + 1);

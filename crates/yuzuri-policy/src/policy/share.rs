@@ -240,10 +240,17 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
         claim.rate_bps += known.rate_bps;
         claim.elastic |= known.elastic;
         claim.srtt = claim.srtt.max(Duration::from_micros(flow.srtt_us.into()));
-        let held_us = flow.min_rtt_us.saturating_add(summary.queue_us);
-        claim.held = claim.held.max(Duration::from_micros(held_us.into()));
+        claim.held = claim.held.max(held(flow, summary, claim.share_bps));
     }
     claim
+}
+
+/// The round-trip time if all windows hold what their bounds let them: the queue that is told, an aggregate, or the least window, which a small share
+/// takes a while to carry.
+fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
+    let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
+    let least_s = LEAST_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
+    Duration::from_secs_f64((f64::from(flow.min_rtt_us) / 1e6 + queue_s).max(least_s))
 }
 
 /// This terminal's share, bit/s.

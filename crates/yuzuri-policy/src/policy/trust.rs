@@ -110,6 +110,8 @@ pub(super) struct Trust {
 struct Mistrusts {
     until: Moment,
     lasts: Duration,
+    /// What this terminal could have carried alone when it began, bit/s.
+    alone_bps: f64,
     /// The sum over decisions at which it wanted more of what it carried, bit/s; and how many they were.
     rates_bps: f64,
     decisions: u32,
@@ -148,14 +150,14 @@ impl Trust {
         // Whoever has less than twice what it is told loses little by obeying; but then the queue has to go, too.
         let has_more = claim.share_bps < AT_LEAST * claim.rate_bps;
         let refuted = !explained && (has_more || claim.srtt > 2 * claim.held);
-        if refuted {
+        let gathers = self.gathers_since.is_some_and(|at| now.since(at) < GATHERS);
+        if refuted && !gathers {
             self.doubt += since_last;
         } else {
             self.doubt = self.doubt.saturating_sub(since_last);
         }
-        let gathers = self.gathers_since.is_some_and(|at| now.since(at) < GATHERS);
-        if self.doubt > patience && !gathers {
-            self.mistrust(now, self.next.unwrap_or(MISTRUST));
+        if self.doubt > patience {
+            self.mistrust(now, claim, self.next.unwrap_or(MISTRUST));
             return Verdict::Mistrust;
         }
         if !explained && has_more {
@@ -179,11 +181,13 @@ impl Trust {
         }
     }
 
-    fn mistrust(&mut self, now: Moment, lasts: Duration) {
+    fn mistrust(&mut self, now: Moment, claim: Claim, lasts: Duration) {
+        let alone_bps = self.alone_bps(now, claim);
         self.doubt = Duration::ZERO;
         self.believes_since = None;
         self.next = Some(2 * lasts);
-        self.mistrusts = Some(Mistrusts { until: now + lasts, lasts, rates_bps: 0.0, decisions: 0 });
+        self.mistrusts =
+            Some(Mistrusts { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
     }
 
     /// While a leader is not followed: at the end plain CUBIC's rate tells who was right.
@@ -205,9 +209,12 @@ impl Trust {
             for grain in &mut self.grains {
                 grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
             }
+            // What was due and is carried does not lapse while the leader goes on.
+            let alone_bps = over.alone_bps.min(of_all_bps).min(claim.alone_bps);
+            self.note(now, claim.rate_bps, alone_bps, claim.alone_bps);
         }
         if claim.elastic && !self.explains(now, claim, claim.senders) {
-            self.mistrust(now, 2 * over.lasts);
+            self.mistrust(now, claim, 2 * over.lasts);
             return Some(Verdict::Mistrust);
         }
         None
@@ -224,12 +231,16 @@ impl Trust {
 
     /// Whether the radio, what was carried and so many senders explain a share.
     fn explains(&self, now: Moment, claim: Claim, senders: u16) -> bool {
-        let slower = |grain: &Grain| (claim.alone_bps / grain.alone_bps).min(1.0);
+        claim.of_all_bps(claim.share_bps, senders) >= AT_LEAST * self.alone_bps(now, claim)
+    }
+
+    /// What this terminal could carry alone with the radio that it has now, bit/s, as far as it was seen.
+    fn alone_bps(&self, now: Moment, claim: Claim) -> f64 {
+        let slower = |grain: &Grain| {
+            if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
+        };
         let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < MEMORY);
-        let alone_bps = fresh
-            .map(|grain| grain.evidence_bps * if grain.alone_bps.is_finite() { slower(grain) } else { 1.0 })
-            .fold(0.0, f64::max);
-        claim.of_all_bps(claim.share_bps, senders) >= AT_LEAST * alone_bps
+        fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
     }
 
     /// The share that was had, among as many senders and with such a radio as there are now, bit/s.
