@@ -89,7 +89,9 @@ pub enum Rule {
     AppLimited,
     /// Sharing did not help here: plain congestion control for a while.
     GaveUp,
-    /// What the group says does not fit what the path shows: plain congestion control for a while.
+    /// What the group says does not fit what this terminal carries itself: it keeps the share it had.
+    Doubt,
+    /// What this terminal carries refutes what the group says: plain congestion control for a while.
     Mistrust,
     /// Not enough is known yet.
     Unknown,
@@ -97,7 +99,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 12] = [
+    pub const ALL: [Rule; 13] = [
         Rule::None,
         Rule::Count,
         Rule::RttTable,
@@ -108,6 +110,7 @@ impl Rule {
         Rule::Contend,
         Rule::AppLimited,
         Rule::GaveUp,
+        Rule::Doubt,
         Rule::Mistrust,
         Rule::Unknown,
     ];
@@ -125,6 +128,7 @@ impl Rule {
             Rule::Contend => "contend",
             Rule::AppLimited => "app-limited",
             Rule::GaveUp => "gave-up",
+            Rule::Doubt => "doubt",
             Rule::Mistrust => "mistrust",
             Rule::Unknown => "unknown",
         }

@@ -98,6 +98,32 @@ pub enum LocalDrop {
     Lost,
 }
 
+/// Something changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// When, ms.
+    pub at_ms: u64,
+    /// What.
+    pub what: Changed,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Changed {
+    /// The radio of a terminal.
+    Radio {
+        /// Which terminal.
+        terminal: u16,
+        /// Its radio from now on.
+        phy: Phy,
+    },
+    /// The rate of the wire, both ways.
+    Wire {
+        /// Bits per second from now on.
+        rate_bps: u64,
+    },
+}
+
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -121,6 +147,8 @@ pub struct Scenario {
     pub trace_every_ms: Option<u64>,
     /// What a full local queue does.
     pub local_drop: LocalDrop,
+    /// What changes while it runs.
+    pub changes: Vec<Change>,
 }
 
 fn half_a_second() -> u64 {
@@ -141,6 +169,7 @@ impl Scenario {
             steer_every_ms: half_a_second(),
             trace_every_ms: None,
             local_drop: LocalDrop::default(),
+            changes: Vec::new(),
         }
     }
 

@@ -2,12 +2,14 @@
 //! what the leader makes of them holds from the next half second on.
 
 use crate::cc::Bounds;
+use crate::scenario::{Changed, Scenario, Terminal};
 use crate::steer::{Observation, Steer};
+use crate::units::MILLISECOND;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{
     Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
-    Rule, SendersSeen, Summary,
+    Report, Rule, SendersSeen, Summary,
 };
 
 /// All terminals of a scenario, each with its policy, and their leader.
@@ -18,16 +20,24 @@ pub struct Sharing {
     /// Known instead of found out.
     oracle: Option<Known>,
     decisions: Vec<Decision>,
-    /// What a lying leader makes of each summary.
+    /// What a lying leader makes of each summary, and lying members of their reports.
     lie: Option<Lie>,
+    false_report: Option<FalseReport>,
+    /// Which rule set each terminal's bounds last.
+    /// Radios that change, in the order of time.
+    changes: Vec<(Time, usize, RadioHint)>,
+    destinations: Vec<Destination>,
     /// Senders that are not there, but proved themselves to all members.
     invented: u16,
     /// Nobody shares before.
     begins: Time,
 }
 
-/// Changes a summary before it is told.
-pub type Lie = Box<dyn FnMut(Moment, &mut Summary)>;
+/// Changes a summary before a terminal is told it.
+pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
+
+/// Changes a terminal's report before the leader hears it; without one it says nothing.
+pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
 /// What an oracle knows of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +70,9 @@ impl Sharing {
             .map(|radio| radio.map(|radio| Member { policy: Policy::new(config), radio, rule: None }))
             .collect();
         Sharing {
+            changes: Vec::new(),
+            destinations: vec![Destination::default(); radios.len()],
+            false_report: None,
             terminals,
             capacity: Capacity::new(config.objective),
             summary: None,
@@ -89,6 +102,29 @@ impl Sharing {
         self
     }
 
+    /// With members that lie.
+    pub fn reporting(mut self, false_report: FalseReport) -> Sharing {
+        self.false_report = Some(false_report);
+        self
+    }
+
+    /// Radios that change as `scenario` says, and a destination of its own for each distance.
+    pub fn following(mut self, scenario: &Scenario) -> Sharing {
+        for change in &scenario.changes {
+            if let Changed::Radio { terminal, phy } = change.what {
+                self.changes.push((
+                    Time::from_nanos(change.at_ms * MILLISECOND),
+                    terminal.into(),
+                    hint_of(phy),
+                ));
+            }
+        }
+        self.changes.sort_by_key(|(at, ..)| *at);
+        let far = |terminal: &Terminal| Destination(terminal.extra_rtt_us as u32);
+        self.destinations = scenario.terminals.iter().map(far).collect();
+        self
+    }
+
     /// With so many senders that an insider invented: each member believes that they are there.
     pub fn beside_invented(mut self, senders: u16) -> Sharing {
         self.invented = senders;
@@ -106,11 +142,11 @@ impl Sharing {
     }
 }
 
-fn seen(id: u64, observation: &Observation) -> FlowSeen {
+fn seen(id: u64, destination: Destination, observation: &Observation) -> FlowSeen {
     let micros = |us: u64| u32::try_from(us).unwrap_or(u32::MAX);
     FlowSeen {
         id,
-        destination: Destination::default(),
+        destination,
         mss_bytes: observation.mss_bytes,
         cwnd: observation.cwnd,
         in_flight: observation.in_flight,
@@ -130,19 +166,33 @@ impl Steer for Sharing {
         if now < self.begins {
             return;
         }
+        let changed = self.changes.iter().take_while(|(at, ..)| *at <= now).count();
+        for (_, number, radio) in self.changes.drain(..changed) {
+            if let Some(member) = self.terminals.get_mut(number).and_then(Option::as_mut) {
+                member.radio = radio;
+            }
+        }
         let now = Moment::from_nanos(now.as_nanos());
         let mut reports = Vec::new();
         let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
+        self.terminals.iter_mut().flatten().for_each(|member| member.rule = None);
         for (number, (member, observation)) in self.terminals.iter_mut().zip(terminals).enumerate() {
             let (Some(member), Some(observation)) = (member, observation) else { continue };
-            let flows = [seen(number as u64, observation)];
-            let report = member.policy.observe(now, &flows, member.radio);
+            let flows = [seen(number as u64, self.destinations[number], observation)];
+            let mut report = member.policy.observe(now, &flows, member.radio);
+            if let Some(lie) = &mut self.false_report {
+                lie(now, number, &mut report);
+            }
             reports.extend(report);
+            let mut told = self.summary.clone();
+            if let (Some(lie), Some(told)) = (&mut self.lie, &mut told) {
+                lie(now, number, told);
+            }
             member.policy.decide(
                 now,
                 &flows,
                 member.radio,
-                self.summary.as_ref(),
+                told.as_ref(),
                 SendersSeen { proved: members.saturating_add(self.invented), unproved: 0 },
                 &mut self.decisions,
             );
@@ -166,9 +216,6 @@ impl Steer for Sharing {
             summary.capacity_bps = capacity_bps as u64;
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;
-        }
-        if let Some(lie) = &mut self.lie {
-            lie(now, &mut summary);
         }
         self.summary = Some(summary);
     }

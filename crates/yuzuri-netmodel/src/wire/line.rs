@@ -78,6 +78,11 @@ impl<P: Packet> Line<P> {
         })
     }
 
+    /// From the next transmission on.
+    pub(super) fn set_rate(&mut self, rate_bps: u64) {
+        self.rate_bps = Some(rate_bps);
+    }
+
     pub(super) fn send(&mut self, now: Time, packet: P, account: &mut LineAccount) {
         account.sent += 1;
         if self.rate_bps.is_none() {

@@ -133,6 +133,17 @@ impl<P: Packet> Wire<P> {
         }
     }
 
+    /// Changes the rate of both directions from the next transmission on.
+    ///
+    /// # Errors
+    /// If the rate is out of range.
+    pub fn set_rate(&mut self, rate_bps: u64) -> Result<(), ConfigError> {
+        check_range("rate_bps", rate_bps, 1000, 1_000_000_000_000)?;
+        self.up.set_rate(rate_bps);
+        self.down.set_rate(rate_bps);
+        Ok(())
+    }
+
     /// When the next thing happens if nothing is sent before: an arrival or the end of a transmission.
     pub fn next(&self) -> Option<Time> {
         match (self.up.next(), self.down.next()) {

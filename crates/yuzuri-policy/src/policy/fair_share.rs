@@ -46,6 +46,9 @@ const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
+/// Queue that a kept share may hold at least, µs: what `balanced` gives.
+const BALANCED_QUEUE_US: u32 = 20_000;
+
 /// What is kept from one decision to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FairShare {
@@ -83,10 +86,11 @@ impl FairShare {
         let verdict = view.summary.map(|summary| self.trust.judge(now, claim(flows, view, summary)));
         // While the group starts up nobody is bounded from above, and there is nothing to mistrust.
         let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
-        let not_obeyed = match verdict.filter(|_| !starts) {
+        let verdict = verdict.filter(|_| !starts);
+        let not_obeyed = match verdict {
             Some(Verdict::Look) => Some(Rule::Unknown),
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
-            Some(Verdict::Obey) | None => None,
+            Some(Verdict::Obey | Verdict::Keep(_)) | None => None,
         };
         if let Some(why) = not_obeyed {
             self.flows.clear();
@@ -104,13 +108,20 @@ impl FairShare {
             let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
             [left_bps, lately_bps].map(|bps| bps / willing as f64)
         };
-        let group = view.summary.map(|summary| (summary, parts_bps(summary)));
+        let kept = match (view.summary, verdict) {
+            (Some(summary), Some(Verdict::Keep(share_bps))) => Some(as_before(summary, share_bps)),
+            _ => None,
+        };
+        let group = kept.as_ref().or(view.summary).map(|summary| (summary, parts_bps(summary)));
         for flow in flows {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, parts_bps)), Some(known)) if known.elastic => {
-                    let (decision, kept) = self.of_flow(flow, known, summary, parts_bps, view.radio);
-                    held.insert(flow.id, kept);
+                    let (mut decision, state) = self.of_flow(flow, known, summary, parts_bps, view.radio);
+                    if kept.is_some() {
+                        decision.why = Rule::Doubt;
+                    }
+                    held.insert(flow.id, state);
                     decision
                 }
                 (Some(_), Some(_)) => unbounded(flow.id, Rule::AppLimited),
@@ -201,12 +212,26 @@ impl FairShare {
     }
 }
 
+/// What the group says, but with the share of before.
+fn as_before(summary: &Summary, share_bps: f64) -> Summary {
+    Summary {
+        phase: Phase::Hold,
+        share_bps: share_bps as u64,
+        air_share_ppm: 0,
+        queue_us: summary.queue_us.max(BALANCED_QUEUE_US),
+        destinations: Vec::new(),
+        ..summary.clone()
+    }
+}
+
 /// What the group claims, beside what this terminal sees.
 fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: share_of(summary, view.radio),
         senders: summary.senders.min(view.senders.proved),
         claimed: summary.senders,
+        capacity_bps: summary.capacity_bps as f64,
+        alone_bps: if view.radio.alone_bps > 0 { view.radio.alone_bps as f64 } else { f64::INFINITY },
         heard: view.senders.proved.saturating_add(view.senders.unproved),
         bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
         ..Claim::default()
@@ -215,8 +240,17 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
         claim.rate_bps += known.rate_bps;
         claim.elastic |= known.elastic;
         claim.srtt = claim.srtt.max(Duration::from_micros(flow.srtt_us.into()));
+        claim.held = claim.held.max(held(flow, summary, claim.share_bps));
     }
     claim
+}
+
+/// The round-trip time if all windows hold what their bounds let them: the queue that is told, an aggregate, or the least window, which a small share
+/// takes a while to carry.
+fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
+    let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
+    let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
+    Duration::from_secs_f64((f64::from(flow.min_rtt_us) / 1e6 + queue_s).max(min_s))
 }
 
 /// This terminal's share, bit/s.

@@ -1,5 +1,6 @@
-//! What a terminal believes of its group: a share that does not fit what it has seen itself is not obeyed, whoever says it. So nobody in the group
-//! can starve it.
+//! What a terminal believes of its group. A share is believed if this terminal's own radio, what it carried itself, and the number of senders that
+//! proved themselves explain it. One that nothing explains is not obeyed: the terminal keeps the share it had, and looks whether it still carries more
+//! than it is told to. A leader that is refuted by that is not followed for a while, each time for twice as long.
 
 use crate::Moment;
 use std::collections::VecDeque;
@@ -11,32 +12,17 @@ const MEMORY: Duration = Duration::from_secs(300);
 const LATELY: Duration = Duration::from_secs(60);
 /// Of each so much time the best is kept.
 const GRAIN: Duration = Duration::from_secs(2);
-/// A share is too small when it is less than this part of what was carried, over the number of senders ...
-const TOO_SMALL: f64 = 0.5;
-/// ... or less than this part of the share that it usually was given and carried, among as many senders.
-const LESS_THAN_USUAL: f64 = 0.6;
-/// What is usual is the median of so many grains.
-const USUAL: usize = 30;
-/// It must be so for so long ...
-const FOR: Duration = Duration::from_millis(1500);
-/// ... and for so many round trips, but no longer than this.
+/// Whoever obeys loses no more than this part of what is due by own evidence, or of what it has: that is the promise to each terminal, and not tuned.
+const AT_LEAST: f64 = 0.5;
+/// Who tells less is refuted after so long, and so many round trips: what windows of before hold needs them to drain.
+const REFUTED_AFTER: Duration = Duration::from_millis(1500);
 const ROUND_TRIPS: u32 = 4;
-const FOR_AT_MOST: Duration = Duration::from_millis(2500);
-/// Doubt fades by this part of the time that shares are fair in: who starves a terminal every other moment is found out, too.
-const FADES: u32 = 5;
 /// Decisions are half a second apart; doubt does not grow while nobody decides.
 const DECISION_AT_MOST: Duration = Duration::from_secs(1);
-/// Then this terminal is plain CUBIC for so long.
+/// A refuted leader is not followed for so long at first.
 const MISTRUST: Duration = Duration::from_secs(30);
-/// A terminal that has seen nothing yet looks by itself first, for so long.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
-
-/// So long after it heard of another member a share that is too small is not obeyed, but nor held against the group: its leader may have
-/// heard only some of its members.
-const GATHERS: Duration = Duration::from_secs(10);
-/// A share that only the claimed number of senders explains is not obeyed for this long, while those senders are asked to prove
-/// themselves. After that the number that did counts.
-const PROOF_PATIENCE: Duration = Duration::from_secs(5);
+/// So long it may take until senders have heard of each other, and proved themselves where they were asked to: meanwhile nobody is refuted.
+const GATHERS: Duration = Duration::from_secs(5);
 
 /// What a share is judged by.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,14 +31,19 @@ pub(super) struct Claim {
     pub(super) rate_bps: f64,
     /// What the group says it may, bit/s.
     pub(super) share_bps: f64,
+    /// What the group is said to carry, bit/s.
+    pub(super) capacity_bps: f64,
+    /// What this terminal's radio would carry alone, bit/s; infinite where that is not known.
+    pub(super) alone_bps: f64,
     /// Senders that have proved themselves to this terminal, itself included; no more than the leader claims.
     pub(super) senders: u16,
     /// Senders that the leader claims there are.
     pub(super) claimed: u16,
     /// Members that this terminal has heard of, proved or not, itself included.
     pub(super) heard: u16,
-    /// Largest smoothed round-trip time of its flows.
+    /// Largest smoothed round-trip time of its flows, and what it would be if windows held what the group says.
     pub(super) srtt: Duration,
+    pub(super) held: Duration,
     /// Whether its flows want more than they get.
     pub(super) elastic: bool,
     /// Whether the group bounds windows from above at all.
@@ -60,326 +51,233 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// What all would carry if each carried so much, bit/s.
-    fn of_all_bps(&self, each_bps: f64) -> f64 {
-        each_bps * f64::from(self.senders.max(1))
+    /// What would be carried alone, if each of so many carries this much, bit/s.
+    fn of_all_bps(&self, each_bps: f64, senders: u16) -> f64 {
+        each_bps * f64::from(senders.max(1))
     }
 
-    /// The same claim, if all the senders that the leader speaks of were there.
-    fn believed(self) -> Claim {
-        Claim { senders: self.claimed, ..self }
+    /// What this terminal could carry alone, as far as it shows: what it carries; and what the group is said to carry, where it carries its part of that.
+    fn evidence_bps(&self) -> f64 {
+        let shared_bps = if self.bounded {
+            self.of_all_bps(self.share_bps.min(self.rate_bps), self.senders).min(self.capacity_bps)
+        } else {
+            0.0
+        };
+        self.rate_bps.max(shared_bps).min(self.alone_bps)
     }
+}
+
+/// What a terminal carried, or was given and carried, in a grain of time.
+#[derive(Debug, Clone, Copy)]
+struct Grain {
+    since: Moment,
+    rate_bps: f64,
+    /// What it could have carried alone, and its radio then, bit/s.
+    evidence_bps: f64,
+    alone_bps: f64,
+}
+
+/// The share that was believed last.
+#[derive(Debug, Clone, Copy)]
+struct Had {
+    share_bps: f64,
+    /// Senders that the leader claimed then.
+    claimed: u16,
+    alone_bps: f64,
 }
 
 /// What a terminal has seen itself, and for how long the group's words have not fitted it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trust {
-    /// The best of each [`GRAIN`], bit/s.
-    carried: VecDeque<(Moment, f64)>,
-    /// The best share of each [`GRAIN`] that it had no reason to doubt, and carried, times the senders there were, bit/s.
-    usual: VecDeque<(Moment, f64)>,
+    grains: VecDeque<Grain>,
+    had: Option<Had>,
     looks_since: Option<Moment>,
     heard: u16,
-    /// When it heard of another member last.
-    joined: Option<Moment>,
+    /// When it heard of another member last, or began to ask senders to prove themselves.
+    gathers_since: Option<Moment>,
+    asks: bool,
     judged: Option<Moment>,
-    /// Since when senders have been asked to prove themselves, because only their number explains a share.
-    asks_since: Option<Moment>,
+    /// For how long the leader's words have been refuted by what this terminal carries, less the time in which they were not.
     doubt: Duration,
     mistrusts: Option<Mistrusts>,
+    /// How long a leader that is refuted now is not followed; `None`: for the first time.
+    next: Option<Duration>,
+    believes_since: Option<Moment>,
 }
 
 /// A time of plain CUBIC.
 #[derive(Debug, Clone, Copy)]
 struct Mistrusts {
     until: Moment,
-    /// The sum over decisions at which it wanted more of what it carried, times the senders there were, bit/s; and how many they were.
-    of_all_bps: f64,
+    lasts: Duration,
+    /// What this terminal could have carried alone when it began, bit/s.
+    alone_bps: f64,
+    /// The sum over decisions at which it wanted more of what it carried, bit/s; and how many they were.
+    rates_bps: f64,
     decisions: u32,
 }
 
 /// What to do with a share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     Obey,
     /// Too little is known to judge.
     Look,
+    /// Keep the share of before, bit/s.
+    Keep(f64),
     Mistrust,
 }
 
 impl Trust {
     pub(super) fn judge(&mut self, now: Moment, claim: Claim) -> Verdict {
-        noted(&mut self.carried, now, claim.rate_bps);
+        self.note(now, claim.rate_bps, claim.rate_bps.min(claim.alone_bps), claim.alone_bps);
         let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(DECISION_AT_MOST);
         self.judged = Some(now);
-        if let Some(mistrusts) = &mut self.mistrusts {
-            if claim.elastic {
-                mistrusts.of_all_bps += claim.of_all_bps(claim.rate_bps);
-                mistrusts.decisions += 1;
-            }
-            if now < mistrusts.until {
-                return Verdict::Mistrust;
-            }
-            let over = *mistrusts;
-            self.learn(now, over);
-        }
         if claim.heard > self.heard && self.heard > 0 {
-            self.joined = Some(now);
+            self.gathers_since = Some(now);
         }
         self.heard = claim.heard;
+        let explained = !claim.elastic || self.explains(now, claim, claim.senders);
+        self.ask(now, explained, claim);
+        if let Some(verdict) = self.mistrusted(now, claim) {
+            return verdict;
+        }
+        let patience = REFUTED_AFTER.max(ROUND_TRIPS * claim.srtt);
         let since = *self.looks_since.get_or_insert(now);
-        let patience = FOR.max(ROUND_TRIPS * claim.srtt).min(FOR_AT_MOST);
-        if now.since(since) < FIRST_LOOK.max(patience) {
+        if now.since(since) < patience {
             return Verdict::Look;
         }
-        let too_small = claim.elastic && self.is_too_small(now, claim);
-        if too_small && self.joined.is_some_and(|at| now.since(at) < GATHERS) {
-            return Verdict::Look;
-        }
-        if too_small && !self.is_too_small(now, claim.believed()) {
-            let asks_since = *self.asks_since.get_or_insert(now);
-            if now.since(asks_since) < PROOF_PATIENCE {
-                return Verdict::Look;
-            }
-        } else {
-            self.asks_since = None;
-        }
-        if too_small {
+        // Whoever has less than twice what it is told loses little by obeying; but then the queue has to go, too.
+        let has_more = claim.share_bps < AT_LEAST * claim.rate_bps;
+        let refuted = !explained && (has_more || claim.srtt > 2 * claim.held);
+        let gathers = self.gathers_since.is_some_and(|at| now.since(at) < GATHERS);
+        if refuted && !gathers {
             self.doubt += since_last;
         } else {
-            self.doubt = self.doubt.saturating_sub(since_last / FADES);
+            self.doubt = self.doubt.saturating_sub(since_last);
         }
         if self.doubt > patience {
-            self.doubt = Duration::ZERO;
-            self.asks_since = None;
-            self.mistrusts = Some(Mistrusts { until: now + MISTRUST, of_all_bps: 0.0, decisions: 0 });
+            self.mistrust(now, claim, self.next.unwrap_or(MISTRUST));
             return Verdict::Mistrust;
         }
-        if claim.elastic && claim.bounded && !too_small {
-            // Neither a start ahead of others, nor a share that nobody could carry.
-            noted(&mut self.usual, now, claim.of_all_bps(claim.share_bps.min(claim.rate_bps)));
-            let more = self.usual.len().saturating_sub(USUAL);
-            self.usual.drain(..more);
+        if !explained && has_more {
+            return self.had_bps(claim).map_or(Verdict::Look, Verdict::Keep);
+        }
+        if explained && claim.elastic && claim.bounded {
+            self.believe(now, claim);
         }
         Verdict::Obey
     }
 
-    /// A time of mistrust is over. What plain CUBIC carried in it is what can be had: where that is less than was usual, the group may have been right.
-    fn learn(&mut self, now: Moment, over: Mistrusts) {
-        self.mistrusts = None;
-        let of_all_bps =
-            if over.decisions == 0 { f64::INFINITY } else { over.of_all_bps / f64::from(over.decisions) };
-        for (at, usual_bps) in &mut self.usual {
-            (*at, *usual_bps) = (now, usual_bps.min(of_all_bps));
+    /// A share that is explained is what is had from now on, and says what can be carried.
+    fn believe(&mut self, now: Moment, claim: Claim) {
+        self.note(now, claim.rate_bps, claim.evidence_bps(), claim.alone_bps);
+        self.had =
+            Some(Had { share_bps: claim.share_bps, claimed: claim.claimed, alone_bps: claim.alone_bps });
+        // Who was believed for as long as it was not before is not worse than anybody else.
+        let since = *self.believes_since.get_or_insert(now);
+        if self.next.is_some_and(|next| now.since(since) > next) {
+            self.next = None;
         }
     }
 
-    fn is_too_small(&self, now: Moment, claim: Claim) -> bool {
-        let of_all_bps = claim.of_all_bps(claim.share_bps);
-        of_all_bps < TOO_SMALL * self.best_bps(now, Duration::MAX)
-            || of_all_bps < LESS_THAN_USUAL * self.usual_of_all_bps()
+    fn mistrust(&mut self, now: Moment, claim: Claim, lasts: Duration) {
+        let alone_bps = self.alone_bps(now, claim);
+        self.doubt = Duration::ZERO;
+        self.believes_since = None;
+        self.next = Some(2 * lasts);
+        self.mistrusts =
+            Some(Mistrusts { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
+    }
+
+    /// While a leader is not followed: at the end plain CUBIC's rate tells who was right.
+    fn mistrusted(&mut self, now: Moment, claim: Claim) -> Option<Verdict> {
+        let mistrusts = self.mistrusts.as_mut()?;
+        if claim.elastic {
+            mistrusts.rates_bps += claim.rate_bps;
+            mistrusts.decisions += 1;
+        }
+        if now < mistrusts.until {
+            return Some(Verdict::Mistrust);
+        }
+        let over = *mistrusts;
+        self.mistrusts = None;
+        if over.decisions > 0 {
+            let mean_bps = over.rates_bps / f64::from(over.decisions);
+            // What can be had is what was carried: where that is less than was due, the group may have been right.
+            let of_all_bps = claim.of_all_bps(mean_bps, claim.senders);
+            for grain in &mut self.grains {
+                grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
+            }
+            // What was due and is carried does not lapse while the leader goes on.
+            let alone_bps = over.alone_bps.min(of_all_bps).min(claim.alone_bps);
+            self.note(now, claim.rate_bps, alone_bps, claim.alone_bps);
+        }
+        if claim.elastic && !self.explains(now, claim, claim.senders) {
+            self.mistrust(now, claim, 2 * over.lasts);
+            return Some(Verdict::Mistrust);
+        }
+        None
+    }
+
+    /// Where only senders that have not proved themselves explain a share, they are to be asked.
+    fn ask(&mut self, now: Moment, explained: bool, claim: Claim) {
+        let asks = !explained && self.explains(now, claim, claim.claimed);
+        if asks && !self.asks {
+            self.gathers_since = Some(now);
+        }
+        self.asks = asks;
+    }
+
+    /// Whether the radio, what was carried and so many senders explain a share.
+    fn explains(&self, now: Moment, claim: Claim, senders: u16) -> bool {
+        claim.of_all_bps(claim.share_bps, senders) >= AT_LEAST * self.alone_bps(now, claim)
+    }
+
+    /// What this terminal could carry alone with the radio that it has now, bit/s, as far as it was seen.
+    fn alone_bps(&self, now: Moment, claim: Claim) -> f64 {
+        let slower = |grain: &Grain| {
+            if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
+        };
+        let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < MEMORY);
+        fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
+    }
+
+    /// The share that was had, among as many senders and with such a radio as there are now, bit/s.
+    fn had_bps(&self, claim: Claim) -> Option<f64> {
+        self.had.map(|had| {
+            let fewer = f64::from(had.claimed.max(1)) / f64::from(claim.senders.max(1));
+            let slower = if had.alone_bps.is_finite() { claim.alone_bps / had.alone_bps } else { 1.0 };
+            had.share_bps * fewer.min(1.0) * slower.min(1.0)
+        })
     }
 
     /// Whether only senders that have not proved themselves explain the share: they are to be asked.
     pub(super) fn wants_proof(&self) -> bool {
-        self.asks_since.is_some()
+        self.asks
     }
 
     /// The best of the last minute, bit/s.
     pub(super) fn lately_bps(&self, now: Moment) -> f64 {
-        self.best_bps(now, LATELY)
+        let lately = self.grains.iter().filter(|grain| now.since(grain.since) < LATELY);
+        lately.map(|grain| grain.rate_bps).fold(0.0, f64::max)
     }
 
-    /// The best of less than so long ago, of what is remembered, bit/s.
-    fn best_bps(&self, now: Moment, within: Duration) -> f64 {
-        let carried = self.carried.iter().filter(|(at, _)| now.since(*at) < within);
-        carried.map(|(_, bps)| *bps).fold(0.0, f64::max)
-    }
-
-    /// What all carry where each has the share that is usual, bit/s.
-    fn usual_of_all_bps(&self) -> f64 {
-        let mut of_all: Vec<f64> = self.usual.iter().map(|(_, bps)| *bps).collect();
-        of_all.sort_unstable_by(f64::total_cmp);
-        of_all.get(of_all.len() / 2).copied().unwrap_or(0.0)
-    }
-}
-
-/// Keeps the best of each [`GRAIN`], for [`MEMORY`].
-fn noted(grains: &mut VecDeque<(Moment, f64)>, now: Moment, bps: f64) {
-    match grains.back_mut().filter(|(at, _)| now.since(*at) < GRAIN) {
-        Some((_, best)) => *best = best.max(bps),
-        None => grains.push_back((now, bps)),
-    }
-    while grains.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
-        grains.pop_front();
+    /// Keeps the best of each [`GRAIN`], for [`MEMORY`].
+    fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
+        let same = |grain: &&mut Grain| now.since(grain.since) < GRAIN && grain.alone_bps == alone_bps;
+        match self.grains.back_mut().filter(same) {
+            Some(grain) => {
+                grain.rate_bps = grain.rate_bps.max(rate_bps);
+                grain.evidence_bps = grain.evidence_bps.max(evidence_bps);
+            }
+            None => self.grains.push_back(Grain { since: now, rate_bps, evidence_bps, alone_bps }),
+        }
+        while self.grains.front().is_some_and(|grain| now.since(grain.since) > MEMORY) {
+            self.grains.pop_front();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: f64) -> Moment {
-        Moment::at(Duration::from_secs_f64(seconds))
-    }
-
-    fn fair() -> Claim {
-        Claim {
-            rate_bps: 10e6,
-            share_bps: 10e6,
-            senders: 4,
-            claimed: 4,
-            heard: 4,
-            srtt: Duration::from_millis(80),
-            elastic: true,
-            bounded: true,
-        }
-    }
-
-    /// Ticks of half a second of what `claim` says; the verdicts.
-    fn verdicts(trust: &mut Trust, from: f64, to: f64, claim: impl Fn(f64) -> Claim) -> Vec<Verdict> {
-        let ticks = (from * 2.0) as u32..(to * 2.0) as u32;
-        ticks.map(|tick| f64::from(tick) / 2.0).map(|s| trust.judge(at(s), claim(s))).collect()
-    }
-
-    #[test]
-    fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group() {
-        let mut trust = Trust::default();
-        let small = Claim { share_bps: 1e6, senders: 1, claimed: 1, ..fair() };
-        let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
-        let fits = |_: f64| Claim { heard: 4, ..fair() };
-        assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|v| *v == Verdict::Look));
-        assert!(verdicts(&mut trust, 8.0, 30.0, fits).iter().all(|v| *v == Verdict::Obey));
-        // Who stays as many is judged.
-        let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
-        assert_eq!(later.last(), Some(&Verdict::Mistrust));
-    }
-
-    #[test]
-    fn senders_that_prove_nothing_explain_a_small_share_for_five_seconds_at_most() {
-        // A thousand are claimed, and this terminal knows of one other. Plain CUBIC would carry what it did before.
-        let starved = Claim { share_bps: 2e4, senders: 2, claimed: 1001, ..fair() };
-        let mut trust = Trust::default();
-        let mut said = verdicts(&mut trust, 0.0, 20.0, |_| Claim { senders: 2, claimed: 2, ..fair() });
-        for tick in 40..1240 {
-            let rate_bps = if said.last() == Some(&Verdict::Obey) { 2e4 } else { 10e6 };
-            said.push(trust.judge(at(f64::from(tick) / 2.0), Claim { rate_bps, ..starved }));
-        }
-        let said = &said[40..];
-        assert!(said[..10].iter().all(|v| *v == Verdict::Look));
-        // In ten minutes it obeys for no longer than doubt lasts, once in each time of mistrust.
-        let obeyed = said.iter().filter(|v| **v == Verdict::Obey).count();
-        assert!((1..=600 / 30 * 6).contains(&obeyed), "{obeyed} ticks");
-        // Those that prove themselves in time do explain it.
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 20.0, |_| Claim {
-            rate_bps: 40e6,
-            share_bps: 40e6,
-            senders: 2,
-            claimed: 2,
-            ..fair()
-        });
-        let proved = |s: f64| Claim { senders: if s < 23.0 { 2 } else { 8 }, claimed: 8, ..fair() };
-        let said = verdicts(&mut trust, 20.0, 60.0, proved);
-        assert!(said.iter().all(|v| *v != Verdict::Mistrust));
-        assert!(said[6..].iter().all(|v| *v == Verdict::Obey));
-        assert!(!trust.wants_proof());
-    }
-
-    #[test]
-    fn looks_first_and_obeys_a_fair_share() {
-        let mut trust = Trust::default();
-        let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
-        assert_eq!(said.iter().filter(|v| **v == Verdict::Look).count(), 4);
-        assert!(said[4..].iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn a_share_far_below_what_was_carried_is_not_obeyed_for_longer_than_five_seconds() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| fair());
-        let said = verdicts(&mut trust, 10.0, 40.0, |_| Claim { share_bps: 1e5, rate_bps: 1e5, ..fair() });
-        let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
-        assert!(obeyed <= 10, "{obeyed} ticks");
-        assert!(said[obeyed..].iter().take(59).all(|v| *v == Verdict::Mistrust));
-    }
-
-    #[test]
-    fn more_senders_are_a_reason_for_less() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| Claim {
-            rate_bps: 40e6,
-            share_bps: 40e6,
-            senders: 1,
-            claimed: 1,
-            ..fair()
-        });
-        let said = verdicts(&mut trust, 10.0, 30.0, |_| fair());
-        assert!(said.iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn who_wants_no_more_does_not_doubt() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| fair());
-        let said = verdicts(&mut trust, 10.0, 30.0, |_| Claim { share_bps: 1e5, elastic: false, ..fair() });
-        assert!(said.iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn a_lie_told_every_other_moment_is_found_out() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 20.0, |_| fair());
-        // One second of three is too little for each alone to be doubted.
-        let lie = |s: f64| if s % 3.0 < 1.0 { Claim { share_bps: 1e5, ..fair() } } else { fair() };
-        let said = verdicts(&mut trust, 21.0, 60.0, lie);
-        let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
-        assert!((6..=18).contains(&obeyed), "{obeyed} ticks");
-        // One moment in ten is forgiven.
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 20.0, |_| fair());
-        let slip = |s: f64| if s % 5.0 < 0.5 { Claim { share_bps: 1e5, ..fair() } } else { fair() };
-        let said = verdicts(&mut trust, 20.0, 120.0, slip);
-        assert!(said.iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn less_than_usual_among_as_many_is_not_obeyed_for_long() {
-        let less = Claim { share_bps: 5.5e6, rate_bps: 5.5e6, ..fair() };
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 20.0, |_| fair());
-        let said = verdicts(&mut trust, 20.0, 40.0, |_| less);
-        let obeyed = said.iter().take_while(|v| **v == Verdict::Obey).count();
-        assert!(obeyed <= 6, "{obeyed} ticks");
-        // Among twice as many it is what is due.
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 20.0, |_| fair());
-        let said = verdicts(&mut trust, 20.0, 40.0, |_| Claim { senders: 8, claimed: 8, ..less });
-        assert!(said.iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn what_nobody_bounded_is_not_usual() {
-        let mut trust = Trust::default();
-        verdicts(&mut trust, 0.0, 10.0, |_| Claim { rate_bps: 30e6, bounded: false, ..fair() });
-        let said = verdicts(&mut trust, 10.0, 40.0, |_| fair());
-        assert!(said.iter().all(|v| *v == Verdict::Obey));
-    }
-
-    #[test]
-    fn a_time_of_plain_cubic_tells_who_was_right() {
-        // Who starves somebody does not win by holding out for 20 minutes; who tells the truth is believed after one time.
-        for (alone_bps, mistrusted) in [(10e6, true), (5e6, false)] {
-            let mut trust = Trust::default();
-            verdicts(&mut trust, 0.0, 20.0, |_| fair());
-            let less = Claim { share_bps: 5e6, rate_bps: alone_bps, ..fair() };
-            let said = verdicts(&mut trust, 20.0, 1220.0, |_| less);
-            let mistrusts = said.iter().filter(|v| **v == Verdict::Mistrust).count();
-            if mistrusted {
-                assert!(mistrusts > said.len() * 9 / 10, "{mistrusts} of {} ticks", said.len());
-            } else {
-                assert!((1..=60).contains(&mistrusts), "{mistrusts} of {} ticks", said.len());
-            }
-        }
-    }
-}
+mod tests;

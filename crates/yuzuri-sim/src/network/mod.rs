@@ -6,7 +6,7 @@ mod schedule;
 
 use crate::cc::Bounds;
 use crate::results::Results;
-use crate::scenario::{LocalDrop, Scenario};
+use crate::scenario::{Changed, LocalDrop, Scenario};
 use crate::segment::{Kind, Segment};
 use crate::sender::LocalQueue;
 use crate::steer::{Observation, Steer};
@@ -161,6 +161,9 @@ impl<'a> Network<'a> {
         self.schedule.add(Time::from_nanos(self.scenario.steer_every_ms * MILLISECOND), What::Steer);
         self.schedule.add(Time::from_nanos(SAMPLE_EVERY), What::Sample);
         self.schedule.add(Time::from_nanos(self.scenario.warm_up_ms * MILLISECOND), What::WarmUp);
+        for (number, change) in self.scenario.changes.iter().enumerate() {
+            self.schedule.add(Time::from_nanos(change.at_ms * MILLISECOND), What::Change(number as u32));
+        }
         if let Some(every_ms) = self.scenario.trace_every_ms {
             self.schedule.add(Time::from_nanos(every_ms * MILLISECOND), What::Trace);
         }
@@ -384,6 +387,7 @@ impl<'a> Network<'a> {
                 self.steer(steer);
                 self.schedule.add(after(self.now, self.scenario.steer_every_ms * MILLISECOND), What::Steer);
             }
+            What::Change(number) => self.change(self.scenario.changes[number as usize].what),
             What::Sample => {
                 self.measurements.sample(&self.connections, &self.ranges);
                 self.schedule.add(after(self.now, SAMPLE_EVERY), What::Sample);
@@ -423,6 +427,16 @@ impl<'a> Network<'a> {
             let cell = self.cell.as_ref().map(Cell::account);
             self.ended |= watch.network(self.now, at, cell, self.wire.account()).is_break();
         }
+    }
+
+    /// Changes were checked before the run.
+    fn change(&mut self, what: Changed) {
+        let changed = match (what, &mut self.cell) {
+            (Changed::Radio { terminal, phy }, Some(cell)) => cell.set_phy(self.now, terminal, phy),
+            (Changed::Radio { .. }, None) => Ok(()),
+            (Changed::Wire { rate_bps }, _) => self.wire.set_rate(rate_bps),
+        };
+        debug_assert!(changed.is_ok(), "{changed:?}");
     }
 
     fn steer(&mut self, steer: &mut dyn Steer) {
@@ -477,6 +491,30 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     for (field, value) in positive {
         if value == 0 {
             return Err(ScenarioError::Range { field, value, allowed: "1 or more" });
+        }
+    }
+    for change in &scenario.changes {
+        match change.what {
+            Changed::Radio { terminal, phy } => {
+                phy.check()?;
+                let stations = scenario.cell.as_ref().map_or(0, |cell| cell.stations.len());
+                if usize::from(terminal) >= stations {
+                    let value = terminal.into();
+                    return Err(ScenarioError::Range {
+                        field: "changes.terminal",
+                        value,
+                        allowed: "a station",
+                    });
+                }
+            }
+            Changed::Wire { rate_bps } if !(1000..=1_000_000_000_000).contains(&rate_bps) => {
+                return Err(ScenarioError::Range {
+                    field: "changes.rate_bps",
+                    value: rate_bps,
+                    allowed: "1000 to 10^12",
+                });
+            }
+            Changed::Wire { .. } => {}
         }
     }
     if scenario.warm_up_ms >= scenario.duration_ms {

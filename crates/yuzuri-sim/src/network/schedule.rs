@@ -14,6 +14,8 @@ pub(super) enum What {
     /// A segment of a server further away.
     Delayed(Box<Segment>),
     Steer,
+    /// Number of [`Scenario::changes`](crate::Scenario::changes).
+    Change(u32),
     Sample,
     Trace,
     WarmUp,

@@ -32,7 +32,8 @@ const RULES: Record<string, Words> = {
   contend: { short: "holding its ground", long: "Others, who do not take part, fill queues: the window grows to what its share takes behind them." },
   "app-limited": { short: "sends less", long: "The application sends less than its share." },
   "gave-up": { short: "gave up", long: "Sharing did not help here: plain congestion control for a while." },
-  mistrust: { short: "not believed", long: "What the group says does not fit what the path shows: plain congestion control for a while." },
+  doubt: { short: "doubted", long: "What the leader says does not fit what this terminal carries itself: it keeps the share it had." },
+  mistrust: { short: "not believed", long: "What this terminal carries refutes what the leader says: plain congestion control for a while." },
   unknown: { short: "not known yet", long: "Not enough is known of this flow yet." },
 };
 

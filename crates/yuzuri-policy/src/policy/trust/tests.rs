@@ -1,0 +1,276 @@
+//! What is believed, what is not, and for how long.
+
+use super::*;
+use proptest::prelude::*;
+
+fn at(seconds: f64) -> Moment {
+    Moment::at(Duration::from_secs_f64(seconds))
+}
+
+fn fair() -> Claim {
+    Claim {
+        rate_bps: 10e6,
+        share_bps: 10e6,
+        capacity_bps: 40e6,
+        alone_bps: 300e6,
+        senders: 4,
+        claimed: 4,
+        heard: 4,
+        srtt: Duration::from_millis(80),
+        held: Duration::from_millis(80),
+        elastic: true,
+        bounded: true,
+    }
+}
+
+/// Ticks of half a second of what `claim` says; the verdicts.
+fn verdicts(trust: &mut Trust, from: f64, to: f64, claim: impl Fn(f64) -> Claim) -> Vec<Verdict> {
+    let ticks = (from * 2.0) as u32..(to * 2.0) as u32;
+    ticks.map(|tick| f64::from(tick) / 2.0).map(|s| trust.judge(at(s), claim(s))).collect()
+}
+
+/// That has been told its share for so long.
+fn trusting(seconds: f64) -> Trust {
+    let mut trust = Trust::default();
+    verdicts(&mut trust, 0.0, seconds, |_| fair());
+    trust
+}
+
+fn all_obey(said: &[Verdict]) -> bool {
+    said.iter().all(|verdict| *verdict == Verdict::Obey)
+}
+
+#[test]
+fn looks_first_and_obeys_a_fair_share() {
+    let mut trust = Trust::default();
+    let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
+    assert!(said[..3].iter().all(|verdict| *verdict == Verdict::Look));
+    assert!(all_obey(&said[3..]));
+}
+
+#[test]
+fn a_share_far_below_what_was_carried_is_never_obeyed() {
+    // For four seconds it keeps what it had; as that is carried, the leader is refuted.
+    let mut trust = trusting(10.0);
+    let said = verdicts(&mut trust, 10.0, 600.0, |_| Claim { share_bps: 1e5, ..fair() });
+    let kept = said.iter().take_while(|verdict| **verdict == Verdict::Keep(10e6)).count();
+    assert!((3..=8).contains(&kept), "{kept} ticks");
+    assert!(said[kept..].iter().all(|verdict| *verdict == Verdict::Mistrust));
+    // Who has had no share is plain CUBIC until then.
+    let mut trust = Trust::default();
+    let said = verdicts(&mut trust, 0.0, 60.0, |_| Claim { share_bps: 1e5, ..fair() });
+    assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Look | Verdict::Mistrust)));
+}
+
+#[test]
+fn a_lie_told_every_other_moment_is_never_obeyed() {
+    let mut trust = trusting(20.0);
+    let lies = |s: f64| s % 3.0 < 1.0;
+    let lie = |s: f64| if lies(s) { Claim { share_bps: 1e5, ..fair() } } else { fair() };
+    let said = verdicts(&mut trust, 21.0, 60.0, lie);
+    for (tick, verdict) in said.iter().enumerate() {
+        let expected = if lies(21.0 + tick as f64 / 2.0) { Verdict::Keep(10e6) } else { Verdict::Obey };
+        assert_eq!(*verdict, expected, "tick {tick}");
+    }
+}
+
+#[test]
+fn more_senders_are_a_reason_for_less() {
+    let mut trust = Trust::default();
+    let alone = Claim { rate_bps: 40e6, share_bps: 40e6, senders: 1, claimed: 1, ..fair() };
+    verdicts(&mut trust, 0.0, 10.0, |_| alone);
+    assert!(all_obey(&verdicts(&mut trust, 10.0, 30.0, |_| fair())));
+    // So is that those who had little to send have more now, as long as the group carries as much.
+    let mut trust = Trust::default();
+    verdicts(&mut trust, 0.0, 20.0, |_| Claim { rate_bps: 36e6, share_bps: 36e6, ..fair() });
+    let changed = |_: f64| Claim { rate_bps: 36e6, ..fair() };
+    assert!(all_obey(&verdicts(&mut trust, 20.0, 30.0, changed)));
+}
+
+#[test]
+fn a_slower_radio_is_a_reason_for_less() {
+    let mut trust = Trust::default();
+    let radio =
+        |alone_bps: f64| Claim { alone_bps, rate_bps: 0.2 * alone_bps, share_bps: 0.2 * alone_bps, ..fair() };
+    verdicts(&mut trust, 0.0, 20.0, |_| radio(50e6));
+    // What it carried is measured over a while: at first it is as much as before.
+    let slowed = |s: f64| Claim { rate_bps: if s < 22.0 { 10e6 } else { 1e6 }, ..radio(5e6) };
+    assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, slowed)));
+    // With the radio of before it is none.
+    let mut trust = Trust::default();
+    verdicts(&mut trust, 0.0, 20.0, |_| radio(50e6));
+    let slowed = |_: f64| Claim { rate_bps: 10e6, alone_bps: 50e6, ..radio(5e6) };
+    assert!(verdicts(&mut trust, 20.0, 60.0, slowed).iter().all(|verdict| *verdict != Verdict::Obey));
+}
+
+#[test]
+fn the_step_from_wire_to_air_is_a_reason_for_less() {
+    // Among fast radios, a slow one has had an equal part of the wire: 5 of 100 Mbit/s, although it carries 10 alone. By airtime it is due a tenth.
+    let slow = Claim { alone_bps: 10e6, senders: 10, claimed: 10, heard: 10, capacity_bps: 100e6, ..fair() };
+    let mut trust = Trust::default();
+    verdicts(&mut trust, 0.0, 20.0, |_| Claim { rate_bps: 5e6, share_bps: 5e6, ..slow });
+    let by_air = |_: f64| Claim { rate_bps: 5e6, share_bps: 0.7e6, ..slow };
+    assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, by_air)));
+}
+
+#[test]
+fn a_capacity_that_fell_is_believed_by_who_has_no_more_itself() {
+    let mut trust = trusting(20.0);
+    // The queue of before goes within a few round trips.
+    let fell = |s: f64| Claim {
+        rate_bps: 2.5e6,
+        share_bps: 2e6,
+        capacity_bps: 8e6,
+        srtt: Duration::from_millis(if s < 21.0 { 400 } else { 80 }),
+        ..fair()
+    };
+    assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, fell)));
+    // Where it stays although this terminal gives way, somebody else takes what it leaves.
+    let mut trust = trusting(20.0);
+    let taken = |_: f64| Claim { srtt: Duration::from_millis(400), ..fell(20.0) };
+    let said = verdicts(&mut trust, 20.0, 40.0, taken);
+    let obeyed = said.iter().take_while(|verdict| **verdict == Verdict::Obey).count();
+    assert!(obeyed <= 4, "{obeyed} ticks");
+    assert!(said[obeyed..].iter().all(|verdict| *verdict == Verdict::Mistrust));
+}
+
+#[test]
+fn who_wants_no_more_does_not_doubt() {
+    let mut trust = trusting(10.0);
+    let said = verdicts(&mut trust, 10.0, 30.0, |_| Claim { share_bps: 1e5, elastic: false, ..fair() });
+    assert!(all_obey(&said));
+}
+
+#[test]
+fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group() {
+    let mut trust = Trust::default();
+    let small = Claim { share_bps: 1e6, senders: 1, claimed: 1, ..fair() };
+    let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
+    assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| *verdict == Verdict::Look));
+    assert!(all_obey(&verdicts(&mut trust, 8.0, 30.0, |_| fair())));
+    // Who stays as many is judged.
+    let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
+    assert_eq!(later.last(), Some(&Verdict::Mistrust));
+}
+
+#[test]
+fn senders_that_prove_nothing_explain_no_small_share() {
+    // A thousand are claimed, and this terminal knows of one other.
+    let mut trust = Trust::default();
+    verdicts(&mut trust, 0.0, 20.0, |_| Claim { senders: 2, claimed: 2, ..fair() });
+    let starved = Claim { share_bps: 2e4, senders: 2, claimed: 1001, ..fair() };
+    let said = verdicts(&mut trust, 20.0, 620.0, |_| starved);
+    // They are asked, and it keeps its share meanwhile.
+    assert!(said[..10].iter().all(|verdict| *verdict == Verdict::Keep(10e6)));
+    assert!(trust.wants_proof());
+    assert!(said.iter().all(|verdict| *verdict != Verdict::Obey));
+    // Those that prove themselves in time do explain it.
+    let mut trust = Trust::default();
+    let two = Claim { rate_bps: 40e6, share_bps: 40e6, senders: 2, claimed: 2, capacity_bps: 80e6, ..fair() };
+    verdicts(&mut trust, 0.0, 20.0, |_| two);
+    let proved =
+        |s: f64| Claim { rate_bps: 40e6, senders: if s < 23.0 { 2 } else { 8 }, claimed: 8, ..fair() };
+    let said = verdicts(&mut trust, 20.0, 60.0, proved);
+    assert!(said.iter().all(|verdict| *verdict != Verdict::Mistrust));
+    assert!(all_obey(&said[6..]));
+    assert!(!trust.wants_proof());
+}
+
+#[test]
+fn plain_cubic_tells_who_was_right() {
+    let less = |rate_bps: f64| Claim { share_bps: 4e6, rate_bps, ..fair() };
+    for (alone_bps, mistrusted) in [(10e6, true), (5e6, false)] {
+        let mut trust = trusting(20.0);
+        verdicts(&mut trust, 20.0, 25.0, |_| less(10e6));
+        let said = verdicts(&mut trust, 25.0, 1225.0, |_| less(alone_bps));
+        let mistrusts = said.iter().filter(|verdict| **verdict == Verdict::Mistrust).count();
+        let all = said.len();
+        if mistrusted {
+            assert_eq!(mistrusts, all);
+        } else {
+            assert!((1..=60).contains(&mistrusts), "{mistrusts} of {all} ticks");
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
+    let mut trust = trusting(20.0);
+    let mut tick = 40;
+    let mut judge = |claim: Claim| {
+        tick += 1;
+        trust.judge(at(f64::from(tick) / 2.0), claim)
+    };
+    let mut times_s = Vec::new();
+    for _ in 0..4 {
+        // It lies until it is refuted, and tells the truth until it is followed again.
+        while judge(Claim { share_bps: 1e5, ..fair() }) != Verdict::Mistrust {}
+        let mut ticks = 1;
+        while judge(fair()) == Verdict::Mistrust {
+            ticks += 1;
+        }
+        times_s.push(ticks / 2);
+    }
+    assert_eq!(times_s, [30, 60, 120, 240]);
+    // Who tells the truth for as long as it was not followed is as good as anybody.
+    for _ in 0..2 * 480 + 2 {
+        assert_eq!(judge(fair()), Verdict::Obey);
+    }
+    while judge(Claim { share_bps: 1e5, ..fair() }) != Verdict::Mistrust {}
+    let ticks = (1..).find(|_| judge(fair()) != Verdict::Mistrust);
+    assert_eq!(ticks, Some(60));
+}
+
+/// One terminal of a group: what its radio carries alone, and what its applications send, bit/s.
+type Sender = (f64, f64);
+
+proptest! {
+    /// Whatever radios there are and become, whoever comes, goes and sends how much, by wire or by air: an honest leader's shares are explained.
+    #[test]
+    fn an_honest_leader_is_never_doubted(
+        wire_bps in 5e6..900e6_f64,
+        efficiency in 0.6..0.95_f64,
+        times in prop::collection::vec(
+            prop::collection::vec((1e6..400e6_f64, prop_oneof![Just(f64::INFINITY), 1e4..50e6_f64]), 2..20),
+            1..8,
+        ),
+    ) {
+        let mut trust = Trust::default();
+        let mut said = Vec::new();
+        for (number, senders) in times.iter().enumerate() {
+            let mut senders: Vec<Sender> = senders.clone();
+            senders[0].1 = f64::INFINITY;
+            let (share_bps, capacity_bps) = honest_share(wire_bps, efficiency, &senders);
+            let n = senders.len() as u16;
+            let claim = Claim {
+                rate_bps: share_bps, share_bps, capacity_bps, alone_bps: senders[0].0, senders: n, claimed: n, heard: n,
+                ..fair()
+            };
+            let from = 20.0 * number as f64;
+            said.extend(verdicts(&mut trust, from, from + 20.0, |_| claim));
+        }
+        prop_assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Obey | Verdict::Look)), "{said:?}");
+    }
+}
+
+/// The first one's share of the air or of the wire, and what all carry: the level up to which each may fill its part, those that want less leaving the rest.
+fn honest_share(wire_bps: f64, efficiency: f64, senders: &[Sender]) -> (f64, f64) {
+    // By bisection: the highest level at which no more is taken than there is.
+    let level = |amount: f64, taken: &dyn Fn(f64) -> f64| {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..100 {
+            let middle = (low + high) / 2.0;
+            if taken(middle) > amount { high = middle } else { low = middle }
+        }
+        low
+    };
+    // Of the air each takes its rate over what it carries alone.
+    let of_air = level(efficiency, &|level| senders.iter().map(|s| s.1.min(level * s.0) / s.0).sum());
+    let by_air: f64 = senders.iter().map(|s| s.1.min(of_air * s.0)).sum();
+    if by_air <= wire_bps {
+        return (of_air * senders[0].0, by_air);
+    }
+    let alone = |s: &Sender| s.0.min(wire_bps);
+    let of_wire = level(wire_bps, &|level| senders.iter().map(|s| s.1.min(level * alone(s))).sum());
+    (of_wire * alone(&senders[0]), wire_bps)
+}

@@ -1,0 +1,283 @@
+//! In a group of honest members nobody doubts anybody, whatever the setting. Settings are drawn by lot: `CASES=300 SEED=7` draws so many by this seed;
+//! with `--nocapture` each is printed, with its total, Jain's index and what plain CUBIC has. No outsiders, no liars.
+//!
+//! The distribution: 2 to 40 terminals (even over the logarithm); one standard for all, or each its own; g at 6 to 54 Mbit/s, n, ac and ax at any rate;
+//! a path of 2 to 300 ms and 5 to 900 Mbit/s behind drop-tail, CoDel or FQ-CoDel; an access point of 100 to 1000 packets, or with airtime
+//! fairness; loss of 0, 1e-4 or 1e-3. Of four settings one each has terminals that come and go, several destinations, a radio or all radios that
+//! change, a wire that changes. Two of three terminals upload all the time, the others pause, exchange messages or upload 1 MB.
+#![allow(clippy::unwrap_used)]
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
+use yuzuri_netmodel::radio::Phy;
+use yuzuri_netmodel::wire::LossConfig;
+use yuzuri_policy::{PolicyConfig, RadioHint, Rule};
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::fairness::jain_of_alone;
+use yuzuri_sim::{
+    Change, Changed, Flow, NoSteer, Observation, Scenario, Sharing, Steer, Terminal, Traffic, hint_of, path,
+    run,
+};
+
+const DRAWN: u64 = 8;
+const SECONDS: u64 = 40;
+const FROM_S: u64 = 5;
+
+/// Draws numbers.
+struct Lot(Pcg32);
+
+impl Lot {
+    fn part(&mut self) -> f64 {
+        f64::from(self.0.next_u32()) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    fn log(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.part())
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.part() * n as f64) as usize
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    fn phy(&mut self, standard: usize) -> Phy {
+        match standard {
+            0 => Phy::g(self.one(&[6, 9, 12, 18, 24, 36, 48, 54])),
+            1 => Phy::n(20, 1, self.below(8) as u8),
+            2 => Phy::ac(80, 1, self.below(10) as u8),
+            _ => Phy::ax(20, 1, self.below(12) as u8),
+        }
+    }
+
+    fn traffic(&mut self) -> Traffic {
+        match self.below(9) {
+            6 => Traffic::OnOff {
+                flow: Flow::Upload,
+                on_ms: self.log(500.0, 8000.0) as u64,
+                off_ms: self.log(500.0, 8000.0) as u64,
+            },
+            7 => Traffic::RequestResponse {
+                request_bytes: self.log(200.0, 200_000.0) as u64,
+                response_bytes: 2_000,
+                think_ms: self.log(10.0, 2000.0) as u64,
+            },
+            8 => Traffic::Bulk { flow: Flow::Upload, bytes: Some(1_000_000) },
+            _ => Traffic::Bulk { flow: Flow::Upload, bytes: None },
+        }
+    }
+
+    /// A setting, and what it is in words.
+    fn setting(&mut self, seed: u64) -> (Scenario, Vec<Phy>, String) {
+        let n = self.log(2.0, 41.0) as usize;
+        let standard = self.below(4);
+        let mixed = self.part() < 0.6;
+        let alike = self.phy(standard);
+        let each = |lot: &mut Lot| if mixed { lot.below(4) } else { standard };
+        let phys: Vec<Phy> = (0..n)
+            .map(|_| {
+                let standard = each(self);
+                self.phy(standard)
+            })
+            .collect();
+        let phys = if !mixed && self.part() < 0.5 { vec![alike; n] } else { phys };
+        let rtt_ms = self.log(2.0, 300.0);
+        let wire_mbps = self.log(5.0, 900.0);
+        let packets = self.log(50.0, 2000.0) as u32;
+        let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
+        let queue = self.one(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
+        match queue {
+            "CoDel" => wire.up.queue = QueueConfig::Codel(CodelConfig::default()),
+            "FQ-CoDel" => wire.up.queue = QueueConfig::FqCodel(FqCodelConfig::default()),
+            _ => {}
+        }
+        let loss = self.one(&[0.0, 0.0, 1e-4, 1e-3]);
+        if loss > 0.0 {
+            wire.up.loss = LossConfig::Random { probability: loss };
+        }
+        let mut words =
+            format!("{wire_mbps:.0} Mbit/s, {rtt_ms:.0} ms, {packets} packets, {queue}, loss {loss}");
+        let end_ms = SECONDS * 1000;
+        let (moves, far) = (self.part() < 0.25, self.part() < 0.25);
+        let distances: Vec<u64> =
+            (0..1 + self.below(6)).map(|_| (self.log(1.0, 200.0) * 1000.0) as u64).collect();
+        let mut terminals = Vec::new();
+        for number in 0..n {
+            // One at least sends all the time.
+            let traffic = self.traffic();
+            let mut terminal = if number == 0 { Terminal::uploading() } else { Terminal::new(traffic) };
+            let (comes, goes) =
+                (self.part() * end_ms as f64 * 0.8, self.part() * end_ms as f64 * 0.6 + 5000.0);
+            if moves && number > 0 {
+                match self.below(3) {
+                    0 => terminal.start_ms = comes as u64,
+                    1 => terminal.stop_ms = Some(goes as u64),
+                    _ => {}
+                }
+            } else if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
+                terminal.start_ms = comes as u64;
+            }
+            terminal.extra_rtt_us = if far { self.one(&distances) } else { 0 };
+            terminals.push(terminal);
+        }
+        let mut scenario = Scenario::wireless(&phys, wire, terminals, end_ms).seeded(seed);
+        scenario.warm_up_ms = FROM_S * 1000;
+        let ap = self.one(&[100, 400, 400, 1000, 0]);
+        if let Some(cell) = &mut scenario.cell {
+            if ap == 0 {
+                cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
+                cell.ap.airtime_fairness = true;
+            } else {
+                cell.ap.queue = QueueConfig::drop_tail(ap);
+            }
+        }
+        let at_ms = 10_000 + (self.part() * 20_000.0) as u64;
+        let (change, factor) = (self.below(8), self.log(0.2, 4.0));
+        match change {
+            0 | 1 => {
+                let all = change == 1;
+                for (terminal, before) in phys.iter().enumerate() {
+                    let standard = match before {
+                        Phy::G { .. } => 0,
+                        Phy::N { .. } => 1,
+                        Phy::Ac { .. } => 2,
+                        Phy::Ax { .. } => 3,
+                    };
+                    let phy = self.phy(standard);
+                    if all || terminal == 0 {
+                        let what = Changed::Radio { terminal: terminal as u16, phy };
+                        scenario.changes.push(Change { at_ms, what });
+                    }
+                }
+                words += if all { ", all radios change" } else { ", a radio changes" };
+            }
+            2 | 3 => {
+                let what = Changed::Wire { rate_bps: (wire_mbps * factor * 1e6) as u64 };
+                scenario.changes.push(Change { at_ms, what });
+                words += &format!(", the wire changes by {factor:.2}");
+            }
+            _ => {}
+        }
+        words = format!("{n} terminals, AP {ap}, {words}");
+        words += if moves { ", come and go" } else { "" };
+        words += if far { ", several destinations" } else { "" };
+        words += if mixed { ", mixed radios" } else { "" };
+        (scenario, phys, words)
+    }
+}
+
+/// Counts who doubts and who leaves the group.
+struct Watched {
+    sharing: Sharing,
+    doubts: usize,
+    leaves: usize,
+    doubters: Vec<bool>,
+    leavers: Vec<bool>,
+}
+
+impl Steer for Watched {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        self.sharing.steer(now, terminals, bounds);
+        for number in 0..terminals.len() {
+            let rule = self.sharing.rule(number);
+            let (doubts, leaves) = (is_doubt(rule), rule == Some(Rule::Mistrust));
+            self.doubts += usize::from(doubts);
+            self.leaves += usize::from(leaves);
+            self.doubters[number] |= doubts;
+            self.leavers[number] |= leaves;
+            if (doubts || leaves) && std::env::var_os("SHOW").is_some() {
+                println!("    {:.1} s: terminal {number} {rule:?}", now.as_secs_f64());
+            }
+        }
+    }
+}
+
+fn is_doubt(rule: Option<Rule>) -> bool {
+    rule == Some(Rule::Doubt)
+}
+
+/// Total and Jain's index among those that send all the time.
+fn figures(scenario: &Scenario, phys: &[Phy], steer: &mut dyn Steer) -> (f64, f64) {
+    let results = run(scenario, steer).unwrap();
+    let wire_bps = scenario.wire.up.rate_bps.unwrap() as f64;
+    let always =
+        |t: &Terminal| t.traffic == Terminal::uploading().traffic && t.start_ms == 0 && t.stop_ms.is_none();
+    let (rates, alone): (Vec<f64>, Vec<f64>) = (scenario.terminals.iter().zip(phys))
+        .zip(results.goodputs())
+        .filter(|((terminal, _), _)| always(terminal))
+        .map(|((_, phy), rate)| (rate, (hint_of(*phy).alone_bps as f64).min(wire_bps)))
+        .unzip();
+    (results.total_mbps(), jain_of_alone(&rates, &alone))
+}
+
+#[test]
+fn honest_members_do_not_doubt() {
+    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (cases, seed) = (number("CASES", DRAWN), number("SEED", 1));
+    let mut doubted = Vec::new();
+    let mut left = Vec::new();
+    let (mut ratios, mut ours, mut plains) = (Vec::new(), Vec::new(), Vec::new());
+    let first = number("FIRST", 0);
+    for case in first..first + cases {
+        let mut lot = Lot(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()));
+        lot.part();
+        let (scenario, phys, words) = lot.setting(case + 1);
+        let radios: Vec<Option<RadioHint>> = phys.iter().map(|phy| Some(hint_of(*phy))).collect();
+        let n = radios.len();
+        let mut watched = Watched {
+            sharing: Sharing::new(PolicyConfig::default(), &radios).following(&scenario),
+            doubts: 0,
+            leaves: 0,
+            doubters: vec![false; n],
+            leavers: vec![false; n],
+        };
+        let (total, jain) = figures(&scenario, &phys, &mut watched);
+        let (plain_total, plain_jain) =
+            if number("PLAIN", 1) > 0 { figures(&scenario, &phys, &mut NoSteer) } else { (total, jain) };
+        let who = |of: &[bool]| of.iter().filter(|did| **did).count();
+        println!(
+            "{case}: {total:.1} Mbit/s (CUBIC {plain_total:.1}), Jain {jain:.3} ({plain_jain:.3}); {} doubt for {} half seconds, {} leave for {}: {words}",
+            who(&watched.doubters),
+            watched.doubts,
+            who(&watched.leavers),
+            watched.leaves,
+        );
+        ratios.push(total / plain_total);
+        ours.push(jain);
+        plains.push(plain_jain);
+        if watched.doubts > 0 {
+            doubted.push(case);
+        }
+        if watched.leaves > 0 {
+            left.push(case);
+        }
+    }
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let at = |of: &[f64], part: f64| {
+        let mut of = of.to_vec();
+        of.sort_by(f64::total_cmp);
+        of[((of.len() - 1) as f64 * part) as usize]
+    };
+    println!(
+        "of {cases} (seed {seed}) in {} somebody doubts, in {} somebody leaves: {left:?}",
+        doubted.len(),
+        left.len()
+    );
+    println!(
+        "total over CUBIC: p5 {:.3}, median {:.3}, mean {:.3}; Jain mean {:.3}, p10 {:.3}, below 0.8: {} (CUBIC mean {:.3}, p10 {:.3})",
+        at(&ratios, 0.05),
+        at(&ratios, 0.5),
+        mean(&ratios),
+        mean(&ours),
+        at(&ours, 0.1),
+        ours.iter().filter(|jain| **jain < 0.8).count(),
+        mean(&plains),
+        at(&plains, 0.1)
+    );
+    assert!(left.is_empty(), "somebody leaves in {left:?}");
+    assert!(doubted.is_empty(), "somebody doubts in {doubted:?}");
+}
