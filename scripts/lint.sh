@@ -36,8 +36,8 @@ bash -n scripts/*.sh tests/bare/*.sh .ci/run
 python3 -m compileall -q scripts
 scripts/check-links.py
 scripts/check-map.py
-# Without the network, and with the release of cargo-deny that is there.
 scripts/check-snippets.py
+# Without the network, and with the release of cargo-deny that is there.
 if command -v cargo-deny >/dev/null; then
     scripts/deny.sh --offline
 else

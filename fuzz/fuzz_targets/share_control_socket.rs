@@ -9,28 +9,30 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use yuzuri_share::{Answer, StatusCell, ControlSocket, ControlSocketOptions, Order, metrics, table};
+use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, StatusCell, metrics, table};
 
-/// A real desk behind a real socket, and the orders that it hands on.
+/// A real control socket behind a real socket, and the orders that it hands on.
 struct Served {
-    _desk: ControlSocket,
+    _control_socket: ControlSocket,
     socket: PathBuf,
     orders: Receiver<Order>,
 }
 
 impl Served {
     fn open() -> Served {
-        let socket = std::env::temp_dir().join(format!("yuzuri-fuzz-desk-{}.sock", std::process::id()));
+        let socket =
+            std::env::temp_dir().join(format!("yuzuri-fuzz-control-socket-{}.sock", std::process::id()));
         let (sender, orders) = channel();
         let options = ControlSocketOptions { socket: socket.clone(), metrics: None };
-        let desk = ControlSocket::open(&options, StatusCell::default(), sender).expect("a socket in the temporary folder");
-        Served { _desk: desk, socket, orders }
+        let control_socket = ControlSocket::open(&options, StatusCell::default(), sender)
+            .expect("a socket in the temporary folder");
+        Served { _control_socket: control_socket, socket, orders }
     }
 
     fn answer(&self, question: &[u8]) -> Vec<u8> {
-        let mut stream = UnixStream::connect(&self.socket).expect("the desk listens");
+        let mut stream = UnixStream::connect(&self.socket).expect("the control_socket listens");
         stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a timeout above zero");
-        // A desk that has read enough, or understood enough, may close before all is written.
+        // A control_socket that has read enough, or understood enough, may close before all is written.
         let _ = stream.write_all(question);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();

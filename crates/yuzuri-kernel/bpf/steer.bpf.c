@@ -44,8 +44,8 @@ struct memory {
 	u8 migrated;
 	u8 rests;
 	u8 silent; /* its control does not tell when it begins to send */
-	u16 still;   /* walks in a row at which nothing had happened */
-	u32 walk;    /* the last walk that changed anything here */
+	u16 still; /* walks in a row at which nothing had happened */
+	u32 walk;  /* the last walk that changed anything here */
 	/* as the last of the still ones saw it */
 	u32 write_seq;
 	const void *ops;

@@ -135,9 +135,11 @@ fn table_chart_events_help_and_quit() {
 
     tmux.key("Down");
     tmux.key("Enter");
-    let chart = tmux.wait_for("in view");
-    assert!(chart.contains("throughput") && chart.contains("state ") && chart.contains("srtt"), "{chart}");
-    assert!(chart.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c)), "{chart}");
+    // The screen may be looked at while it is being drawn.
+    tmux.wait_until("the whole chart", |screen| {
+        ["in view", "throughput", "state ", "srtt"].iter().all(|words| screen.contains(words))
+            && screen.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c))
+    });
     tmux.key("h");
     tmux.wait_for("▸ ");
     tmux.key("Escape");
