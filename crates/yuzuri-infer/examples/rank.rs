@@ -1,5 +1,5 @@
-//! The ranking of each capture's largest flow in a folder: `rank FOLDER [PREFIX [REPLAYED]]`. With a prefix of a name, all candidates are shown; with an algorithm, its
-//! replay beside what was seen.
+//! The ranking of each capture's largest flow in a folder: `rank FOLDER [PREFIX [REPLAYED]]`. With a prefix
+//! of a name, all candidates are shown; with an algorithm, its replay beside what was seen.
 
 mod shared;
 

@@ -206,8 +206,9 @@ impl Cruise {
     }
 }
 
-/// What a held window costs, that an algorithm might as well have predicted: to begin, and each round. An algorithm that holds does so for a while, and a window that
-/// grows by less than one a round is none that holds every other.
+/// What a held window costs, that an algorithm might as well have predicted: to begin, and each round. An
+/// algorithm that holds does so for a while, and a window that grows by less than one a round is none that
+/// holds every other.
 const HOLDS: f64 = 0.3;
 const CWND_HELD: f64 = 0.02;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).

@@ -1,7 +1,8 @@
 //! An insider leads and invents members: up to a thousand of them, in whose names it explains a small share. Whatever it says for ten minutes, a
 //! terminal that shares has at least 0.8 of what plain CUBIC has in its place. The members have one address: an insider that has an address for
-//! each of them is counted as so many (docs/group.md). It lies all or part of the time. Cases are drawn: `CASES=100 SEED=7` draws so many by this seed; with `--nocapture`
-//! each is printed. Seeds 1, 11, 1001 and 20261125 were used while the rules were made.
+//! each of them is counted as so many (docs/group.md). It lies all or part of the time. Cases are drawn:
+//! `CASES=100 SEED=7` draws so many by this seed; with `--nocapture` each is printed. Seeds 1, 11, 1001, 3001 and
+//! 20261125 were used while the rules were made.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};

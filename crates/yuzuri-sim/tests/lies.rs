@@ -1,9 +1,11 @@
-//! No lie by which a leader bounds all its members keeps an honest flow below half of its fair share for more than five seconds longer than plain CUBIC may leave it there, in cells in which that is
-//! no longer than five seconds itself, in the worst of eight runs: where plain CUBIC starves flows, a lie cannot be told from chance. Lies are drawn: told by the
-//! leader all or part of the time, to all or part of the members, from the beginning or once a fair share is known; by a member in its
-//! reports; by both together; with the liars' own flows keeping to what is shared or not. `LIES=1000 SEED=7` draws so many by this seed; with
-//! `--nocapture` it prints each that takes longer than three seconds.
-//! Of the other lies it prints how many take longer. Seeds 1, 1001 and 1002 were used while the rules were made.
+//! No lie by which a leader bounds all its members keeps an honest flow below half of its fair share for more
+//! than five seconds longer than plain CUBIC may leave it there, in cells in which that is no longer than
+//! five seconds itself, in the worst of eight runs: where plain CUBIC starves flows, a lie cannot be told
+//! from chance. Lies are drawn: told by the leader all or part of the time, to all or part of the members,
+//! from the beginning or once a fair share is known; by a member in its reports; by both together; with the
+//! liars' own flows keeping to what is shared or not. `LIES=1000 SEED=7` draws so many by this seed; with
+//! `--nocapture` it prints each that takes longer than three seconds. Of the other lies it prints how many
+//! take longer. Seeds 1, 1001 and 1002 were used while the rules were made.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};
