@@ -1,18 +1,45 @@
 //! The command lines of the documentation, for the programs' own tests: each must be one that the program accepts.
 //! Included by `#[path]`.
 
+use clap::Parser;
+use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Parses the documentation's command lines, of a program that `yuzuri` becomes those that begin with its word alone.
+///
+/// # Panics
+/// Where one is refused, or where so few are found that the search must be broken.
+pub fn assert_accepted<P: Parser>(program: Option<&str>, more_than: usize) {
+    let lines = command_lines();
+    let documented = || {
+        let of_it = |line: &&Documented| {
+            program.is_none_or(|name| line.words.get(1).is_some_and(|word| word == name))
+        };
+        lines.iter().filter(of_it)
+    };
+    assert!(documented().count() > more_than, "only {} were found", documented().count());
+    // A program gets the words from its own name on.
+    let begins = usize::from(program.is_some());
+    let wrong = documented().filter_map(|line| match P::try_parse_from(&line.words[begins..]) {
+        Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            Some(format!("{}: {}\n{error}", line.place, line.words.join(" ")))
+        }
+        _ => None,
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// A command line, with the file and line where it stands.
-pub struct Documented {
+struct Documented {
     /// `docs/tutorial.md:12`
-    pub place: String,
+    place: String,
     /// Its words from `yuzuri` on.
-    pub words: Vec<String>,
+    words: Vec<String>,
 }
 
 /// Every line that calls `yuzuri` in a fenced block of the README, the pages of docs/ and those of docs/howto.
-pub fn command_lines() -> Vec<Documented> {
+fn command_lines() -> Vec<Documented> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = Vec::new();
     for folder in ["", "docs", "docs/howto"] {

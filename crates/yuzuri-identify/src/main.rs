@@ -214,22 +214,10 @@ mod docs;
 #[cfg(test)]
 mod documented {
     use super::*;
-    use clap::error::ErrorKind;
 
     /// As `yuzuri identify` hands the words on.
     #[test]
     fn every_command_line_in_the_documentation_is_accepted() {
-        let lines = docs::command_lines();
-        let documented: Vec<_> =
-            lines.iter().filter(|line| line.words.get(1).is_some_and(|word| word == "identify")).collect();
-        assert!(documented.len() > 5, "only {} were found", documented.len());
-        let wrong = documented.iter().filter_map(|line| match Identify::try_parse_from(&line.words[1..]) {
-            Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-                Some(format!("{}: {}\n{error}", line.place, line.words.join(" ")))
-            }
-            _ => None,
-        });
-        let wrong: Vec<String> = wrong.collect();
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        docs::assert_accepted::<Identify>(Some("identify"), 5);
     }
 }

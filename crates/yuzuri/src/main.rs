@@ -49,20 +49,10 @@ mod docs;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::error::ErrorKind;
 
     /// What follows `lab` and `identify` is those programs' own, which test it alike.
     #[test]
     fn every_command_line_in_the_documentation_is_accepted() {
-        let documented = docs::command_lines();
-        assert!(documented.len() > 50, "only {} were found", documented.len());
-        let wrong = documented.iter().filter_map(|line| match Cli::try_parse_from(&line.words) {
-            Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-                Some(format!("{}: {}\n{error}", line.place, line.words.join(" ")))
-            }
-            _ => None,
-        });
-        let wrong: Vec<String> = wrong.collect();
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        docs::assert_accepted::<Cli>(None, 50);
     }
 }
