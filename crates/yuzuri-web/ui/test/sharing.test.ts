@@ -107,7 +107,7 @@ test("warnings and members of another key are said with what they mean for a tra
 test("every rule and phase of the daemon has words", () => {
   const source = readFileSync("../../yuzuri-policy/src/flow.rs", "utf8");
   const rules = [...source.matchAll(/Rule::\w+ => "([a-z-]+)"/g)].map(([, name]) => name);
-  assert.equal(rules.length, 12);
+  assert.equal(rules.length, Number(source.match(/ALL: \[Rule; (\d+)\]/)?.[1]));
   for (const name of rules) assert.doesNotMatch(words.rule({ ...golden().interfaces[0].flows[0], rule: name }).long, /another version/, name);
   const phases = readFileSync("../../yuzuri-policy/src/report.rs", "utf8").match(/pub enum Phase \{([^}]*)\}/)?.[1] ?? "";
   const names = [...phases.matchAll(/^ {4}([A-Z]\w+),/gm)].map(([, name]) => name.replace(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase());
