@@ -1,0 +1,133 @@
+//! The words: one for each thing that can keep a sender from sending more.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What keeps a sender from sending more at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Limit {
+    /// The application has given nothing more to send (the send queue holds no unsent data).
+    Application,
+    /// The application has more, but waits for room in the send buffer (`sk_sndbuf`, SOCK_NOSPACE).
+    SendBuffer,
+    /// The receiver's advertised window is full, and it was never larger: its buffer is small.
+    ReceiverWindow,
+    /// The receiver's advertised window is full, and it was larger before or is zero: the application
+    /// there reads slowly.
+    SlowReader,
+    /// The congestion window is full, in slow start (cwnd below ssthresh, RFC 5681).
+    SlowStart,
+    /// The congestion window is full and grows (congestion avoidance before any loss that still counts).
+    CongestionAvoidance,
+    /// The congestion window is full, below what it was when the last loss reduced it.
+    Loss,
+    /// The congestion window is full at the bound that a sharing group set.
+    Sharing,
+    /// Fast recovery: retransmissions and what PRR lets through (RFC 6675, RFC 6937).
+    Recovery,
+    /// The retransmission timer has expired (RFC 6298), or is being waited for with nothing else to do.
+    Timeout,
+    /// The pacing rate (SO_MAX_PACING_RATE, or the algorithm's own): data and windows have room, and
+    /// the next segment waits for its time.
+    Pacing,
+    /// The queue of the sender's own device: CWR without ECN, or segments held by TCP small queues.
+    OwnDevice,
+    /// The path: the window is full and the RTT stands above its minimum, so that a queue holds the rest.
+    Path,
+    /// What was observed does not tell.
+    Unknown,
+}
+
+impl Limit {
+    /// Every limit, in the order in which tables and legends show them.
+    pub const ALL: [Limit; 14] = [
+        Limit::Application,
+        Limit::SendBuffer,
+        Limit::ReceiverWindow,
+        Limit::SlowReader,
+        Limit::SlowStart,
+        Limit::CongestionAvoidance,
+        Limit::Loss,
+        Limit::Sharing,
+        Limit::Recovery,
+        Limit::Timeout,
+        Limit::Pacing,
+        Limit::OwnDevice,
+        Limit::Path,
+        Limit::Unknown,
+    ];
+
+    /// Its name in JSON, CSV and recordings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Limit::Application => "application",
+            Limit::SendBuffer => "send-buffer",
+            Limit::ReceiverWindow => "receiver-window",
+            Limit::SlowReader => "slow-reader",
+            Limit::SlowStart => "slow-start",
+            Limit::CongestionAvoidance => "congestion-avoidance",
+            Limit::Loss => "loss",
+            Limit::Sharing => "sharing",
+            Limit::Recovery => "recovery",
+            Limit::Timeout => "timeout",
+            Limit::Pacing => "pacing",
+            Limit::OwnDevice => "own-device",
+            Limit::Path => "path",
+            Limit::Unknown => "unknown",
+        }
+    }
+
+    /// Whether the congestion window was what limited the sender, so that its size tells of the
+    /// congestion control algorithm.
+    pub const fn is_congestion_window(self) -> bool {
+        matches!(self, Limit::SlowStart | Limit::CongestionAvoidance | Limit::Loss | Limit::Path)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is none of [`Limit::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseLimitError(pub String);
+
+impl fmt::Display for ParseLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no limit is called `{}`; the names are", self.0)?;
+        Limit::ALL.iter().try_for_each(|limit| write!(f, " {limit}"))
+    }
+}
+
+impl std::error::Error for ParseLimitError {}
+
+impl FromStr for Limit {
+    type Err = ParseLimitError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|limit| limit.name() == name)
+            .ok_or_else(|| ParseLimitError(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_read_back() {
+        for limit in Limit::ALL {
+            assert_eq!(limit.name().parse(), Ok(limit));
+        }
+        assert_eq!(
+            Limit::ALL.iter().map(|limit| *limit as usize).collect::<Vec<_>>(),
+            (0..Limit::ALL.len()).collect::<Vec<_>>(),
+            "ALL lists each variant once, in the order of the enumeration"
+        );
+        assert!("window".parse::<Limit>().unwrap_err().to_string().contains("receiver-window"));
+    }
+}
