@@ -3,6 +3,7 @@
 use crate::input::Kind;
 use serde::Serialize;
 use yuzuri_capture::FileFacts;
+use yuzuri_cca::Algorithm;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{Cause, WindowTrace};
 
@@ -111,9 +112,21 @@ pub struct FlowReport {
     pub kernel_name: Option<String>,
 }
 
+/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR v3 is `bbr` to it, too.
+fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
+    let Answer::Named { name, set } = answer else { return None };
+    let known = Algorithm::ALL.iter().any(|algorithm| algorithm.name() == kernel);
+    (known && !set.iter().any(|name| name.starts_with(kernel)))
+        .then(|| format!("the window looks like {name}, but the sender's kernel itself calls it {kernel}"))
+}
+
 impl FlowReport {
     /// Of a verdict.
-    pub fn new(verdict: Verdict, kernel_name: Option<String>) -> FlowReport {
+    pub fn new(mut verdict: Verdict, kernel_name: Option<String>) -> FlowReport {
+        if let Some(because) = kernel_name.as_deref().and_then(|kernel| contradicted(&verdict.answer, kernel))
+        {
+            verdict.answer = Answer::Unknown { because };
+        }
         FlowReport { summary: Summary::of(&verdict.window_trace), verdict, kernel_name }
     }
 

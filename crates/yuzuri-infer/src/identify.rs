@@ -3,17 +3,21 @@
 use crate::evidence;
 use crate::name::{Ranked, candidates, rank};
 use crate::packets::Seen;
-use crate::probes::swings;
+use crate::probes::are_shown;
 use crate::verdict::{Answer, Verdict};
 use crate::window_trace::WindowTrace;
 use std::net::SocketAddr;
+use yuzuri_cca::Algorithm;
 
 /// Rounds that something must have been seen in, after slow start, for an answer.
 const MIN_ROUNDS: usize = 8;
 /// An algorithm whose probability is at least this part of the best one's is not told apart from it.
 const NOT_TOLD_APART: f64 = 0.2;
-/// Residual, in units of the noise, above which no algorithm explains the flow.
+/// Residual, in units of the noise, above which no algorithm explains the flow. It is far above what noise makes: LP and CDG fall by what their replay does
+/// not see, and a correct answer for them has residuals of several units.
 const UNEXPLAINED: f64 = 25.0;
+/// Names from which on an answer tells nobody anything.
+const MAX_NAMES: usize = 6;
 
 /// Identifies one direction of a flow.
 pub fn identify(
@@ -74,19 +78,32 @@ fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Op
         ));
     }
     let best = best?;
-    if evidence::is_by_rate(best) && swings(window_trace) {
-        return Some(format!(
-            "the flight follows no window, and swings more often than {} probes",
-            best.name
-        ));
+    if evidence::is_by_rate(best) {
+        // A flight by rate has no window to be explained by: it is judged by its probes.
+        return (!are_shown(window_trace, best.name == Algorithm::Bbr3.name()))
+            .then(|| steady(window_trace, best));
     }
     (best.score.residual > UNEXPLAINED)
         .then(|| format!("no known algorithm explains the window: {} comes nearest", best.name))
+}
+
+/// Words for a flight that follows a rate, without the probes of an algorithm that sets one.
+fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
+    let seconds = window_trace.seconds();
+    let rate_mbps = if seconds > 0.0 { window_trace.acked_bytes as f64 * 8e-6 / seconds } else { 0.0 };
+    format!(
+        "the flight follows a rate ({rate_mbps:.1} Mbit/s), not a window, and shows no probes at the times of {}: the application, pacing or the \
+         sender's own device may set it",
+        best.name
+    )
 }
 
 fn named(ranked: &[Ranked]) -> Answer {
     let best = ranked.first().map_or(0.0, |best| best.probability);
     let set: Vec<String> =
         ranked.iter().filter(|r| r.probability >= NOT_TOLD_APART * best).map(|r| r.name.clone()).collect();
+    if set.len() > MAX_NAMES {
+        return Answer::Unknown { because: format!("{} algorithms explain the window alike", set.len()) };
+    }
     Answer::Named { name: set.first().cloned().unwrap_or_default(), set }
 }

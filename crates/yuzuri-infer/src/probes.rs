@@ -171,20 +171,38 @@ pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     without
 }
 
-/// Least round-trip times between probes of BBR v1 (`bbr_cycle_len`), who probes most often; by how much more often is too often, and probes from which on that is
-/// no chance.
-const CYCLE: f64 = 8.0;
-const TOO_OFTEN: f64 = 1.35;
-const ENOUGH_PEAKS: usize = 10;
+/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the draining one last at least that long, and draining ends
+/// early where nothing is to be drained.
+const MIN_CYCLE_RTTS: f64 = 7.0;
+/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the phases before and after take.
+const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
+/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), and what the phases take.
+const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
+/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a round trip, which rounds smear.
+const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
+/// PROBE_RTT dips that came at their times, which no other algorithm makes by chance.
+const MIN_DIPS_ON_TIME: usize = 2;
 
-/// Whether a flight that no loss disturbs has more peaks than any algorithm by rate makes: it swings by chance. Any flight that neither grows nor falls
-/// would else pass for a rate.
-pub(crate) fn swings(window_trace: &WindowTrace) -> bool {
+/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times, or PROBE_RTT dips at theirs. A steady flight shows nothing:
+/// whatever an application, a pacing rate or a queue of the sender's own device limits is as steady. Intervals decide, not medians, so that few or uneven
+/// probes show nothing either.
+pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
+    let gaps_s = probe_rtt_gaps_s(window_trace);
+    let on_time = gaps_s.iter().filter(|gap| PROBE_RTT_S.contains(gap)).count();
+    if !version_3 && on_time >= MIN_DIPS_ON_TIME && 2 * on_time > gaps_s.len() {
+        return true;
+    }
     let found = probes(window_trace);
-    let cycles = found.seconds * 1e6 / (CYCLE * f64::from(window_trace.min_rtt_us.max(1)));
-    window_trace.reductions.is_empty()
-        && found.count() >= ENOUGH_PEAKS
-        && found.count() as f64 > TOO_OFTEN * cycles
+    let round_s = if found.rounds > 0 { found.seconds / found.rounds as f64 } else { 0.0 };
+    let Some(Probing { gain, interval_s: Some(interval_s) }) = found.common() else { return false };
+    let has_gain = PROBE_GAIN.contains(&gain.low) && PROBE_GAIN.contains(&gain.high);
+    let at_its_times = if version_3 {
+        interval_s.low >= PROBE_BW_V3_S.start.min(MIN_CYCLE_RTTS * 2.0 * round_s)
+            && interval_s.high < PROBE_BW_V3_S.end.min(MAX_PROBE_BW_V3_ROUNDS * round_s)
+    } else {
+        interval_s.low >= MIN_CYCLE_RTTS * f64::from(window_trace.min_rtt_us) / 1e6
+    };
+    has_gain && at_its_times
 }
 
 /// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
@@ -272,18 +290,25 @@ mod tests {
         );
     }
 
-    /// A minute of 40 segments, and 50 in one of so many rounds.
-    fn peaks(each: i64) -> WindowTrace {
-        let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { 50.0 } else { 40.0 }));
+    /// A minute of 40 segments, and so many in one of so many rounds.
+    fn peaks(each: i64, peak: f32) -> WindowTrace {
+        let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { peak } else { 40.0 }));
         WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() }
     }
 
     #[test]
-    fn a_flight_with_more_peaks_than_probes_swings() {
-        assert!(swings(&peaks(4)) && swings(&peaks(5)));
-        assert!(!swings(&peaks(8)) && !swings(&peaks(25)) && !swings(&peaks(1000)));
-        let disturbed =
-            WindowTrace { reductions: vec![Reduction::begun(0, Cause::Recovery, 40.0)], ..peaks(4) };
-        assert!(!swings(&disturbed), "losses make peaks, too");
+    fn an_algorithm_by_rate_is_shown_by_probes_at_its_times() {
+        assert!(are_shown(&peaks(8, 50.0), false) && are_shown(&peaks(9, 50.0), false));
+        assert!(!are_shown(&peaks(4, 50.0), false) && !are_shown(&peaks(5, 50.0), false), "too often");
+        assert!(!are_shown(&peaks(8, 70.0), false), "another gain");
+        assert!(!are_shown(&peaks(1000, 50.0), false), "a steady flight");
+        assert!(are_shown(&peaks(25, 50.0), true) && !are_shown(&peaks(8, 50.0), true));
+    }
+
+    #[test]
+    fn bbr_is_shown_by_dips_at_their_times() {
+        assert!(are_shown(&falling(&[8, 18, 29, 39], 4.0), false));
+        assert!(!are_shown(&falling(&[8, 13, 29, 36, 39], 4.0), false), "at any time");
+        assert!(!are_shown(&falling(&[8, 18], 4.0), false), "one interval may be chance");
     }
 }
