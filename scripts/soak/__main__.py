@@ -58,6 +58,8 @@ class Soak:
         self.flows = []
         self.clients = []
         self.began = time.monotonic()
+        # Asked for now: hours later the tree may be at another one.
+        self.commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=TREE, capture_output=True, text=True).stdout.strip()
 
     # --- what is written down ---
 
@@ -314,7 +316,7 @@ class Soak:
         report = {
             "seed": self.words.seed, "hours": self.words.hours, "whole": whole, "seconds": round(time.monotonic() - self.began),
             "flows": self.words.flows, "flows_shown": statistics.median(self.flows) if self.flows else None, "traffic": self.traffic(),
-            "commit": subprocess.run(["git", "rev-parse", "HEAD"], cwd=TREE, capture_output=True, text=True).stdout.strip(),
+            "commit": self.commit,
             "kernel": os.uname().release, "checks": rows, "counts": self.counts, "notes": self.notes, "failures": self.failures, "samples": self.samples,
         }  # fmt: skip
         self.words.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -100,6 +100,9 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
         let name = format!("{name}, by CPU time");
         section.add(Figure::of(name.as_str(), "ns/run", &by_cpu[at]), &name);
     }
+    // Already taken off the figures above; it says what this machine takes for starting a run at all.
+    let name = format!("{flows} flows, an empty program (floor)");
+    section.add(Figure::of(name.as_str(), "ns/run", &empty), &name);
     let name = format!("{flows} flows, TCP without the monitor");
     section.add(Figure::of(name.as_str(), "ns/run", &by_cpu[2]), &name);
     Ok(())
