@@ -17,7 +17,7 @@ help:
 	@echo "make python  the wheel of the Python package, in release, with its tests"
 	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
 	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
-	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part)"
+	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part, LOT='--seed 7' for other settings by lot)"
 	@echo "make share-figures-kernel   with the kernel's own TCP in virtual time: the tables of docs/sharing.md (what is kept is not repeated)"
 	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; what results/ has is not repeated; SCENARIOS=visualizer-two for one)"
@@ -90,6 +90,7 @@ share-figures:
 	@scripts/setup.sh build
 	$(RELEASE) --quiet --bin yuzuri-matrix
 	target/release/yuzuri-matrix $(MATRIX)
+	target/release/yuzuri-matrix lot $(LOT)
 
 share-figures-kernel: lab
 	@scripts/setup.sh vm

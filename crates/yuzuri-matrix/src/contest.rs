@@ -5,7 +5,7 @@ use crate::setting::Setting;
 use serde::Serialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use yuzuri_sim::Results;
+use yuzuri_sim::{Results, ScenarioError};
 
 /// What a contender did in a setting: medians over seeds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -84,33 +84,55 @@ pub fn contest(
             runs.extend((1..=seeds).map(|seed| (s, c, seed)));
         }
     }
-    let next = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
-    let found: Mutex<Vec<Vec<Vec<Figures>>>> =
-        Mutex::new(vec![vec![Vec::new(); contenders.len()]; settings.len()]);
-    std::thread::scope(|scope| {
-        let work = || -> anyhow::Result<()> {
-            while let Some((s, c, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if yuzuri_exit::stopped(stop) {
-                    break;
-                }
-                let results = contenders[*c].run(&settings[*s], *seed)?;
-                let figures = Figures::of(&settings[*s], &results);
-                found.lock().unwrap_or_else(|e| e.into_inner())[*s][*c].push(figures);
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
-            }
-            Ok(())
-        };
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-    })?;
-    if yuzuri_exit::stopped(stop) {
-        return Ok(None);
+    let figures = |(s, c, seed): &(usize, usize, u64)| {
+        let results = contenders[*c].run(&settings[*s], *seed)?;
+        Ok(Figures::of(&settings[*s], &results))
+    };
+    let Some(all) = each(&runs, jobs, stop, progress, figures)? else { return Ok(None) };
+    let mut found = vec![vec![Vec::new(); contenders.len()]; settings.len()];
+    for ((s, c, _), figures) in runs.iter().zip(all) {
+        found[*s][*c].push(figures);
     }
-    let found = found.into_inner().unwrap_or_else(|e| e.into_inner());
     let row = |(setting, found): (&Setting, Vec<Vec<Figures>>)| Row {
         setting: setting.clone(),
         figures: found.iter().map(|all| Figures::median(all)).collect(),
     };
     Ok(Some(settings.iter().zip(found).map(row).collect()))
+}
+
+/// Does `work` for each of `items` on `jobs` threads, and gives what came out in the order of the items; `progress` is told how many are done and
+/// how many there are. `None` if it was stopped.
+///
+/// # Errors
+/// The first that `work` gives.
+pub fn each<I: Sync, O: Send>(
+    items: &[I],
+    jobs: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    work: impl Fn(&I) -> Result<O, ScenarioError> + Sync,
+) -> anyhow::Result<Option<Vec<O>>> {
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(items.len()));
+    std::thread::scope(|scope| {
+        let take = || -> anyhow::Result<()> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(number).filter(|_| !yuzuri_exit::stopped(stop)) else { break };
+                let out = work(item)?;
+                found.lock().unwrap_or_else(|e| e.into_inner()).push((number, out));
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(take)).collect();
+        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+    })?;
+    if yuzuri_exit::stopped(stop) {
+        return Ok(None);
+    }
+    let mut found = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    found.sort_by_key(|(number, _)| *number);
+    Ok(Some(found.into_iter().map(|(_, out)| out).collect()))
 }

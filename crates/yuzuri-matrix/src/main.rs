@@ -1,21 +1,25 @@
-//! What sharing brings and costs, in simulation: every setting of the matrix against every contender, and whether the limits hold.
+//! What sharing brings and costs, in simulation: every setting of the matrix against every contender, and whether the limits hold; and settings
+//! drawn by lot.
 
 mod contender;
 mod contest;
+mod lot;
 mod setting;
 mod table;
 mod trace;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use contender::Contender;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Run the matrix of settings against CUBIC, BBR, the published rules, Yuzuri's policy and an oracle; print Markdown tables
 #[derive(Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Only settings whose table or name contains this; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -39,8 +43,69 @@ struct Args {
     list: bool,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Draw settings by lot, run each with CUBIC and with Yuzuri's policy, and print tables by class
+    Lot(LotArgs),
+}
+
+#[derive(clap::Args)]
+struct LotArgs {
+    /// Draw the settings of this seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many settings
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    settings: u64,
+    /// Runs side by side [default: all cores]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Also write all figures as JSON lines into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// How many runs side by side.
+fn jobs_or_all(jobs: Option<usize>) -> usize {
+    jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1)
+}
+
+/// Says on a terminal how far the runs are.
+fn progress(shown: bool) -> impl Fn(usize, usize) + Sync {
+    let begun = std::time::Instant::now();
+    move |done: usize, all: usize| {
+        if shown {
+            let left_s = begun.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
+            eprint!("\r{done} of {all} runs, about {left_s:.0} s left   ");
+        }
+    }
+}
+
+fn lot(args: &LotArgs) -> anyhow::Result<()> {
+    let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
+    let shown = std::io::stderr().is_terminal();
+    let jobs = jobs_or_all(args.jobs);
+    let Some(outcomes) = lot::run(args.seed, args.settings, jobs, &stop, &progress(shown))? else {
+        eprintln!("\nstopped");
+        std::process::exit(130);
+    };
+    if shown {
+        eprintln!();
+    }
+    if let Some(path) = &args.json {
+        let lines = outcomes.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        std::fs::write(path, lines.join("\n") + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    print!("{}", lot::tables(args.seed, &outcomes));
+    Ok(())
+}
+
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    if let Some(Command::Lot(args)) = &args.command {
+        return lot(args);
+    }
     let settings: Vec<_> = setting::all()
         .into_iter()
         .filter(|s| {
@@ -66,16 +131,10 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-    let begun = std::time::Instant::now();
+    let jobs = jobs_or_all(args.jobs);
     let shown = std::io::stderr().is_terminal();
-    let progress = move |done: usize, all: usize| {
-        if shown {
-            let left_s = begun.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
-            eprint!("\r{done} of {all} runs, about {left_s:.0} s left   ");
-        }
-    };
-    let Some(rows) = contest::contest(&settings, &contenders, args.seeds, jobs, &stop, &progress)? else {
+    let Some(rows) = contest::contest(&settings, &contenders, args.seeds, jobs, &stop, &progress(shown))?
+    else {
         eprintln!("\nstopped");
         std::process::exit(130);
     };

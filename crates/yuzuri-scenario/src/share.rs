@@ -15,7 +15,7 @@ pub struct ShareSpec {
     pub policy: PolicyName,
     /// What `yuzuri` aims at; `balanced`.
     pub objective: Objective,
-    /// What the path carries, Mbit/s, for the rules by count; what the group is seen to carry where absent.
+    /// What the path carries, Mbit/s, for the rules by count; without it they say nothing by count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_mbps: Option<f64>,
     /// When sharing begins, seconds; before it flows are plain CUBIC. 0: before they begin.

@@ -19,6 +19,7 @@
 pub mod cc;
 mod experiment;
 mod histogram;
+mod messages;
 mod network;
 mod receive_window;
 mod receiver;
@@ -34,6 +35,7 @@ mod watch;
 mod workload;
 
 pub use experiment::{refused, sharing, simulated};
+pub use messages::Messages;
 pub use network::{ScenarioError, run, run_watched};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use recovery::TimeoutRule;

@@ -1,10 +1,12 @@
 //! The sharing of `yuzuri-policy` in a simulated cell: the policy and the leader's sums are the daemon's own code; reports arrive at once, and
-//! what the leader makes of them holds from the next half second on.
+//! what the leader makes of them holds from the next half second on, unless messages take time and get lost ([`Messages`]).
 
 use crate::cc::Bounds;
+use crate::messages::{Messages, Post};
 use crate::scenario::{Changed, Scenario, Terminal};
 use crate::steer::{Observation, Steer};
 use crate::units::MILLISECOND;
+use std::time::Duration;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{
@@ -23,7 +25,6 @@ pub struct Sharing {
     /// What a lying leader makes of each summary, and lying members of their reports.
     lie: Option<Lie>,
     false_report: Option<FalseReport>,
-    /// Which rule set each terminal's bounds last.
     /// Radios that change, in the order of time.
     changes: Vec<(Time, usize, RadioHint)>,
     destinations: Vec<Destination>,
@@ -31,6 +32,8 @@ pub struct Sharing {
     invented: u16,
     /// Nobody shares before.
     begins: Time,
+    /// Messages that take time; absent: they arrive at once.
+    post: Option<Post>,
 }
 
 /// Changes a summary before a terminal is told it.
@@ -81,12 +84,19 @@ impl Sharing {
             lie: None,
             invented: 0,
             begins: Time::ZERO,
+            post: None,
         }
     }
 
     /// That begins among flows that have filled the queues.
     pub fn beginning(mut self, at: Time) -> Sharing {
         self.begins = at;
+        self
+    }
+
+    /// With messages that take time and get lost.
+    pub fn telling_by(mut self, messages: Messages) -> Sharing {
+        self.post = Some(Post::new(messages, self.terminals.len()));
         self
     }
 
@@ -183,8 +193,16 @@ impl Steer for Sharing {
             if let Some(lie) = &mut self.false_report {
                 lie(now, number, &mut report);
             }
-            reports.extend(report);
-            let mut told = self.summary.clone();
+            let mut told = match &mut self.post {
+                None => {
+                    reports.extend(report);
+                    self.summary.clone()
+                }
+                Some(post) => {
+                    post.report(now, number, queue_of(observation), report);
+                    post.told(now, number)
+                }
+            };
             if let (Some(lie), Some(told)) = (&mut self.lie, &mut told) {
                 lie(now, number, told);
             }
@@ -207,6 +225,9 @@ impl Steer for Sharing {
                 };
             }
         }
+        if let Some(post) = &mut self.post {
+            reports = post.heard(now);
+        }
         let mut summary = self.capacity.sum(now, members, &reports);
         if let Some(Known { capacity_bps, air, paced }) = self.oracle {
             let senders = f64::from(summary.senders.max(1));
@@ -217,6 +238,19 @@ impl Steer for Sharing {
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;
         }
+        if let Some(post) = &mut self.post {
+            for (number, (member, observation)) in self.terminals.iter().zip(terminals).enumerate() {
+                if member.is_some() {
+                    let queue = observation.as_ref().map_or(Duration::ZERO, queue_of);
+                    post.tell(now, number, queue, &summary);
+                }
+            }
+        }
         self.summary = Some(summary);
     }
+}
+
+/// How long a message waits behind a terminal's data.
+fn queue_of(observation: &Observation) -> Duration {
+    Duration::from_micros(observation.srtt_us.saturating_sub(observation.min_rtt_us))
 }

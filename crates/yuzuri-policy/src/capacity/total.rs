@@ -43,8 +43,11 @@ impl Total {
             total.sum_alone_bps += total.alone_of(report);
             total.elastic += usize::from(report.elastic);
             lost_bps += rate_bps * f64::from(report.lost_permille) / 1000.0;
-            let to = report.destinations.first().map(|(to, _)| *to);
-            let base_us = bases.iter().find(|(d, _)| Some(*d) == to).map_or(report.srtt_us, |(_, us)| *us);
+            // A summary names only the busiest destinations: of another the member's own least is known.
+            let named = |(to, own_us): &(Destination, u32)| {
+                bases.iter().find(|(d, _)| d == to).map_or(*own_us, |(_, us)| *us)
+            };
+            let base_us = report.destinations.first().map_or(report.srtt_us, named);
             total.queue_s += f64::from(report.srtt_us.saturating_sub(base_us)) / 1e6;
             total.base_s += f64::from(base_us) / 1e6;
         }
@@ -64,5 +67,32 @@ impl Total {
     pub(super) fn air_of(&self, report: &Report) -> f64 {
         let alone_bps = self.alone_of(report);
         if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::min_round_trips;
+
+    /// Each of many members goes somewhere else, and each has half a second of queue: the group has half a second of queue,
+    /// although a summary names only a few destinations.
+    #[test]
+    fn a_queue_is_seen_whatever_the_number_of_destinations() {
+        for destinations in [1, 4, 5, 16] {
+            let reports: Vec<Report> = (0..16)
+                .map(|number| Report {
+                    rate_bps: 1_000_000,
+                    srtt_us: 550_000,
+                    destinations: vec![(Destination(number % destinations), 50_000)],
+                    ..Report::default()
+                })
+                .collect();
+            let reports: Vec<&Report> = reports.iter().collect();
+            let seen = reports.iter().flat_map(|r| r.destinations.iter().map(|(to, us)| (*to, *us, 1e6)));
+            let total = Total::of(&reports, &min_round_trips(seen));
+            assert!((total.queue_s - 0.5).abs() < 1e-9, "{destinations}: {}", total.queue_s);
+            assert!((total.base_s - 0.05).abs() < 1e-9, "{destinations}: {}", total.base_s);
+        }
     }
 }

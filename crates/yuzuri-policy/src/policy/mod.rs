@@ -118,7 +118,7 @@ pub struct PolicyConfig {
     pub name: PolicyName,
     /// What `yuzuri` aims at.
     pub objective: Objective,
-    /// What the path carries, bit/s, for the rules by count; absent: what the group is seen to carry.
+    /// What the path carries, bit/s, for the rules by count; without it they say nothing by count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
 }

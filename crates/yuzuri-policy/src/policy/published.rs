@@ -57,11 +57,11 @@ pub(super) struct Published<'a> {
 }
 
 impl Published<'_> {
-    /// hi1 = C * min RTT / (MSS * n), and half of it. C is published nowhere; absent, it is what the group carries.
+    /// hi1 = C * min RTT / (MSS * n), and half of it. C is published nowhere; where it is not configured this says nothing: what the
+    /// group carries is what the bound lets through, and would keep the bound where it is.
     fn by_count(&self, flow: &FlowSeen) -> Option<Bound> {
         let terminals = self.summary.map_or(1, |s| s.senders.max(1));
-        let capacity_bps =
-            self.config.capacity_bps.or(self.summary.map(|s| s.capacity_bps)).filter(|c| *c > 0)?;
+        let capacity_bps = self.config.capacity_bps.filter(|bps| *bps > 0)?;
         if flow.min_rtt_us == 0 || flow.mss_bytes == 0 {
             return None;
         }
@@ -146,6 +146,21 @@ mod tests {
         assert_eq!((decision.bound, decision.why), (Bound { lower: 300, upper: 600 }, Rule::RttTable));
         let decision = rules.table(&flow(912_000, 512_000), RttTable::BEFORE);
         assert_eq!(decision.bound, Bound { lower: 1, upper: 555 });
+    }
+
+    /// What the group carries is what the bound lets through: as the capacity it would lock the bound where it is.
+    #[test]
+    fn without_a_capacity_the_count_says_nothing() {
+        let summary = Summary { senders: 6, capacity_bps: 3_000_000, ..Summary::default() };
+        let rules = Published { config: PolicyConfig::default(), summary: Some(&summary) };
+        for table in [RttTable::BEFORE, RttTable::IMPROVED] {
+            let row = table.at(8);
+            let decision = rules.table(&flow(520_000, 512_000), table);
+            let bound = Bound { lower: row.lower, upper: row.upper };
+            assert_eq!((decision.bound, decision.why), (bound, Rule::RttTable));
+        }
+        let decision = rules.count(&flow(520_000, 512_000));
+        assert_eq!((decision.bound, decision.why), (Bound::NONE, Rule::Unknown));
     }
 
     #[test]

@@ -1,0 +1,198 @@
+//! What came out of a setting, with CUBIC and with the policy.
+
+use super::draw::Drawn;
+use serde::Serialize;
+use yuzuri_netmodel::Time;
+use yuzuri_policy::{Phase, PolicyConfig, Rule};
+use yuzuri_scenario::fairness::jain_of_alone;
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{
+    Messages, NoSteer, Observation, Results, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
+};
+
+/// What one contender did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Payload of all terminals after 5 s, Mbit/s.
+    pub total_mbps: f64,
+    /// Jain's index on rate over what each would get alone, among those that upload from beginning to end.
+    pub jain: f64,
+    /// Where there are outsiders: what those that share get, over an equal part, among the same terminals and in the same unit.
+    pub inside: Option<f64>,
+    /// Mean time above the path's least round-trip time, ms, over the same terminals.
+    pub queue_ms: f64,
+    /// How long each upload of 1 MB took, seconds; what did not finish counts until the end of the run.
+    pub uploads_s: Vec<f64>,
+    /// Mean time of an exchange of each terminal that asks and waits, ms.
+    pub exchanges_ms: Vec<f64>,
+}
+
+/// Where the group spent its time, parts of all half seconds in which a terminal of it sent.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Spent {
+    /// In start-up.
+    pub start_up: f64,
+    /// Contending or standing off.
+    pub stand_off: f64,
+    /// With a member that doubts its leader or has left it.
+    pub doubt: f64,
+}
+
+/// A setting, and what came out.
+#[derive(Serialize)]
+pub struct Outcome {
+    /// Number in the lot.
+    pub number: u64,
+    /// What it is.
+    pub words: String,
+    /// The classes it belongs to.
+    pub classes: Vec<&'static str>,
+    /// With CUBIC.
+    pub cubic: Figures,
+    /// With the policy.
+    pub shared: Figures,
+    /// Where the group spent its time.
+    pub spent: Spent,
+}
+
+impl Outcome {
+    /// Runs a setting.
+    ///
+    /// # Errors
+    /// None for settings that are drawn.
+    pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
+        let taking_part = drawn.phys.len() - drawn.outside;
+        let radios: Vec<_> = drawn
+            .phys
+            .iter()
+            .enumerate()
+            .map(|(number, phy)| (number < taking_part).then(|| hint_of(*phy)))
+            .collect();
+        let sharing = Sharing::new(PolicyConfig::default(), &radios)
+            .following(&drawn.scenario)
+            .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number });
+        let mut watched = Watched { sharing, ticks: 0, start_up: 0, stand_off: 0, doubt: 0 };
+        let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
+        let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
+        let spent = watched.spent();
+        Ok(Outcome { number: drawn.number, words: drawn.words, classes: drawn.classes, cubic, shared, spent })
+    }
+
+    /// Total with the policy over CUBIC's.
+    pub fn total_ratio(&self) -> f64 {
+        self.shared.total_mbps / self.cubic.total_mbps.max(1e-9)
+    }
+
+    /// What got worst against CUBIC, as a part from 0 (nothing) to 1, and its reason in words.
+    pub fn harm(&self) -> (f64, String) {
+        let (ours, cubic) = (&self.shared, &self.cubic);
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
+        let (upload_s, before_s) = (mean(&ours.uploads_s), mean(&cubic.uploads_s));
+        // A queue of 20 ms is what windows may hold.
+        const HELD_MS: f64 = 20.0;
+        let mut harms = vec![
+            (
+                1.0 - self.total_ratio(),
+                format!("total {:.1} Mbit/s (CUBIC {:.1})", ours.total_mbps, cubic.total_mbps),
+            ),
+            (
+                1.0 - (cubic.queue_ms + HELD_MS) / (ours.queue_ms + HELD_MS),
+                format!("queue {:.0} ms (CUBIC {:.0})", ours.queue_ms, cubic.queue_ms),
+            ),
+        ];
+        match ours.inside {
+            Some(inside) => harms.push((1.0 - inside, format!("{inside:.2} of an equal part"))),
+            None => harms
+                .push((cubic.jain - ours.jain, format!("Jain {:.3} (CUBIC {:.3})", ours.jain, cubic.jain))),
+        }
+        if upload_s > 0.0 {
+            let text = format!("1 MB in {upload_s:.1} s (CUBIC {before_s:.1})");
+            harms.push((1.0 - before_s / upload_s, text));
+        }
+        let worst = harms.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        worst.map_or_else(Default::default, |(harm, text)| (harm.max(0.0), text))
+    }
+
+    /// Whether nothing is lost against CUBIC by more than a tenth, and something won by as much.
+    pub fn wins(&self) -> bool {
+        let (ours, cubic) = (&self.shared, &self.cubic);
+        !self.loses()
+            && (self.total_ratio() > 1.1
+                || ours.jain > cubic.jain + 0.1
+                || ours.queue_ms < 0.9 * cubic.queue_ms)
+    }
+
+    /// Whether something is lost by more than a tenth.
+    pub fn loses(&self) -> bool {
+        self.harm().0 > 0.1
+    }
+}
+
+impl Figures {
+    fn of(drawn: &Drawn, results: &Results) -> Figures {
+        let scenario = &drawn.scenario;
+        let wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64;
+        let least_ms = (scenario.wire.up.delay_us + scenario.wire.down.delay_us) as f64 / 1e3;
+        let steady: Vec<usize> = (0..drawn.phys.len()).filter(|n| drawn.is_steady(*n)).collect();
+        let of = |n: &usize| {
+            let alone_bps = (hint_of(drawn.phys[*n]).alone_bps as f64).min(wire_bps);
+            (results.terminals[*n].goodput_mbps, alone_bps)
+        };
+        let (rates, alone): (Vec<f64>, Vec<f64>) = steady.iter().map(of).unzip();
+        let taking_part = drawn.phys.len() - drawn.outside;
+        let mean_part = |limit: usize| {
+            let parts: Vec<f64> = (steady.iter().zip(rates.iter().zip(&alone)))
+                .filter(|(n, _)| **n < limit)
+                .map(|(_, (rate, alone))| rate / alone)
+                .collect();
+            parts.iter().sum::<f64>() / parts.len().max(1) as f64
+        };
+        let queue_ms = |n: &usize| {
+            let extra_ms = scenario.terminals[*n].extra_rtt_us as f64 / 1e3;
+            (results.terminals[*n].srtt_mean_ms - least_ms - extra_ms).max(0.0)
+        };
+        let uploads_s = (scenario.terminals.iter().zip(&results.terminals))
+            .filter(|(terminal, _)| matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }))
+            .map(|(terminal, result)| {
+                let end_s = result.finished_s.unwrap_or(results.simulated_s);
+                end_s - terminal.start_ms as f64 / 1e3
+            });
+        Figures {
+            total_mbps: results.total_mbps(),
+            jain: jain_of_alone(&rates, &alone).unwrap_or(1.0),
+            inside: (drawn.outside > 0)
+                .then(|| mean_part(taking_part) / mean_part(drawn.phys.len()).max(1e-12)),
+            queue_ms: steady.iter().map(queue_ms).sum::<f64>() / steady.len().max(1) as f64,
+            uploads_s: uploads_s.collect(),
+            exchanges_ms: results.terminals.iter().filter_map(|result| result.exchange_ms).collect(),
+        }
+    }
+}
+
+/// Counts where the group spends its time.
+struct Watched {
+    sharing: Sharing,
+    ticks: u32,
+    start_up: u32,
+    stand_off: u32,
+    doubt: u32,
+}
+
+impl Watched {
+    fn spent(&self) -> Spent {
+        let part = |ticks: u32| f64::from(ticks) / f64::from(self.ticks.max(1));
+        Spent { start_up: part(self.start_up), stand_off: part(self.stand_off), doubt: part(self.doubt) }
+    }
+}
+
+impl Steer for Watched {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        self.sharing.steer(now, terminals, bounds);
+        let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
+        self.ticks += 1;
+        self.start_up += u32::from(summary.phase == Phase::StartUp);
+        self.stand_off += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));
+        let doubts = |number| matches!(self.sharing.rule(number), Some(Rule::Doubt | Rule::Mistrust));
+        self.doubt += u32::from((0..terminals.len()).any(doubts));
+    }
+}

@@ -1,0 +1,41 @@
+//! Settings by lot: drawn from distributions that [`draw`] describes, with CUBIC and with the policy.
+
+mod draw;
+mod figures;
+mod table;
+
+use crate::contest::each;
+use std::sync::atomic::AtomicBool;
+
+pub use figures::Outcome;
+pub use table::tables;
+
+/// The classes of the tables, in their order.
+pub const CLASSES: [&str; 11] = [
+    "all",
+    "no outsiders",
+    "outsiders",
+    "9 terminals or more",
+    "mixed standards",
+    "several destinations",
+    "newcomers and leavers",
+    "radios change",
+    "the wire changes",
+    "loss",
+    "managed queues",
+];
+
+/// Runs so many settings of the lot with this seed; `None` if it was stopped.
+///
+/// # Errors
+/// None for the settings that are drawn.
+pub fn run(
+    seed: u64,
+    settings: u64,
+    jobs: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> anyhow::Result<Option<Vec<Outcome>>> {
+    let numbers: Vec<u64> = (0..settings).collect();
+    each(&numbers, jobs, stop, progress, |number| Outcome::of(draw::setting(seed, *number)))
+}

@@ -1,0 +1,134 @@
+//! The tables of a lot.
+
+use super::{CLASSES, Outcome};
+use std::fmt::Write as _;
+
+/// How many of the worst are printed.
+const WORST: usize = 10;
+
+/// A table by class, and the settings with the most harm.
+pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
+    let mut text = format!(
+        "\n### By lot: {} settings, seed {seed}\n\n\
+         `yuzuri` (balanced) beside CUBIC. A setting is lost where the total, Jain's index, the queue, the time of 1 MB or the equal part beside\n\
+         outsiders is worse by more than a tenth; won where nothing is, and the total, the index or the queue is better by as much.\n\
+         CUBIC in brackets. Times of 1 MB and of exchanges are medians over all terminals of the class.\n\n\
+         | class | settings | won | lost | Jain mean | p10 | below 0.8 | total over CUBIC p5 | median | queue median, ms | p90 | \
+         equal part beside outsiders, median | below 0.8 | 1 MB, s | exchange, ms |\n|---|{}\n",
+        outcomes.len(),
+        "---|".repeat(14)
+    );
+    for class in CLASSES {
+        let of: Vec<&Outcome> = outcomes.iter().filter(|o| o.classes.contains(&class)).collect();
+        if !of.is_empty() {
+            let _ = writeln!(text, "| {class} | {} |", row(&of));
+        }
+    }
+    let mut worst: Vec<(f64, String, &Outcome)> = outcomes
+        .iter()
+        .map(|outcome| {
+            let (harm, why) = outcome.harm();
+            (harm, why, outcome)
+        })
+        .collect();
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let _ = writeln!(
+        text,
+        "\nThe {WORST} with the most harm, and where the group spent its time:\n\n\
+         | setting | harm | start-up | stand-off | doubt | what it is |\n|---|---|---|---|---|---|"
+    );
+    for (_, why, outcome) in worst.iter().take(WORST) {
+        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let spent = outcome.spent;
+        let _ = writeln!(
+            text,
+            "| {} | {why} | {} | {} | {} | {} |",
+            outcome.number,
+            percent(spent.start_up),
+            percent(spent.stand_off),
+            percent(spent.doubt),
+            outcome.words
+        );
+    }
+    text
+}
+
+fn row(of: &[&Outcome]) -> String {
+    let values = |value: &dyn Fn(&Outcome) -> f64| of.iter().map(|o| value(o)).collect::<Vec<f64>>();
+    let both = |ours: f64, cubic: f64, digits: usize| format!("{ours:.digits$} ({cubic:.digits$})");
+    let (jain, before) = (values(&|o| o.shared.jain), values(&|o| o.cubic.jain));
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let below = |of: &[f64]| of.iter().filter(|value| **value < 0.8).count();
+    let ratio = values(&|o| o.total_ratio());
+    let (queue, queue_before) = (values(&|o| o.shared.queue_ms), values(&|o| o.cubic.queue_ms));
+    let inside: Vec<f64> = of.iter().filter_map(|o| o.shared.inside).collect();
+    let inside_before: Vec<f64> = of.iter().filter_map(|o| o.cubic.inside).collect();
+    let all = |of_one: &dyn Fn(&Outcome) -> Vec<f64>| of.iter().flat_map(|o| of_one(o)).collect::<Vec<f64>>();
+    let (upload, upload_before) = (all(&|o| o.shared.uploads_s.clone()), all(&|o| o.cubic.uploads_s.clone()));
+    let (wait, wait_before) =
+        (all(&|o| o.shared.exchanges_ms.clone()), all(&|o| o.cubic.exchanges_ms.clone()));
+    // Where nothing of the kind was drawn there is no figure.
+    let or_none = |of: &[f64], text: String| if of.is_empty() { "-".to_owned() } else { text };
+    [
+        of.len().to_string(),
+        of.iter().filter(|o| o.wins()).count().to_string(),
+        of.iter().filter(|o| o.loses()).count().to_string(),
+        both(mean(&jain), mean(&before), 3),
+        both(quantile(&jain, 0.1), quantile(&before, 0.1), 2),
+        format!("{} ({})", below(&jain), below(&before)),
+        format!("{:.3}", quantile(&ratio, 0.05)),
+        format!("{:.3}", quantile(&ratio, 0.5)),
+        both(quantile(&queue, 0.5), quantile(&queue_before, 0.5), 0),
+        both(quantile(&queue, 0.9), quantile(&queue_before, 0.9), 0),
+        or_none(&inside, both(quantile(&inside, 0.5), quantile(&inside_before, 0.5), 2)),
+        or_none(&inside, format!("{} ({})", below(&inside), below(&inside_before))),
+        or_none(&upload, both(quantile(&upload, 0.5), quantile(&upload_before, 0.5), 1)),
+        or_none(&wait, both(quantile(&wait, 0.5), quantile(&wait_before, 0.5), 0)),
+    ]
+    .join(" | ")
+}
+
+/// The value that this part of all lies below or at, interpolated; NaN of none.
+fn quantile(of: &[f64], part: f64) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = last as f64 * part;
+    let low = place as usize;
+    let high = (low + 1).min(last);
+    sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
+        assert_eq!(quantile(&[7.0], 0.9), 7.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+
+    /// A small lot runs, twice the same, and each figure of it can be.
+    #[test]
+    fn a_small_lot_is_reproducible() {
+        let lot = |jobs| {
+            let run = super::super::run(5, 3, jobs, &AtomicBool::new(false), &|_, _| {});
+            run.unwrap().unwrap()
+        };
+        let first = lot(1);
+        assert_eq!(tables(5, &first), tables(5, &lot(2)));
+        for outcome in &first {
+            for figures in [&outcome.shared, &outcome.cubic] {
+                assert!(figures.total_mbps > 0.0);
+                assert!((0.0..=1.0 + 1e-9).contains(&figures.jain));
+                assert!(figures.queue_ms.is_finite());
+                assert_eq!(figures.inside.is_some(), outcome.classes.contains(&"outsiders"));
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Messages between members that take time and get lost.
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+use std::collections::VecDeque;
+use std::time::Duration;
+use yuzuri_policy::{Moment, Report, Summary};
+
+/// How members tell each other: a message waits behind its terminal's queue, and may be lost. It waits as long as the terminal's data does above
+/// the least round-trip time, which is too long where that queue is on the wire. Everybody speaks every half second: a daemon in a large group
+/// reports less often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Messages {
+    /// Probability that a message is lost, 0 to 1.
+    pub loss: f64,
+    /// One seed loses the same messages.
+    pub seed: u64,
+}
+
+/// A report counts for so long; a daemon's leader keeps it the longer the more senders there are.
+const REPORT_FRESH: Duration = Duration::from_secs(5);
+/// A summary is followed for so long, as in `yuzuri_policy`'s group.
+const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
+
+/// What is on its way, and what arrived.
+pub(crate) struct Post {
+    loss: f64,
+    random: Pcg32,
+    /// To the leader, by sender.
+    reports: Vec<Line<Option<Report>>>,
+    /// From the leader, by receiver.
+    summaries: Vec<Line<Summary>>,
+}
+
+/// Messages in one direction.
+struct Line<T> {
+    /// When each was said and when it arrives.
+    on_the_way: VecDeque<(Moment, Moment, T)>,
+    arrived: Option<(Moment, T)>,
+}
+
+impl<T> Line<T> {
+    fn new() -> Line<T> {
+        Line { on_the_way: VecDeque::new(), arrived: None }
+    }
+
+    fn say(&mut self, now: Moment, takes: Duration, what: T) {
+        self.on_the_way.push_back((now, now + takes, what));
+    }
+
+    /// The newest that has arrived, if it was said no longer ago than `fresh`. Older messages do not replace newer ones.
+    fn heard(&mut self, now: Moment, fresh: Duration) -> Option<&T> {
+        let arrived = &mut self.arrived;
+        let mut left = VecDeque::new();
+        for (said, due, what) in self.on_the_way.drain(..) {
+            if due > now {
+                left.push_back((said, due, what));
+            } else if arrived.as_ref().is_none_or(|(before, _)| *before <= said) {
+                *arrived = Some((said, what));
+            }
+        }
+        self.on_the_way = left;
+        arrived.as_ref().filter(|(said, _)| now.since(*said) <= fresh).map(|(_, what)| what)
+    }
+}
+
+impl Post {
+    pub(crate) fn new(messages: Messages, terminals: usize) -> Post {
+        Post {
+            loss: messages.loss,
+            random: Pcg32::seed_from_u64(messages.seed),
+            reports: (0..terminals).map(|_| Line::new()).collect(),
+            summaries: (0..terminals).map(|_| Line::new()).collect(),
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        f64::from(self.random.next_u32()) < self.loss * (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// A terminal tells the leader; `None`: that it sends nothing.
+    pub(crate) fn report(&mut self, now: Moment, from: usize, queue: Duration, report: Option<Report>) {
+        if !self.is_lost() {
+            self.reports[from].say(now, queue, report);
+        }
+    }
+
+    /// What the leader has heard.
+    pub(crate) fn heard(&mut self, now: Moment) -> Vec<Report> {
+        self.reports.iter_mut().filter_map(|line| line.heard(now, REPORT_FRESH)?.clone()).collect()
+    }
+
+    /// The leader tells a terminal.
+    pub(crate) fn tell(&mut self, now: Moment, to: usize, queue: Duration, summary: &Summary) {
+        if !self.is_lost() {
+            self.summaries[to].say(now, queue, summary.clone());
+        }
+    }
+
+    /// What a terminal has been told.
+    pub(crate) fn told(&mut self, now: Moment, to: usize) -> Option<Summary> {
+        self.summaries[to].heard(now, SUMMARY_FRESH).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_ms(ms: u64) -> Moment {
+        Moment::at(Duration::from_millis(ms))
+    }
+
+    fn rate(rate_bps: u64) -> Option<Report> {
+        Some(Report { rate_bps, ..Report::default() })
+    }
+
+    #[test]
+    fn a_message_waits_and_goes_stale() {
+        let mut post = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
+        let queue = Duration::from_millis(700);
+        post.report(at_ms(1000), 0, queue, rate(1));
+        assert!(post.heard(at_ms(1500)).is_empty());
+        assert_eq!(post.heard(at_ms(2000)), [rate(1).unwrap_or_default()]);
+        assert_eq!(post.heard(at_ms(6000)).len(), 1);
+        assert!(post.heard(at_ms(6001)).is_empty());
+    }
+
+    #[test]
+    fn a_message_that_was_overtaken_does_not_replace_a_newer_one() {
+        let mut post = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
+        post.report(at_ms(1000), 0, Duration::from_secs(2), rate(1));
+        post.report(at_ms(1500), 0, Duration::ZERO, None);
+        assert!(post.heard(at_ms(2000)).is_empty());
+        assert!(post.heard(at_ms(3500)).is_empty());
+    }
+
+    #[test]
+    fn as_many_are_lost_as_the_probability_says() {
+        let mut post = Post::new(Messages { loss: 0.05, seed: 1 }, 1);
+        let lost = (0..10_000).filter(|_| post.is_lost()).count();
+        assert!((400..600).contains(&lost), "{lost}");
+        let mut none = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
+        assert!((0..10_000).all(|_| !none.is_lost()));
+    }
+}
