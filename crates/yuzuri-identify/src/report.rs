@@ -186,3 +186,26 @@ pub struct FileReport {
     /// Directions of flows, in the order of their beginnings.
     pub flows: Vec<FlowReport>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(set: &[&str]) -> Answer {
+        Answer::Named { name: set[0].to_owned(), set: set.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    #[test]
+    fn what_the_kernel_contradicts_is_not_sure() {
+        let because = contradicted(&named(&["bbr3"]), "cubic");
+        assert!(because.is_some_and(|because| because.contains("bbr3") && because.contains("cubic")));
+        assert_eq!(contradicted(&named(&["lp", "reno"]), "reno"), None, "it is in the set");
+        assert_eq!(contradicted(&named(&["bbr3"]), "bbr"), None, "BBR v3 is `bbr` to its kernel");
+        assert_eq!(
+            contradicted(&named(&["cubic"]), "a_module_of_somebody"),
+            None,
+            "no algorithm that is known here"
+        );
+        assert_eq!(contradicted(&Answer::Unknown { because: String::new() }, "cubic"), None);
+    }
+}

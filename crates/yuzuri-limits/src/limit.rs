@@ -128,6 +128,7 @@ mod tests {
             (0..Limit::ALL.len()).collect::<Vec<_>>(),
             "ALL lists each variant once, in the order of the enumeration"
         );
-        assert!("window".parse::<Limit>().unwrap_err().to_string().contains("receiver-window"));
+        let error = "window".parse::<Limit>().map_err(|error| error.to_string());
+        assert!(error.is_err_and(|error| error.contains("receiver-window")));
     }
 }
