@@ -112,11 +112,11 @@ pub struct FlowReport {
     pub kernel_name: Option<String>,
 }
 
-/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR v3 is `bbr` to it, too.
+/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR v3 is
+/// `bbr` to it, too.
 fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
     let Answer::Named { name, set } = answer else { return None };
-    let known = Algorithm::ALL.iter().any(|algorithm| algorithm.name() == kernel);
-    (known && !set.iter().any(|name| name.starts_with(kernel)))
+    (Algorithm::named(kernel).is_some() && !set.iter().any(|name| name.starts_with(kernel)))
         .then(|| format!("the window looks like {name}, but the sender's kernel itself calls it {kernel}"))
 }
 

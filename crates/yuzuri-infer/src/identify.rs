@@ -13,10 +13,11 @@ use yuzuri_cca::Algorithm;
 const MIN_ROUNDS: usize = 8;
 /// An algorithm whose probability is at least this part of the best one's is not told apart from it.
 const NOT_TOLD_APART: f64 = 0.2;
-/// Residual, in units of the noise, above which no algorithm explains the flow. It is far above what noise makes: LP and CDG fall by what their replay does
-/// not see, and a correct answer for them has residuals of several units.
+/// Residual, in units of the noise, above which no algorithm explains the flow. It is far above what noise
+/// makes: LP and CDG fall by what their replay does not see, and a correct answer for them has residuals of
+/// several units.
 const UNEXPLAINED: f64 = 25.0;
-/// Names from which on an answer tells nobody anything.
+/// More names than these tell nobody anything.
 const MAX_NAMES: usize = 6;
 
 /// Identifies one direction of a flow.

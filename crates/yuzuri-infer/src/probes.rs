@@ -148,7 +148,11 @@ pub(crate) fn probe_rtt_interval_s(window_trace: &WindowTrace) -> Option<f64> {
 
 /// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to fall after the one before.
 pub(crate) fn probe_rtt_dips_on_time(window_trace: &WindowTrace) -> usize {
-    probe_rtt_gaps_s(window_trace).iter().filter(|apart| PROBE_RTT_S.contains(apart)).count()
+    on_time(&probe_rtt_gaps_s(window_trace))
+}
+
+fn on_time(gaps_s: &[f64]) -> usize {
+    gaps_s.iter().filter(|apart| PROBE_RTT_S.contains(apart)).count()
 }
 
 /// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes without doing so to look for the least
@@ -171,24 +175,27 @@ pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     without
 }
 
-/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the draining one last at least that long, and draining ends
-/// early where nothing is to be drained.
+/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the draining
+/// one last at least that long, and draining ends early where nothing is to be drained.
 const MIN_CYCLE_RTTS: f64 = 7.0;
-/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the phases before and after take.
+/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the phases
+/// before and after take.
 const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
 /// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), and what the phases take.
 const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
-/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a round trip, which rounds smear.
+/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a round trip,
+/// which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
 /// PROBE_RTT dips that came at their times, which no other algorithm makes by chance.
 const MIN_DIPS_ON_TIME: usize = 2;
 
-/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times, or PROBE_RTT dips at theirs. A steady flight shows nothing:
-/// whatever an application, a pacing rate or a queue of the sender's own device limits is as steady. Intervals decide, not medians, so that few or uneven
-/// probes show nothing either.
+/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times, or
+/// PROBE_RTT dips at theirs. A steady flight shows nothing: whatever an application, a pacing rate or a
+/// queue of the sender's own device limits is as steady. Intervals decide, not medians, so that few or
+/// uneven probes show nothing either.
 pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     let gaps_s = probe_rtt_gaps_s(window_trace);
-    let on_time = gaps_s.iter().filter(|gap| PROBE_RTT_S.contains(gap)).count();
+    let on_time = on_time(&gaps_s);
     if !version_3 && on_time >= MIN_DIPS_ON_TIME && 2 * on_time > gaps_s.len() {
         return true;
     }

@@ -42,4 +42,5 @@ pub mod wire;
 
 pub use error::ConfigError;
 pub use packet::{Arrival, Packet};
+pub use random::Random;
 pub use time::Time;

@@ -4,12 +4,20 @@
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 
+/// Draws numbers. One seed draws the same ones for ever.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(Pcg32);
+pub struct Random(Pcg32);
+
+/// From a generator in a state of the caller's own.
+impl From<Pcg32> for Random {
+    fn from(generator: Pcg32) -> Random {
+        Random(generator)
+    }
+}
 
 impl Random {
     /// `stream` keeps the generators of one experiment apart.
-    pub(crate) fn new(seed: u64, stream: u64) -> Random {
+    pub fn new(seed: u64, stream: u64) -> Random {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         bytes[8..].copy_from_slice(&stream.to_le_bytes());
@@ -32,10 +40,30 @@ impl Random {
     }
 
     /// Whether something of this probability (0 to 1) happens. Certain and impossible things draw no number.
-    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+    pub fn happens(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;
         }
         probability >= 1.0 || f64::from(self.0.next_u32()) < probability * 4_294_967_296.0
+    }
+
+    /// A number of 0 to below 1.
+    pub fn part(&mut self) -> f64 {
+        f64::from(self.0.next_u32()) / 4_294_967_296.0
+    }
+
+    /// A number of `low` to below `high`, both positive, even over the logarithm.
+    pub fn log_even(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.part())
+    }
+
+    /// One of `0..n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.part() * n as f64) as usize
+    }
+
+    /// One of these. Panics if there is none.
+    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
     }
 }

@@ -1,9 +1,10 @@
 //! Messages between members that take time and get lost.
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use std::collections::VecDeque;
 use std::time::Duration;
+use yuzuri_netmodel::Random;
 use yuzuri_policy::{Moment, Report, Summary};
 
 /// How members tell each other: a message waits behind its terminal's queue, and may be lost. It waits as long as the terminal's data does above
@@ -25,7 +26,7 @@ const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
 /// What is on its way, and what arrived.
 pub(crate) struct Post {
     loss: f64,
-    random: Pcg32,
+    random: Random,
     /// To the leader, by sender.
     reports: Vec<Line<Option<Report>>>,
     /// From the leader, by receiver.
@@ -68,14 +69,14 @@ impl Post {
     pub(crate) fn new(messages: Messages, terminals: usize) -> Post {
         Post {
             loss: messages.loss,
-            random: Pcg32::seed_from_u64(messages.seed),
+            random: Pcg32::seed_from_u64(messages.seed).into(),
             reports: (0..terminals).map(|_| Line::new()).collect(),
             summaries: (0..terminals).map(|_| Line::new()).collect(),
         }
     }
 
     fn is_lost(&mut self) -> bool {
-        f64::from(self.random.next_u32()) < self.loss * (f64::from(u32::MAX) + 1.0)
+        self.random.happens(self.loss)
     }
 
     /// A terminal tells the leader; `None`: that it sends nothing.

@@ -8,11 +8,12 @@
 //! change, a wire that changes. Two of three terminals upload all the time, the others pause, exchange messages or upload 1 MB.
 #![allow(clippy::unwrap_used)]
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
+use yuzuri_netmodel::Random;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
-use yuzuri_netmodel::radio::Phy;
+use yuzuri_netmodel::radio::{Phy, Standard};
 use yuzuri_netmodel::wire::LossConfig;
 use yuzuri_policy::{PolicyConfig, RadioHint, Rule};
 use yuzuri_scenario::fairness::jain_of_alone;
@@ -26,46 +27,21 @@ const DRAWN: u64 = 8;
 const SECONDS: u64 = 40;
 const FROM_S: u64 = 5;
 
-/// Draws numbers.
-struct Lot(Pcg32);
+/// Draws settings.
+struct Lot(Random);
 
 impl Lot {
-    fn part(&mut self) -> f64 {
-        f64::from(self.0.next_u32()) / (f64::from(u32::MAX) + 1.0)
-    }
-
-    fn log(&mut self, low: f64, high: f64) -> f64 {
-        low * (high / low).powf(self.part())
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.part() * n as f64) as usize
-    }
-
-    fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-
-    fn phy(&mut self, standard: usize) -> Phy {
-        match standard {
-            0 => Phy::g(self.one(&[6, 9, 12, 18, 24, 36, 48, 54])),
-            1 => Phy::n(20, 1, self.below(8) as u8),
-            2 => Phy::ac(80, 1, self.below(10) as u8),
-            _ => Phy::ax(20, 1, self.below(12) as u8),
-        }
-    }
-
     fn traffic(&mut self) -> Traffic {
-        match self.below(9) {
+        match self.0.below(9) {
             6 => Traffic::OnOff {
                 direction: Direction::Up,
-                on_ms: self.log(500.0, 8000.0) as u64,
-                off_ms: self.log(500.0, 8000.0) as u64,
+                on_ms: self.0.log_even(500.0, 8000.0) as u64,
+                off_ms: self.0.log_even(500.0, 8000.0) as u64,
             },
             7 => Traffic::RequestResponse {
-                request_bytes: self.log(200.0, 200_000.0) as u64,
+                request_bytes: self.0.log_even(200.0, 200_000.0) as u64,
                 response_bytes: 2_000,
-                think_ms: self.log(10.0, 2000.0) as u64,
+                think_ms: self.0.log_even(10.0, 2000.0) as u64,
             },
             8 => Traffic::Bulk { direction: Direction::Up, bytes: Some(1_000_000) },
             _ => Traffic::Bulk { direction: Direction::Up, bytes: None },
@@ -74,47 +50,47 @@ impl Lot {
 
     /// A setting, and what it is in words.
     fn setting(&mut self, seed: u64) -> (Scenario, Vec<Phy>, String) {
-        let n = self.log(2.0, 41.0) as usize;
-        let standard = self.below(4);
-        let mixed = self.part() < 0.6;
-        let alike = self.phy(standard);
-        let each = |lot: &mut Lot| if mixed { lot.below(4) } else { standard };
+        let n = self.0.log_even(2.0, 41.0) as usize;
+        let standard = self.0.one(&Standard::ALL);
+        let mixed = self.0.part() < 0.6;
+        let alike = standard.at_any_rate(&mut self.0);
+        let each = |lot: &mut Lot| if mixed { lot.0.one(&Standard::ALL) } else { standard };
         let phys: Vec<Phy> = (0..n)
             .map(|_| {
                 let standard = each(self);
-                self.phy(standard)
+                standard.at_any_rate(&mut self.0)
             })
             .collect();
-        let phys = if !mixed && self.part() < 0.5 { vec![alike; n] } else { phys };
-        let rtt_ms = self.log(2.0, 300.0);
-        let wire_mbps = self.log(5.0, 900.0);
-        let packets = self.log(50.0, 2000.0) as u32;
+        let phys = if !mixed && self.0.part() < 0.5 { vec![alike; n] } else { phys };
+        let rtt_ms = self.0.log_even(2.0, 300.0);
+        let wire_mbps = self.0.log_even(5.0, 900.0);
+        let packets = self.0.log_even(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
-        let queue = self.one(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
+        let queue = self.0.one(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
         match queue {
             "CoDel" => wire.up.queue = QueueConfig::Codel(CodelConfig::default()),
             "FQ-CoDel" => wire.up.queue = QueueConfig::FqCodel(FqCodelConfig::default()),
             _ => {}
         }
-        let loss = self.one(&[0.0, 0.0, 1e-4, 1e-3]);
+        let loss = self.0.one(&[0.0, 0.0, 1e-4, 1e-3]);
         if loss > 0.0 {
             wire.up.loss = LossConfig::Random { probability: loss };
         }
         let mut words =
             format!("{wire_mbps:.0} Mbit/s, {rtt_ms:.0} ms, {packets} packets, {queue}, loss {loss}");
         let end_ms = SECONDS * 1000;
-        let (moves, far) = (self.part() < 0.25, self.part() < 0.25);
+        let (moves, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let distances: Vec<u64> =
-            (0..1 + self.below(6)).map(|_| (self.log(1.0, 200.0) * 1000.0) as u64).collect();
+            (0..1 + self.0.below(6)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             // One at least sends all the time.
             let traffic = self.traffic();
             let mut terminal = if number == 0 { Terminal::uploading() } else { Terminal::new(traffic) };
             let (comes, goes) =
-                (self.part() * end_ms as f64 * 0.8, self.part() * end_ms as f64 * 0.6 + 5000.0);
+                (self.0.part() * end_ms as f64 * 0.8, self.0.part() * end_ms as f64 * 0.6 + 5000.0);
             if moves && number > 0 {
-                match self.below(3) {
+                match self.0.below(3) {
                     0 => terminal.start_ms = comes as u64,
                     1 => terminal.stop_ms = Some(goes as u64),
                     _ => {}
@@ -122,12 +98,12 @@ impl Lot {
             } else if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
                 terminal.start_ms = comes as u64;
             }
-            terminal.extra_rtt_us = if far { self.one(&distances) } else { 0 };
+            terminal.extra_rtt_us = if far { self.0.one(&distances) } else { 0 };
             terminals.push(terminal);
         }
         let mut scenario = Scenario::wireless(&phys, wire, terminals, end_ms).seeded(seed);
         scenario.warm_up_ms = FROM_S * 1000;
-        let ap = self.one(&[100, 400, 400, 1000, 0]);
+        let ap = self.0.one(&[100, 400, 400, 1000, 0]);
         if let Some(cell) = &mut scenario.cell {
             if ap == 0 {
                 cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
@@ -136,19 +112,13 @@ impl Lot {
                 cell.ap.queue = QueueConfig::drop_tail(ap);
             }
         }
-        let at_ms = 10_000 + (self.part() * 20_000.0) as u64;
-        let (change, factor) = (self.below(8), self.log(0.2, 4.0));
+        let at_ms = 10_000 + (self.0.part() * 20_000.0) as u64;
+        let (change, factor) = (self.0.below(8), self.0.log_even(0.2, 4.0));
         match change {
             0 | 1 => {
                 let all = change == 1;
                 for (terminal, before) in phys.iter().enumerate() {
-                    let standard = match before {
-                        Phy::G { .. } => 0,
-                        Phy::N { .. } => 1,
-                        Phy::Ac { .. } => 2,
-                        Phy::Ax { .. } => 3,
-                    };
-                    let phy = self.phy(standard);
+                    let phy = before.standard().at_any_rate(&mut self.0);
                     if all || terminal == 0 {
                         let what = Changed::Radio { terminal: terminal as u16, phy };
                         scenario.changes.push(Change { at_ms, what });
@@ -224,8 +194,8 @@ fn honest_members_do_not_doubt() {
     let (mut ratios, mut ours, mut plains) = (Vec::new(), Vec::new(), Vec::new());
     let first = number("FIRST", 0);
     for case in first..first + cases {
-        let mut lot = Lot(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()));
-        lot.part();
+        let mut lot = Lot(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()).into());
+        lot.0.part();
         let (scenario, phys, words) = lot.setting(case + 1);
         let radios: Vec<Option<RadioHint>> = phys.iter().map(|phy| Some(hint_of(*phy))).collect();
         let n = radios.len();

@@ -8,8 +8,9 @@
 //! take longer. Seeds 1, 1001 and 1002 were used while the rules were made.
 #![allow(clippy::unwrap_used)]
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
+use yuzuri_netmodel::Random;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, RadioHint, Report, Summary};
@@ -24,38 +25,17 @@ const DRAWN: u64 = 60;
 const LIES_IN_A_CELL: u64 = 20;
 const MAX_CELLS: u64 = 12;
 
-/// Draws numbers.
-struct Lot(Pcg32);
+fn lot_of(seed: u64) -> Random {
+    Pcg32::from_seed(u128::from(seed).to_le_bytes()).into()
+}
 
-impl Lot {
-    fn seeded(seed: u64) -> Lot {
-        Lot(Pcg32::from_seed(u128::from(seed).to_le_bytes()))
-    }
-
-    fn part(&mut self) -> f64 {
-        f64::from(self.0.next_u32()) / (f64::from(u32::MAX) + 1.0)
-    }
-
-    fn log(&mut self, low: f64, high: f64) -> f64 {
-        low * (high / low).powf(self.part())
-    }
-
-    fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[(self.part() * of.len() as f64) as usize].clone()
-    }
-
-    fn chance(&mut self) -> bool {
-        self.part() < 0.5
-    }
-
-    /// What something true is multiplied with: nothing, too little, too much.
-    fn factor(&mut self) -> f64 {
-        match self.one(&[0, 1, 2, 3]) {
-            0 => 0.0,
-            1 => self.part(),
-            2 => 1.0 + 2.0 * self.part(),
-            _ => self.log(1e-3, 1e3),
-        }
+/// What something true is multiplied with: nothing, too little, too much.
+fn factor(lot: &mut Random) -> f64 {
+    match lot.one(&[0, 1, 2, 3]) {
+        0 => 0.0,
+        1 => lot.part(),
+        2 => 1.0 + 2.0 * lot.part(),
+        _ => lot.log_even(1e-3, 1e3),
     }
 }
 
@@ -73,18 +53,18 @@ struct Falsehood {
 }
 
 impl Falsehood {
-    fn drawn(lot: &mut Lot) -> Falsehood {
+    fn drawn(lot: &mut Random) -> Falsehood {
         let phases = [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off];
-        let all = lot.chance();
-        let mut told = [false; TERMINALS].map(|_| all || lot.chance());
+        let all = lot.happens(0.5);
+        let mut told = [false; TERMINALS].map(|_| all || lot.happens(0.5));
         told[0] = true;
         Falsehood {
-            share: lot.factor(),
+            share: factor(lot),
             senders: (lot.part() * 2000.0) as u16,
-            base: lot.factor(),
-            queue: lot.factor(),
+            base: factor(lot),
+            queue: factor(lot),
             phase: lot.one(&phases),
-            paced: lot.chance(),
+            paced: lot.happens(0.5),
             told,
         }
     }
@@ -120,15 +100,15 @@ struct FalseReport {
 }
 
 impl FalseReport {
-    fn drawn(lot: &mut Lot) -> FalseReport {
+    fn drawn(lot: &mut Random) -> FalseReport {
         FalseReport {
-            rate: lot.factor(),
-            alone: lot.factor(),
-            base: lot.factor(),
-            srtt: lot.factor(),
-            queue: lot.factor(),
-            elastic: lot.chance(),
-            lost_permille: if lot.chance() { (lot.part() * 1000.0) as u16 } else { 0 },
+            rate: factor(lot),
+            alone: factor(lot),
+            base: factor(lot),
+            srtt: factor(lot),
+            queue: factor(lot),
+            elastic: lot.happens(0.5),
+            lost_permille: if lot.happens(0.5) { (lot.part() * 1000.0) as u16 } else { 0 },
         }
     }
 
@@ -163,7 +143,7 @@ struct Liars {
 }
 
 impl Liars {
-    fn drawn(lot: &mut Lot) -> Liars {
+    fn drawn(lot: &mut Random) -> Liars {
         let leader = Falsehood::drawn(lot);
         let (leads, members) = lot.one(&[(true, 0), (true, 0), (false, 1), (true, 1), (false, 2)]);
         Liars {
@@ -172,7 +152,7 @@ impl Liars {
             report: FalseReport::drawn(lot),
             from_s: lot.one(&[0.0, 10.0, 10.0]),
             ticks: lot.one(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]),
-            selfish: lot.chance(),
+            selfish: lot.happens(0.5),
         }
     }
 
@@ -262,11 +242,11 @@ impl Cell {
         Cell { plain_s, ..cell }
     }
 
-    fn drawn(lot: &mut Lot) -> Cell {
+    fn drawn(lot: &mut Random) -> Cell {
         loop {
             let phy = lot.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
             let wire_mbps = lot.one(&[1000, 100, 20]);
-            let cell = Cell::new(phy, lot.log(10.0, 200.0) as u64, wire_mbps);
+            let cell = Cell::new(phy, lot.log_even(10.0, 200.0) as u64, wire_mbps);
             if cell.plain_s <= LONGEST_S {
                 return cell;
             }
@@ -327,7 +307,7 @@ fn a_leader_that_gives_nothing_is_not_obeyed_for_long() {
             let liars = Liars {
                 leader: Some(nothing.clone()),
                 members: 0,
-                report: FalseReport::drawn(&mut Lot::seeded(1)),
+                report: FalseReport::drawn(&mut lot_of(1)),
                 from_s: 10.0,
                 ticks: 10,
                 selfish,
@@ -342,7 +322,7 @@ fn a_leader_that_gives_nothing_is_not_obeyed_for_long() {
 fn no_lie_starves_an_honest_flow() {
     let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     let (drawn, seed) = (number("LIES", DRAWN), number("SEED", 1));
-    let mut lot = Lot::seeded(seed);
+    let mut lot = lot_of(seed);
     let cells: Vec<Cell> =
         (0..(drawn / LIES_IN_A_CELL).clamp(1, MAX_CELLS)).map(|_| Cell::drawn(&mut lot)).collect();
     cells.iter().for_each(|cell| println!("{}: plain CUBIC {} s", cell.words, cell.plain_s));

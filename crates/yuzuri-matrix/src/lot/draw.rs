@@ -20,10 +20,9 @@
 //! The model lacks: several connections of one terminal, calls whose rate does not depend on answers, jitter of the path,
 //! more than one change, reports that are rarer the more terminals send, stations with FQ-CoDel as Linux drivers have.
 
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg32;
+use yuzuri_netmodel::Random;
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
-use yuzuri_netmodel::radio::Phy;
+use yuzuri_netmodel::radio::{Phy, Standard};
 use yuzuri_netmodel::wire::LossConfig;
 use yuzuri_sim::{Change, Changed, Direction, Scenario, Terminal, Traffic, path};
 
@@ -62,96 +61,64 @@ impl Drawn {
 
 /// Setting `number` of the lot with this seed.
 pub fn setting(seed: u64, number: u64) -> Drawn {
-    let key = (u128::from(seed) << 64) | u128::from(number);
-    let mut lot = Lot(Pcg32::from_seed(key.to_le_bytes()));
-    // The first numbers of a generator resemble its seed.
-    (0..8).for_each(|_| {
-        lot.part();
-    });
-    lot.setting(number)
+    Lot(Random::new(number, seed)).setting(number)
 }
 
-/// Draws numbers.
-struct Lot(Pcg32);
+/// Draws settings.
+struct Lot(Random);
 
 impl Lot {
-    /// From 0 to below 1.
-    fn part(&mut self) -> f64 {
-        f64::from(self.0.next_u32()) / (f64::from(u32::MAX) + 1.0)
-    }
-
     fn even(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.part()
-    }
-
-    fn log_even(&mut self, low: f64, high: f64) -> f64 {
-        low * (high / low).powf(self.part())
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.part() * n as f64) as usize
-    }
-
-    fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-
-    fn phy(&mut self, standard: usize) -> Phy {
-        match standard {
-            0 => Phy::g(self.one(&[6, 9, 12, 18, 24, 36, 48, 54])),
-            1 => Phy::n(20, 1, self.below(8) as u8),
-            2 => Phy::ac(80, 1, self.below(10) as u8),
-            _ => Phy::ax(20, 1, self.below(12) as u8),
-        }
+        low + (high - low) * self.0.part()
     }
 
     fn phys(&mut self, n: usize) -> (Vec<Phy>, bool) {
-        if self.part() < 0.6 {
+        if self.0.part() < 0.6 {
             let phys = (0..n).map(|_| {
-                let standard = self.below(4);
-                self.phy(standard)
+                let standard = self.0.one(&Standard::ALL);
+                standard.at_any_rate(&mut self.0)
             });
             return (phys.collect(), true);
         }
-        let standard = self.below(4);
-        if self.part() < 0.5 {
-            return (vec![self.phy(standard); n], false);
+        let standard = self.0.one(&Standard::ALL);
+        if self.0.part() < 0.5 {
+            return (vec![standard.at_any_rate(&mut self.0); n], false);
         }
-        ((0..n).map(|_| self.phy(standard)).collect(), false)
+        ((0..n).map(|_| standard.at_any_rate(&mut self.0)).collect(), false)
     }
 
     fn traffic(&mut self) -> Traffic {
         let bulk = |direction, bytes| Traffic::Bulk { direction, bytes };
-        match self.below(20) {
+        match self.0.below(20) {
             0..10 => bulk(Direction::Up, None),
             10..12 => bulk(Direction::Up, Some(1_000_000)),
             12..14 => Traffic::OnOff {
                 direction: Direction::Up,
-                on_ms: self.log_even(500.0, 8000.0) as u64,
-                off_ms: self.log_even(500.0, 8000.0) as u64,
+                on_ms: self.0.log_even(500.0, 8000.0) as u64,
+                off_ms: self.0.log_even(500.0, 8000.0) as u64,
             },
             14..16 => Traffic::RequestResponse {
                 request_bytes: 400,
-                response_bytes: self.log_even(10e3, 1e6) as u64,
-                think_ms: self.log_even(500.0, 8000.0) as u64,
+                response_bytes: self.0.log_even(10e3, 1e6) as u64,
+                think_ms: self.0.log_even(500.0, 8000.0) as u64,
             },
             16 => Traffic::RequestResponse { request_bytes: 160, response_bytes: 160, think_ms: 20 },
             17 => Traffic::RequestResponse {
-                request_bytes: self.log_even(1e3, 200e3) as u64,
+                request_bytes: self.0.log_even(1e3, 200e3) as u64,
                 response_bytes: 2_000,
-                think_ms: self.log_even(10.0, 2000.0) as u64,
+                think_ms: self.0.log_even(10.0, 2000.0) as u64,
             },
             _ => bulk(Direction::Down, None),
         }
     }
 
     fn loss(&mut self) -> LossConfig {
-        match self.below(6) {
+        match self.0.below(6) {
             0..3 => LossConfig::None,
             3 => LossConfig::Random { probability: 1e-4 },
             4 => LossConfig::Random { probability: 1e-3 },
             _ => LossConfig::GilbertElliott {
-                good_to_bad: 1.0 / self.log_even(3e3, 1e5),
+                good_to_bad: 1.0 / self.0.log_even(3e3, 1e5),
                 bad_to_good: 0.1,
                 loss_in_good: 0.0,
                 loss_in_bad: 1.0,
@@ -160,13 +127,13 @@ impl Lot {
     }
 
     fn setting(&mut self, number: u64) -> Drawn {
-        let n = self.log_even(2.0, 41.0) as usize;
+        let n = self.0.log_even(2.0, 41.0) as usize;
         let (phys, mixed) = self.phys(n);
-        let outside = if n >= 3 && self.part() < 0.25 { 1 + self.below((n / 3).min(4)) } else { 0 };
-        let (rtt_ms, wire_mbps) = (self.log_even(2.0, 300.0), self.log_even(5.0, 900.0));
-        let packets = self.log_even(50.0, 2000.0) as u32;
+        let outside = if n >= 3 && self.0.part() < 0.25 { 1 + self.0.below((n / 3).min(4)) } else { 0 };
+        let (rtt_ms, wire_mbps) = (self.0.log_even(2.0, 300.0), self.0.log_even(5.0, 900.0));
+        let packets = self.0.log_even(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
-        let (queue, config) = match self.below(4) {
+        let (queue, config) = match self.0.below(4) {
             0 => ("CoDel".to_owned(), QueueConfig::Codel(CodelConfig::default())),
             1 => ("FQ-CoDel".to_owned(), QueueConfig::FqCodel(FqCodelConfig::default())),
             _ => (format!("{packets} packets"), QueueConfig::drop_tail(packets)),
@@ -175,11 +142,11 @@ impl Lot {
         let managed = !matches!(wire.up.queue, QueueConfig::DropTail { .. });
         wire.up.loss = self.loss();
         let lossy = wire.up.loss != LossConfig::None;
-        let (moves, far) = (self.part() < 0.25, self.part() < 0.25);
+        let (moves, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let terminals = self.terminals(n, outside, moves, far);
         let mut scenario = Scenario::wireless(&phys, wire, terminals, DURATION_MS).seeded(number + 1);
         scenario.warm_up_ms = WARM_UP_MS;
-        let ap_packets = self.one(&[100, 400, 400, 1000, 0]);
+        let ap_packets = self.0.one(&[100, 400, 400, 1000, 0]);
         if let Some(cell) = &mut scenario.cell {
             cell.ap.airtime_fairness = ap_packets == 0;
             cell.ap.queue = match ap_packets {
@@ -188,7 +155,7 @@ impl Lot {
             };
         }
         let change = self.change(&mut scenario, &phys, wire_mbps);
-        let message_loss = self.one(&[0.0, 0.0, 0.01, 0.05]);
+        let message_loss = self.0.one(&[0.0, 0.0, 0.01, 0.05]);
 
         let mut classes = vec!["all", if outside > 0 { "outsiders" } else { "no outsiders" }];
         let mut class = |holds: bool, name| classes.extend(holds.then_some(name));
@@ -219,7 +186,7 @@ impl Lot {
 
     fn terminals(&mut self, n: usize, outside: usize, moves: bool, far: bool) -> Vec<Terminal> {
         let distances_us: Vec<u64> =
-            (0..2 + self.below(7)).map(|_| (self.log_even(1.0, 200.0) * 1000.0) as u64).collect();
+            (0..2 + self.0.below(7)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             let traffic = self.traffic();
@@ -227,7 +194,7 @@ impl Lot {
             let mut terminal = if always { Terminal::uploading() } else { Terminal::new(traffic) };
             let comes_ms = self.even(0.0, 0.8 * DURATION_MS as f64) as u64;
             let goes_ms = self.even(5_000.0, 29_000.0) as u64;
-            let role = self.below(3);
+            let role = self.0.below(3);
             if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
                 // Into a cell that is busy, and with time to finish.
                 terminal.start_ms = comes_ms;
@@ -238,7 +205,7 @@ impl Lot {
                     _ => {}
                 }
             }
-            terminal.extra_rtt_us = if far { self.one(&distances_us) } else { 0 };
+            terminal.extra_rtt_us = if far { self.0.one(&distances_us) } else { 0 };
             terminals.push(terminal);
         }
         terminals
@@ -251,18 +218,13 @@ impl Lot {
         wire_mbps: f64,
     ) -> Option<(&'static str, Option<f64>)> {
         let at_ms = self.even(10_000.0, 30_000.0) as u64;
-        let (kind, factor) = (self.below(8), self.log_even(0.2, 4.0));
+        let (kind, factor) = (self.0.below(8), self.0.log_even(0.2, 4.0));
         match kind {
             0 | 1 => {
                 let all = kind == 1;
                 for (number, before) in phys.iter().enumerate().take(if all { phys.len() } else { 1 }) {
-                    let standard = match before {
-                        Phy::G { .. } => 0,
-                        Phy::N { .. } => 1,
-                        Phy::Ac { .. } => 2,
-                        Phy::Ax { .. } => 3,
-                    };
-                    let what = Changed::Radio { terminal: number as u16, phy: self.phy(standard) };
+                    let phy = before.standard().at_any_rate(&mut self.0);
+                    let what = Changed::Radio { terminal: number as u16, phy };
                     scenario.changes.push(Change { at_ms, what });
                 }
                 Some((if all { "all radios change" } else { "a radio changes" }, None))

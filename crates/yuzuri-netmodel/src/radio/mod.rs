@@ -13,6 +13,7 @@ mod ledger;
 mod link;
 mod lookahead;
 mod phy;
+mod standard;
 mod terms;
 mod timing;
 
@@ -22,6 +23,7 @@ pub use account::{Airtime, CellAccount, Drops, GroupAccount, IdleTime, NodeAccou
 pub use cell::Cell;
 pub use config::{Access, AmpduConfig, ApConfig, CellConfig, StationConfig};
 pub use phy::Phy;
+pub use standard::Standard;
 pub use timing::{Band, Timing};
 
 /// A place in the cell.
