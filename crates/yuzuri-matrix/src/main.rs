@@ -12,7 +12,8 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use contender::Contender;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 /// Run the matrix of settings against CUBIC, BBR, the published rules, Yuzuri's policy and an oracle; print Markdown tables
 #[derive(Parser)]
@@ -65,37 +66,45 @@ struct LotArgs {
     json: Option<PathBuf>,
 }
 
-/// How many runs side by side.
-fn jobs_or_all(jobs: Option<usize>) -> usize {
-    jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1)
-}
+/// Says how far the runs are.
+type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Says on a terminal how far the runs are.
-fn progress(shown: bool) -> impl Fn(usize, usize) + Sync {
+/// Lets `run` do its runs, so many side by side (all cores, if that is not said), and says on a terminal how
+/// far they are. Ctrl-C ends the program.
+fn watched<T>(
+    jobs: Option<usize>,
+    run: impl FnOnce(usize, &AtomicBool, Progress) -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
+    let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let shown = std::io::stderr().is_terminal();
     let begun = std::time::Instant::now();
-    move |done: usize, all: usize| {
+    let progress = |done: usize, all: usize| {
         if shown {
             let left_s = begun.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
             eprint!("\r{done} of {all} runs, about {left_s:.0} s left   ");
         }
-    }
-}
-
-fn lot(args: &LotArgs) -> anyhow::Result<()> {
-    let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
-    let shown = std::io::stderr().is_terminal();
-    let jobs = jobs_or_all(args.jobs);
-    let Some(outcomes) = lot::run(args.seed, args.settings, jobs, &stop, &progress(shown))? else {
+    };
+    let Some(out) = run(jobs.max(1), &stop, &progress)? else {
         eprintln!("\nstopped");
         std::process::exit(130);
     };
     if shown {
         eprintln!();
     }
+    Ok(out)
+}
+
+fn write(path: &Path, text: String) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+fn lot(args: &LotArgs) -> anyhow::Result<()> {
+    let outcomes =
+        watched(args.jobs, |jobs, stop, progress| lot::run(args.seed, args.settings, jobs, stop, progress))?;
     if let Some(path) = &args.json {
         let lines = outcomes.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
-        std::fs::write(path, lines.join("\n") + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
+        write(path, lines.join("\n") + "\n")?;
     }
     print!("{}", lot::tables(args.seed, &outcomes));
     Ok(())
@@ -130,20 +139,11 @@ fn main() -> anyhow::Result<()> {
         contenders[0].trace(&settings[0], 1)?;
         return Ok(());
     }
-    let stop = yuzuri_exit::stop_flag().context("handling Ctrl-C")?;
-    let jobs = jobs_or_all(args.jobs);
-    let shown = std::io::stderr().is_terminal();
-    let Some(rows) = contest::contest(&settings, &contenders, args.seeds, jobs, &stop, &progress(shown))?
-    else {
-        eprintln!("\nstopped");
-        std::process::exit(130);
-    };
-    if shown {
-        eprintln!();
-    }
+    let rows = watched(args.jobs, |jobs, stop, progress| {
+        contest::contest(&settings, &contenders, args.seeds, jobs, stop, progress)
+    })?;
     if let Some(path) = &args.json {
-        let text = table::json_lines(&rows, &contenders)?;
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        write(path, table::json_lines(&rows, &contenders)?)?;
     }
     print!("{}", table::tables(&rows, &contenders));
     print!("{}", table::verdicts(&rows, &contenders));
