@@ -22,7 +22,7 @@ pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use group::{
     COMMON_RANK, Counts, Keys, MAX_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing,
-    Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SendersSeen, To,
+    Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SUMMARY_FRESH, SendersSeen, To,
 };
 pub use message::{
     Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_AIR_PPM, MAX_BPS, MAX_BYTES,

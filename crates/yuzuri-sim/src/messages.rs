@@ -5,7 +5,7 @@ use rand_pcg::Pcg32;
 use std::collections::VecDeque;
 use std::time::Duration;
 use yuzuri_netmodel::Random;
-use yuzuri_policy::{Moment, Report, Summary};
+use yuzuri_policy::{Moment, Report, SUMMARY_FRESH, Summary};
 
 /// How members tell each other: a message waits behind its terminal's queue, and may be lost. It waits as long as the terminal's data does above
 /// the least round-trip time, which is too long where that queue is on the wire. Everybody speaks every half second: a daemon in a large group
@@ -20,8 +20,6 @@ pub struct Messages {
 
 /// A report counts for so long; a daemon's leader keeps it the longer the more senders there are.
 const REPORT_FRESH: Duration = Duration::from_secs(5);
-/// A summary is followed for so long, as in `yuzuri_policy`'s group.
-const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
 
 /// What is on its way, and what arrived.
 pub(crate) struct Post {

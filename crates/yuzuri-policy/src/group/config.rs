@@ -97,7 +97,7 @@ pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
 /// A terminal that has nothing to report for so long has stopped to send.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// A summary, or a leader nobody attached to, is of use for so long.
-pub(super) const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
+pub const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
 /// Whoever was not asked for the time for so long was suspended: it starts anew.
 pub(super) const STALL: Duration = Duration::from_secs(5);
 /// A silent member is not shown any more.

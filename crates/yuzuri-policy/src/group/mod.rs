@@ -19,7 +19,7 @@ mod shut_out;
 mod talk;
 mod trickle;
 
-pub use config::{COMMON_RANK, MAX_MEMBERS, MemberConfig, MemberError};
+pub use config::{COMMON_RANK, MAX_MEMBERS, MemberConfig, MemberError, SUMMARY_FRESH};
 pub use counts::Counts;
 pub use keys::Keys;
 pub use member::{Member, MemberSeen, Outgoing, To};
