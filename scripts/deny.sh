@@ -21,13 +21,11 @@ if [ -n "${DENY_ADVISORIES:-}" ]; then
 else
     echo "deny: advisories: skipped: DENY_ADVISORIES=1 fetches the database of known vulnerabilities" >&2
 fi
-for manifest in Cargo.toml fuzz/Cargo.toml; do
-    if [ ${#offline[@]} != 0 ] && ! cargo metadata --offline --locked --all-features --filter-platform "$host" \
-        --format-version 1 --manifest-path "$manifest" >/dev/null 2>&1; then
-        echo "deny: $manifest: skipped: not all of its crates are downloaded: cargo fetch --manifest-path $manifest" >&2
-        continue
-    fi
-    echo "deny: $manifest: ${checks[*]}" >&2
-    cargo deny --manifest-path "$manifest" --config deny.toml --workspace --all-features --locked "${offline[@]}" \
-        check --show-stats --hide-inclusion-graph "${checks[@]}"
-done
+if [ ${#offline[@]} != 0 ] && ! cargo metadata --offline --locked --all-features --filter-platform "$host" \
+    --format-version 1 >/dev/null 2>&1; then
+    echo "deny: skipped: not all crates are downloaded: cargo fetch" >&2
+    exit
+fi
+echo "deny: ${checks[*]}" >&2
+cargo deny --config deny.toml --workspace --all-features --locked "${offline[@]}" \
+    check --show-stats --hide-inclusion-graph "${checks[@]}"

@@ -25,6 +25,9 @@ if [ "$sanitizer" = address ]; then
     export CC_x86_64_unknown_linux_gnu=$PWD/scripts/fuzz-cc.sh CC_aarch64_unknown_linux_gnu=$PWD/scripts/fuzz-cc.sh
     export ASAN_OPTIONS="quarantine_size_mb=64:allocator_may_return_null=0:${ASAN_OPTIONS:-}"
 fi
+# Checks are on, what fails can be located, and nothing is linked for minutes.
+export CARGO_PROFILE_RELEASE_DEBUG=1 CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 # Other flags, other objects.
 build=fuzz/target/$sanitizer
 logs=fuzz/target/logs
@@ -32,7 +35,7 @@ mkdir -p "$logs"
 read -r -a targets <<<"${FUZZ_TARGETS:-$(cargo fuzz list | paste -sd' ')}"
 say "building with sanitizer $sanitizer"
 if [ ${#targets[@]} = 1 ]; then only=("${targets[0]}"); else only=(); fi
-cargo fuzz build --sanitizer "$sanitizer" --target-dir "$build" "${only[@]}"
+cargo fuzz build --features targets --sanitizer "$sanitizer" --target-dir "$build" "${only[@]}"
 
 failed=()
 for target in "${targets[@]}"; do
@@ -49,7 +52,7 @@ for target in "${targets[@]}"; do
     [ -z "${FUZZ_HOURS:-}" ] || seconds=$(awk -v hours="$FUZZ_HOURS" 'BEGIN { printf "%d", hours * 3600 }')
     seconds=${FUZZ_SECONDS:-$seconds}
     say "$target for $seconds s"
-    cargo fuzz run --sanitizer "$sanitizer" --target-dir "$build" "$target" "${folders[@]}" -- \
+    cargo fuzz run --features targets --sanitizer "$sanitizer" --target-dir "$build" "$target" "${folders[@]}" -- \
         -max_total_time="$seconds" -timeout=25 -rss_limit_mb=$memory_mb -malloc_limit_mb=512 -print_final_stats=1 \
         2>&1 | tee "$logs/$target.log" >&2 || failed+=("$target")
 done

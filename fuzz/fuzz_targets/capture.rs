@@ -1,12 +1,11 @@
 //! A packet capture from bytes that nobody vouches for: an error or segments, never a panic, and memory within bounds.
 //!
-//! `cargo fuzz run --sanitizer none capture -- -rss_limit_mb=512 -max_len=16384`, begun from the committed odd captures:
-//! `cargo fuzz run --sanitizer none capture crates/yuzuri-capture/tests/odd`.
+//! `FUZZ_TARGETS=capture make fuzz` begins from the committed captures of the tests.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::io::Read;
-use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Segment, Share};
+use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Partition, Segment};
 
 const MAX_FLOWS: usize = 4;
 
@@ -20,8 +19,8 @@ impl Read for Dribble<'_> {
     }
 }
 
-fn read(reader: impl Read, share: Share) -> Option<(Vec<Segment>, FileFacts)> {
-    let options = Options { max_flows: MAX_FLOWS, share, ..Options::default() };
+fn read(reader: impl Read, partition: Partition) -> Option<(Vec<Segment>, FileFacts)> {
+    let options = Options { max_flows: MAX_FLOWS, partition, ..Options::default() };
     let mut capture = Capture::new(reader, "input", &options).ok()?;
     let mut segments = Vec::new();
     let mut live = [false; MAX_FLOWS];
@@ -46,7 +45,11 @@ fn read(reader: impl Read, share: Share) -> Option<(Vec<Segment>, FileFacts)> {
     assert_eq!(facts.packets, facts.segments + facts.skipped.total());
     assert_eq!(facts.flows.seen, facts.flows.evicted + facts.flows.superseded + capture.live_flows() as u64);
     let live = live.iter().filter(|live| **live).count();
-    assert!(if share == Share::ALL { live == capture.live_flows() } else { live <= capture.live_flows() });
+    assert!(if partition == Partition::ALL {
+        live == capture.live_flows()
+    } else {
+        live <= capture.live_flows()
+    });
     assert_ne!(facts.ending, Ending::Open);
     Some((segments, facts))
 }
@@ -67,20 +70,20 @@ fn packets(bytes: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes, Share::ALL);
+    let whole = read(bytes, Partition::ALL);
     // However the bytes come, they say the same. How much can be had of damaged compressed data, though, is up to what unpacks it.
     if let Some((_, facts)) = &whole
         && bytes.len() < 2000
         && !matches!(facts.ending, Ending::BadCompression { .. })
     {
-        assert_eq!(read(Dribble(bytes), Share::ALL), whole);
+        assert_eq!(read(Dribble(bytes), Partition::ALL), whole);
     }
-    // Two who share the flows give together what one gives.
+    // The two parts of the flows give together what one gives.
     if let Some((segments, facts)) = &whole
         && bytes.len() < 2000
     {
-        let shares = Share::each(2).map(|share| read(bytes, share).expect("the same file"));
-        let (given, known): (Vec<_>, Vec<_>) = shares.unzip();
+        let parts = Partition::each(2).map(|partition| read(bytes, partition).expect("the same file"));
+        let (given, known): (Vec<_>, Vec<_>) = parts.unzip();
         if facts.segments < 1000 {
             assert_eq!(given.concat().len(), segments.len());
         }
@@ -91,6 +94,6 @@ fuzz_target!(|bytes: &[u8]| {
     if bytes.is_empty() {
         return;
     }
-    let (_, facts) = read(&packets(bytes)[..], Share::ALL).expect("it has the header of a capture");
+    let (_, facts) = read(&packets(bytes)[..], Partition::ALL).expect("it has the header of a capture");
     assert_eq!(facts.ending, Ending::Whole);
 });

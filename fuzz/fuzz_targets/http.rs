@@ -3,11 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use parking_lot::Mutex;
 use std::cell::LazyCell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{Density, Event, Filter, Flow, FlowId, Item, Kind, Session, Source};
-use yuzuri_view::{Book, Control, Limits, Refused, Replay};
+use yuzuri_view::{Control, Limits, LiveModel, Refused, Replay};
 use yuzuri_web::{Fuzzed, Page};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -61,14 +62,14 @@ fn page() -> Page {
         started_unix_ns: 1_700_000_000_000_000_000,
         started_mono_ns: 5_000_000_000,
     };
-    let mut book = Book::new(Arc::new(session), Limits::default());
-    book.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), ..Flow::default() })));
+    let mut model = LiveModel::new(Arc::new(session), Limits::default());
+    model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), ..Flow::default() })));
     for n in 0..500 {
         let kind = if n % 50 == 0 { Kind::Retransmit } else { Kind::Sample };
         let mono_ns = 5_000_000_000 + n * 1_000_000;
-        book.apply(&Item::Event(Event { flow: FlowId(1), kind, mono_ns, ..Event::default() }));
+        model.apply(&Item::Event(Event { flow: FlowId(1), kind, mono_ns, ..Event::default() }));
     }
-    Page::new(Arc::new(Mutex::new(book)), Arc::new(Willing))
+    Page::new(Arc::new(Mutex::new(model)), Arc::new(Willing))
 }
 
 thread_local! {

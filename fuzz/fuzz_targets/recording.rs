@@ -1,7 +1,6 @@
 //! A recording from bytes that nobody vouches for: an error or items, never a panic, and memory within bounds.
 //!
-//! `cargo fuzz run --sanitizer none recording -- -rss_limit_mb=512 -max_len=65536`, begun from the committed
-//! recordings: `cargo fuzz run --sanitizer none recording crates/yuzuri-trace/tests/golden`.
+//! `FUZZ_TARGETS=recording make fuzz` begins from the committed recordings of the tests.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -2,8 +2,9 @@
 
 use crate::cpu;
 use anyhow::Context;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use yuzuri_kernel::{Monitor, Options, ProgramStats, Watch};
@@ -36,7 +37,7 @@ impl Reading {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Monitor) -> T) -> anyhow::Result<T> {
-        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut monitor = self.monitor.lock();
         monitor.as_deref_mut().map(f).context("the monitor has ended")
     }
 
@@ -71,7 +72,7 @@ impl Reading {
     /// Ends it; the closing account.
     pub fn finish(mut self) -> anyhow::Result<Account> {
         self.end()?;
-        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let monitor = self.monitor.lock().take();
         Ok(monitor.context("the monitor has ended")?.finish(&mut Vec::new()))
     }
 
@@ -97,7 +98,7 @@ fn read(monitor: &Mutex<Option<Box<Monitor>>>, shared: &Shared, cpu: Option<usiz
     let (mut items, mut last) = (Vec::new(), Instant::now());
     while !shared.stop.load(Ordering::Relaxed) {
         let rest = {
-            let mut monitor = monitor.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut monitor = monitor.lock();
             let Some(monitor) = monitor.as_mut() else { return Ok(()) };
             monitor.read(&mut items);
             monitor.rest()

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file could not be opened or its beginning not read.
-    #[error("opening the capture {name}: {source}; check that the file is there and may be read")]
+    #[error("opening the capture {name}: {source}; check that the file exists and is readable")]
     File {
         /// Which (`standard input` for `-`).
         name: String,

@@ -6,9 +6,9 @@
 mod common;
 
 use common::{Packing, PcapNg, START_NS, end, pack, pcap, pcap_header, pcap_record};
+use parking_lot::Mutex;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Read;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use yuzuri_capture::{Capture, Damage, Ending, FileFacts, Flags, NewSegment, Options};
 

@@ -4,11 +4,12 @@ use crate::analyse::{Options, Outcome, analyse};
 use crate::error::IdentifyError;
 use crate::input;
 use crate::report::FileReport;
+use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, mpsc};
+use std::sync::mpsc;
 use yuzuri_exit::stopped;
 
 /// A file that is to be analysed.
@@ -156,9 +157,8 @@ pub fn run(
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(entry) = plan.entries.get(place) else { return };
-                    let lock = given.0.lock().unwrap_or_else(|e| e.into_inner());
                     let ahead = |given: &mut usize| place >= given.saturating_add(jobs * AHEAD);
-                    drop(given.1.wait_while(lock, ahead).unwrap_or_else(|e| e.into_inner()));
+                    given.1.wait_while(&mut given.0.lock(), ahead);
                     if stopped(stop) {
                         continue;
                     }
@@ -172,7 +172,7 @@ pub fn run(
         }
         drop(sender);
         let release = |count: usize| {
-            *given.0.lock().unwrap_or_else(|e| e.into_inner()) = count;
+            *given.0.lock() = count;
             given.1.notify_all();
         };
         let mut waiting = BTreeMap::new();

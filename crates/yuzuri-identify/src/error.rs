@@ -16,7 +16,7 @@ pub enum IdentifyError {
         source: io::Error,
     },
     /// A folder could not be read.
-    #[error("reading the folder {name}: {source}; check that it is there and may be read")]
+    #[error("reading the folder {name}: {source}; check that it exists and is readable")]
     Folder {
         /// Which.
         name: String,
@@ -25,8 +25,8 @@ pub enum IdentifyError {
     },
     /// Nothing in a folder is of a kind that is read.
     #[error(
-        "there is no capture, recording or log of windows in the folder {name} ({others} other files); give it files of tcpdump, of \
-         `yuzuri watch --record`, of the tracepoint tcp_probe or of `ss -ti`"
+        "the folder {name} contains no capture, recording or window log ({others} other files); it needs files from tcpdump, \
+         `yuzuri watch --record`, the tracepoint tcp_probe or `ss -ti`"
     )]
     EmptyFolder {
         /// Which.
@@ -57,7 +57,7 @@ pub enum IdentifyError {
     },
     /// A log has no times.
     #[error(
-        "{name} is output of `ss` without a time: windows over time cannot be made of it. Print the time before each call, as in \
+        "{name} is output of `ss` without timestamps, so windows cannot be traced over time. Print the time before each call, as in \
          `while sleep 0.1; do date +%s.%N; ss -tin; done`"
     )]
     NoTimes {
@@ -66,7 +66,7 @@ pub enum IdentifyError {
     },
     /// Something in here failed that must not.
     #[error(
-        "analysing {name} failed by a fault in yuzuri (the lines above say where); please report it, with the file if you may"
+        "analysing {name} failed because of a bug in yuzuri (the lines above show where); please report it, with the file if you can share it"
     )]
     Fault {
         /// Which.
@@ -76,7 +76,7 @@ pub enum IdentifyError {
     #[error(transparent)]
     Closed(io::Error),
     /// An output could not be written.
-    #[error("writing {name}: {why}; check that there is room and that it may be written")]
+    #[error("writing {name}: {why}; check free space and permissions")]
     Write {
         /// Which.
         name: String,

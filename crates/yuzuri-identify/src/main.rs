@@ -1,4 +1,4 @@
-//! The command `yuzuri-identify`, which `yuzuri identify` becomes: which congestion control is in these files.
+//! The program `yuzuri-identify`, which `yuzuri identify` runs: identifies congestion control in files.
 
 mod screen;
 
@@ -18,70 +18,71 @@ use yuzuri_identify::live::Live;
 use yuzuri_identify::table::{self, Table};
 use yuzuri_trace::Filter;
 
-/// Thousands of flows grow their tables side by side: with it they lie closer together than with the system's, and are followed a fifth faster.
+/// Thousands of flows grow their tables at the same time. This allocator packs them more densely than the system's, which makes
+/// tracking a fifth faster.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    all was read, and at least one flow was named (or none had enough data)
-  1    a file could not be read or is of no kind that is read; the others were analysed
-  2    usage errors on the command line
-  3    flows were analysed, and none was named
-  130  stopped by Ctrl-C; what was done until then is told";
+  0    all files were read, and at least one flow was identified (or no flow had enough data)
+  1    a file could not be read or has an unsupported format; the other files were analysed
+  2    usage error
+  3    flows were analysed, but none was identified
+  130  stopped by Ctrl-C; the results so far were printed";
 
-/// Which congestion control is in these captures, recordings and logs, and with which constants
+/// Identify congestion control algorithms and their parameters in captures, recordings and logs
 #[derive(Debug, Parser)]
 #[command(name = "yuzuri-identify", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Identify {
-    /// Captures (pcap, pcapng), recordings (*.arrows), rows or traces of tcp_probe, output of `ss -ti`; plain or compressed with gzip,
-    /// zstd or xz; folders of these; - for standard input
+    /// Captures (pcap, pcapng), recordings (*.arrows), tcp_probe traces or output of `ss -ti`, also compressed with gzip, zstd
+    /// or xz; folders of these; - for standard input
     #[arg(required_unless_present_any = ["completions", "man"], value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Print everything as one document of JSON instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 
-    /// Put the rounds into the JSON as well
+    /// Include every round in the JSON
     #[arg(long, requires = "json", conflicts_with = "live")]
     all_rounds: bool,
 
-    /// Write a page with pictures
+    /// Write an HTML report with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Write flows.parquet and rounds.parquet into this folder
+    /// Write flows.parquet and rounds.parquet to this folder
     #[arg(long, value_name = "FOLDER")]
     parquet: Option<PathBuf>,
 
-    /// Only these flows: port:N, addr:ADDRESS[/BITS], lport: and laddr: for the sender, rport: and raddr: for the receiver
+    /// Only analyse these flows: port:N, addr:ADDRESS[/BITS]; lport: and laddr: match the sender, rport: and raddr: the receiver
     #[arg(long, value_name = "FILTER")]
     flow: Vec<String>,
 
-    /// Also flows with little data
+    /// Include flows with little data
     #[arg(long)]
     all: bool,
 
-    /// Segments that a direction must have sent for a verdict
+    /// Minimum number of segments that a direction must have sent to be analysed
     #[arg(long, value_name = "COUNT", default_value_t = 100, conflicts_with = "all")]
     min_segments: u64,
 
-    /// Tell each verdict as soon as it changes, while the file is still being written: `tcpdump -w - | yuzuri identify --live -`
+    /// Report results as they change, while the file is still being written: `tcpdump -w - | yuzuri identify --live -`
     ///
-    /// With --json a line of JSON for each, and one for each flow at the end, instead of the document.
+    /// With --json, each change and each flow's final result is a line of JSON; no document is printed.
     #[arg(long)]
     live: bool,
 
-    /// Threads: for files side by side and, where there are fewer files, for the flows of a capture [default: as many as there are cores]
+    /// Number of threads, used for several files at once and for the flows of one capture [default: number of cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
-    /// Print neither table nor progress
+    /// Print no table and no progress
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
 
-    /// Print the script that completes the options in this shell
+    /// Print the completion script for this shell
     #[arg(long, value_name = "SHELL", exclusive = true)]
     completions: Option<yuzuri_manual::Shell>,
 
@@ -111,11 +112,11 @@ fn manual() -> anyhow::Result<()> {
     Ok(yuzuri_manual::show(&page)?)
 }
 
-/// Tells of verdicts as they change: lines on standard error, or of JSON on standard output.
+/// Reports results as they change: as text on standard error, or as JSON lines on standard output.
 fn listener(as_json: bool, quiet: bool) -> Live {
     Live::new(move |flow| {
         if as_json {
-            // Who does not listen any more is noticed at the end.
+            // A closed output is reported at the end.
             let _ = json::line(flow, false).map(|line| print(&line));
         } else if !quiet {
             eprintln!("{}", table::news(&flow));

@@ -48,7 +48,7 @@ pub enum ControlError {
     CubicParams(#[from] CubicParamsError),
     /// Another one of this name is there.
     #[error(
-        "congestion control {0:?} is registered already: end the program that did, or choose another name"
+        "congestion control {0:?} is already registered: stop the program that registered it, or choose another name"
     )]
     Taken(String),
     /// The kernel refuses BPF to us.
@@ -64,17 +64,15 @@ pub enum ControlError {
     Kernel(String),
     /// The kernel would stop at the first call of our programs.
     #[error(
-        "registering a congestion control: this kernel checks where its calls go (kCFI) and does not know BPF programs \
-         yet: it would panic; it needs Linux 6.9 on x86_64, 6.18 on arm64"
+        "registering a congestion control: this kernel checks indirect calls (kCFI) but does not support BPF programs \
+         with it: it would panic; this needs Linux 6.9 on x86_64, 6.18 on arm64"
     )]
     ChecksCalls,
     /// A bound could not be written.
     #[error("writing a bound: {0}")]
     Bound(libbpf_rs::Error),
     /// The kernel's table of bounds is full.
-    #[error(
-        "writing a bound: the table in the kernel has room for {0} flows, and all of it is taken; release some first"
-    )]
+    #[error("writing a bound: the kernel map holds {0} flows and is full; release some first")]
     NoRoom(usize),
     /// The flows could not be walked through, or the programs that do it could not be set up.
     #[error("{0}")]

@@ -252,6 +252,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// For the fuzzer: reads a datagram as an answer of the kernel.
+#[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) {
     let _ = parse(bytes, 1, &mut Vec::new());

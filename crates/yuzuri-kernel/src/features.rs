@@ -2,9 +2,9 @@
 
 use crate::MonitorError;
 use libbpf_rs::btf::{Btf, types};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Read;
-use std::sync::Mutex;
 use yuzuri_trace::{Hook, HookState};
 
 /// Which typed tracepoints of TCP the kernel has.
@@ -56,7 +56,7 @@ pub(crate) fn first_line(path: &str) -> Result<String, String> {
 static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
 
 fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
-    let mut log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
+    let mut log = LIBBPF_LOG.lock();
     if log.len() < 64 * 1024 {
         log.push_str(&message);
     }
@@ -69,11 +69,11 @@ pub(crate) fn with_log<T>(
 ) -> Result<T, MonitorError> {
     // One at a time in a process: the log is global, as is libbpf's printer.
     static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
-    LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    let _one = ONE.lock();
+    LIBBPF_LOG.lock().clear();
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
     step().map_err(|error| {
-        let log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let log = LIBBPF_LOG.lock().clone();
         if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
             return MonitorError::NotPermitted(format!("{what}: {error}"));
         }

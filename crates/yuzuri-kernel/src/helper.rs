@@ -17,14 +17,15 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, fork};
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_trace::Owner;
@@ -123,7 +124,7 @@ impl Channel {
         if self.ended.load(Ordering::Relaxed) {
             return None;
         }
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.stream.lock();
         let asked =
             stream.write_all(question).and_then(|()| read(&mut Patient { stream: &stream, wanted }, &stream));
         match asked {

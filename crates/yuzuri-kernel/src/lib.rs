@@ -62,6 +62,7 @@ mod skel {
 }
 
 #[doc(hidden)]
+#[cfg(any(fuzzing, debug_assertions))]
 pub use diag::fuzz as fuzz_sock_diag;
 #[doc(hidden)]
 pub use monitor::Room;

@@ -4,10 +4,11 @@
 
 use crate::diag::{Socket, tcp_info};
 use nix::sys::socket::{SockaddrLike, SockaddrStorage, getpeername, getsockname};
+use parking_lot::Mutex;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use yuzuri_trace::{CaState, Snapshot};
 
 /// Connected sockets that are watched for as long as their owner keeps them; clones are the same.
@@ -17,12 +18,12 @@ pub struct Own(Arc<Mutex<Vec<Weak<dyn AsFd + Send + Sync>>>>);
 impl Own {
     /// A socket to watch.
     pub fn add(&self, socket: Weak<dyn AsFd + Send + Sync>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+        self.0.lock().push(socket);
     }
 
     /// Those that are open.
     pub(crate) fn dump(&self, out: &mut Vec<Socket>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|socket| {
+        self.0.lock().retain(|socket| {
             let Some(socket) = socket.upgrade() else { return false };
             // One that is closed meanwhile has nothing to tell; it leaves with its owner.
             out.extend(look(socket.as_fd()).ok());

@@ -3,10 +3,10 @@
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
 use nix::fcntl::{Flock, FlockArg};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use yuzuri_scenario::{Document, Problems, Scenario};
 
@@ -191,8 +191,8 @@ pub fn execute(
     let done_ms = AtomicU64::new(0);
     // Set where going on makes no sense for any run, without the user having asked for it.
     let give_up = AtomicBool::new(false);
-    let next = || waiting.lock().unwrap_or_else(|e| e.into_inner()).pop_front();
-    let count = || outcome.lock().unwrap_or_else(|e| e.into_inner());
+    let next = || waiting.lock().pop_front();
+    let count = || outcome.lock();
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
@@ -230,7 +230,7 @@ pub fn execute(
             });
         }
     });
-    let mut outcome = outcome.into_inner().unwrap_or_else(|e| e.into_inner());
+    let mut outcome = outcome.into_inner();
     outcome.stopped = stop.load(Ordering::Relaxed);
     outcome
 }

@@ -43,7 +43,7 @@ pub enum LabError {
     #[error("{0}")]
     Run(String),
     /// The user ended it.
-    #[error("stopped before the end; what was finished is kept")]
+    #[error("stopped early; finished runs are kept")]
     Stopped,
 }
 

@@ -1,4 +1,4 @@
-//! The command `yuzuri-lab`, which `yuzuri lab` becomes: experiments over an emulated wireless cell.
+//! The program `yuzuri-lab`, which `yuzuri lab` runs: experiments over an emulated wireless network.
 
 mod screen;
 
@@ -16,7 +16,7 @@ use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
 use yuzuri_scenario::Document;
 
-/// Experiments with the kernel's TCP over an emulated wireless cell
+/// Run experiments with the kernel's TCP over an emulated wireless network
 #[derive(Debug, Parser)]
 #[command(name = "yuzuri-lab", version, max_term_width = 100)]
 struct Lab {
@@ -26,63 +26,63 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the scenarios of a folder
+    /// List the scenarios in a folder
     List {
-        /// The folder
+        /// Folder of scenarios
         #[arg(default_value = "scenarios")]
         folder: PathBuf,
     },
-    /// Say what is wrong with scenarios, or what they would do
+    /// Check scenarios, and show what they would do
     Check {
-        /// The scenarios
+        /// Scenario files
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Run a scenario as it is, without what it varies
+    /// Run a scenario once, without its variations
     Run(RunArgs),
-    /// Run all that a scenario varies, with all repetitions; what is finished is not repeated
+    /// Run all variations and repetitions of a scenario; finished runs are not repeated
     Sweep(SweepArgs),
-    /// Make the report of a folder of results
+    /// Write the report of a results folder
     Report {
-        /// The folder
+        /// Results folder
         folder: PathBuf,
     },
-    /// Print one figure of all points of a folder of results as a table in Markdown
+    /// Print one figure for all points of a results folder as a Markdown table
     Table {
-        /// The folder
+        /// Results folder
         folder: PathBuf,
         /// throughput_mbps, jain, jain_weighted, rtt_mean_ms, rtt_p95_ms, retransmissions, loss_percent, or a kind of
-        /// terminal: the Mbit/s of one of them
+        /// terminal (the Mbit/s of one terminal of this kind)
         #[arg(default_value = "throughput_mbps")]
         figure: String,
-        /// The field whose values are the columns [default: the one with the most]
+        /// Field whose values become the columns [default: the field with the most values]
         #[arg(long, value_name = "FIELD")]
         across: Option<String>,
-        /// Instead of the figure: by how many percent it is greater where the value of a field has WORD than where it has OTHER
-        /// instead, seed by seed (the same losses befall both)
+        /// Print by how many percent the figure is greater with WORD in a field's value than with OTHER, compared seed by seed
+        /// (both see the same losses)
         #[arg(long, value_name = "WORD/OTHER")]
         beside: Option<report::Beside>,
-        /// The median of the seeds instead of their mean and its interval
+        /// Print the median over the seeds instead of the mean and its interval
         #[arg(long)]
         median: bool,
     },
-    /// Show sharing in real time: the terminals of a scenario first plain, then sharing, then both halves as a table
+    /// Demonstrate sharing in real time: a scenario first without sharing, then with it, and a table of both halves
     Demo(DemoArgs),
-    /// Remove what killed runs left on this host; live runs are not touched
+    /// Remove what killed runs left on this host; running experiments are not touched
     Clean,
-    /// Print the script that completes commands and options in a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell to generate the script for
         shell: yuzuri_manual::Shell,
     },
     /// Show the manual page of a command
     Man {
-        /// The command [default: yuzuri-lab itself]
+        /// Command [default: yuzuri-lab itself]
         ///
-        /// On a terminal the page is shown by man(1) where that is installed; otherwise it is printed in the language of man(7).
+        /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7) source is printed.
         #[arg(value_name = "COMMAND")]
         command: Vec<String>,
-        /// Write the pages of all commands into this folder instead
+        /// Write the pages of all commands to this folder instead
         #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
         folder: Option<PathBuf>,
     },
@@ -93,12 +93,12 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockWord {
-    /// On this host: quick, but its load can change the figures
+    /// Real time on this host: fast, but the host's load affects the figures
     Real,
-    /// In a guest (QEMU) whose clock counts instructions: the load of this host changes nothing
+    /// Virtual time in a guest (QEMU) whose clock counts instructions: the host's load has no effect
     Virtual,
-    /// With simulated TCP instead of the kernel's, on this host: no root, a hundred times quicker; refuses what it
-    /// cannot simulate
+    /// Simulated TCP instead of the kernel's: needs no root and is a hundred times faster, but refuses scenarios that
+    /// it cannot simulate
     Simulated,
 }
 
@@ -114,22 +114,22 @@ impl From<ClockWord> for Clock {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// The scenario
+    /// Scenario file
     file: PathBuf,
 
-    /// Folder of the results [default: lab-results/NAME; of simulated runs lab-results/NAME-simulated]
+    /// Results folder [default: lab-results/NAME, or lab-results/NAME-simulated with --simulated]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    /// Another value of a field: path.rtt_ms=64, terminal.phone.window=50
+    /// Override a field, as in path.rtt_ms=64 or terminal.phone.window=50
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
 
-    /// The guest's kernel with --clock virtual
+    /// Kernel of the guest, for --clock virtual
     #[arg(long, default_value = "6.12", value_parser = |text: &str| text.parse::<guest::Kernel>())]
     kernel: guest::Kernel,
 
-    /// Make no report
+    /// Do not write a report
     #[arg(long)]
     no_report: bool,
 }
@@ -160,7 +160,7 @@ struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    /// Which clock
+    /// Clock to run with
     #[arg(long, value_enum, default_value_t = ClockWord::Real)]
     clock: ClockWord,
 
@@ -173,41 +173,41 @@ struct SweepArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    /// Which clock
+    /// Clock to run with
     #[arg(long, value_enum, default_value_t = ClockWord::Virtual)]
     clock: ClockWord,
 
     #[command(flatten)]
     flags: ClockFlags,
 
-    /// Only points whose name has one of these words in it (path.loss=0.001, two-iw10); several times for several
+    /// Only run points whose name contains WORD (path.loss=0.001, two-iw10); may be repeated
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
 
-    /// Runs side by side [default: one in real time for each two cores, one in virtual time or simulated for each core]
+    /// Number of parallel runs [default: one per two cores in real time, else one per core]
     #[arg(long)]
     jobs: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 struct DemoArgs {
-    /// The scenario; nothing that it varies
+    /// Scenario file; its variations are ignored
     #[arg(default_value = "scenarios/share/eight-n.toml")]
     file: PathBuf,
 
-    /// Seconds of each half
+    /// Duration of each half, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     half: f64,
 
-    /// Let the second half go on until a signal comes
+    /// Continue the second half until a signal arrives
     #[arg(long)]
     endless: bool,
 
-    /// Write the names of the terminals' namespaces into this file when they are there
+    /// Write the names of the terminals' network namespaces to this file once they exist
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
 
-    /// Only say whether this machine can
+    /// Only check whether this machine can run the demo
     #[arg(long)]
     check: bool,
 }
@@ -225,7 +225,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let fields: Vec<String> = document.sweep().keys().cloned().collect();
             if !fields.is_empty() {
                 eprintln!(
-                    "yuzuri-lab: not varied here: {}; `yuzuri lab sweep` runs them all",
+                    "yuzuri-lab: this run ignores the variations of {}; `yuzuri lab sweep` runs them all",
                     fields.join(", ")
                 );
             }
@@ -252,7 +252,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let cleaned = net::clean()?;
             cleaned.namespaces.iter().for_each(|name| println!("removed {name}"));
             if cleaned.live_runs > 0 {
-                println!("{} live runs were left alone", cleaned.live_runs);
+                println!("{} running experiments were not touched", cleaned.live_runs);
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,7 +1,7 @@
 //! What a person sees of a batch: progress with the time left, and each run in a line when it ends.
 
+use parking_lot::Mutex;
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use yuzuri_lab::batch::{Event, Planned};
 use yuzuri_lab::run::RunRecord;
@@ -23,7 +23,7 @@ impl Screen {
             Event::Begun(_) => {}
             Event::Progress { done, of, part } => {
                 let every = Duration::from_millis(if self.live { 200 } else { 10_000 });
-                let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+                let mut last = self.last.lock();
                 if last.is_some_and(|last| last.elapsed() < every) {
                     return;
                 }

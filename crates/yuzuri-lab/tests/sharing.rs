@@ -1,8 +1,8 @@
 //! Terminals that share, on the real kernel in real time. What is decided by does not depend on how fast the host is.
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::demo;
@@ -121,14 +121,14 @@ fn a_run_that_is_stopped_lets_all_leave() {
     let names = Mutex::new(Vec::new());
     let seen = Mutex::new(Vec::new());
     let mut progress = |seconds: f64| {
-        *seen.lock().unwrap() = registered(&names.lock().unwrap());
+        *seen.lock() = registered(&names.lock());
         stop.store(seconds > 1.0, Ordering::Relaxed);
     };
-    let mut built = |there: &[&str]| names.lock().unwrap().extend(there.iter().map(|name| name.to_string()));
+    let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
     let result = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
     assert!(matches!(result, Err(LabError::Stopped)), "{result:?}");
-    assert_eq!(seen.into_inner().unwrap().len(), 2, "both were at work");
-    let names = names.into_inner().unwrap();
+    assert_eq!(seen.into_inner().len(), 2, "both were at work");
+    let names = names.into_inner();
     assert_eq!(registered(&names), Vec::<String>::new());
     assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
 }
@@ -155,13 +155,13 @@ fn a_demonstration_holds_both_halves_against_each_other() {
     let names = Mutex::new(Vec::new());
     // Stopped by hand in the second half, as by Ctrl-C; when that is noticed, the host decides.
     let mut progress = |seconds: f64| stop.store(seconds > 4.0, Ordering::Relaxed);
-    let mut built = |there: &[&str]| names.lock().unwrap().extend(there.iter().map(|name| name.to_string()));
+    let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
     let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
     let words = compared.unwrap_or_else(|e| panic!("{e}")).to_string();
     for word in ["plain, 1 to 2 s", "sharing, 3 to ", "phone-1", "phone-2", "all", "Jain's index", "Mbit/s"] {
         assert!(words.contains(word), "{word}:\n{words}");
     }
-    let names = names.into_inner().unwrap();
+    let names = names.into_inner();
     assert_eq!(names.len(), 2);
     assert_eq!(registered(&names), Vec::<String>::new());
     assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");

@@ -1,8 +1,8 @@
 //! Many runs: what is kept, what is repeated, what a report makes of it.
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::batch::{self, Event, Executor, OutLock, Planned, State};
@@ -41,7 +41,7 @@ impl Executor for Clerk {
     ) -> Result<RunRecord, LabError> {
         assert!(folder.to_string_lossy().ends_with(".partial"));
         progress(0.5);
-        let mut ran = self.ran.lock().unwrap();
+        let mut ran = self.ran.lock();
         ran.push(planned.name());
         if self.fails.contains(&planned.name()) {
             return Err(LabError::Run("on purpose".into()));
@@ -89,7 +89,7 @@ fn a_sweep_goes_on_where_it_was_ended() {
     let outcome = batch::execute(&planned(out.path()), &clerk, 1, &stop, &quiet);
     assert_eq!((outcome.done, outcome.stopped, outcome.failed.len()), (4, true, 0));
     // Every point was had once before any was had twice.
-    assert!(clerk.ran.lock().unwrap()[..3].iter().all(|name| name.ends_with("/seed-1")));
+    assert!(clerk.ran.lock()[..3].iter().all(|name| name.ends_with("/seed-1")));
     let rest = todo(out.path());
     assert_eq!(rest.len(), 2);
     let outcome = batch::execute(&rest, &Clerk::default(), 2, &AtomicBool::new(false), &quiet);

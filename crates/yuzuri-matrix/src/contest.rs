@@ -2,8 +2,8 @@
 
 use crate::contender::{Contender, alone_bps};
 use crate::setting::Setting;
+use parking_lot::Mutex;
 use serde::Serialize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use yuzuri_sim::{Results, ScenarioError};
 
@@ -121,7 +121,7 @@ pub fn each<I: Sync, O: Send>(
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(item) = items.get(number).filter(|_| !yuzuri_exit::stopped(stop)) else { break };
                 let out = work(item)?;
-                found.lock().unwrap_or_else(|e| e.into_inner()).push((number, out));
+                found.lock().push((number, out));
                 progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
             }
             Ok(())
@@ -132,7 +132,7 @@ pub fn each<I: Sync, O: Send>(
     if yuzuri_exit::stopped(stop) {
         return Ok(None);
     }
-    let mut found = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    let mut found = found.into_inner();
     found.sort_by_key(|(number, _)| *number);
     Ok(Some(found.into_iter().map(|(_, out)| out).collect()))
 }

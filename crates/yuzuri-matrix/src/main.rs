@@ -1,5 +1,4 @@
-//! What sharing brings and costs, in simulation: every setting of the matrix against every contender, and whether the limits hold; and settings
-//! drawn by lot.
+//! The gains and costs of sharing, in simulation: every setting of the matrix with every contender, and settings drawn by lot.
 
 mod contender;
 mod contest;
@@ -15,53 +14,53 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Run the matrix of settings against CUBIC, BBR, the published rules, Yuzuri's policy and an oracle; print Markdown tables
+/// Simulate a matrix of settings with CUBIC, BBR, the published rules, Yuzuri's policy and an oracle, and print Markdown tables
 #[derive(Parser)]
 #[command(version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Only settings whose table or name contains this; may be repeated
+    /// Only run settings whose table or name contains TEXT; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Only these contenders (cubic, bbr, paced, hayakawa2015, shimada2016, throughput, balanced, latency, oracle)
+    /// Only run these contenders (cubic, bbr, paced, hayakawa2015, shimada2016, throughput, balanced, latency, oracle)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     contenders: Vec<String>,
     /// Seeds per setting and contender; medians are shown
     #[arg(long, default_value_t = 3)]
     seeds: u64,
-    /// Runs side by side [default: all cores]
+    /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Also write all figures as JSON lines into this file
+    /// Also write all figures to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print of one setting and the first of --contenders how a run goes, twice a second
+    /// Print the state of a run of one setting and the first of --contenders, twice per simulated second
     #[arg(long)]
     trace: bool,
-    /// Print the settings and end
+    /// List the settings and exit
     #[arg(long)]
     list: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Draw settings by lot, run each with CUBIC and with Yuzuri's policy, and print tables by class
+    /// Draw random settings, run each with CUBIC and with Yuzuri's policy, and print tables by class
     Lot(LotArgs),
 }
 
 #[derive(clap::Args)]
 struct LotArgs {
-    /// Draw the settings of this seed
+    /// Seed of the random settings
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many settings
+    /// Number of settings
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     settings: u64,
-    /// Runs side by side [default: all cores]
+    /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Also write all figures as JSON lines into this file
+    /// Also write all figures to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -1,11 +1,12 @@
 //! Analysing files on behalf of Python: without its lock, and so that Ctrl-C is heard.
 
 use crate::{error, flow};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use yuzuri_capture::Ending;
 use yuzuri_identify::analyse::{Options, Outcome};
@@ -93,7 +94,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     fn ask(&self) {
-        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        let mut state = self.state.lock();
         if state.0.elapsed() < ASK_EVERY || state.1.is_some() {
             return;
         }
@@ -105,7 +106,7 @@ impl Ask<'_> {
     }
 
     fn answer(self) -> PyResult<()> {
-        self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1.map_or(Ok(()), Err)
+        self.state.into_inner().1.map_or(Ok(()), Err)
     }
 }
 

@@ -9,7 +9,7 @@ use yuzuri_policy::MemberError;
 pub enum ShareError {
     /// Neither a key nor leave to do without.
     #[error(
-        "there is no key, so nobody could tell members from strangers: make one with `yuzuri share key FILE`, give the same file to every \
+        "no key is configured, so members cannot be authenticated: create one with `yuzuri share key FILE`, give the same file to every \
          terminal and name it with --key-file (key_file in the configuration); or join groups without a key with --keyless, where anybody on \
          the network can say anything"
     )]
@@ -35,7 +35,7 @@ pub enum ShareError {
     },
     /// Another instance runs.
     #[error(
-        "another instance is running as process {pid} (it holds {}): `yuzuri share status` shows it; end it first, or give another --runtime \
+        "another instance is running as process {pid} (it holds {}): `yuzuri share status` shows it; stop it first, or use another --runtime \
          folder and --control name for another network namespace",
         lock.display()
     )]
@@ -52,7 +52,7 @@ pub enum ShareError {
     #[error(transparent)]
     Member(#[from] MemberError),
     /// An interface that was named is not there.
-    #[error("there is no network interface '{name}' here; there are: {there}")]
+    #[error("there is no network interface '{name}'; available: {there}")]
     NoInterface {
         /// The name.
         name: String,

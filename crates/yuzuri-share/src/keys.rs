@@ -400,8 +400,8 @@ mod tests {
         for (weak, why) in [
             (vec![0; 32], "a pattern of 1 bytes"),
             ("5a".repeat(32).into_bytes(), "a pattern of 1 bytes"),
-            (counting.to_vec(), "it counts"),
-            (to_hex(&counting).into_bytes(), "it counts"),
+            (counting.to_vec(), "it is a sequence"),
+            (to_hex(&counting).into_bytes(), "it is a sequence"),
             (b"correct horse battery staple 123".to_vec(), "as a `passphrase`"),
         ] {
             std::fs::write(&file, weak).unwrap();

@@ -33,6 +33,7 @@ mod file;
 mod flood;
 mod flows;
 mod folder;
+#[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
 mod keys;
 mod link;
@@ -58,6 +59,7 @@ pub use error::ShareError;
 pub use event::{Event, Order};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
+#[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub use fuzz::fuzz_kernel_answers;
 pub use own::OwnSockets;

@@ -2,10 +2,10 @@
 //! one: a steering that is not told of them takes them for chosen by their programs, and leaves them alone.
 
 use crate::{ShareError, folder};
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use yuzuri_kernel::steer::SteerOptions;
 use yuzuri_trace::FlowId;
 
@@ -30,7 +30,7 @@ impl MigratedFlows {
     /// All that are known, the latest last.
     pub(crate) fn before(&self) -> Vec<FlowId> {
         let kept = self.file.as_deref().map(|file| kept(file, boot_id().as_deref())).unwrap_or_default();
-        joined(kept, &OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner)).0
+        joined(kept, &OF_THIS_PROCESS.lock()).0
     }
 
     /// These have been given back.
@@ -43,7 +43,7 @@ impl MigratedFlows {
             return Ok(());
         }
         {
-            let mut known = OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = OF_THIS_PROCESS.lock();
             *known = joined(std::mem::take(&mut *known), given_back).0;
         }
         let Some(file) = &self.file else { return Ok(()) };

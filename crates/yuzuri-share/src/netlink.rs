@@ -186,6 +186,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 
 /// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours. How many default routes and link addresses
 /// are in it.
+#[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     fn payloads<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {
         for answer in answers::messages::<Rtm, A>(bytes).filter_map(Result::ok) {

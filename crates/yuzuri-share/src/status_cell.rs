@@ -1,7 +1,8 @@
 //! Where a sharing hangs out its status for others to read.
 
 use crate::Status;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The last status; cheap to clone, read from any thread.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +26,7 @@ struct All {
 impl StatusCell {
     /// The last status, with the largest flows of each interface ([`MAX_ROWS`](crate::MAX_ROWS)).
     pub fn read(&self) -> Arc<Status> {
-        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.last.lock().clone()
     }
 
     /// Asks for the next half second's status with all flows; [`StatusCell::all_since`] gives it for what this returns.
@@ -49,11 +50,11 @@ impl StatusCell {
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
-        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.all.lock()
     }
 
     pub(crate) fn write(&self, status: Status) {
-        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
+        *self.0.last.lock() = Arc::new(status);
     }
 
     /// Whether somebody waits for all flows.

@@ -195,6 +195,7 @@ fn family() -> Option<u16> {
 
 /// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families. How many access points with a rate, kinds of
 /// interfaces and families are in it.
+#[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     let mut found = 0;
     let stations = answers::messages::<u16, Genlmsghdr<Nl80211Command, u16>>(bytes).filter_map(Result::ok);

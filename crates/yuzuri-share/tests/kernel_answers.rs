@@ -1,5 +1,7 @@
 //! What the daemon decodes of the kernel's answers: recorded ones, and changed ones.
 #![allow(clippy::unwrap_used, missing_docs)]
+// What it enters by is not part of a release.
+#![cfg(debug_assertions)]
 
 use proptest::prelude::*;
 use std::path::PathBuf;

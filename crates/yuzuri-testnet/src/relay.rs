@@ -7,11 +7,12 @@
 use crate::packet::Packet;
 use crate::{Net, Side, feed};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// What becomes of a packet.
@@ -66,7 +67,7 @@ impl Relay {
     }
 
     fn lock(&self) -> MutexGuard<'_, Policy> {
-        self.policy.lock().unwrap_or_else(|e| e.into_inner())
+        self.policy.lock()
     }
 
     /// A side's IPv4 address on this path.
@@ -139,7 +140,7 @@ fn carry(mut tuns: [File; 2], policy: &Mutex<Policy>, stopped: &OwnedFd) {
             // The namespace is gone: so is the path.
             let Ok(length) = tuns[from as usize].read(&mut buffer) else { return };
             let mut packet = Packet::read(from, &mut buffer[..length]);
-            let verdict = policy.lock().unwrap_or_else(|e| e.into_inner())(&mut packet);
+            let verdict = policy.lock()(&mut packet);
             // A full receive queue loses packets, as every network may.
             let mut deliver = |from: Side, bytes: &[u8]| drop(tuns[from.other() as usize].write(bytes));
             if verdict == Verdict::ReleaseAndPass {

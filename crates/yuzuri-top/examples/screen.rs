@@ -7,9 +7,10 @@
 
 mod sim;
 
+use parking_lot::Mutex;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use yuzuri_trace::{Density, Filter, Item, Setting, Source};
 use yuzuri_view::{Control, Limits, LiveModel, Refused};
@@ -21,7 +22,7 @@ struct Settings {
 
 impl Settings {
     fn change(&self, filter: Option<&str>, density: Option<Density>) {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock();
         let setting = Setting {
             mono_ns: model.now_ns(),
             filter: filter.unwrap_or(model.filter()).to_owned(),
@@ -108,7 +109,7 @@ fn main() -> ExitCode {
 fn feed(model: &Mutex<LiveModel>, world: &mut sim::World, to_ns: u64) {
     let mut items = Vec::new();
     world.advance(to_ns, &mut |item| items.push(item));
-    let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut model = model.lock();
     for item in &items {
         model.apply(item);
         if let Item::Event(event) = item {

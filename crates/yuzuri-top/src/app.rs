@@ -7,8 +7,8 @@ use crate::clock::Clock;
 use crate::edit::Edit;
 use crate::look::{self, Entry, Line, Look};
 use crate::theme::Theme;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use yuzuri_trace::{Density, FlowId};
 use yuzuri_view::{Control, LiveModel, Replay, SortKey};
@@ -159,7 +159,7 @@ impl App {
         let due = self.sorted_at.is_none_or(|at| elapsed.saturating_sub(at) >= SORT_EVERY);
         let ranks = if due { HashMap::new() } else { self.ranks() };
         {
-            let model = model.lock().unwrap_or_else(PoisonError::into_inner);
+            let model = model.lock();
             if !self.frozen || self.look.is_none() {
                 let log = self.look.take().map(|look| look.log).unwrap_or_default();
                 self.look = Some(Look::at(&model, log));

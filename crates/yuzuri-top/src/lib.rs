@@ -23,9 +23,10 @@ mod tests;
 
 use app::{Action, App};
 use clock::Clock;
+use parking_lot::Mutex;
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use terminal::{Input, Screen};
 use theme::Theme;
@@ -36,13 +37,13 @@ use yuzuri_view::{Control, LiveModel};
 pub enum TopError {
     /// Standard output goes to a file, a pipe or nowhere.
     #[error(
-        "the terminal screen needs a terminal, and standard output is none: use `yuzuri watch --json` for a \
+        "the terminal screen needs a terminal, but standard output is not one: use `yuzuri watch --json` for a \
          file or pipe, or `yuzuri watch --web` for a browser"
     )]
     NotATerminal,
     /// `TERM=dumb`: the terminal cannot place the cursor.
     #[error(
-        "the terminal screen needs a terminal that can place its cursor, and TERM is 'dumb': set TERM to your \
+        "the terminal screen needs a terminal with cursor control, but TERM is 'dumb': set TERM to your \
          terminal's name, or use `yuzuri watch --json` or `yuzuri watch --web`"
     )]
     DumbTerminal,
@@ -52,7 +53,7 @@ pub enum TopError {
     )]
     NoKeys(#[source] std::io::Error),
     /// The terminal went away (window closed, connection lost).
-    #[error("the terminal is gone: {0}")]
+    #[error("the terminal was closed: {0}")]
     Lost(#[source] std::io::Error),
     /// The terminal refused to be set up.
     #[error(
@@ -60,7 +61,7 @@ pub enum TopError {
     )]
     SetUp(#[source] std::io::Error),
     /// Another thread of the program panicked; its message was printed after the screen was left.
-    #[error("another part of the program failed (its message is above), so the screen was left")]
+    #[error("another part of the program failed (its message is above), so the screen was closed")]
     Panicked,
 }
 

@@ -12,10 +12,11 @@ use crate::clock::Clock;
 use crate::draw;
 use crate::look::Line;
 use crate::theme::Theme;
+use parking_lot::Mutex;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{Density, FlowId, Item, Source};
 use yuzuri_view::{Control, Limits, LiveModel, Refused, Replay};
@@ -54,12 +55,12 @@ struct Asked {
 
 impl Asked {
     fn note(&self, call: String) -> Result<(), Refused> {
-        self.calls.lock().unwrap().push(call);
+        self.calls.lock().push(call);
         self.refusal.map_or(Ok(()), |why| Err(Refused::Failed(why.to_owned())))
     }
 
     fn calls(&self) -> Vec<String> {
-        std::mem::take(&mut self.calls.lock().unwrap())
+        std::mem::take(&mut self.calls.lock())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where in the kernel something happened.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{OnceLock, RwLock};
+use std::sync::OnceLock;
 
 /// A kernel function or tracepoint, by name: small to copy, cheap to compare.
 ///
@@ -31,10 +32,10 @@ impl Place {
     /// The place of that name.
     pub fn named(name: &str) -> Place {
         let lock = table();
-        if let Some(&id) = lock.read().unwrap_or_else(|e| e.into_inner()).ids.get(name) {
+        if let Some(&id) = lock.read().ids.get(name) {
             return Place(id);
         }
-        let mut table = lock.write().unwrap_or_else(|e| e.into_inner());
+        let mut table = lock.write();
         if let Some(&id) = table.ids.get(name) {
             return Place(id);
         }
@@ -51,7 +52,7 @@ impl Place {
     /// The name: a kernel function such as `tcp_enter_loss`, a tracepoint such as `tcp:tcp_probe`, `sock_diag`
     /// for what was polled; empty where unknown.
     pub fn name(self) -> &'static str {
-        table().read().unwrap_or_else(|e| e.into_inner()).names.get(self.0 as usize).copied().unwrap_or("")
+        table().read().names.get(self.0 as usize).copied().unwrap_or("")
     }
 }
 

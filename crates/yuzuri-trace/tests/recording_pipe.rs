@@ -4,8 +4,9 @@
 mod common;
 
 use common::session;
+use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 use yuzuri_trace::recording::{FLUSH_AFTER, PipeWriter, Reader, Tail};
 use yuzuri_trace::{Event, Flow, FlowId, Item};
@@ -16,13 +17,13 @@ struct Pipe(Arc<Mutex<Vec<u8>>>);
 
 impl Pipe {
     fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

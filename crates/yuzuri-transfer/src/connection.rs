@@ -15,12 +15,13 @@ use crate::spread::Spread;
 use crate::stamps::{Stats, decode};
 use crate::sys::{self, PollFd, StampKind, ask};
 use crate::tcp_info::TcpInfo;
+use parking_lot::Mutex;
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How often `TCP_INFO` is looked at for progress where stamps tell about the buffers.
@@ -272,7 +273,7 @@ impl<'a> Connection<'a> {
         if self.writing.is_some() || self.budget_spent || waiting {
             return;
         }
-        let taken = self.shared.budget.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let taken = self.shared.budget.lock().take();
         let Some(bytes) = taken else {
             self.budget_spent = true;
             return;

@@ -64,7 +64,7 @@ pub enum SendError {
         summary: Box<SendSummary>,
     },
     /// Nothing was acknowledged for too long.
-    #[error("connection {connection} to {peer} stands still: nothing acknowledged for {:.0} s after {acked_bytes} bytes; {}", .silent_for.as_secs_f64(), stall_text(*.window_closed))]
+    #[error("connection {connection} to {peer} stalled: nothing acknowledged for {:.0} s after {acked_bytes} bytes; {}", .silent_for.as_secs_f64(), stall_text(*.window_closed))]
     Stalled {
         /// Number of the connection.
         connection: u32,
@@ -209,7 +209,7 @@ pub enum ReceiveError {
         source: io::Error,
     },
     /// Waiting for connections failed.
-    #[error("cannot wait for senders: {0}; start the receiver again")]
+    #[error("cannot accept connections: {0}; restart the receiver")]
     Poll(#[source] io::Error),
     /// The report could not be written: a full disk, or a pipe whose reader went away.
     #[error("cannot write the report: {0}; check where the output goes")]

@@ -46,7 +46,9 @@ pub enum TargetError {
         port: String,
     },
     /// A bracket without its partner, or something between bracket and colon.
-    #[error("`{0}` has a bracket astray: write an IPv6 address with a port as [2001:db8::1]:{DEFAULT_PORT}")]
+    #[error(
+        "`{0}` has a misplaced bracket: write an IPv6 address with a port as [2001:db8::1]:{DEFAULT_PORT}"
+    )]
     BadBracket(String),
 }
 

@@ -287,9 +287,9 @@ fn an_address_or_interface_that_is_not_there_says_so() {
 #[test]
 fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
     let (done, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
+    let wait = parking_lot::Mutex::new(wait);
     let sink = Sink::new("127.0.0.1", 1, move |stream| {
-        let _ = wait.lock().unwrap().recv();
+        let _ = wait.lock().recv();
         drop(stream);
     });
     let mut options = options(sink.address);

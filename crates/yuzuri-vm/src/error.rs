@@ -44,7 +44,7 @@ pub enum VmError {
     },
     /// A fetched package is not the one that was pinned.
     #[error(
-        "{file} has the SHA-256 {found}, packages.lock wants {wanted}: the archive's file was changed; not used"
+        "{file} has SHA-256 {found}, but packages.lock expects {wanted}: the archive's file was changed; it was not used"
     )]
     Checksum {
         /// The package's file.
@@ -58,7 +58,7 @@ pub enum VmError {
     #[error("{0}")]
     Unfit(String),
     /// The guest did not end with an exit code of its program.
-    #[error("{why}; the guest's clock stood at {guest_s:.1} s; its last words:\n{tail}")]
+    #[error("{why}; the guest's clock stood at {guest_s:.1} s; its last output:\n{tail}")]
     Guest {
         /// What happened, and what to do.
         why: String,
@@ -68,7 +68,7 @@ pub enum VmError {
         tail: String,
     },
     /// The caller asked to stop.
-    #[error("stopped; nothing of the guest is left")]
+    #[error("stopped; the guest was removed")]
     Stopped,
 }
 

@@ -3,9 +3,10 @@
 //!
 //! `cargo run --release -p yuzuri-web --example feed -- --flows 200 --rate 1000 --port 8080`
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
     Account, CaState, Counts, CpuAccount, Density, Event, Filter, Flow, FlowId, Hook, HookState, Item, Kind,
@@ -406,8 +407,8 @@ struct Driver {
     setting: Mutex<(String, Density)>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 impl Driver {

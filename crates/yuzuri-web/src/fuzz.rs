@@ -8,10 +8,11 @@ use crate::serve::http1;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -69,7 +70,7 @@ impl Fuzzed {
             let served = http1().serve_connection(wire, service);
             let _ = tokio::time::timeout(self.patience, served).await;
         });
-        std::mem::take(&mut *answer.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *answer.lock())
     }
 }
 
@@ -106,7 +107,7 @@ impl Read for Wire {
 
 impl Write for Wire {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.output.lock().extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -25,6 +25,7 @@ mod client;
 mod daemon_status;
 mod encode;
 mod feed;
+#[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
 mod guard;
 mod hub;
@@ -34,6 +35,7 @@ mod serve;
 mod stall;
 
 pub use daemon_status::Reach;
+#[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub use fuzz::Fuzzed;
 pub use guard::Token;

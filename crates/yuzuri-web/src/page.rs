@@ -2,8 +2,9 @@
 
 use crate::feed::Feed;
 use crate::hub::Hub;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use yuzuri_trace::Item;
 use yuzuri_view::{Control, LiveModel};
 
@@ -30,7 +31,7 @@ impl std::fmt::Debug for Page {
 
 /// A lock whose holder cannot leave it half changed; a panic elsewhere must not silence the page.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Page {

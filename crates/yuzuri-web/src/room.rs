@@ -2,10 +2,11 @@
 //! time, and the oldest goes when another one comes. So whoever opens thousands pushes out their own, while one with the
 //! token needs a place only for as long as its first request takes to arrive; from then on it has room of its own.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;

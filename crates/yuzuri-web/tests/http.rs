@@ -4,10 +4,11 @@
 mod common;
 
 use common::{STARTED_NS, model};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
     CaState, Density, Event, Filter, Flow, FlowId, Item, Kind, Marks, Owner, Place, Reason, Snapshot,
@@ -42,7 +43,7 @@ fn house() -> House {
 
 impl House {
     fn feed(&self, items: &[Item]) {
-        let mut model = self.model.lock().unwrap();
+        let mut model = self.model.lock();
         items.iter().for_each(|item| model.apply(item));
         drop(model);
         self.page.ingest(items);
@@ -523,7 +524,7 @@ fn a_wish_reaches_the_control_and_its_refusal_comes_back() {
     impl Control for Picky {
         fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
             if filter.netns.is_empty() {
-                self.0.lock().unwrap().push(filter.to_string());
+                self.0.lock().push(filter.to_string());
                 return Ok(());
             }
             Err(Refused::Failed("no such namespace: see `ip netns`".into()))
@@ -535,7 +536,7 @@ fn a_wish_reaches_the_control_and_its_refusal_comes_back() {
     let picky = Arc::new(Picky(Mutex::default()));
     let house = house_with(picky.clone());
     assert_eq!(status(&house.post("/api/filter", r#"{"filter":"port:443"}"#)), 200);
-    assert_eq!(*picky.0.lock().unwrap(), ["port:443"]);
+    assert_eq!(*picky.0.lock(), ["port:443"]);
     let refused = house.post("/api/filter", r#"{"filter":"netns:x"}"#);
     assert_eq!((status(&refused), error(&refused).as_str()), (422, "no such namespace: see `ip netns`"));
     assert_eq!(status(&house.post("/api/density", r#"{"interval_us":0}"#)), 500);

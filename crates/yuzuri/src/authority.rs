@@ -1,4 +1,4 @@
-//! `yuzuri share authority`: gives out the keys of a group's members, and shuts members out.
+//! `yuzuri share authority`: issues the keys of a group's members and shuts members out.
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -7,46 +7,47 @@ use yuzuri_share::AuthorityFile;
 
 #[derive(Debug, Subcommand)]
 pub enum AuthorityTask {
-    /// Make an authority: a file that gives out keys. Keep it secret, and off the terminals
+    /// Create an authority file, which issues keys. Keep it secret and do not copy it to the terminals
     New {
-        /// Where to; nothing is replaced
+        /// File to create; an existing file is not replaced
         authority: PathBuf,
     },
-    /// Give a terminal a key of its own
+    /// Issue a key to a terminal
     ///
-    /// For a terminal that has one already: write the same key again, as the group is now.
+    /// If the terminal already has a key, the same key is written again, for the group's current generation.
     Issue {
-        /// The authority's file
+        /// Authority file
         authority: PathBuf,
-        /// What the terminal is called
+        /// Name of the terminal
         name: String,
-        /// Where to write its key file; nothing is replaced
+        /// Key file to create; an existing file is not replaced
         key_file: PathBuf,
     },
-    /// Shut terminals out: the group gets another key, and all others are told it
+    /// Shut terminals out: the group gets a new key, which all other members receive
     ///
-    /// Bring the notices to one terminal that stays (`notice_file` in its configuration, then `yuzuri share reload`). It tells those that it
-    /// hears; they need nothing else.
+    /// Copy the notice file to one remaining terminal (`notice_file` in its configuration, then `yuzuri share
+    /// reload`). It
+    /// forwards the notices to the other members.
     ShutOut {
-        /// The authority's file
+        /// Authority file
         authority: PathBuf,
-        /// Which
+        /// Names of the terminals to shut out
         #[arg(required = true)]
         names: Vec<String>,
-        /// Where to write the notices; one that is there is replaced
+        /// Notice file to write; an existing file is replaced
         #[arg(long, value_name = "FILE")]
         notices: PathBuf,
     },
-    /// Write the notices of the present key again
+    /// Write the notices of the current key again
     Notices {
-        /// The authority's file
+        /// Authority file
         authority: PathBuf,
-        /// Where to; one that is there is replaced
+        /// Notice file to write; an existing file is replaced
         notices: PathBuf,
     },
-    /// List the terminals that were given a key
+    /// List the terminals that have a key
     List {
-        /// The authority's file
+        /// Authority file
         authority: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -54,25 +55,25 @@ pub enum AuthorityTask {
     },
 }
 
-/// Does what the words say.
+/// Runs the chosen command.
 pub fn run(task: AuthorityTask) -> anyhow::Result<ExitCode> {
     match task {
         AuthorityTask::New { authority } => {
             AuthorityFile::create(&authority)?;
             println!(
-                "made {0}: keep it secret; `yuzuri share authority issue {0} NAME FILE` gives a terminal its key",
+                "created {0}: keep it secret; `yuzuri share authority issue {0} NAME FILE` issues a key to a terminal",
                 authority.display()
             );
         }
         AuthorityTask::Issue { authority, name, key_file } => {
             AuthorityFile::open(&authority)?.issue(&name, &key_file)?;
-            println!("made {}: bring it to '{name}' alone, and name it with --key-file", key_file.display());
+            println!("created {}: copy it to '{name}' only, and pass it with --key-file", key_file.display());
         }
         AuthorityTask::ShutOut { authority, names, notices } => {
             let mut file = AuthorityFile::open(&authority)?;
             file.shut_out(&names, &notices)?;
             println!(
-                "made {}, generation {}: bring it to one terminal that stays, name it there with --notice-file (notice_file) and reload",
+                "created {}, generation {}: copy it to one remaining terminal, pass it with --notice-file (or notice_file) and reload",
                 notices.display(),
                 file.generation()
             );
@@ -80,7 +81,7 @@ pub fn run(task: AuthorityTask) -> anyhow::Result<ExitCode> {
         AuthorityTask::Notices { authority, notices } => {
             let file = AuthorityFile::open(&authority)?;
             file.write_notices(&notices)?;
-            println!("made {}, generation {}", notices.display(), file.generation());
+            println!("created {}, generation {}", notices.display(), file.generation());
         }
         AuthorityTask::List { authority, json } => {
             let file = AuthorityFile::open(&authority)?;

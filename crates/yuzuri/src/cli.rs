@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The command line's options and help.
 
 use crate::units;
 use clap::{Args, Parser, Subcommand};
@@ -18,33 +18,33 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch TCP flows as the kernel runs them: print, record, show in a browser
+    /// Watch TCP flows live: print them, record them, or show them in a browser
     #[command(after_long_help = WATCH_ENDS)]
     Watch(WatchArgs),
-    /// Watch TCP flows on the terminal screen
+    /// Watch TCP flows on a full-screen terminal display
     #[command(after_long_help = WATCH_ENDS)]
     Top(TopArgs),
-    /// Show a recording in a browser or on the terminal screen as if live
+    /// Play a recording back in a browser or on the terminal
     Replay(ReplayArgs),
-    /// Make CSV, JSON lines or Parquet of a recording
+    /// Convert a recording to CSV, JSON lines or Parquet
     #[command(after_long_help = CONVERT_ENDS)]
     Convert(ConvertArgs),
-    /// Send buffers to a receiver and tell of each how it went
+    /// Send buffers to a receiver and report how each transfer went
     #[command(after_long_help = SEND_ENDS)]
     Send(SendArgs),
-    /// Receive what senders send, and throw it away
+    /// Accept transfers and discard the data
     Receive(ReceiveArgs),
-    /// Let this device's uploads share the air with those of its neighbours: the daemon and its tools
+    /// Share the wireless link fairly with neighbouring devices: the daemon and its tools
     Share(Box<crate::share::ShareArgs>),
-    /// Experiments with the kernel's TCP over an emulated wireless cell
+    /// Run experiments with the kernel's TCP over an emulated wireless network
     #[command(disable_help_flag = true)]
     Lab(crate::program::Words),
-    /// Tell which congestion control is in captures, recordings and logs, and with which constants
+    /// Identify congestion control algorithms and their parameters in captures, recordings and logs
     #[command(disable_help_flag = true)]
     Identify(crate::program::Words),
-    /// Show what this kernel offers, what is missing, and what to do
+    /// Show what this kernel supports, what is missing, and how to fix it
     Doctor(DoctorArgs),
-    /// Print the script that completes commands and options in a shell
+    /// Print a shell completion script
     #[command(after_long_help = COMPLETIONS_INSTALL)]
     Completions(CompletionsArgs),
     /// Show the manual page of a command
@@ -52,53 +52,54 @@ pub enum Command {
 }
 
 const WATCH_ENDS: &str = "\
-Exit codes: 0 all went well; 1 watching or recording failed, or the recording lacks records that the kernel delivered \
-(lost for the reason `recording`: its disk was full, failed or too slow); 2 usage errors. Records that were lost in the \
-kernel (`ring-full`, `nested`, `no-memory`) are counted in the account and do not change the exit code. The account in \
-the last line, on the page, in --json and at the end of the recording is the same.";
+Exit codes: 0 success; 1 watching or recording failed, or the recording lacks records that the kernel delivered (they \
+are counted as lost for the reason `recording`: the disk was full, failed or too slow); 2 usage error. Records lost in \
+the kernel (`ring-full`, `nested`, `no-memory`) are counted but do not change the exit code. The last line, the page, \
+--json and the end of the recording report the same counts.";
 
 const CONVERT_ENDS: &str = "\
-Exit codes: 0 all of the recording was converted (also where an older format does not tell whether it was finished, \
-which is said); 1 it could not be read or written, or it is cut, unfinished or damaged: then all that there is was \
-converted; 2 usage errors.";
+Exit codes: 0 the whole recording was converted (older formats do not tell whether a recording is complete; a note \
+says so); 1 the recording could not be read or the output not written, or the recording is truncated, unfinished or \
+damaged (everything readable was converted); 2 usage error.";
 
 const SEND_ENDS: &str = "\
-Exit codes: 0 all went well; 1 the transfer failed; 2 usage errors; 3 the transfer was made, but the recording or \
-the sharing that was asked for beside it was not, or not wholly.";
+Exit codes: 0 success; 1 the transfer failed; 2 usage error; 3 the transfer succeeded, but the requested recording or \
+sharing failed or is incomplete.";
 
 const FILTER_HELP: &str = "\
-Which flows: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
-netns:NAME. Terms of one kind are alternatives, kinds must all hold; without terms, all flows";
+Flows to select: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
+netns:NAME. A flow must match one term of each kind that is given. Without terms, all flows match";
 
 const COMPLETIONS_INSTALL: &str = "\
-To install it (the Debian package does so already):
+To install the script (the Debian package does this):
   bash  yuzuri completions bash >~/.local/share/bash-completion/completions/yuzuri
   zsh   yuzuri completions zsh >FOLDER/_yuzuri, where FOLDER is in $fpath
   fish  yuzuri completions fish >~/.config/fish/completions/yuzuri.fish
-The programs behind `yuzuri lab` and `yuzuri identify` have their own: `yuzuri-lab completions SHELL`, \
+`yuzuri lab` and `yuzuri identify` run separate programs with scripts of their own: `yuzuri-lab completions SHELL`, \
 `yuzuri-identify --completions SHELL`.";
 
-/// What `watch` and `top` share.
+/// Options of both `watch` and `top`.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
     #[arg(value_name = "FILTER", help = FILTER_HELP, value_parser = filter_terms)]
     pub filter: Vec<String>,
 
-    /// Samples of a flow: `ack` for one at every ACK, or the least time between two
+    /// How often to sample each flow: `ack` for every ACK, or the minimum time between two samples
     ///
-    /// State changes, retransmissions and changes of ssthresh or congestion control come in any case.
+    /// State changes, retransmissions and changes of ssthresh or of the congestion control are always
+    /// recorded.
     #[arg(long, value_name = "ack|TIME", default_value = "1ms", value_parser = units::density)]
     pub density: Density,
 
-    /// Do not load anything into the kernel: ask it every 10 ms instead (no privilege needed)
+    /// Poll the kernel every 10 ms instead of loading BPF programs (needs no privilege)
     #[arg(long)]
     pub poll: bool,
 
-    /// Size of each CPU's ring [default: 4MiB, less on many CPUs]
+    /// Size of each CPU's ring buffer [default: 4MiB, less on machines with many CPUs]
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub ring: Option<u64>,
 
-    /// Record into this file (Arrow stream, usually *.arrows)
+    /// Record to this file (Arrow stream, usually *.arrows)
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
@@ -106,18 +107,19 @@ pub struct SourceArgs {
     #[arg(long, requires = "record")]
     pub overwrite: bool,
 
-    /// End by itself after this time
+    /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
     pub time: Option<Duration>,
 }
 
-/// Where a page is served.
+/// Options of commands that serve the page.
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Serve the live page, at 127.0.0.1:4949 or another address
+    /// Serve the live page at this address [default: 127.0.0.1:4949]
     ///
-    /// Only whoever has the token sees it: it is part of the address that is printed, and another one each time. The process
-    /// that serves the page gives up all privileges once the hooks are attached.
+    /// The printed address contains a token, which is new at every start. Only browsers that open this
+    /// address can see the
+    /// page. The process that serves it drops all privileges once the BPF programs are attached.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
     pub web: Option<SocketAddr>,
 
@@ -133,23 +135,23 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub web: WebArgs,
 
-    /// Socket of the sharing daemon whose state the page shows [default: /run/yuzuri/share.sock]
+    /// Control socket of the sharing daemon whose status the page shows [default: /run/yuzuri/share.sock]
     #[arg(long, value_name = "PATH", requires = "web")]
     pub share_socket: Option<PathBuf>,
 
-    /// Tell which congestion control each flow shows, as far as its windows tell, while they are watched and at the end
+    /// Identify each flow's congestion control from its window, while watching and at the end
     #[arg(long)]
     pub identify: bool,
 
-    /// Print every record as a line of JSON
+    /// Print every record as one line of JSON
     #[arg(long, conflicts_with_all = ["quiet", "all"])]
     pub json: bool,
 
-    /// Print every sample, not only events
+    /// Print every sample, not just events
     #[arg(long, conflicts_with = "quiet")]
     pub all: bool,
 
-    /// Print nothing but the beginning and the end
+    /// Print only the first and last lines
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -165,21 +167,21 @@ pub struct ReplayArgs {
     /// The recording
     pub file: PathBuf,
 
-    /// How many times faster than it was recorded
+    /// Playback speed: 1 is real time, 2 is twice as fast (0.01 to 1000)
     #[arg(long, default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
 
     #[command(flatten)]
     pub web: WebArgs,
 
-    /// Begin paused
+    /// Start paused
     #[arg(long)]
     pub paused: bool,
 
-    /// Print the records as lines of JSON at the speed of the recording
+    /// Print the records as lines of JSON at playback speed
     ///
-    /// The last line, of the kind `end`, says whether the recording is `complete`: true, false, or null where an older format
-    /// does not tell.
+    /// The last line has the kind `end`. Its field `complete` is true, false, or null if an older format does
+    /// not tell.
     #[arg(long, conflicts_with = "web")]
     pub json: bool,
 }
@@ -189,14 +191,14 @@ pub struct ConvertArgs {
     /// The recording
     pub file: PathBuf,
 
-    /// Where to: a file, or - for standard output [default: the recording's name with the new ending]
+    /// Output file, or - for standard output [default: the recording's name with the new extension]
     pub output: Option<PathBuf>,
 
-    /// csv, jsonl or parquet [default: by the output's ending]
+    /// Output format: csv, jsonl or parquet [default: taken from the output's extension]
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
 
-    /// Print what became of it as a line of JSON: rows, whether the recording is complete, its account
+    /// Print the outcome as a line of JSON: rows, completeness, and counts of seen and lost records
     #[arg(long)]
     pub json: bool,
 
@@ -207,34 +209,34 @@ pub struct ConvertArgs {
 
 #[derive(Debug, Args)]
 pub struct SendArgs {
-    /// Where to: HOST or HOST:PORT
+    /// Receiver: HOST or HOST:PORT
     pub target: Target,
 
-    /// Bytes of a buffer
+    /// Size of each buffer
     #[arg(long, default_value = "1MB", value_parser = units::bytes)]
     pub buffer: u64,
 
-    /// Connections side by side
+    /// Number of parallel connections
     #[arg(long, short = 'P', default_value_t = 1)]
     pub connections: u32,
 
-    /// End after this many buffers
+    /// Stop after this many buffers
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub buffers: Option<u64>,
 
-    /// End after this many bytes
+    /// Stop after this many bytes
     #[arg(long, value_parser = units::bytes)]
     pub bytes: Option<u64>,
 
-    /// End after this time; 0 for none [default: 10s where neither --buffers nor --bytes is given]
+    /// Stop after this time; 0 means no limit [default: 10s, or no limit with --buffers or --bytes]
     #[arg(long, short = 't', value_parser = units::duration)]
     pub time: Option<Duration>,
 
-    /// Congestion control of the connections
+    /// Congestion control algorithm of the connections
     #[arg(long, short = 'C', value_name = "NAME")]
     pub control: Option<String>,
 
-    /// Write a buffer only when the one before it is acknowledged
+    /// Send each buffer only after the previous one is acknowledged
     #[arg(long)]
     pub wait_ack: bool,
 
@@ -254,17 +256,19 @@ pub struct SendArgs {
     #[arg(long, short = '6')]
     pub v6: bool,
 
-    /// Print a line of JSON for each buffer and the summary
+    /// Print a line of JSON for each buffer, and one for the summary
     ///
-    /// Each has its `type`: connected, buffer, progress, note, warning, summary, shared, failed. A failure and a warning have
-    /// a `kind` that programs may rely on, beside a sentence for people.
+    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, shared or failed.
+    /// Failures and warnings
+    /// have a stable `kind` for programs and a message for people.
     #[arg(long)]
     pub json: bool,
 
-    /// Record these connections into this file (Arrow stream, usually *.arrows), which `yuzuri replay` shows
+    /// Record these connections to this file (Arrow stream, usually *.arrows) for `yuzuri replay`
     ///
-    /// Asked for every 10 ms; `yuzuri watch --record` records every ACK, with privilege. A file that cannot be written does not
-    /// hold the transfer up: that is said once, and told by exit code 3.
+    /// The connections are polled every 10 ms. `yuzuri watch --record` records every ACK but needs
+    /// privileges. If the file
+    /// cannot be written, the transfer goes on, a warning is printed, and the exit code is 3.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
@@ -278,33 +282,34 @@ pub struct SendArgs {
 
 #[derive(Debug, Args)]
 pub struct ReceiveArgs {
-    /// Port to listen at
+    /// Port to listen on
     #[arg(long, short, default_value_t = yuzuri_transfer::DEFAULT_PORT)]
     pub port: u16,
 
-    /// Address to listen at, such as 127.0.0.1 or ::1 for this host alone [default: all of this host's, so whoever reaches the port may send]
+    /// Address to listen on, such as 127.0.0.1 or ::1 for this host only [default: all addresses: anybody who
+    /// can reach the port may send]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
 
-    /// End when the first senders are done
+    /// Stop when the first sender has finished
     #[arg(long)]
     pub once: bool,
 
-    /// Most connections at once
+    /// Maximum number of simultaneous connections
     #[arg(long, default_value_t = 256)]
     pub connections: usize,
 
-    /// Close a connection after this many bytes; none: no limit
+    /// Close a connection after this many bytes; `none` means no limit
     #[arg(long, default_value = "100GB", value_parser = units::max_bytes)]
     pub bytes: units::Maximum,
 
-    /// End after this many bytes on all connections; none: no limit
+    /// Stop after this many bytes over all connections; `none` means no limit
     #[arg(long, value_name = "BYTES", default_value = "1TB", value_parser = units::max_bytes)]
     pub total_bytes: units::Maximum,
 
-    /// Write this many lines at most, then only count; none: no limit
+    /// Maximum number of lines to print; `none` means no limit
     ///
-    /// The summary at the end is written in any case, and tells how many lines are missing.
+    /// The final summary is always printed and says how many lines were left out.
     #[arg(long, value_name = "COUNT", default_value = "100000", value_parser = units::max_count)]
     pub lines: units::Maximum,
 
@@ -312,7 +317,7 @@ pub struct ReceiveArgs {
     #[arg(long, short = 't', value_parser = units::duration)]
     pub time: Option<Duration>,
 
-    /// Print a line of JSON for each connection and the summary
+    /// Print a line of JSON for each connection, and one for the summary
     #[arg(long)]
     pub json: bool,
 
@@ -329,27 +334,28 @@ pub struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell to generate the script for
     pub shell: yuzuri_manual::Shell,
 }
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command, such as `share run` [default: yuzuri itself]
+    /// Command, such as `share run` [default: yuzuri itself]
     ///
-    /// On a terminal the page is shown by man(1) where that is installed; otherwise it is printed in the language of man(7).
+    /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7) source is
+    /// printed.
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
 
-    /// Write the pages of all commands into this folder instead
+    /// Write the pages of all commands to this folder instead
     ///
-    /// Not those of `lab` and `identify`, which are programs of their own: `yuzuri-lab man --folder FOLDER`,
+    /// `lab` and `identify` are separate programs. Their pages come from `yuzuri-lab man --folder FOLDER` and
     /// `yuzuri-identify --man`.
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     pub folder: Option<PathBuf>,
 }
 
-/// Terms of a filter, as they are.
+/// A filter's term, checked.
 fn filter_terms(text: &str) -> Result<String, yuzuri_trace::FilterError> {
     text.parse::<yuzuri_trace::Filter>().map(|_| text.to_owned())
 }
@@ -363,12 +369,12 @@ fn web_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Ok(SocketAddr::new(address, PORT));
     }
-    text.parse().map_err(|_| format!("'{text}' is no address: write PORT, ADDRESS or ADDRESS:PORT"))
+    text.parse().map_err(|_| format!("'{text}' is not an address: write PORT, ADDRESS or ADDRESS:PORT"))
 }
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.trim_end_matches('x').parse::<f64>().ok().filter(|s| (0.01..=1000.0).contains(s));
-    speed.ok_or_else(|| format!("'{text}' is no speed: write a number from 0.01 to 1000"))
+    speed.ok_or_else(|| format!("'{text}' is not a speed: write a number from 0.01 to 1000"))
 }
 
 #[cfg(test)]
@@ -378,7 +384,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_words_are_consistent() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 

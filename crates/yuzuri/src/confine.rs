@@ -4,7 +4,7 @@ use yuzuri_confine::{Identity, SystemCalls};
 
 /// Of `--user`.
 pub const USER_HELP: &str =
-    "Started by root: change to this user once all is open [default: a user id that nobody else has]";
+    "If started by root, switch to this user after setup [default: an unused user id]";
 
 /// Gives up privileges, and all system calls but these.
 ///

@@ -16,37 +16,39 @@ use yuzuri_share::{
 };
 use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
-/// How the connections share.
+/// Options of sharing beside a transfer.
 #[derive(Debug, Args)]
 pub struct OwnShareArgs {
-    /// Give way to the uploads of other devices behind the same access point, as they do: no privilege needed
+    /// Share the link with other devices behind the same access point (needs no privilege)
     ///
-    /// Joins the group for these connections alone, and bounds what they leave outstanding. Where the daemon of this device
-    /// runs it shares for them already.
+    /// These connections join the group and bound the data they keep in flight. If this device runs the
+    /// sharing daemon,
+    /// the daemon already does this.
     #[arg(long)]
     share: bool,
 
-    /// File of the key that proves membership (`yuzuri share key` makes one)
+    /// Key file that authenticates this member (`yuzuri share key` creates one)
     #[arg(long, value_name = "FILE", requires = "share")]
     share_key_file: Option<PathBuf>,
 
-    /// Join groups without a key: anybody on the network can then say anything
+    /// Join groups without a key: anybody on the network can then forge messages
     #[arg(long, requires = "share", conflicts_with = "share_key_file")]
     share_keyless: bool,
 
-    /// The group by a name, where the access point shall not tell it
+    /// Group name, instead of a group derived from the access point
     #[arg(long, value_name = "NAME", requires = "share")]
     share_group: Option<String>,
 
-    /// A relay, where terminals do not hear each other
+    /// Relay, for terminals that cannot receive each other's messages
     #[arg(long, value_name = "ADDRESS:PORT", requires = "share")]
     share_rendezvous: Option<SocketAddr>,
 
-    /// Which rules bound the windows: off, count, hayakawa2015, shimada2016, steady, yuzuri [default: yuzuri]
+    /// Policy that bounds the windows: off, count, hayakawa2015, shimada2016, steady or yuzuri [default:
+    /// yuzuri]
     #[arg(long, value_name = "NAME", requires = "share")]
     share_policy: Option<PolicyName>,
 
-    /// Configuration file of the rest [default: /etc/yuzuri/share.toml where it exists]
+    /// Configuration file for all other settings [default: /etc/yuzuri/share.toml if it exists]
     #[arg(long, value_name = "FILE", requires = "share")]
     share_config: Option<PathBuf>,
 }
@@ -78,7 +80,8 @@ impl Sharing {
 /// From one of a sharing's looks to the next.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Half seconds, and those in which a connection was bounded; by interface the most other devices that there were at a time: at the end some
+/// Half seconds, and those in which a connection was bounded; by interface the most other devices that there
+/// were at a time: at the end some
 /// may have left before us.
 #[derive(Default)]
 struct Ticks {
@@ -104,10 +107,12 @@ impl Ticks {
 }
 
 impl OwnShare {
-    /// Joins the group, where that was asked for and the device's daemon does not share already. `interface`: the one that is sent through.
+    /// Joins the group, where that was asked for and the device's daemon does not share already. `interface`:
+    /// the one that is sent through.
     ///
     /// # Errors
-    /// What was asked for cannot be: there is no key, an interface is not there. What the system does not allow is none.
+    /// What was asked for cannot be: there is no key, an interface is not there. What the system does not
+    /// allow is none.
     pub fn start(args: &OwnShareArgs, interface: Option<&str>, voice: Voice) -> anyhow::Result<Sharing> {
         if !args.share {
             return Ok(Sharing::None);

@@ -6,14 +6,15 @@ use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;
 use anyhow::bail;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{stop_flag, stopped};
@@ -318,7 +319,7 @@ impl Player {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Moves the position on; gives the recording's time.

@@ -1,4 +1,4 @@
-//! `yuzuri share`: the daemon, and what is asked of it.
+//! `yuzuri share`: the daemon and the commands that talk to it.
 
 use crate::authority::{self, AuthorityTask};
 use crate::confine;
@@ -21,7 +21,7 @@ use yuzuri_share::{
     Places, Question, Relay, ShareConfig, Status, WithoutKernel,
 };
 
-/// Read without being named, where it exists.
+/// Read by default, if it exists.
 const USUAL_CONFIG: &str = "/etc/yuzuri/share.toml";
 
 #[derive(Debug, Args)]
@@ -36,31 +36,31 @@ pub struct ShareArgs {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Share until a signal comes (the same as without a word)
+    /// Run the daemon until it receives a signal (the default command)
     Run(Box<RunArgs>),
-    /// Show what the running daemon does: members, flows, bounds and why
+    /// Show the running daemon's members, flows and bounds, and the reason for each bound
     Status(StatusArgs),
-    /// Choose another policy in the running daemon; flows go on
+    /// Change the running daemon's policy without interrupting flows
     Policy(PolicyArgs),
-    /// Check a configuration file, and the keys that it names
+    /// Check a configuration file and the key files that it names
     Check {
-        /// The file
+        /// Configuration file
         #[arg(default_value = USUAL_CONFIG)]
         file: PathBuf,
     },
-    /// Make a key file: the same file on each terminal lets them share with each other and with nobody else
+    /// Create a key file: terminals with the same key file share with each other and with nobody else
     Key {
-        /// Where to; nothing is replaced
+        /// File to create; an existing file is not replaced
         file: PathBuf,
     },
-    /// Let the running daemon read its configuration and keys again; flows go on
+    /// Reload the running daemon's configuration and keys without interrupting flows
     Reload(ReloadArgs),
-    /// Give each terminal a key of its own, so that one can be shut out
+    /// Manage per-terminal keys, so that a single terminal can be shut out
     #[command(subcommand)]
     Authority(AuthorityTask),
-    /// Serve a relay for terminals that do not hear each other (no privilege needed)
+    /// Run a relay for terminals that cannot receive each other's messages (needs no privilege)
     Rendezvous {
-        /// Address and port to listen at, such as [::]:48770
+        /// Address and port to listen on, such as [::]:48770
         listen: SocketAddr,
 
         #[arg(long, value_name = "NAME|UID[:GID]", help = crate::confine::USER_HELP)]
@@ -68,76 +68,77 @@ enum Task {
     },
 }
 
-/// What a terminal that shares is told.
+/// Options of the daemon.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// An interface that takes part; again for more
+    /// Interface to share on; may be repeated
     ///
-    /// Without any: each that is up and has a default route or a broadcast address.
+    /// Default: every interface that is up and has a default route or a broadcast address.
     #[arg(long, short, value_name = "NAME")]
     pub interface: Vec<String>,
 
-    /// Which rules bound the windows: off, count, hayakawa2015, shimada2016, steady, yuzuri [default: yuzuri]
+    /// Policy that bounds the windows: off, count, hayakawa2015, shimada2016, steady or yuzuri [default:
+    /// yuzuri]
     #[arg(long, value_name = "NAME")]
     pub policy: Option<PolicyName>,
 
-    /// What yuzuri aims at: throughput, balanced, latency [default: balanced]
+    /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: balanced]
     #[arg(long, value_name = "NAME", value_parser = objective)]
     pub objective: Option<Objective>,
 
-    /// File of the key that proves membership (`yuzuri share key` makes one)
+    /// Key file that authenticates this member (`yuzuri share key` creates one)
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
-    /// File of a second key that is accepted, and nothing is sent with: for changing keys step by step
+    /// Second key file: messages with this key are accepted but not sent, for replacing a key step by step
     #[arg(long, value_name = "FILE")]
     pub accept_key_file: Option<PathBuf>,
 
-    /// File of notices that tell other members the group's next key (`yuzuri share authority shut-out` makes one)
+    /// Notice file that distributes the group's next key (`yuzuri share authority shut-out` creates one)
     #[arg(long, value_name = "FILE")]
     pub notice_file: Option<PathBuf>,
 
-    /// Join groups without a key: anybody on the network can then say anything
+    /// Join groups without a key: anybody on the network can then forge messages
     #[arg(long, conflicts_with = "key_file")]
     pub keyless: bool,
 
-    /// The group by a name, where the access point shall not tell it
+    /// Group name, instead of a group derived from the access point
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
 
-    /// A relay, where terminals do not hear each other
+    /// Relay, for terminals that cannot receive each other's messages
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub rendezvous: Option<SocketAddr>,
 
-    /// UDP port of the messages, the same at each member [default: 48770]
+    /// UDP port of the group's messages; all members must use the same port [default: 48770]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
-    /// Configuration file; flags override it [default: /etc/yuzuri/share.toml where it exists]
+    /// Configuration file; options override it [default: /etc/yuzuri/share.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Name of the congestion control that is registered [default: yuzuri]
+    /// Name under which the congestion control is registered [default: yuzuri]
     #[arg(long, value_name = "NAME")]
     pub control: Option<String>,
 
-    /// Where the kernel part cannot be had: watch the group without bounding anything, instead of ending
+    /// If the kernel part cannot be loaded, watch the group without bounding anything instead of exiting
     #[arg(long)]
     pub watch_only_without_kernel: bool,
 
-    /// Serve Prometheus metrics at this loopback address
+    /// Serve Prometheus metrics on this loopback address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
 
-    /// Let --metrics be an address that others reach
+    /// Allow --metrics to use an address that other hosts can reach
     #[arg(long)]
     pub metrics_public: bool,
 
-    /// Folder of the socket, the lock and what lasts until the next boot [default: /run/yuzuri]
+    /// Folder for the control socket, the lock and state until the next boot [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     pub runtime: Option<PathBuf>,
 
-    /// Folder of what is kept between starts [default: /var/lib/yuzuri]
+    /// Folder for persistent state [default: /var/lib/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
 }
@@ -148,15 +149,15 @@ struct StatusArgs {
     #[arg(long)]
     json: bool,
 
-    /// List every flow, not only the 200 largest of each interface
+    /// List every flow, not just the 200 largest of each interface
     #[arg(long)]
     all: bool,
 
-    /// Again each second, until Ctrl-C
+    /// Refresh every second until Ctrl-C
     #[arg(long)]
     watch: bool,
 
-    /// Folder of the daemon's socket [default: /run/yuzuri]
+    /// Folder of the daemon's control socket [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     runtime: Option<PathBuf>,
 }
@@ -167,17 +168,17 @@ struct ReloadArgs {
     #[arg(long)]
     json: bool,
 
-    /// Folder of the daemon's socket [default: /run/yuzuri]
+    /// Folder of the daemon's control socket [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     runtime: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct PolicyArgs {
-    /// off, count, hayakawa2015, shimada2016, steady or yuzuri
+    /// Policy: off, count, hayakawa2015, shimada2016, steady or yuzuri
     name: PolicyName,
 
-    /// What yuzuri aims at: throughput, balanced, latency [default: as it is]
+    /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: unchanged]
     #[arg(long, value_name = "NAME", value_parser = objective)]
     objective: Option<Objective>,
 
@@ -185,7 +186,7 @@ struct PolicyArgs {
     #[arg(long)]
     json: bool,
 
-    /// Folder of the daemon's socket [default: /run/yuzuri]
+    /// Folder of the daemon's control socket [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     runtime: Option<PathBuf>,
 }
@@ -198,7 +199,7 @@ fn objective(text: &str) -> Result<Objective, String> {
     })
 }
 
-/// Does what the words say.
+/// Runs the chosen command.
 pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
     match args.task {
         None => daemon(&args.run),
@@ -208,7 +209,7 @@ pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
         Some(Task::Check { file }) => check(&file),
         Some(Task::Key { file }) => {
             yuzuri_share::new_key_file(&file)?;
-            println!("made {}: bring it to each terminal, and name it with --key-file", file.display());
+            println!("created {}: copy it to each terminal, and pass it with --key-file", file.display());
             Ok(ExitCode::SUCCESS)
         }
         Some(Task::Reload(args)) => reload(&args),
@@ -217,13 +218,13 @@ pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What a daemon is made of.
+/// The daemon's settings.
 pub struct Settings {
     pub share: ShareConfig,
     metrics: Option<SocketAddr>,
 }
 
-/// The configuration file, and the flags over it.
+/// Reads the configuration file and applies the options over it.
 pub fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     let usual = Path::new(USUAL_CONFIG);
     let file = args.config.as_deref().or_else(|| usual.exists().then_some(usual));
@@ -236,7 +237,7 @@ pub fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     Ok(Settings { share, metrics })
 }
 
-/// Flags over a file's settings.
+/// Applies the options over the file's settings.
 fn over(args: &RunArgs, share: &mut ShareConfig) {
     if !args.interface.is_empty() {
         let before = std::mem::take(&mut share.interfaces);
@@ -278,14 +279,14 @@ fn metrics_address(args: &RunArgs, file: &ConfigFile) -> anyhow::Result<Option<S
         address.filter(|a| !a.ip().is_loopback() && !args.metrics_public && !file.metrics_public)
     {
         bail!(
-            "serving metrics at {address}: others on the network could read them; give a loopback address, or allow it with \
+            "serving metrics on {address}: other hosts on the network could read them; use a loopback address, or allow this with \
              --metrics-public (metrics_public = true in the configuration)"
         );
     }
     Ok(address)
 }
 
-/// Signals: the end, and another configuration.
+/// Signals to stop and to reload.
 struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
@@ -304,9 +305,9 @@ impl Signals {
     }
 }
 
-/// Tells the service manager, where there is one.
+/// Notifies the service manager, if there is one.
 fn notify(states: &[NotifyState]) {
-    // Without one there is nobody to tell; one that does not listen will see for itself.
+    // Without a service manager there is nothing to do; one that does not listen notices the state by itself.
     let _ = sd_notify::notify(states);
 }
 

@@ -151,7 +151,7 @@ fn every_help_text_is_there() {
 #[test]
 fn a_receiver_listens_where_it_is_told_and_ends_at_its_limit() {
     let help = text(&yuzuri(&["receive", "--help"]).stdout);
-    for limit in ["[default: 100GB]", "[default: 1TB]", "[default: 100000]", "none: no limit"] {
+    for limit in ["[default: 100GB]", "[default: 1TB]", "[default: 100000]", "`none` means no limit"] {
         assert!(help.contains(limit), "{help}");
     }
     assert_eq!(yuzuri(&["receive", "--bytes", "many"]).status.code(), Some(2));

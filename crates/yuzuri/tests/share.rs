@@ -7,6 +7,7 @@ mod cell;
 mod slow;
 
 use cell::{Cell, Traffic, control_name};
+use parking_lot::Mutex;
 use serde_json::Value;
 use slow::{Crowd, raise_open_files};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use yuzuri_testnet::eventually;
 
@@ -50,7 +51,7 @@ impl Daemon {
         let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                let mut said = into.lock().unwrap();
+                let mut said = into.lock();
                 said.push_str(&line);
                 said.push('\n');
             }
@@ -72,11 +73,11 @@ impl Daemon {
     }
 
     fn all(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.said.lock().clone()
     }
 
     fn said(&self, words: &str) -> bool {
-        self.said.lock().unwrap().contains(words)
+        self.said.lock().contains(words)
     }
 
     fn signal(&self, signal: nix::sys::signal::Signal) {
@@ -423,7 +424,7 @@ fn wrong_words_and_files_are_refused_with_reasons() {
     let config = folder.path().join("share.toml");
     std::fs::write(&config, "# nothing of a key\nport = 48770\n").unwrap();
     let config = config.to_str().unwrap();
-    says(&[&["--config", config], &here[..]].concat(), 1, &["there is no key", "--keyless"]);
+    says(&[&["--config", config], &here[..]].concat(), 1, &["no key is configured", "--keyless"]);
     let public = [&["--config", config, "--keyless", "--metrics", "0.0.0.0:9477"], &here[..]].concat();
     says(&public, 1, &["0.0.0.0:9477", "--metrics-public"]);
     let file = folder.path().join("short");

@@ -3,12 +3,13 @@
 use super::work::sleep_until;
 use crate::LabError;
 use crate::net::{CELL, Door, Topology};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_netmodel::radio::Phy;
@@ -275,7 +276,7 @@ impl Sharer {
             // Nobody listens where the run is already over.
             let _ = self.say.send(Word::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
         }
-        kept.notes = std::mem::take(&mut notes.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.notes = std::mem::take(&mut notes.lock());
         kept
     }
 
@@ -288,7 +289,7 @@ impl Sharer {
         let mut share = ControlLoop::start_with(self.config.clone(), move |event| {
             if matches!(event, Event::StoodDown { .. } | Event::Problem(_)) {
                 let note = format!("{name}: sharing: {event}");
-                notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+                notes.lock().push(note);
             }
         })?;
         // Nobody listens where the run is already over.

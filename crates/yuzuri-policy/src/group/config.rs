@@ -70,11 +70,11 @@ impl MemberConfig {
 pub enum MemberError {
     /// Neither a key nor leave to do without.
     #[error(
-        "joining the group: there is no key; give a passphrase or a key file, or allow a group without a key in so many words"
+        "joining the group: no key is configured; give a passphrase or a key file, or explicitly allow a group without a key"
     )]
     NoKey,
     /// The node's id is 0.
-    #[error("joining the group: the terminal's id is 0, which stands for nobody; draw another one")]
+    #[error("joining the group: the node id is 0, which is not valid; generate another one")]
     NoNode,
 }
 

@@ -86,13 +86,15 @@ impl fmt::Debug for Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WeakKey {
     /// One pattern of at most half the length, again and again.
-    #[error("it is a pattern of {0} bytes again and again")]
+    #[error("it repeats a pattern of {0} bytes")]
     Repeated(usize),
     /// Each differs from the one before by the same, as in 00 01 02.
-    #[error("it counts: each byte differs from the one before by {0}")]
+    #[error("it is a sequence: each byte differs from the previous one by {0}")]
     Counting(u8),
     /// Letters, digits and signs alone: words, which are guessed a million times faster than random bytes.
-    #[error("it is text, not random bytes; as a `passphrase` the same words are much harder to guess")]
+    #[error(
+        "it is text, not random bytes; use it as a `passphrase` instead, which makes it much harder to guess"
+    )]
     Text,
 }
 

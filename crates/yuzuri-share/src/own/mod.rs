@@ -14,11 +14,12 @@ mod sys;
 
 use crate::enforcer::LASTS;
 use info::Info;
+use parking_lot::Mutex;
 use socket2::SockRef;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use yuzuri_kernel::control::Bound;
 use yuzuri_kernel::own;
 use yuzuri_kernel::steer::FlowState;
@@ -84,9 +85,9 @@ impl OwnSockets {
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Held>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Held>> {
         // Each change is made in one go: a panic elsewhere leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The flows as they stand.
@@ -186,6 +187,7 @@ impl Held {
 }
 
 /// For the fuzzer: reads bytes as the kernel's `TCP_INFO`. Whether they are of an open connection.
+#[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let info = info::decode(bytes, FlowId(1), any, any);

@@ -29,7 +29,7 @@ use yuzuri_netmodel::{Arrival, ConfigError, Time};
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The medium refuses its configuration.
-    #[error("the scenario's medium cannot be: {0}")]
+    #[error("the scenario's network model is not valid: {0}")]
     Medium(#[from] ConfigError),
     /// Stations and terminals do not match.
     #[error("the cell has {stations} stations for {terminals} terminals: give it one per terminal")]

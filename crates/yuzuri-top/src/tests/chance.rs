@@ -64,7 +64,7 @@ proptest! {
                     Step::Resize(w, h) => bench.size = (w, h),
                     Step::LiveModel(n) => {
                         let (flows, seconds) = BOOKS[n];
-                        *bench.model.lock().unwrap() = filled(flows, seconds, Source::Events, false);
+                        *bench.model.lock() = filled(flows, seconds, Source::Events, false);
                     }
                     Step::Wait(ms) => bench.elapsed += Duration::from_millis(ms),
                 }

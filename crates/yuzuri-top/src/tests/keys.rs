@@ -33,7 +33,7 @@ fn the_first_row_is_marked_until_a_flow_is_chosen_which_then_stays() {
     assert_eq!(bench.order()[3], chosen);
     let mut moved = false;
     for second in 5..14 {
-        feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + second * SECOND);
+        feed(&mut bench.model.lock(), &mut world, sim::START_NS + second * SECOND);
         bench.elapsed += Duration::from_secs(1);
         bench.draw();
         assert_eq!(bench.order()[bench.app.marked().unwrap()], chosen);
@@ -106,7 +106,7 @@ fn a_frozen_screen_stands_still_and_can_still_be_sorted() {
     bench.elapsed += Duration::from_secs(5);
     let before = bench.text();
     assert!(before.contains("FROZEN"));
-    feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 9 * SECOND);
+    feed(&mut bench.model.lock(), &mut world, sim::START_NS + 9 * SECOND);
     assert_eq!(bench.text(), before);
     bench.keys("s");
     let cwnds: Vec<u32> = bench.app.lines().map(|l| l.last.snapshot.cwnd).collect();
@@ -132,7 +132,7 @@ fn a_replay_that_is_moved_back_shows_no_events_of_the_future() {
     let mut bench = Bench::small();
     let before = bench.app.look.as_ref().unwrap().log.entries.len();
     assert!(before > 50);
-    *bench.model.lock().unwrap() = filled(12, 4, Source::Events, false);
+    *bench.model.lock() = filled(12, 4, Source::Events, false);
     bench.draw();
     let log = &bench.app.look.as_ref().unwrap().log.entries;
     assert!(log.len() < before && log.iter().all(|e| e.event.mono_ns <= sim::START_NS + 5 * SECOND));
@@ -201,7 +201,7 @@ fn events_scrolled_back_stay_in_place_as_new_ones_come() {
     assert_eq!(bench.app.events_back, 5);
     let body = |screen: &str| screen.lines().skip(4).take(19).collect::<Vec<_>>().join("\n");
     let before = body(&bench.text());
-    feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 10 * SECOND);
+    feed(&mut bench.model.lock(), &mut world, sim::START_NS + 10 * SECOND);
     assert_eq!(body(&bench.text()), before);
     assert!(bench.app.events_back > 5);
     bench.code(KeyCode::End);

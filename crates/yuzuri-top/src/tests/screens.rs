@@ -112,7 +112,7 @@ fn columns_do_not_move_while_figures_change() {
     let titles = |screen: &str| screen.lines().nth(3).unwrap().to_owned();
     let before = titles(&bench.text());
     for tenth in 1..100 {
-        feed(&mut bench.model.lock().unwrap(), &mut world, sim::START_NS + 4 * SECOND + tenth * SECOND / 10);
+        feed(&mut bench.model.lock(), &mut world, sim::START_NS + 4 * SECOND + tenth * SECOND / 10);
         let screen = bench.text();
         assert_eq!(titles(&screen), before);
     }

@@ -41,7 +41,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// Rows could not be put into Arrow's form: a fault in Yuzuri.
-    #[error("cannot encode rows for {}: {source}; this is a fault in yuzuri, please report it", path.display())]
+    #[error("cannot encode rows for {}: {source}; this is a bug in yuzuri; please report it", path.display())]
     Encode {
         /// The file.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum ReadError {
         by: String,
     },
     /// The bytes contradict themselves. Everything before that place was read.
-    #[error("{name} is damaged at byte {at}: {why}; everything before that place is readable")]
+    #[error("{name} is damaged at byte {at}: {why}; everything before that position is readable")]
     Damaged {
         /// The file.
         name: String,

@@ -1,7 +1,8 @@
 //! What the tests of the server share.
 #![allow(dead_code)]
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use yuzuri_trace::{Density, Session, Source};
 use yuzuri_view::{Limits, LiveModel};
 

@@ -1,8 +1,9 @@
 //! The live model behind the page and the screen as a sink.
 
 use super::sinks::Sink;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use yuzuri_kernel::clock;
 use yuzuri_trace::{Item, Session};
 use yuzuri_view::{Limits, LiveModel};
@@ -18,7 +19,7 @@ pub fn model(session: &Arc<Session>) -> SharedModel {
 
 /// Locks a model. A thread that panicked with the lock leaves at worst one half-applied item behind.
 pub fn lock(model: &Mutex<LiveModel>) -> MutexGuard<'_, LiveModel> {
-    model.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    model.lock()
 }
 
 /// Fills the model and feeds the page.

@@ -1,6 +1,6 @@
 //! What a face may ask of the source, carried to the thread that runs it.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
@@ -29,7 +29,7 @@ impl Remote {
 
     fn ask(&self, filter: Option<Filter>, density: Option<Density>) -> Result<(), String> {
         let (answer, answered) = sync_channel(1);
-        let wishes = self.wishes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let wishes = self.wishes.lock();
         wishes.send(Wish { filter, density, answer }).map_err(|_| "watching has ended".to_owned())?;
         // The source looks every 10 ms or so.
         answered.recv_timeout(Duration::from_secs(5)).unwrap_or(Err("the source does not answer".into()))

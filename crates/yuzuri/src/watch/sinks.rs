@@ -225,7 +225,7 @@ fn with_loss(batch: &Batch, lost: u64) -> Vec<Item> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
     use std::sync::mpsc::sync_channel;
     use yuzuri_trace::{CpuAccount, Event};
 
@@ -243,7 +243,7 @@ mod tests {
     impl Sink for Slow {
         fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
             let _ = self.0.recv();
-            let mut taken = self.1.lock().unwrap();
+            let mut taken = self.1.lock();
             for item in items {
                 match item {
                     Item::Account(account) => taken.accounts.push(account.as_ref().clone()),
@@ -254,11 +254,11 @@ mod tests {
         }
 
         fn settle(&mut self) {
-            self.1.lock().unwrap().settled = true;
+            self.1.lock().settled = true;
         }
 
         fn missed(&mut self, events: u64) {
-            self.1.lock().unwrap().missed = events;
+            self.1.lock().missed = events;
         }
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let events: Batch = Arc::new(vec![Item::Event(Event::default()); MAX_WAITING / 2 + 1]);
         for given in 1..=4 {
             sinks.give(&events);
-            while all[2].lock().unwrap().events < given * events.len() as u64 {
+            while all[2].lock().events < given * events.len() as u64 {
                 std::thread::yield_now();
             }
         }
@@ -293,8 +293,7 @@ mod tests {
         let last = sinks.conclude(vec![Item::Account(Arc::new(account.clone()))], account);
         sinks.finish().unwrap();
         let [recording, slow, quick] = all.as_slice() else { panic!() };
-        let (recording, slow, quick) =
-            (recording.lock().unwrap(), slow.lock().unwrap(), quick.lock().unwrap());
+        let (recording, slow, quick) = (recording.lock(), slow.lock(), quick.lock());
         for taken in [&recording, &slow, &quick] {
             assert_eq!(taken.accounts, std::slice::from_ref(&last));
         }

@@ -302,9 +302,9 @@ public class ChartTest {
         AccessibilityNodeInfo info = AccessibilityNodeInfo.obtain();
         chart.onInitializeAccessibilityNodeInfo(info);
         String spoken = info.getContentDescription().toString();
-        assertTrue(spoken, spoken.contains("congestion window now 81 segments, from 23 to 110")
-                || spoken.contains("Congestion window now 81 segments, from 23 to 110"));
-        assertTrue(spoken, spoken.contains("Segments were sent again at "));
+        assertTrue(spoken, spoken.contains("congestion window now 81 segments, range 23 to 110")
+                || spoken.contains("Congestion window now 81 segments, range 23 to 110"));
+        assertTrue(spoken, spoken.contains("Segments were retransmitted at "));
         List<Integer> actions = new ArrayList<>();
         for (AccessibilityNodeInfo.AccessibilityAction action : info.getActionList()) {
             actions.add(action.getId());

@@ -22,7 +22,7 @@ import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 
-/** Everything that can go wrong is said in plain words, and what was measured until then is kept. */
+/** Everything that can go wrong is said in plain words, and results so far are kept. */
 @RunWith(RobolectricTestRunner.class)
 public class FaultTest extends LiveApp {
     private void send(String host, int port, int seconds) {
@@ -112,7 +112,7 @@ public class FaultTest extends LiveApp {
             try (Socket taken = server.accept()) {
                 Harness.await("the silence is said before it is an error", 20, () -> {
                     String state = ((TextView) controller.get().findViewById(R.id.state)).getText().toString();
-                    return state.startsWith("Nothing acknowledged for ");
+                    return state.startsWith("No data acknowledged for ");
                 });
                 awaitEnd(40);
                 assertEquals(Run.State.FAILED, session.run.state);
