@@ -44,7 +44,7 @@ run=$!
 trap 'kill -INT $run 2>/dev/null' INT TERM HUP
 while [ ! -e "$folder/names" ] && kill -0 $run 2>/dev/null; do sleep 0.05; done
 if [ -e "$folder/names" ]; then
-    setsid "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --record "$recording" &
+    setsid "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --view overlay --record "$recording" &
     watch=$!
 fi
 status=0

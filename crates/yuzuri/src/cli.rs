@@ -1,7 +1,7 @@
 //! The command line's options and help.
 
 use crate::units;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -123,8 +123,31 @@ pub struct WebArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
     pub web: Option<SocketAddr>,
 
+    /// How the page shows flows at first: one at a time, all in one chart, or side by side
+    #[arg(long, value_name = "VIEW", requires = "web", value_enum, default_value_t = PageView::One)]
+    pub view: PageView,
+
     #[arg(long, value_name = "NAME|UID[:GID]", requires = "web", help = crate::confine::USER_HELP)]
     pub user: Option<String>,
+}
+
+/// How the page shows flows at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageView {
+    One,
+    Overlay,
+    Multiples,
+}
+
+impl PageView {
+    /// The address of a page that begins so.
+    pub fn of(self, address: &str) -> String {
+        match self {
+            PageView::One => address.to_owned(),
+            PageView::Overlay => format!("{address}&view=overlay"),
+            PageView::Multiples => format!("{address}&view=multiples"),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -83,7 +83,11 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     };
     if let (Some(page), Some(bound)) = (page, bound) {
         let server = bound.serve(page)?;
-        eprintln!("yuzuri: replaying {} at {}; Ctrl-C ends it", args.file.display(), server.url());
+        eprintln!(
+            "yuzuri: replaying {} at {}; Ctrl-C ends it",
+            args.file.display(),
+            args.web.view.of(server.url())
+        );
         let played = play(tape, &player, &mut show, false, &stop);
         server.stop();
         played?;

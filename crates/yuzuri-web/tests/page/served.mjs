@@ -88,11 +88,33 @@ test("without the token it says what to do", async (url) => {
   await page.context().close();
 });
 
+test("an address that asks for it begins with all flows in one chart, their sum, fairness and RTT", async () => {
+  const { child, url } = await feed("--flows", "8");
+  const page = await open(`${url}&view=overlay`);
+  await ready(page);
+  await until(page, () => document.querySelectorAll(".readout .rows tbody tr").length === 8);
+  assert.equal(await page.getAttribute('[data-mode="over"]', "aria-pressed"), "true");
+  await until(page, () => {
+    const [rate, jain, rtt] = [...document.querySelectorAll(".tiles dd")].map((value) => value.textContent);
+    return /^[\d.]+ .?bit\/s$/.test(rate) && Number(jain) > 0.125 && Number(jain) <= 1 && / m?s$/.test(rtt);
+  });
+  // No two are called the same, and none lies over the table or the chart.
+  const names = await page.locator(".readout .rows tbody td:first-child span:last-child").allTextContents();
+  assert.equal(new Set(names).size, 8, names.join(", "));
+  const [readout, chart] = [await page.locator("#readout").boundingBox(), await page.locator("#chart").boundingBox()];
+  assert.ok(readout.y + readout.height <= chart.y);
+  await page.context().close();
+  child.kill();
+}, "own");
+
 test("a replay can be halted, sped up and moved", async () => {
   const { child, url } = await feed("--flows", "4", "--replay", "120");
   const page = await open(url);
   await ready(page);
   await until(page, () => !document.querySelector("#replay").hidden);
+  // Nothing of it is live, and one button halts it.
+  assert.equal(await text(page, "#link"), "replay");
+  assert.equal(await page.locator("#pause").isVisible(), false);
   await page.click("#replay-play");
   await until(page, () => document.querySelector("#replay-play").textContent === "Play");
   await page.selectOption("#replay-speed", "10");

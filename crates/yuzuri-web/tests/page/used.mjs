@@ -174,8 +174,8 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   const focused = (await text(page, 'tr.flow[aria-selected="true"] .name')).trim();
   await page.keyboard.press("j");
   await until(page, (old) => document.querySelector('tr.flow[aria-selected="true"] .name').textContent !== old, focused);
-  const next = (await text(page, 'tr.flow[aria-selected="true"] .name')).trim();
-  await described((words) => words.includes(` to ${next}`));
+  const ends = await page.locator('tr.flow[aria-selected="true"] .name').getAttribute("title");
+  await described((words) => words.includes(ends.replace(" > ", " to ")));
   await page.keyboard.press(" ");
   await described((words) => words.includes("frozen."));
   await page.keyboard.press("Shift+ArrowLeft");

@@ -5,7 +5,6 @@ import { rate, timeUs } from "./format";
 import type { Panel } from "./panel";
 import { read } from "./reading";
 import { flows, state } from "./state";
-import { flowMore } from "./flows";
 import { flowLetter } from "./theme";
 import { timeText } from "./time";
 import { E, Kind } from "./wire";
@@ -53,7 +52,7 @@ export function describeChart(drawn: readonly Drawn[], panels: readonly Panel[])
   const lines = drawn.map((flow, n) => {
     const [panel, place] = state.mode === "small" ? [panels[n], 0] : [panels[0], n];
     const known = flows.all.get(flow.id);
-    const name = known === undefined ? flow.name : `${known.who.local} to ${known.who.remote}, ${flowMore(known).replace(/ · from .*$/, "").replace(/ · /g, ", ")}`;
+    const name = known === undefined ? flow.name : `${known.who.local} to ${known.who.remote}, ${known.owner.replace(/ · /g, ", ")}`;
     return `${state.mode === "over" ? `${flowLetter(n)}: ` : ""}${name}. ${values(flow, panel, place)} ${shape(flow, panel, place)}`;
   });
   put(el("chart-text"), [span, ...lines].join(" "));

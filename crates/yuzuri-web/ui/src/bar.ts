@@ -1,7 +1,8 @@
 // The bars at the top: whose device this is, the account of records, the connection, the replay.
 import { el, put, say } from "./dom";
 import { count, elapsed, whole } from "./format";
-import { state } from "./state";
+import { showFollow } from "./follow";
+import { inReplay, state } from "./state";
 import { newest, timeText } from "./time";
 import type { Session } from "./wire";
 
@@ -29,14 +30,19 @@ export function showSession(session: Session): void {
   el<HTMLInputElement>("filter").title = session.filter_syntax;
 }
 
+/** What is shown: what happens now, a recording, or what was before the connection was lost. */
+function showPill(): void {
+  const pill = el("link");
+  const replay = state.link.state === "open" && inReplay();
+  pill.className = `pill ${replay ? "replayed" : state.link.state}`;
+  put(pill, state.link.state === "lost" ? "lost" : state.link.state === "connecting" ? "connecting" : replay ? "replay" : "live");
+}
+
 let linkTimer: number | undefined;
 export function showLink(): void {
   window.clearInterval(linkTimer);
-  const pill = el("link");
-  pill.className = `pill ${state.link.state}`;
   const banner = el("banner");
   if (state.link.state === "lost") {
-    put(pill, "lost");
     const lost = state.link;
     const since = newest() > 0 ? ` What you see is from ${timeText(newest(), 0)}.` : "";
     // Read out when it changes, so the count of seconds is not in it.
@@ -53,9 +59,9 @@ export function showLink(): void {
       linkTimer = window.setInterval(() => tell(again), 500);
     }
   } else {
-    put(pill, state.link.state === "open" ? "live" : "connecting");
     if (state.link.state === "open") banner.hidden = true;
   }
+  showPill();
   state.dirty = true;
 }
 
@@ -101,7 +107,11 @@ export function showStatus(): void {
 
 function showReplay(): void {
   const replay = state.status?.replay ?? null;
-  el("replay").hidden = replay === null;
+  if (el("replay").hidden !== (replay === null)) {
+    el("replay").hidden = replay === null;
+    showPill();
+    showFollow();
+  }
   if (replay === null) return;
   const play = el("replay-play");
   const atEnd = replay.length_us > 0 && replay.position_us >= replay.length_us;

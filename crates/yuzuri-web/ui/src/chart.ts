@@ -39,6 +39,7 @@ export function rebuild(): void {
   panels.length = 0;
   chart.classList.toggle("grid", state.mode === "small");
   readout.classList.toggle("short", state.mode === "small");
+  readout.classList.toggle("many", state.mode === "over");
   const ids = charted().length;
   const number = state.mode === "small" ? ids : Math.min(ids, 1);
   for (let n = 0; n < number; n += 1) {

@@ -6,11 +6,13 @@ import { events, list } from "./lists";
 import { Refusal, history, live } from "./live";
 import { Store } from "./ring";
 import { flows, state, stores } from "./state";
-import { flowMore, flowName, flowRate } from "./flows";
+import { flowRate } from "./flows";
 import { newest } from "./time";
 import type { PanelKind } from "./drawn";
 
 let subscribed = "";
+/** Whether flows that appear are chosen by themselves: until the reader chooses. */
+let choosesAll = false;
 
 /** Asks for what the chart needs, where that has changed. */
 export function subscribe(): void {
@@ -61,6 +63,7 @@ export function reload(): void {
 }
 
 export function choose(id: string, on: boolean): void {
+  choosesAll = false;
   if (on && state.chosen.size >= MAX_CHOSEN) {
     say(`At most ${MAX_CHOSEN} flows can be chosen`);
     state.listDirty = true;
@@ -78,7 +81,7 @@ export function choose(id: string, on: boolean): void {
 export function setFocus(id: string): void {
   state.focus = id;
   const flow = flows.all.get(id);
-  if (flow !== undefined) say(`${flowName(flow)}, ${flowMore(flow)}`);
+  if (flow !== undefined) say(`${flow.name}, ${flow.more}`);
   state.listDirty = true;
   subscribe();
   list.scrollTo(id);
@@ -93,6 +96,19 @@ export function focusSome(): void {
   if (state.focus === undefined || (!flows.all.has(state.focus) && state.mode === "one")) state.focus = fastest()[0];
 }
 
+/** Begins with all flows over each other or side by side. */
+export function beginWith(mode: PanelKind): void {
+  choosesAll = mode !== "one";
+  setMode(mode);
+}
+
+/** Chooses the flows that have appeared, where the address wants all to be shown. */
+export function chooseNew(): void {
+  if (!choosesAll || state.chosen.size >= MAX_CHOSEN) return;
+  const all = [...flows.all.keys()].filter((id) => !state.chosen.has(id));
+  if (all.length > 0) state.chosen = new Set([...state.chosen, ...all].slice(0, MAX_CHOSEN));
+}
+
 /** Looks at the flow so many lines further down the list. */
 export function step(by: number): void {
   if (list.listed.length === 0) return;
@@ -102,7 +118,7 @@ export function step(by: number): void {
 
 export function setMode(next: PanelKind): void {
   state.mode = next;
-  if (next !== "one" && state.chosen.size < 2) {
+  if (next !== "one" && state.chosen.size < 2 && !choosesAll) {
     // Something to look at: the focus and the fastest.
     const some = new Set([...state.chosen, ...(state.focus === undefined ? [] : [state.focus]), ...fastest()]);
     state.chosen = new Set([...some].slice(0, next === "over" ? 3 : 6));

@@ -6,6 +6,8 @@ import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
 
 const MAX_KEPT = 2000;
 const MAX_SHOWN = 150;
+/** Newest events that are looked at for these lines: most of them may repeat each other. */
+const MAX_FOLDED = 1000;
 
 /** What happened in words. */
 export function describe(event: EventData, session: Session | undefined): { what: string; why: string } {
@@ -16,9 +18,29 @@ export function describe(event: EventData, session: Session | undefined): { what
   return { what: kind, why };
 }
 
+/** An event, and how many of its kind came right before it. */
+export interface Folded {
+  event: EventData;
+  count: number;
+}
+
+const SAME = [E.FLOW, E.KIND, E.REASON, E.PLACE, E.STATE, E.BEFORE] as const;
+
+/** Events, newest first, of which those that repeat the one before them are counted instead of listed: `max` lines at most. */
+export function fold(events: readonly EventData[], max: number): Folded[] {
+  const folded: Folded[] = [];
+  for (const event of events) {
+    const last = folded[folded.length - 1];
+    if (last !== undefined && SAME.every((place) => last.event[place] === event[place])) last.count += 1;
+    else if (folded.length === max) break;
+    else folded.push({ event, count: 1 });
+  }
+  return folded;
+}
+
 export class EventList {
   private events: EventData[] = [];
-  private shown: EventData[] = [];
+  private shown: Folded[] = [];
   private skipped = 0;
   private changed = true;
   private readonly body = document.createElement("tbody");
@@ -53,8 +75,8 @@ export class EventList {
     // One listener for all rows: of these there are up to MAX_SHOWN.
     this.body.addEventListener("click", ({ target }) => {
       const number = target instanceof Element ? Number(target.closest("tr")?.dataset["number"]) : NaN;
-      const event = this.shown.find((shown) => shown[E.NUMBER] === number);
-      if (event !== undefined) this.onChoice(event);
+      const found = this.shown.find(({ event }) => event[E.NUMBER] === number);
+      if (found !== undefined) this.onChoice(found.event);
     });
   }
 
@@ -84,18 +106,18 @@ export class EventList {
   update(only: EventData[][] | undefined, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     if (!this.changed) return;
     this.changed = false;
-    const newest = only === undefined ? this.events.slice(-MAX_SHOWN) : only.flatMap((events) => events.slice(-MAX_SHOWN));
-    this.shown = newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]).slice(0, MAX_SHOWN);
-    const keys = this.shown.map((event) => `${event[E.NUMBER]} ${time(event[E.TIME])}`);
+    const newest = only === undefined ? this.events.slice(-MAX_FOLDED) : only.flatMap((events) => events.slice(-MAX_FOLDED));
+    this.shown = fold(newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]), MAX_SHOWN);
+    const keys = this.shown.map(({ event, count }) => `${event[E.NUMBER]} ${count} ${time(event[E.TIME])} ${name(event[E.FLOW])}`);
     const kept = new Set(keys);
     const free = [...this.rows].filter(([key]) => !kept.has(key)).map(([, row]) => row);
     const rows = new Map<string, HTMLTableRowElement>();
     let place: Element | null = this.body.firstElementChild;
-    for (const [n, event] of this.shown.entries()) {
+    for (const [n, folded] of this.shown.entries()) {
       let row = this.rows.get(keys[n]);
       if (row === undefined) {
         row = free.pop() ?? this.row();
-        this.fill(row, event, session, time, name);
+        this.fill(row, folded, session, time, name);
       }
       rows.set(keys[n], row);
       if (row === place) place = place.nextElementSibling;
@@ -124,14 +146,15 @@ export class EventList {
     return row;
   }
 
-  private fill(row: HTMLTableRowElement, event: EventData, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
+  private fill(row: HTMLTableRowElement, { event, count }: Folded, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     const { what, why } = describe(event, session);
     row.dataset["number"] = String(event[E.NUMBER]);
     put(row.cells[0], time(event[E.TIME]));
     put(row.cells[1], name(event[E.FLOW]));
     put(row.cells[3], why);
     put(row.cells[5], String(event[E.CWND]));
-    put(row.cells[2].lastElementChild, what);
+    put(row.cells[2].lastElementChild, count > 1 ? `${what} ×${count}` : what);
+    row.title = count > 1 ? `${count} in a row; the time is that of the newest` : "";
     put(row.cells[4].firstElementChild, event[E.PLACE]);
     fillIcon(row.cells[2].firstElementChild as SVGSVGElement, event);
   }

@@ -1,10 +1,19 @@
 // All flows that the server tells of, and what they are called.
+import { nameAll } from "./names";
 import { R, type RowData, type RowsMessage, type Who } from "./wire";
 
 /** A flow as the list knows it. */
 export interface Flow {
   who: Who;
   row: RowData;
+  /** What it is called, by what tells it from the others. */
+  name: string;
+  /** Process, namespace and congestion control. */
+  owner: string;
+  /** All that the name lacks. */
+  more: string;
+  /** Whether it mostly receives. */
+  receives: boolean;
   /** What the text filter looks in. */
   text: string;
   rates: number[];
@@ -19,23 +28,15 @@ const SPARK_US = 500_000;
 /** A number of a flow's row; 0 where it is open. */
 export const number = (flow: Flow, place: number): number => Number(flow.row[place] ?? 0);
 export const flowRate = (flow: Flow): number => number(flow, R.SENT) + number(flow, R.RECEIVED);
-/** Whether a flow mostly receives. */
-export const receives = (flow: Flow): boolean => number(flow, R.BYTES_RECEIVED) > number(flow, R.ACKED);
 export const closedAt = (flow: Flow): number | null => (flow.row[R.CLOSED] ?? null) as number | null;
-
-/** A flow's name in short: the other end, and who talks to it. */
-export const flowName = (flow: Flow): string => flow.who.remote;
-export function flowMore(flow: Flow): string {
-  const { process, pid, local, netns_name, control } = flow.who;
-  const owner = process === null ? "" : `${process}/${pid ?? "?"}`;
-  return [owner, netns_name === null ? "" : `netns ${netns_name}`, control, `from ${local}`].filter((part) => part !== "").join(" · ");
-}
 
 /** All flows, as the server tells of them. */
 export class Flows {
   readonly all = new Map<string, Flow>();
 
   take(message: RowsMessage): void {
+    const before = this.all.size;
+    let renamed = message.flows.length > 0 || message.gone.length > 0;
     if (message.all) {
       const present = new Set(message.rows.map((row) => row[0]));
       for (const id of this.all.keys()) if (!present.has(id)) this.all.delete(id);
@@ -46,10 +47,15 @@ export class Flows {
       const who = new_.get(row[0]) ?? known?.who;
       if (who === undefined) continue;
       if (known === undefined) {
-        this.all.set(row[0], { who, row, text: "", rates: [], windows: [], sparkAt: 0 });
+        this.all.set(row[0], { who, row, name: who.remote, owner: "", more: "", receives: false, text: "", rates: [], windows: [], sparkAt: 0 });
       } else {
         known.row = row;
       }
+    }
+    for (const flow of this.all.values()) {
+      const receives = number(flow, R.BYTES_RECEIVED) > number(flow, R.ACKED);
+      if (receives !== flow.receives) renamed = true;
+      flow.receives = receives;
     }
     for (const [id, who] of new_) {
       const flow = this.all.get(id);
@@ -65,6 +71,7 @@ export class Flows {
       flow.sparkAt = message.now;
     }
     for (const id of message.gone) this.all.delete(id);
+    if (renamed || this.all.size !== before) nameAll([...this.all.values()]);
     for (const flow of this.all.values()) {
       if (message.now - flow.sparkAt < SPARK_US || closedAt(flow) !== null) continue;
       flow.sparkAt = message.now;

@@ -5,8 +5,8 @@ import { help, openHelp, toggleTheme } from "./help";
 import { list } from "./lists";
 import { csv, png } from "./save";
 import { setSide, toggleSide } from "./sharing";
-import { state } from "./state";
-import { goLive, moveCursor, nextEvent, pan, setCursor, setFollow, toggleClock, zoom } from "./view";
+import { inReplay, state } from "./state";
+import { fitAll, goLive, moveCursor, nextEvent, pan, setCursor, setFollow, toggleClock, zoom } from "./view";
 
 /** What stands beside the list of flows cannot be used while sharing is shown. */
 function focusIn(id: string): void {
@@ -21,7 +21,11 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
   "1": () => setMode("one"),
   "2": () => setMode("over"),
   "3": () => setMode("small"),
-  " ": () => setFollow(!state.follow),
+  " ": () => {
+    if (inReplay() && state.follow) el("replay-play").click();
+    else setFollow(!state.follow);
+  },
+  a: fitAll,
   l: () => setFollow(true),
   ArrowLeft: (event) => moveCursor(event.shiftKey ? -40 : -2),
   ArrowRight: (event) => moveCursor(event.shiftKey ? 40 : 2),

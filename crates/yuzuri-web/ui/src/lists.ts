@@ -3,7 +3,6 @@ import { charted } from "./charted";
 import { el } from "./dom";
 import { EventList } from "./eventlist";
 import { flows, state, stores } from "./state";
-import { flowName } from "./flows";
 import { List } from "./table";
 import { timeText } from "./time";
 
@@ -24,6 +23,6 @@ export function updateLists(): void {
   const own = el<HTMLInputElement>("events-own").checked ? charted().map((id) => stores.get(id)?.events ?? []) : undefined;
   events.update(own, state.session, (us) => timeText(us, 3), (id) => {
     const flow = flows.all.get(id);
-    return flow === undefined ? id : flowName(flow);
+    return flow === undefined ? id : flow.name;
   });
 }

@@ -1,7 +1,7 @@
 // The page: its parts are put together, and drawn in turn with the screen.
 import "./main.css";
 import { draw, pixelUs } from "./chart";
-import { choose, setFocus } from "./choice";
+import { beginWith, choose, setFocus } from "./choice";
 import "./keys";
 import { events, list, updateLists } from "./lists";
 import { live } from "./live";
@@ -10,7 +10,7 @@ import { listener, loadSession } from "./server";
 import "./sharing";
 import { flows, state } from "./state";
 import { BEHIND_US, now, speed } from "./time";
-import { takeToken } from "./token";
+import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
 import "./wishes";
 
@@ -41,7 +41,9 @@ function frame(at: number): void {
 list.onFocus = setFocus;
 list.onChoice = choose;
 events.onChoice = goTo;
+const view = viewIn(location.hash);
 takeToken();
+if (view !== undefined) beginWith(view);
 live.start(listener);
 void loadSession();
 window.requestAnimationFrame(frame);

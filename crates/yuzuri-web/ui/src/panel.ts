@@ -1,12 +1,13 @@
 // A chart: lanes of lines over one axis of time, with the strip of states and marks between them.
 import type uPlot from "uplot";
+import { put } from "./dom";
 import type { Drawn, PanelKind, View } from "./drawn";
-import { roundUp } from "./format";
+import { rate, roundUp, timeUs } from "./format";
 import { STATE_COLORS } from "./marks";
 import { FONT, mainPlot, overPlot, rttPlot, unitOf, type Ground, type TimeAxis } from "./plots";
 import { Strip, runs, type PlacedMark, type StripGround } from "./strip";
 import { color } from "./theme";
-import { Columns, grid, type Grid } from "./thin";
+import { Columns, grid, scaleEnd, type Grid } from "./thin";
 
 const GUTTER = 60;
 const NARROW_GUTTER = 44;
@@ -27,6 +28,7 @@ export class Panel implements Ground, StripGround {
   readonly scales = { cwnd: { max: 1 }, rate: { max: 1 }, rtt: { max: 1 } };
   width = 0;
   gutter = GUTTER;
+  private readonly above = { rate: "", rtt: "" };
   private xs: number[] = [];
   private flowsKey = "";
 
@@ -145,21 +147,27 @@ export class Panel implements Ground, StripGround {
     while (this.columns.length < flows.length) this.columns.push(new Columns());
     this.columns.length = flows.length;
     const most = { cwnd: 1, rate: 1000, rtt: 100 };
+    const highest = { rate: 0, rtt: 0 };
     flows.forEach((flow, n) => {
       const columns = this.columns[n];
       columns.fill(flow.store, this.grid, flow.end, flow.receives, flow.srttUs, flow.mss);
       if (flow.bounds !== undefined) columns.bound(flow.bounds, this.grid, flow.end);
       // A slow start threshold or a bound far above the window would flatten it; it is then read at the cursor only.
       most.cwnd = Math.max(most.cwnd, columns.most.cwnd, Math.min(Math.max(columns.most.ssthresh, columns.most.bound), columns.most.cwnd * 1.6));
-      most.rate = Math.max(most.rate, columns.most.rate);
-      most.rtt = Math.max(most.rtt, columns.most.rtt);
+      most.rate = Math.max(most.rate, scaleEnd(columns.rate, columns.most.rate));
+      most.rtt = Math.max(most.rtt, scaleEnd(columns.srttMax, columns.most.rtt));
+      highest.rate = Math.max(highest.rate, columns.most.rate);
+      highest.rtt = Math.max(highest.rtt, columns.most.rtt);
     });
     this.scales.cwnd.max = roundUp(most.cwnd * 1.06);
     this.scales.rate.max = roundUp(most.rate * 1.06);
     this.scales.rtt.max = roundUp((most.rtt * 1.06) / 1000) * 1000;
+    // What is above the scale is said beside its unit.
+    this.above.rate = highest.rate > this.scales.rate.max ? `, up to ${rate(highest.rate)}` : "";
+    this.above.rtt = highest.rtt > this.scales.rtt.max ? `, up to ${timeUs(highest.rtt)}` : "";
     this.times();
     const x = { min: (view.from + axis.offsetUs) / 1e6, max: (view.to + axis.offsetUs) / 1e6 };
-    const put = (n: number, data: (number | null)[][]): void => {
+    const set = (n: number, data: (number | null)[][]): void => {
       const plot = this.plots[n];
       plot.batch(() => {
         plot.setData([this.xs, ...data] as uPlot.AlignedData, false);
@@ -167,23 +175,28 @@ export class Panel implements Ground, StripGround {
       });
     };
     if (this.kind === "over") {
-      put(0, this.columns.map((c) => c.cwnd));
-      put(1, this.columns.map((c) => c.rate));
-      put(2, this.columns.map((c) => c.srtt));
+      set(0, this.columns.map((c) => c.cwnd));
+      set(1, this.columns.map((c) => c.rate));
+      set(2, this.columns.map((c) => c.srtt));
       this.tellUnit(this.titles[1].left);
+      this.tellRtt(this.titles[2].left, "srtt");
     } else {
       const c = this.columns[0];
       if (c === undefined) return;
-      put(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
-      if (this.kind === "one") put(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
+      set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
+      if (this.kind === "one") set(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
       this.tellUnit(this.titles[0].right);
+      if (this.kind === "one") this.tellRtt(this.titles[1].left, "RTT");
     }
     this.strip.draw(this);
   }
 
   private tellUnit(title: HTMLElement | undefined): void {
-    const text = `throughput, ${unitOf(this.scales.rate.max).name}`;
-    if (title !== undefined && title.textContent !== text) title.textContent = text;
+    put(title, `throughput, ${unitOf(this.scales.rate.max).name}${this.above.rate}`);
+  }
+
+  private tellRtt(title: HTMLElement, what: string): void {
+    put(title, `${what}, ms${this.above.rtt}`);
   }
 
   private times(): void {

@@ -18,6 +18,37 @@ export interface Reading {
 
 const NONE = "–";
 
+/** What flows do together at a time. */
+export interface Together {
+  rate: string;
+  jain: string;
+  srtt: string;
+}
+
+/** Jain's fairness index of rates (1: all the same, 1/n: one has it all); undefined where nothing is sent. */
+export function jain(rates: readonly number[]): number | undefined {
+  const sum = rates.reduce((all, one) => all + one, 0);
+  const squares = rates.reduce((all, one) => all + one * one, 0);
+  return squares > 0 ? (sum * sum) / (rates.length * squares) : undefined;
+}
+
+/** The sum of the throughputs, how even they are, and the median smoothed RTT of flows of a panel at a time. */
+export function readTogether(flows: readonly Drawn[], panel: Panel | undefined, time: number): Together {
+  const present = flows.map((flow, n) => ({ flow, n })).filter(({ flow }) => time <= flow.end);
+  const rates = present.map(({ n }) => panel?.rateAt(n, time) ?? null).filter((value): value is number => value !== null);
+  const index = rates.length > 1 ? jain(rates) : undefined;
+  const srtts = present.map(({ flow }) => {
+    const found = flow.store.lookup(time);
+    return found === undefined ? 0 : found.data[found.at + B.SRTT];
+  });
+  const measured = srtts.filter((value) => value > 0).sort((a, b) => a - b);
+  return {
+    rate: rates.length === 0 ? NONE : rate(rates.reduce((all, one) => all + one, 0)),
+    jain: index === undefined ? NONE : index.toFixed(3),
+    srtt: measured.length === 0 ? NONE : timeUs(measured[measured.length >> 1]),
+  };
+}
+
 /** The window's bounds; a dash where none are known. */
 function boundsAt(flow: Drawn, time: number): string {
   const known = flow.bounds?.at(time);

@@ -2,9 +2,8 @@
 import type { Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
-import { read, type Reading } from "./reading";
+import { read, readTogether, type Reading } from "./reading";
 import { flows, state } from "./state";
-import { flowMore } from "./flows";
 import { flowLetter } from "./theme";
 import { timeText } from "./time";
 
@@ -82,11 +81,14 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   }
   const write = (key: string, text: string): void => put(slots.get(key), text);
   write("name", `${known.who.local} → ${known.who.remote}`);
-  write("more", flowMore(known).replace(/ · from .*$/, ""));
+  write("more", known.owner);
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
   for (const key of ["cwnd", "ssthresh", "bounds", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
+  // A flow that nobody bounds has none to tell of.
+  const bounds = slots.get("bounds")?.parentElement;
+  if (bounds) bounds.hidden = flow.bounds === undefined;
 }
 
 function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
@@ -123,17 +125,41 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
       letter.className = "letter";
       letter.textContent = flowLetter(n);
       letter.style.color = `var(--flow-${n % 8})`;
-      name.append(letter, flow.name);
+      const called = document.createElement("span");
+      called.textContent = flow.name;
+      slots.set(`${n}name`, called);
+      name.append(letter, called);
       for (const column of columns) {
         const cell = row.insertCell();
         cell.className = column;
         slots.set(`${n}${column}`, cell);
       }
     });
-    readout.replaceChildren(table);
+    const tiles = document.createElement("dl");
+    tiles.className = "tiles";
+    for (const [slot, label, title] of [
+      ["rate", "Total throughput", "Of the flows in the chart"],
+      ["jain", "Fairness", "Jain's index of their throughputs: 1 where all are the same"],
+      ["srtt", "Median RTT", "Of their smoothed round-trip times"],
+    ] as const) {
+      const tile = document.createElement("div");
+      const [name, value] = [document.createElement("dt"), document.createElement("dd")];
+      name.textContent = label;
+      tile.title = title;
+      tile.append(name, value);
+      tiles.append(tile);
+      slots.set(`together ${slot}`, value);
+    }
+    const rows = document.createElement("div");
+    rows.className = "rows";
+    rows.append(table);
+    readout.replaceChildren(tiles, rows);
   }
+  const together = readTogether(drawn, panel, state.cursor ?? state.view.to);
+  for (const slot of ["rate", "jain", "srtt"] as const) put(slots.get(`together ${slot}`), together[slot]);
   drawn.forEach((flow, n) => {
     const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);
+    put(slots.get(`${n}name`), flow.name);
     for (const column of columns) {
       // The spread is for one flow: here it would make the columns jump.
       put(slots.get(`${n}${column}`), (values?.[column] ?? "–").replace(/ \(.*\)/, ""));

@@ -1,6 +1,6 @@
 // What the server says, taken in.
 import { showLink, showSession, showStatus } from "./bar";
-import { focusSome, reload, subscribe } from "./choice";
+import { chooseNew, focusSome, reload, subscribe } from "./choice";
 import { events } from "./lists";
 import { session as askSession, type Listener } from "./live";
 import { bounds, flows, state, stores } from "./state";
@@ -41,6 +41,7 @@ export const listener: Listener = {
     stale = false;
     flows.take(message);
     focusSome();
+    chooseNew();
     subscribe();
     state.listDirty = true;
   },

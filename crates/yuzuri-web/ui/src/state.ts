@@ -53,6 +53,9 @@ export const state: State = {
   listDirty: true,
 };
 
+/** Whether a recording is shown. */
+export const inReplay = (): boolean => (state.status?.replay ?? null) !== null;
+
 export const flows = new Flows();
 /** The past of the flows in the chart. */
 export const stores = new Map<string, Store>();

@@ -1,7 +1,7 @@
 // The list of flows. Rows are kept and changed in place. Only those that can be seen are told and drawn at each turn, and
 // the style sheet leaves the others out of layout: a list of hundreds must not cost the chart its frames.
 import { put } from "./dom";
-import { closedAt, flowMore, flowName, flowRate, number, type Flow, type Flows } from "./flows";
+import { closedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
 import { STATE_LETTERS } from "./marks";
 import { Spark } from "./spark";
@@ -75,7 +75,7 @@ export class List {
       head.append(cell);
     };
     th("Chosen", undefined, "", "pick");
-    th("Flow", "name", "The other end; below it the process, the namespace, the congestion control and this end", "text");
+    th("Flow", "name", "What tells the flow from the others; below it the other end, the process, the congestion control and this end", "text");
     th("Last 30 s", undefined, "", "spark");
     th("Rate", "rate", "Throughput over the last second", "rate-cell");
     th("cwnd", "cwnd", "Congestion window, segments", "cwnd-cell");
@@ -160,7 +160,7 @@ export class List {
 
   private value(flow: Flow): number | string {
     switch (this.sort.key) {
-      case "name": return flow.who.remote + flow.who.local;
+      case "name": return flow.name;
       case "rate": return flowRate(flow);
       case "cwnd": return number(flow, R.CWND);
       case "srtt": return number(flow, R.SRTT);
@@ -173,7 +173,8 @@ export class List {
     const found: [number | string, Flow][] = [];
     for (const flow of this.flows.all.values()) {
       const state = closedAt(flow) !== null ? "closed" : STATES[number(flow, R.STATE) as 0].toLowerCase();
-      if (this.words.every((word) => flow.text.includes(word) || state.includes(word))) found.push([this.value(flow), flow]);
+      const text = `${flow.text} ${flow.name.toLowerCase()} ${state}`;
+      if (this.words.every((word) => text.includes(word))) found.push([this.value(flow), flow]);
     }
     const sign = this.sort.up ? 1 : -1;
     found.sort(([a, x], [b, y]) => {
@@ -272,7 +273,7 @@ export class List {
     const closed = closedAt(flow) !== null;
     const state = number(flow, R.STATE);
     const texts = [
-      flowName(flow), flowMore(flow), closed ? "closed" : rate(flowRate(flow)), count(number(flow, R.CWND)),
+      flow.name, flow.more, closed ? "closed" : rate(flowRate(flow)), count(number(flow, R.CWND)),
       number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state),
     ];
     const told = texts.join("\n");

@@ -208,6 +208,17 @@ export class Columns {
   }
 }
 
+/** A largest value this many times above the 99th percentile is a spike: the scale leaves it out. */
+const SPIKE = 2;
+
+/** Upper end of a scale for these values: the largest, or where that is a spike, a quarter above the 99th percentile. */
+export function scaleEnd(values: readonly (number | null)[], most: number): number {
+  const known = Float64Array.from(values.filter((value): value is number => value !== null)).sort();
+  if (known.length === 0) return most;
+  const usual = known[Math.floor((known.length - 1) * 0.99)];
+  return usual > 0 && most > SPIKE * usual ? 1.25 * usual : most;
+}
+
 /**
  * What throughput is averaged over, microseconds: a pixel, two RTTs (within one, ACKs come in bursts), 100 ms,
  * whichever is longest.

@@ -6,8 +6,9 @@ import { el, put, say } from "./dom";
 import { describe } from "./eventlist";
 import { events } from "./lists";
 import { read } from "./reading";
-import { DEFAULT_SPAN_US, flows, state, stores } from "./state";
-import { timeText } from "./time";
+import { showFollow } from "./follow";
+import { DEFAULT_SPAN_US, flows, inReplay, state, stores } from "./state";
+import { newest, timeText } from "./time";
 import { E, type EventData } from "./wire";
 
 export const MIN_SPAN_US = 20_000;
@@ -15,11 +16,8 @@ export const MAX_SPAN_US = 2 * 3600e6;
 
 export function setFollow(on: boolean): void {
   state.follow = on;
-  const button = el("pause");
-  // Its words change, so it is not a button that stays pressed.
-  put(button, on ? "Pause" : "Go live");
-  button.classList.toggle("frozen", !on);
-  say(on ? "Following live" : "View frozen; data keeps coming");
+  showFollow();
+  say(on ? (inReplay() ? "Following the replay" : "Following live") : "View frozen; data keeps coming");
   state.dirty = true;
 }
 
@@ -73,6 +71,12 @@ export function setCursor(time: number | undefined, spoken: boolean): void {
   else say(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}`);
 }
 
+/** Shows all since the start of watching. */
+export function fitAll(): void {
+  setSpan(Math.min(Math.max(newest(), 1e6), MAX_SPAN_US));
+  setFollow(true);
+}
+
 /** Goes to an event: into the middle of the view if it is not in it. */
 export function goTo(event: EventData): void {
   const time = event[E.TIME];
@@ -117,6 +121,7 @@ export function moveCursor(pixels: number): void {
 for (const button of document.querySelectorAll<HTMLButtonElement>("[data-span]")) {
   button.addEventListener("click", () => setSpan(Number(button.dataset["span"]) * 1e6));
 }
+el("span-all").addEventListener("click", fitAll);
 el("pause").addEventListener("click", () => setFollow(!state.follow));
 el("clock").addEventListener("click", toggleClock);
 spans();

@@ -81,7 +81,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     announce(&session);
     if let Some(server) = &server {
-        eprintln!("yuzuri: the page is at {}", server.url());
+        eprintln!("yuzuri: the page is at {}", args.web.view.of(server.url()));
     }
     eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
     // A line that is written anew each second would tear the printed ones apart.
