@@ -8,7 +8,7 @@ UI := crates/yuzuri-web/ui
 # set of programs, with other features.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
@@ -36,6 +36,7 @@ help:
 	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, components, signed checksums, into dist/"
 	@echo "make test-dist   install dist/'s packages in a clean Debian, and run their programs under Debian's kernels in QEMU"
 	@echo "make apk     the Android app, signed with a key made here: android/build/yuzuri.apk"
+	@echo "make picture   README's picture anew: the page in the demo (a minute; as root)"
 	@echo "make test-android   its tests on this host (no phone): pictures in android/build/pictures"
 
 setup:
@@ -72,6 +73,10 @@ demo: demo-programs
 demo-programs:
 	@scripts/setup.sh programs
 	@scripts/demo-build.sh
+
+picture:
+	@scripts/setup.sh test
+	@scripts/page-picture.sh
 
 test:
 	@scripts/test.sh
