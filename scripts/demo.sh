@@ -38,13 +38,13 @@ else
     times=(--half "$(awk -v s="$seconds" 'BEGIN { print s / 2 }')")
 fi
 # Both in sessions of their own: of Ctrl-C they hear from here, once and in their order.
-setsid "$lab" demo "${times[@]}" --names "$folder/names" >"$folder/table" &
+setsid "$lab" demo "${times[@]}" --names "$folder/names" --share-socket "$folder/share.sock" >"$folder/table" &
 run=$!
 # A signal ends the terminals' run; the table then still comes.
 trap 'kill -INT $run 2>/dev/null' INT TERM HUP
 while [ ! -e "$folder/names" ] && kill -0 $run 2>/dev/null; do sleep 0.05; done
 if [ -e "$folder/names" ]; then
-    setsid "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --view overlay --record "$recording" &
+    setsid "$yuzuri" watch $(sed 's/^/netns:/' "$folder/names") --web "$web" --view overlay --share-socket "$folder/share.sock" --record "$recording" &
     watch=$!
 fi
 status=0

@@ -3,7 +3,7 @@
 use crate::LabError;
 use crate::driver::Lateness;
 use crate::net::Tap;
-use crate::run::{self, Clock, FlowFigures, Performed, Task, Weighted};
+use crate::run::{self, Clock, FlowFigures, Performed, Statuses, Task, Weighted};
 use nix::sched::{CloneFlags, unshare};
 use std::fmt;
 use std::path::Path;
@@ -79,7 +79,8 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     scenario
 }
 
-/// Runs it until its end or until `stop` is set; `built` is told the names of the terminals' namespaces.
+/// Runs it until its end or until `stop` is set; `built` is told the names of the terminals' namespaces;
+/// `statuses` publishes what their daemons report.
 ///
 /// # Errors
 /// Where the host cannot do it, or it was stopped before there was anything to tell.
@@ -89,9 +90,10 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
     built: &mut dyn FnMut(&[&str]),
+    statuses: Option<&Statuses>,
 ) -> Result<Comparison, LabError> {
     let task = Task { point: "demo".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
-    let done = run::perform(scenario, &task, folder, stop, progress, built)?;
+    let done = run::perform(scenario, &task, folder, stop, progress, built, statuses)?;
     let half_s = scenario.share.as_ref().map_or(scenario.duration_s, |share| share.starts_s);
     let settles_s = (SETTLES_PART * half_s).min(MAX_SETTLE_S);
     let half = |from_s: f64, to_s: f64| {

@@ -11,10 +11,11 @@ use std::process::ExitCode;
 use yuzuri_exit::stop_flag;
 use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
-use yuzuri_lab::run::{Clock, Simulated};
+use yuzuri_lab::run::{Clock, Simulated, Statuses};
 use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
 use yuzuri_scenario::Document;
+use yuzuri_share::{ControlSocket, ControlSocketOptions};
 
 /// Run experiments with the kernel's TCP over an emulated wireless network
 #[derive(Debug, Parser)]
@@ -207,6 +208,10 @@ struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
 
+    /// Serve the status of all terminals' daemons on this control socket, for `yuzuri watch --share-socket`
+    #[arg(long, value_name = "PATH")]
+    share_socket: Option<PathBuf>,
+
     /// Only check whether this machine can run the demo
     #[arg(long)]
     check: bool,
@@ -305,6 +310,17 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let scenario = demo::scenario(document.base(), args.half, args.endless);
     let folder = Passing(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+    let statuses = Statuses::starting(format!(
+        "the terminals do not share for the first {} s of the demonstration",
+        args.half
+    ));
+    // Orders are not taken: nobody receives them.
+    let orders = std::sync::mpsc::channel().0;
+    let socket = args.share_socket.as_ref().map(|socket| {
+        let options = ControlSocketOptions { socket: socket.clone(), metrics: None };
+        ControlSocket::open(&options, statuses.cell(), orders)
+    });
+    let _socket = socket.transpose()?;
     let mut unwritten = Ok(());
     let mut built = |names: &[&str]| {
         if let Some(file) = &args.names {
@@ -330,7 +346,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let compared = demo::run(&scenario, &folder.0, &stop, &mut progress, &mut built)?;
+    let compared = demo::run(&scenario, &folder.0, &stop, &mut progress, &mut built, Some(&statuses))?;
     if let (Some(file), Err(error)) = (&args.names, unwritten) {
         bail!("{}: {error}", file.display());
     }

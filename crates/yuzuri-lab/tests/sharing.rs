@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::demo;
-use yuzuri_lab::run::{Clock, RunRecord, SHARE_FILE, Task, run};
+use yuzuri_lab::run::{Clock, RunRecord, SHARE_FILE, Statuses, Task, run};
 use yuzuri_scenario::Document;
 
 const TWO: &str = r#"
@@ -125,7 +125,7 @@ fn a_run_that_is_stopped_lets_all_leave() {
         stop.store(seconds > 1.0, Ordering::Relaxed);
     };
     let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
-    let result = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
+    let result = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built, None);
     assert!(matches!(result, Err(LabError::Stopped)), "{result:?}");
     assert_eq!(seen.into_inner().len(), 2, "both were at work");
     let names = names.into_inner();
@@ -154,13 +154,26 @@ fn a_demonstration_holds_both_halves_against_each_other() {
     let stop = AtomicBool::new(false);
     let names = Mutex::new(Vec::new());
     // Stopped by hand in the second half, as by Ctrl-C; when that is noticed, the host decides.
-    let mut progress = |seconds: f64| stop.store(seconds > 4.0, Ordering::Relaxed);
+    let statuses = Statuses::starting("not yet".into());
+    let mut while_plain = None;
+    let mut progress = |seconds: f64| {
+        if seconds < 1.0 {
+            while_plain = Some(statuses.cell().read());
+        }
+        stop.store(seconds > 4.0, Ordering::Relaxed);
+    };
     let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
-    let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built);
+    let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built, Some(&statuses));
     let words = compared.unwrap_or_else(|e| panic!("{e}")).to_string();
     for word in ["plain, 1 to 2 s", "sharing, 3 to ", "phone-1", "phone-2", "all", "Jain's index", "Mbit/s"] {
         assert!(words.contains(word), "{word}:\n{words}");
     }
+    // One status tells of both terminals, and before they share, that they do not.
+    let while_plain = while_plain.expect("the first second was seen");
+    assert_eq!((while_plain.why_not.as_deref(), while_plain.interfaces.len()), (Some("not yet"), 0));
+    let status = statuses.cell().read();
+    let interfaces: Vec<&str> = status.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    assert_eq!((interfaces, status.why_not.as_ref()), (vec!["phone-1", "phone-2"], None));
     let names = names.into_inner();
     assert_eq!(names.len(), 2);
     assert_eq!(registered(&names), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Where a sharing hangs out its status for others to read.
+//! The latest status of a sharing daemon, for other threads to read.
 
 use crate::Status;
 use parking_lot::{Mutex, MutexGuard};
@@ -53,7 +53,8 @@ impl StatusCell {
         self.0.all.lock()
     }
 
-    pub(crate) fn write(&self, status: Status) {
+    /// Publishes a status.
+    pub fn write(&self, status: Status) {
         *self.0.last.lock() = Arc::new(status);
     }
 

@@ -16,7 +16,7 @@ pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
     Watched,
 };
-pub use sharing::ShareRecord;
+pub use sharing::{ShareRecord, Statuses};
 pub use simulated::Simulated;
 pub use work::{BufferRow, Job};
 
@@ -68,7 +68,7 @@ pub fn run(
 ) -> Result<RunRecord, LabError> {
     let begun = Instant::now();
     let cpu_before = process_cpu_s();
-    let done = perform(scenario, task, folder, stop, progress, &mut |_| {})?;
+    let done = perform(scenario, task, folder, stop, progress, &mut |_| {}, None)?;
     if stop.load(Ordering::Relaxed) {
         return Err(LabError::Stopped);
     }
@@ -125,7 +125,7 @@ pub(crate) struct Performed {
 }
 
 /// Builds the network, lets the terminals work until the end or until `stop` is set, and takes the network down. `built` is told the names of the
-/// terminals' namespaces when they are there.
+/// terminals' namespaces when they are there. `statuses` publishes what the terminals' daemons report.
 pub(crate) fn perform(
     scenario: &Scenario,
     task: &Task,
@@ -133,6 +133,7 @@ pub(crate) fn perform(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
     built: &mut dyn FnMut(&[&str]),
+    statuses: Option<&Statuses>,
 ) -> Result<Performed, LabError> {
     refuse(scenario.problems(), folder)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
@@ -176,7 +177,7 @@ pub(crate) fn perform(
     let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
     built(&names);
     // After the driver: it says goodbye through it.
-    let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, stop)?;
+    let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, statuses, stop)?;
     plan.sharing = Some(&sharing);
     let jobs = plan.jobs(Instant::now());
     work::check_available(&topology, &jobs)?;

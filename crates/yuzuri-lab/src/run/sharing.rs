@@ -16,7 +16,7 @@ use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
 use yuzuri_scenario::{BoundBy, Scenario, ShareSpec};
 use yuzuri_share::{
-    ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status,
+    ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status, StatusCell,
     SummaryStatus,
 };
 use yuzuri_transfer::Shown;
@@ -108,6 +108,42 @@ struct Running {
     thread: JoinHandle<Kept>,
 }
 
+/// The latest status of every terminal's daemon, published as the status of one: each terminal is an interface in it.
+#[derive(Debug, Clone, Default)]
+pub struct Statuses {
+    cell: StatusCell,
+    latest: Arc<Mutex<BTreeMap<usize, Arc<Status>>>>,
+}
+
+impl Statuses {
+    /// Publishes, until a daemon reports, that nothing is bounded and why.
+    pub fn starting(why_not: String) -> Statuses {
+        let statuses = Statuses::default();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let status = Status { version, pid: std::process::id(), why_not: Some(why_not), ..Status::default() };
+        statuses.cell.write(status);
+        statuses
+    }
+
+    /// The merged status, for a control socket.
+    pub fn cell(&self) -> StatusCell {
+        self.cell.clone()
+    }
+
+    fn report(&self, terminal: usize, name: &str, status: &Arc<Status>) {
+        let mut latest = self.latest.lock();
+        let mut own = Status::clone(status);
+        for interface in &mut own.interfaces {
+            name.clone_into(&mut interface.name);
+        }
+        latest.insert(terminal, Arc::new(own));
+        let mut merged = latest.values().next().map_or_else(Status::default, |first| Status::clone(first));
+        merged.interfaces = latest.values().flat_map(|status| status.interfaces.iter().cloned()).collect();
+        merged.steers = latest.values().any(|status| status.steers);
+        self.cell.write(merged);
+    }
+}
+
 /// The daemons of a run. Dropping it lets them leave, which must be before the network goes.
 pub struct Sharing {
     running: Vec<Running>,
@@ -143,6 +179,7 @@ impl Sharing {
         seed: u64,
         run: u16,
         topology: &Topology,
+        statuses: Option<&Statuses>,
         stop: &AtomicBool,
     ) -> Result<Sharing, LabError> {
         let (say, words) = channel();
@@ -180,6 +217,8 @@ impl Sharing {
             awaited += usize::from(from_s == 0.0);
             let sharer = Sharer {
                 name: t.name(),
+                terminal,
+                statuses: statuses.cloned(),
                 config,
                 from_s,
                 until_s: scenario.leaves_s(t.kind),
@@ -257,6 +296,8 @@ impl Drop for Sharing {
 /// All that a daemon's thread is told.
 struct Sharer {
     name: String,
+    terminal: usize,
+    statuses: Option<Statuses>,
     config: ShareConfig,
     /// From when to when, seconds; it ends by itself where it leaves before the end.
     from_s: f64,
@@ -300,6 +341,9 @@ impl Sharer {
             let status = share.status();
             if status.ticks > ticks {
                 ticks = status.ticks;
+                if let Some(statuses) = &self.statuses {
+                    statuses.report(self.terminal, &self.name, &status);
+                }
                 rows.push(Row { at: Instant::now(), status });
             }
         }
