@@ -1,4 +1,4 @@
-//! Tries the transfer without the rest of the program. Words after the address are options:
+//! Command-line example for the transfer library. Options follow the address:
 //!
 //! ```text
 //! transfer receive [PORT] [once] [json]

@@ -1,26 +1,27 @@
-//! Time: `CLOCK_MONOTONIC` for everything that is told, and the way to it from the kernel's stamps, which are
-//! `CLOCK_REALTIME`.
+//! Clock readings: times are reported in `CLOCK_MONOTONIC`, and the kernel's `CLOCK_REALTIME`
+//! timestamps are converted to it.
 
 use crate::sys::clock_ns;
 
-/// Now, `CLOCK_MONOTONIC`, nanoseconds.
+/// Current `CLOCK_MONOTONIC` time, in nanoseconds.
 pub(crate) fn mono_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).max(0) as u64
 }
 
-/// Both clocks at (nearly) the same moment.
+/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, read at nearly the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub mono_ns: u64,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, nanoseconds.
     pub offset_ns: i64,
-    /// How far `offset_ns` may be off, nanoseconds.
+    /// Uncertainty of `offset_ns`, nanoseconds.
     pub doubt_ns: i64,
 }
 
 impl Reading {
-    /// Reads both clocks, again if the process was held up in between.
+    /// Reads both clocks. Retries up to four times while the uncertainty is 500 ns or more, because
+    /// the process may have been preempted between the reads, and keeps the best reading.
     pub(crate) fn now() -> Reading {
         let once = || {
             let before = clock_ns(libc::CLOCK_MONOTONIC);
@@ -45,25 +46,28 @@ impl Reading {
         best
     }
 
-    /// `CLOCK_REALTIME` at this moment, nanoseconds since the Unix epoch.
+    /// `CLOCK_REALTIME` of this reading, nanoseconds since the Unix epoch.
     pub(crate) fn unix_ns(&self) -> i64 {
         (self.mono_ns as i64).wrapping_add(self.offset_ns)
     }
 }
 
-/// Turns stamps of `CLOCK_REALTIME` into `CLOCK_MONOTONIC`.
+/// Converts `CLOCK_REALTIME` timestamps to `CLOCK_MONOTONIC`.
 ///
-/// Slewing (NTP) moves both clocks alike, so that their difference changes only when somebody sets the time. Then
-/// a stamp may have been taken before or after the step: the reading that puts it between the write it belongs
-/// to and now is taken, and the buffer is marked.
+/// NTP slewing changes the rate of both clocks equally, so their offset changes only when the
+/// system time is set. A timestamp may then predate or postdate the step. The converter uses the
+/// offset that places the timestamp between the write it belongs to and the present; the buffer is
+/// marked.
 #[derive(Debug)]
 pub(crate) struct Clock {
     latest: Reading,
-    /// The offset before the latest step, and when that step was noticed.
+    /// The offset before the most recent step, and the `CLOCK_MONOTONIC` time at which the step was
+    /// detected, nanoseconds.
     stepped: Option<(i64, u64)>,
 }
 
-/// Differences of two offsets below this are taken for the error of reading them, nanoseconds.
+/// Offset changes up to this size count as read error, not as a clock step, nanoseconds. The
+/// uncertainties of both readings are added to it.
 const STEP_NS: i64 = 20_000;
 
 impl Clock {
@@ -71,7 +75,7 @@ impl Clock {
         Clock { latest: now, stepped: None }
     }
 
-    /// Takes note of both clocks.
+    /// Records a new reading and detects a clock step.
     pub(crate) fn update(&mut self, now: Reading) {
         let change = now.offset_ns.wrapping_sub(self.latest.offset_ns).saturating_abs();
         if change > STEP_NS.saturating_add(now.doubt_ns).saturating_add(self.latest.doubt_ns) {
@@ -80,12 +84,13 @@ impl Clock {
         self.latest = now;
     }
 
-    /// Whether the time was set after `since_mono_ns`.
+    /// Whether a clock step was detected at or after `since_mono_ns`.
     pub(crate) fn stepped_since(&self, since_mono_ns: u64) -> bool {
         self.stepped.is_some_and(|(_, noticed)| noticed >= since_mono_ns)
     }
 
-    /// A stamp as `CLOCK_MONOTONIC`, never before `earliest` and never after the latest reading.
+    /// Converts a timestamp to `CLOCK_MONOTONIC`, clamped to the range from `earliest` to the
+    /// latest reading.
     pub(crate) fn to_mono(&self, unix_ns: i64, earliest: u64) -> u64 {
         let latest = self.latest.mono_ns.max(earliest);
         let with = |offset: i64| u64::try_from(unix_ns.saturating_sub(offset)).unwrap_or(0);

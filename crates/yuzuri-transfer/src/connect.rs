@@ -1,4 +1,5 @@
-//! Opening a connection: every address of the target in turn, with the congestion control chosen before the SYN.
+//! Connection setup: tries every address of the target in turn and sets the congestion control
+//! before the SYN.
 
 use crate::error::{SendError, available_congestion_control};
 use crate::sys::{ask, poll};
@@ -10,10 +11,10 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the stop flag is looked at while waiting.
+/// Interval at which the stop flag is checked while connecting.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The target's addresses of the wanted family.
+/// Resolves the target to its addresses of the requested family.
 pub(crate) fn resolve(target: &Target, options: &SendOptions) -> Result<Vec<SocketAddr>, SendError> {
     let failed = |reason: String| SendError::Resolve { host: target.host.clone(), reason };
     let addresses = target.resolve(options.family).map_err(|error| failed(error.to_string()))?;
@@ -23,7 +24,7 @@ pub(crate) fn resolve(target: &Target, options: &SendOptions) -> Result<Vec<Sock
     Ok(addresses)
 }
 
-/// Connects to the first address that answers.
+/// Connects to the first address that answers, trying the addresses in order.
 pub(crate) fn connect(
     addresses: &[SocketAddr],
     options: &SendOptions,
@@ -67,9 +68,11 @@ fn prepare(address: SocketAddr, options: &SendOptions) -> Result<Socket, SendErr
     if options.paced {
         crate::sys::pace(&socket).map_err(failed("have segments paced"))?;
     }
-    // The packet that ends a buffer is short; it must not wait for the acknowledgement of another short one.
+    // The last segment of a buffer is usually short. Nagle's algorithm must not hold it back until
+    // an earlier short segment is acknowledged.
     socket.set_tcp_nodelay(true).map_err(failed("set TCP_NODELAY"))?;
-    // Our own look at progress gives up first; this is for data left behind in the kernel.
+    // The sender's own stall detection fires first. This timeout applies to data that is left in
+    // the kernel afterwards.
     socket
         .set_tcp_user_timeout(Some(options.stall_timeout.saturating_add(Duration::from_secs(2))))
         .map_err(failed("set TCP_USER_TIMEOUT"))?;
@@ -77,7 +80,7 @@ fn prepare(address: SocketAddr, options: &SendOptions) -> Result<Socket, SendErr
     Ok(socket)
 }
 
-/// Whether the connection was established (`false`: the stop flag was set).
+/// Waits for the connection to be established. Returns `false` if the stop flag was set.
 fn wait_connected(
     socket: &Socket,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! One connection of the sender: writes buffers, reads stamps, watches progress.
+//! One connection of the sender: writes buffers, reads timestamps and monitors progress.
 
 mod other_end;
 mod outcome;
@@ -24,44 +24,48 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often `TCP_INFO` is looked at for progress where stamps tell about the buffers.
+/// Interval of the `TCP_INFO` progress check when buffer times come from kernel timestamps.
 const CHECK: Duration = Duration::from_millis(50);
-/// How often `TCP_INFO` is polled where it has to tell about the buffers.
+/// Interval of `TCP_INFO` polling when no kernel timestamps are available.
 const POLL: Duration = Duration::from_millis(2);
-/// A shut gate is looked at no sooner, so that looking costs little, and no later, so that the path does not run empty.
+/// Bounds of the interval at which a closed gate is checked again: long enough to keep the cost
+/// low, short enough to keep the path from running empty.
 const SOONEST_LOOK: Duration = Duration::from_millis(1);
 const LATEST_LOOK: Duration = Duration::from_millis(10);
-/// Buffers without a stamp after which a kernel that took our wish for stamps is held to ignore it.
+/// Number of buffers without a timestamp after which the sender assumes that the kernel accepts
+/// `SO_TIMESTAMPING` but does not deliver timestamps.
 const PATIENCE: u32 = 3;
-/// Writes in a row before stamps are read and the flags are looked at.
+/// Maximum number of consecutive writes before timestamps are read and the flags are checked.
 const WRITES_IN_A_ROW: u32 = 16;
-/// Most buffers of a connection that may await stamps at once, and the room asked for their error queue, bytes: each buffer
-/// leaves three stamps of about 1.3 kB, and those that find no room are lost. Only buffers much smaller than
-/// the window come that far; the others of them go unstamped, so that the path need not wait.
+/// Maximum number of buffers per connection that may await timestamps, and the receive buffer size
+/// requested for the error queue, bytes. Each buffer produces three timestamps of about 1.3 kB;
+/// timestamps that do not fit are lost. Only buffers much smaller than the congestion window reach
+/// this limit. Further buffers are sent without timestamps so that the path does not have to wait.
 const MAX_STAMPED: usize = 64;
 const ERROR_QUEUE_BYTES: usize = 1 << 20;
 
-/// What unsent data a socket holds before it stops to be writable: little, so that a buffer's first write comes
-/// shortly before its first packet, and enough for the time until this process runs again.
+/// Values of `TCP_NOTSENT_LOWAT`, the amount of unsent data above which the socket is not writable.
+/// It is small, so that a buffer's first write comes shortly before its first packet, and large
+/// enough to last until this process runs again.
 mod lowat {
-    /// Before the rate is known.
+    /// Initial value, used before the delivery rate is known.
     pub(super) const START: u32 = 128 << 10;
     const MIN: u64 = 32 << 10;
     const MAX: u64 = 2 << 20;
 
-    /// 20 ms of work.
+    /// Bytes that the connection sends in 20 ms at this rate, clamped to `MIN` and `MAX`.
     pub(super) fn for_rate(bytes_per_s: u64) -> u32 {
         (bytes_per_s / 50).clamp(MIN, MAX) as u32
     }
 }
 
-/// What all connections of a transfer share.
+/// State shared by all connections of a transfer.
 pub(crate) struct Shared<'a> {
     pub options: &'a SendOptions,
     pub budget: Mutex<Budget>,
-    /// The caller's flag.
+    /// The caller's stop flag.
     pub stop: &'a AtomicBool,
-    /// Set when a connection failed or the report cannot be written: all end.
+    /// Set when a connection fails or the report cannot be written; all connections then end.
     pub halt: AtomicBool,
     pub deadline: Option<Instant>,
     /// Bytes acknowledged on all connections.
@@ -76,14 +80,14 @@ impl Shared<'_> {
     }
 }
 
-/// What a connection tells the thread that reports.
+/// Message from a connection to the reporting thread.
 pub(crate) enum Told {
     Buffer(Box<Buffer>),
     Note(u32, String),
     Over(Box<Outcome>),
 }
 
-/// The buffer that is being written.
+/// The buffer being written, and how many of its bytes the kernel has accepted.
 struct Writing {
     buffer: UnderWay,
     written: u64,
@@ -99,20 +103,20 @@ pub(crate) struct Connection<'a> {
     number: u32,
     socket: Arc<Socket>,
     gate: Arc<Gate>,
-    /// The gate is shut until then, when it is looked at again.
+    /// While set, the gate is closed; it is checked again at this time.
     shut_until: Option<Instant>,
     connected: Connected,
     shared: &'a Shared<'a>,
     tell: &'a dyn Fn(Told),
-    /// `None`: the kernel gives no stamps, `TCP_INFO` is polled.
+    /// `None` if the kernel delivers no timestamps and `TCP_INFO` is polled instead.
     stamps: Option<StampKind>,
     clock: Clock,
     ledger: Ledger,
     writing: Option<Writing>,
     next_index: u64,
-    /// Bytes given to the kernel.
+    /// Bytes written to the socket.
     written: u64,
-    /// What `tcpi_bytes_acked` was before the first write (the SYN counts).
+    /// `tcpi_bytes_acked` before the first write; it counts the SYN.
     acked_before: u64,
     first_write_mono_ns: Option<u64>,
     budget_spent: bool,
@@ -127,7 +131,7 @@ pub(crate) struct Connection<'a> {
     buffers_by_tcp_info: u64,
 }
 
-/// A connected socket made ready: stamps on, numbering of bytes begun.
+/// A connected socket with timestamping enabled, which starts the numbering of its bytes.
 pub(crate) struct Opened {
     pub socket: Arc<Socket>,
     gate: Arc<Gate>,
@@ -137,7 +141,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Nothing may have been written before.
+    /// Enables timestamping. Nothing may have been written to the socket before.
     pub(crate) fn new(
         number: u32,
         socket: Socket,
@@ -145,10 +149,12 @@ impl Opened {
         options: &SendOptions,
     ) -> io::Result<Opened> {
         let local = socket.local_addr()?.as_socket().unwrap_or(peer);
-        // Nothing is received but stamps: the other end's bytes do not need this room. As much as is allowed will do.
+        // The receive buffer also limits the error queue, which is almost all this socket receives.
+        // The kernel caps the size at `net.core.rmem_max`; a smaller buffer is acceptable.
         let _ = socket.set_recv_buffer_size(ERROR_QUEUE_BYTES);
         let stamps = if options.stamps { sys::enable_stamps(&socket).ok() } else { None };
-        // Old kernels lack it: then first writes come earlier, nothing else changes.
+        // Kernels without this option accept the first write of a buffer earlier; nothing else
+        // changes.
         let _ = sys::set_notsent_lowat(&socket, lowat::START);
         let connected = Connected {
             connection: number,
@@ -267,7 +273,8 @@ impl<'a> Connection<'a> {
         wait
     }
 
-    /// Begins the next buffer if one is due.
+    /// Starts the next buffer if none is being written, the budget allows one, and, with
+    /// `wait_ack`, no buffer awaits its ACK.
     fn take_next(&mut self) {
         let waiting = self.shared.options.wait_ack && !self.ledger.is_empty();
         if self.writing.is_some() || self.budget_spent || waiting {
@@ -291,7 +298,8 @@ impl<'a> Connection<'a> {
         self.writing = Some(Writing { buffer, written: 0 });
     }
 
-    /// Ends the buffer being written as soon as may be: with one more byte, which carries the wish for stamps.
+    /// Ends the buffer being written after one more byte, which carries the timestamp request. A
+    /// buffer of which nothing has been written is dropped.
     fn cut_short(&mut self) {
         match &mut self.writing {
             Some(writing) if writing.written > 0 => {
@@ -306,7 +314,7 @@ impl<'a> Connection<'a> {
         sys::tcp_info(&self.socket).map_err(Failure::Network)
     }
 
-    /// Bytes of the stream acknowledged, of those written.
+    /// Number of written bytes that have been acknowledged.
     fn acked_in(&self, info: &TcpInfo) -> u64 {
         info.bytes_acked.saturating_sub(self.acked_before).min(self.written)
     }
@@ -344,7 +352,7 @@ impl<'a> Connection<'a> {
                 Err(error) => return Err(self.failure(error)),
             };
             if writing.written == 0 && self.written == self.ledger.acked() {
-                // Nothing was outstanding: silence counts from now.
+                // Nothing was outstanding, so the stall timeout starts now.
                 self.last_progress = Instant::now();
             }
             if self.first_write_mono_ns.is_none() {
@@ -365,9 +373,10 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// How much the gate lets through; nothing: it is shut, and looked at again after a part of a round trip.
+    /// Number of bytes that the gate allows to be written. If this is 0, the gate is checked again
+    /// after an eighth of the RTT, within the bounds above.
     fn room(&mut self, remaining: u64) -> Result<u64, Failure> {
-        // What is held back is asked of the kernel only where somebody holds it back.
+        // Avoids a `TCP_INFO` system call when the gate is not in use.
         if !self.gate.is_held() {
             return Ok(u64::MAX);
         }
@@ -381,7 +390,8 @@ impl<'a> Connection<'a> {
         Ok(room)
     }
 
-    /// Keeps the unsent data at 20 ms of work, changing it only when it is off by a quarter.
+    /// Keeps `TCP_NOTSENT_LOWAT` at 20 ms of data. Updates it only when it is off by more than a
+    /// quarter.
     fn follow_rate(&mut self, bytes_per_s: u64) {
         if bytes_per_s == 0 {
             return;
@@ -394,7 +404,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Empties the error queue.
+    /// Reads all timestamps from the error queue.
     fn read_stamps(&mut self) -> Result<(), Failure> {
         loop {
             let stamp = match sys::read_error_queue(&self.socket, decode) {
@@ -424,7 +434,8 @@ impl<'a> Connection<'a> {
         self.note_progress();
     }
 
-    /// Tells the others how far this connection is, and remembers when it last moved.
+    /// Adds the newly acknowledged bytes to the total of the transfer and restarts the stall
+    /// timeout.
     fn note_progress(&mut self) {
         let acked = self.ledger.acked();
         if acked > self.reported_acked {
@@ -443,7 +454,7 @@ impl<'a> Connection<'a> {
             acked: self.acked_in(&info),
             info,
         };
-        // The kernel queues the stamp of an ACK before anyone can see the ACK in TCP_INFO.
+        // The kernel queues the timestamp of an ACK before the ACK becomes visible in TCP_INFO.
         if self.stamps.is_some() {
             self.read_stamps()?;
         }

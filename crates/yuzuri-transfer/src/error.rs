@@ -1,4 +1,5 @@
-//! What can go wrong, in one line each: what was being done, to what, why it failed, and what to do.
+//! Errors of transfers. Each message is one line that states what was being done, to what, why it
+//! failed, and what to do.
 
 use crate::{SendSummary, Target};
 use serde::Serialize;
@@ -13,87 +14,88 @@ pub enum SendError {
     /// An option is out of range.
     #[error("{0}")]
     Option(String),
-    /// The name has no address.
+    /// The host name could not be resolved, or it has no address of the requested family.
     #[error("cannot find the address of {host}: {reason}; check the name, or give an address")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
-        /// In the resolver's words.
+        /// The resolver's error message.
         reason: String,
     },
-    /// No address of the target could be connected to.
+    /// None of the target's addresses accepted a connection.
     #[error("cannot connect to {target}: {}", attempts_text(.attempts))]
     Connect {
-        /// What was asked for.
+        /// The requested target.
         target: Target,
-        /// Each address that was tried, and why it failed.
+        /// Each address that was tried, and its error.
         attempts: Vec<(SocketAddr, io::Error)>,
     },
     /// The kernel refused the congestion control.
     #[error("cannot use congestion control `{name}`: {}", congestion_control_text(.name, .available, .source))]
     CongestionControl {
-        /// Its name.
+        /// Name of the congestion control.
         name: String,
-        /// What the kernel offers (`net.ipv4.tcp_available_congestion_control`), empty where unreadable.
+        /// Available congestion controls (`net.ipv4.tcp_available_congestion_control`); empty if
+        /// the list cannot be read.
         available: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The socket could not be made, bound to an address or tied to an interface.
+    /// The socket could not be created, configured, bound to an address or tied to an interface.
     #[error("cannot {doing}: {source}; {}", advice(.source))]
     Socket {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The other end closed or reset a connection while buffers were being sent.
+    /// The peer closed or reset a connection while buffers were being sent.
     #[error("connection {connection} to {peer} was closed by the other end after {acked_bytes} bytes: {source}{}; {}", said_text(.said), closed_advice(.said))]
     Closed {
         /// Number of the connection.
         connection: u32,
-        /// The other end.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Bytes acknowledged before.
+        /// Bytes acknowledged before the failure.
         acked_bytes: u64,
-        /// What the other end said in text before, if anything.
+        /// Text that the peer sent, if any.
         said: Option<String>,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
-        /// What was sent until then.
+        /// Summary of the transfer up to the failure.
         summary: Box<SendSummary>,
     },
-    /// Nothing was acknowledged for too long.
+    /// Nothing was acknowledged for [`stall_timeout`](crate::SendOptions::stall_timeout).
     #[error("connection {connection} to {peer} stalled: nothing acknowledged for {:.0} s after {acked_bytes} bytes; {}", .silent_for.as_secs_f64(), stall_text(*.window_closed))]
     Stalled {
         /// Number of the connection.
         connection: u32,
-        /// The other end.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Bytes acknowledged before.
+        /// Bytes acknowledged before the stall.
         acked_bytes: u64,
-        /// For how long.
+        /// Time without an acknowledgement.
         silent_for: Duration,
-        /// Whether the other end's window was closed: it is there and does not read.
+        /// Whether the peer's receive window was closed: the peer responds but does not read.
         window_closed: bool,
-        /// What was sent until then.
+        /// Summary of the transfer up to the failure.
         summary: Box<SendSummary>,
     },
-    /// The network failed under a connection.
+    /// The network failed while a connection was established.
     #[error("connection {connection} to {peer} failed after {acked_bytes} bytes: {source}; {}", advice(.source))]
     Network {
         /// Number of the connection.
         connection: u32,
-        /// The other end.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Bytes acknowledged before.
+        /// Bytes acknowledged before the failure.
         acked_bytes: u64,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
-        /// What was sent until then.
+        /// Summary of the transfer up to the failure.
         summary: Box<SendSummary>,
     },
-    /// The report could not be written: a full disk, or a pipe whose reader went away.
+    /// The report could not be written, for example because of a full disk or a closed pipe.
     #[error("cannot write the report: {0}; check where the output goes")]
     Report(#[source] io::Error),
     /// The stop flag was set before the transfer began.
@@ -101,58 +103,61 @@ pub enum SendError {
     Stopped,
 }
 
-/// Which sort of failure it is, for programs: the sentences beside it are for people, and may change.
+/// Machine-readable kind of a failure. The accompanying messages are for people and may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// An option is out of range or contradicts another.
     Option,
-    /// The name has no address, or none of the family asked for.
+    /// The host name could not be resolved, or it has no address of the requested family.
     UnknownHost,
-    /// The other host answers, but nothing listens at the port.
+    /// The host answered, but nothing listens on the port.
     Refused,
-    /// There is no way to the other host, or to any.
+    /// There is no route to the host, or the network is down.
     Unreachable,
-    /// The other host did not answer while the connection was being made.
+    /// The host did not answer the connection attempt in time.
     TimedOut,
-    /// A connection could not be made for another reason of the network, or it failed under one that stood.
+    /// A connection could not be established, or an established one failed, for another network
+    /// reason.
     Network,
-    /// This kernel does not have the congestion control.
+    /// The kernel does not have the requested congestion control.
     ControlUnknown,
-    /// The kernel has the congestion control and does not let this user choose it.
+    /// The kernel has the congestion control but does not allow this user to select it.
     ControlRefused,
-    /// This host does not have the address to send from.
+    /// This host does not have the source address.
     UnknownAddress,
-    /// This host does not have the interface to send through.
+    /// This host does not have the requested interface.
     UnknownInterface,
-    /// A privilege or a rule of the firewall is in the way.
+    /// A missing privilege or a firewall rule prevents the operation.
     Permission,
-    /// The kernel refused something else: no more files, a family that it does not speak.
+    /// The kernel refused for another reason, such as the limit on open files or an unsupported
+    /// address family.
     System,
-    /// The other end closed or reset the connection.
+    /// The peer closed or reset the connection.
     ClosedByPeer,
-    /// The other end closed or reset the connection and answered as a web server does: the wrong port, or a network that wants its users to
-    /// sign in first (a captive portal).
+    /// The peer closed or reset the connection and answered like a web server. Either the port is
+    /// wrong or the network requires a sign-in first (captive portal).
     WebServer,
-    /// Nothing is acknowledged any more: the path or the other host went silent.
+    /// Nothing is acknowledged any more: the path or the peer went silent.
     Silent,
-    /// Nothing is acknowledged any more, as the program at the other end does not read.
+    /// Nothing is acknowledged any more because the program at the peer does not read.
     NotReading,
     /// The report could not be written.
     Report,
-    /// It was stopped before the transfer began.
+    /// The transfer was stopped before it began.
     Stopped,
-    /// Sharing was asked for in a way that cannot be: without a key and without leave to do without, for one.
+    /// The sharing options cannot be used, for example without a key and without permission to
+    /// share without one.
     Sharing,
 }
 
 impl SendError {
-    /// Which sort of failure it is.
+    /// The kind of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
             SendError::Option(_) => FailureKind::Option,
             SendError::Resolve { .. } => FailureKind::UnknownHost,
-            // That of the address that was tried last, which the advice in the sentence is about, too.
+            // The kind of the last address tried, which the advice in the message also refers to.
             SendError::Connect { attempts, .. } => attempts
                 .last()
                 .map_or(FailureKind::Network, |(_, source)| kind_of(source, FailureKind::Network)),
@@ -172,7 +177,7 @@ impl SendError {
     }
 }
 
-/// What the kernel's answer means; `otherwise` where it could mean many things.
+/// Maps the kernel's error to a kind; `otherwise` if the error has no specific meaning.
 fn kind_of(error: &io::Error, otherwise: FailureKind) -> FailureKind {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => FailureKind::Refused,
@@ -197,21 +202,21 @@ pub enum ReceiveError {
     /// The port is in use.
     #[error("cannot listen on {address}: the port is busy; see who holds it with `ss -ltnp 'sport = :{}'`, or choose another port", .address.port())]
     Busy {
-        /// Where.
+        /// The address it was to listen on.
         address: SocketAddr,
     },
     /// Listening failed for another reason.
     #[error("cannot listen on {address}: {source}; {}", advice(.source))]
     Listen {
-        /// Where.
+        /// The address it was to listen on.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Waiting for connections failed.
     #[error("cannot accept connections: {0}; restart the receiver")]
     Poll(#[source] io::Error),
-    /// The report could not be written: a full disk, or a pipe whose reader went away.
+    /// The report could not be written, for example because of a full disk or a closed pipe.
     #[error("cannot write the report: {0}; check where the output goes")]
     Report(#[source] io::Error),
 }
@@ -258,7 +263,7 @@ fn said_text(said: &Option<String>) -> String {
     said.as_ref().map(|text| format!(" (it said: {text})")).unwrap_or_default()
 }
 
-/// Whether what was said is the beginning of an answer in HTTP (RFC 9112, section 4).
+/// Whether the peer's text begins like an HTTP response (RFC 9112, section 4).
 fn is_of_the_web(said: &Option<String>) -> bool {
     said.as_ref().is_some_and(|text| text.starts_with("HTTP/"))
 }
@@ -279,7 +284,7 @@ fn stall_text(window_closed: bool) -> &'static str {
     }
 }
 
-/// What to do about an error of the network.
+/// Advice for a network error.
 pub(crate) fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => {

@@ -1,15 +1,15 @@
-//! A window set from outside the kernel: a writer that leaves no more outstanding than it is told.
+//! A limit on outstanding data that is enforced in user space by holding back writes.
 
 use crate::clock::mono_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many bytes of a connection may be outstanding: written and not acknowledged. Set from beside the transfer, from any thread; it ends by
-/// itself.
+/// Limits the number of outstanding bytes of a connection: written but not acknowledged. Any thread
+/// may set the limit during the transfer. It expires by itself.
 #[derive(Debug)]
 pub struct Gate {
     max_bytes: AtomicU64,
-    /// `CLOCK_MONOTONIC`; from then on nothing is held back.
+    /// `CLOCK_MONOTONIC` time at which the limit expires.
     until_ns: AtomicU64,
     held_back: AtomicBool,
 }
@@ -25,19 +25,20 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// At most so many bytes are outstanding, for so long. What is outstanding already stays.
+    /// Limits outstanding data to `max_bytes` for the duration `lasts`. Data that is already
+    /// outstanding is not affected.
     pub fn hold(&self, max_bytes: u64, lasts: Duration) {
         let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
         self.max_bytes.store(max_bytes, Ordering::Relaxed);
         self.until_ns.store(mono_ns().saturating_add(lasts_ns), Ordering::Relaxed);
     }
 
-    /// Nothing is held back any more.
+    /// Removes the limit.
     pub fn free(&self) {
         self.until_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the writer had more to send than was allowed, since this was asked last.
+    /// Whether the limit held back data since the previous call. Clears the flag.
     pub fn held_back(&self) -> bool {
         self.held_back.swap(false, Ordering::Relaxed)
     }
@@ -46,11 +47,13 @@ impl Gate {
         self.until_ns.load(Ordering::Relaxed) > mono_ns()
     }
 
-    /// While it is held: how much more may be written of `remaining` bytes, `outstanding` being so: whole segments of `mss_bytes`, since part of one would leave as
-    /// it is.
+    /// Number of bytes that may be written while the limit applies, given the `remaining` bytes of
+    /// the buffer and the `outstanding` bytes of the connection. Rounded down to whole segments of
+    /// `mss_bytes`, because TCP would send a partial segment as it is.
     pub(crate) fn room(&self, outstanding: u64, remaining: u64, mss_bytes: u32) -> u64 {
         let mss = u64::from(mss_bytes.max(1));
-        // One segment always: else nothing would ever tell that there is room.
+        // One segment is always allowed. Without outstanding data there would be no ACK to trigger
+        // the next write.
         let most = self.max_bytes.load(Ordering::Relaxed).max(mss);
         let room = most.saturating_sub(outstanding);
         if room >= remaining {

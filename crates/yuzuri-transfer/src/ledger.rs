@@ -1,4 +1,4 @@
-//! The buffers of one connection that are under way, and what becomes known of each.
+//! The buffers of one connection that are in flight, and what is known about each.
 
 use crate::clock::{Clock, Reading};
 use crate::events::{Buffer, BufferSource, ca_state_name, rate_bps};
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 /// `TCP_INFINITE_SSTHRESH`.
 const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
-/// A buffer whose bytes are all with the kernel.
+/// A buffer whose bytes have been written to the socket, at least in part.
 #[derive(Debug, Clone)]
 pub(crate) struct UnderWay {
     pub index: u64,
-    /// Where in the stream it starts.
+    /// Stream offset of its first byte.
     pub start: u64,
-    /// Where in the stream it ends: the first byte that is not its own.
+    /// Stream offset just past its last byte.
     pub end: u64,
     pub complete: bool,
-    /// Whether the kernel was asked to stamp its last packet.
+    /// Whether a timestamp was requested for its last packet.
     pub stamped: bool,
     pub first_write: Reading,
     /// Bytes of the connection that were acknowledged at the first write.
@@ -30,34 +30,35 @@ struct Entry {
     buffer: UnderWay,
     sent: Option<(u64, Stats)>,
     wire: Option<u64>,
-    /// Whether the times seen so far come from polling.
+    /// Whether `sent` comes from polling.
     polled: bool,
 }
 
-/// What `TCP_INFO` said.
+/// One `TCP_INFO` reading.
 #[derive(Debug)]
 pub(crate) struct Polled {
     pub info: TcpInfo,
-    /// When, `CLOCK_MONOTONIC`, nanoseconds.
+    /// When it was read, `CLOCK_MONOTONIC`, nanoseconds.
     pub mono_ns: u64,
-    /// Bytes of the stream sent at least once; `None` where stamps tell that better.
+    /// Bytes of the stream sent at least once; `None` when kernel timestamps provide the sending
+    /// time.
     pub sent: Option<u64>,
     /// Bytes of the stream acknowledged.
     pub acked: u64,
 }
 
-/// The buffers under way, in the order of the stream.
+/// The buffers in flight, in stream order.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     connection: u32,
     entries: VecDeque<Entry>,
-    /// Those of them whose last packet is stamped.
+    /// Number of entries for which a timestamp was requested.
     stamped_entries: usize,
     /// Bytes known to be acknowledged.
     acked: u64,
-    /// When that became so, `CLOCK_MONOTONIC`, nanoseconds.
+    /// When `acked` last increased, `CLOCK_MONOTONIC`, nanoseconds.
     last_ack_mono_ns: Option<u64>,
-    /// Whether the kernel ever stamped an acknowledgement.
+    /// Whether the kernel has timestamped any acknowledgement.
     stamped: bool,
 }
 
@@ -76,7 +77,7 @@ impl From<&TcpInfo> for Stats {
 }
 
 impl Stats {
-    /// These, and where one is missing, that of `other`.
+    /// Fills missing values from `other`.
     fn or(self, other: Stats) -> Stats {
         Stats {
             cwnd: self.cwnd.or(other.cwnd),
@@ -102,18 +103,18 @@ impl Ledger {
         }
     }
 
-    /// Takes a buffer up.
+    /// Adds a buffer.
     pub(crate) fn add(&mut self, buffer: UnderWay) {
         self.stamped_entries += usize::from(buffer.stamped);
         self.entries.push_back(Entry { buffer, sent: None, wire: None, polled: false });
     }
 
-    /// How many of the buffers under way the kernel was asked to stamp.
+    /// Number of buffers in flight for which a timestamp was requested.
     pub(crate) fn stamped_entries(&self) -> usize {
         self.stamped_entries
     }
 
-    /// Whether nothing is under way.
+    /// Whether no buffer is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -123,12 +124,12 @@ impl Ledger {
         self.acked
     }
 
-    /// When the latest acknowledgement known came in.
+    /// When the latest known acknowledgement arrived, `CLOCK_MONOTONIC`, nanoseconds.
     pub(crate) fn last_ack_mono_ns(&self) -> Option<u64> {
         self.last_ack_mono_ns
     }
 
-    /// Whether the kernel ever stamped an acknowledgement.
+    /// Whether the kernel has timestamped any acknowledgement.
     pub(crate) fn stamped(&self) -> bool {
         self.stamped
     }
@@ -140,17 +141,18 @@ impl Ledger {
         }
     }
 
-    /// Enters a stamp. Those for other bytes (a write that the kernel took in two parts) are passed over.
+    /// Records a timestamp and returns the buffers that it completes. Timestamps of other bytes are
+    /// ignored; they occur when the kernel accepted a write in two parts.
     ///
-    /// Gives the buffers that are finished by it. One before the stamped one has lost its own stamp: `now` stands
-    /// in for what is missing.
+    /// A buffer that precedes the timestamped one lost its own timestamp; `now` supplies its
+    /// missing values.
     pub(crate) fn stamp(&mut self, stamp: &Stamp, clock: &Clock, now: impl Fn() -> Stats) -> Vec<Buffer> {
         let found = self.entries.iter().position(|entry| (entry.buffer.end - 1) as u32 == stamp.byte);
         let Some(at) = found else { return Vec::new() };
         let entry = &mut self.entries[at];
         let mono_ns = clock.to_mono(stamp.unix_ns, entry.buffer.first_write.mono_ns);
         match stamp.what {
-            // A retransmission is stamped again; the first one counts.
+            // Retransmissions are timestamped again; the first transmission counts.
             What::Sent => {
                 entry.sent.get_or_insert((mono_ns, stamp.stats));
                 Vec::new()
@@ -178,10 +180,10 @@ impl Ledger {
         }
     }
 
-    /// Enters what `TCP_INFO` said. Gives the buffers that are finished.
+    /// Records a `TCP_INFO` reading and returns the buffers that it completes.
     ///
-    /// Where the kernel stamps, the error queue has to be read between asking for `TCP_INFO` and this: a buffer
-    /// finished here has lost its stamp.
+    /// With kernel timestamps, the error queue must be read between the `TCP_INFO` call and this
+    /// one. A buffer that is still incomplete then has lost its timestamp.
     pub(crate) fn poll(&mut self, polled: &Polled, clock: &Clock) -> Vec<Buffer> {
         let ago = u64::from(polled.info.last_ack_recv_ms) * 1_000_000;
         self.note_acked(polled.acked, polled.mono_ns.saturating_sub(ago));
@@ -281,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_first_sending_of_the_last_packet_counts_and_the_last_ack_ends_it() {
-        // Beyond 4 GiB the kernel's numbers have wrapped.
+        // Beyond 4 GiB the kernel's byte numbers have wrapped.
         let start = 5 << 32;
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(3);

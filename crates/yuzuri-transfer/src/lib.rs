@@ -1,29 +1,33 @@
-//! The transfer of buffers: [`send`] sends buffers of 1 MB, or of any size, over one or more connections and tells
-//! of each when it was first written, when its last packet was sent, when its last byte was acknowledged, and what
-//! congestion window, slow start threshold and round-trip time the connection had when that last packet was sent.
-//! [`receive`] takes what many send and throws it away.
+//! Measured bulk transfers over TCP. [`send`] sends buffers of 1 MB or any other size over one or
+//! more connections. For each buffer it reports when it was first written, when its last packet was
+//! sent and when its last byte was acknowledged, and the congestion window, slow start threshold
+//! and round-trip time when the last packet was sent. [`receive`] accepts any number of senders and
+//! discards the data.
 //!
-//! On the wire there is nothing but the bytes of the buffers, so that anything that reads will do as the other
-//! end: `nc -l 4950 >/dev/null`, for one.
+//! The stream contains only the bytes of the buffers, so any program that reads can act as the
+//! peer, for example `nc -l 4950 >/dev/null`.
 //!
 //! # Where the figures come from
-//! The kernel stamps the last packet of each buffer (`SO_TIMESTAMPING`: TCP handed it to the device, the driver took
-//! it, its ACK came) and adds the connection's variables of that very moment. Nothing is polled in between, and no
-//! privilege is needed. Where the kernel does not do that (some sandboxes), `TCP_INFO` is polled every 2 ms instead,
-//! and such buffers are marked [`BufferSource::TcpInfo`].
+//! The kernel timestamps the last packet of each buffer (`SO_TIMESTAMPING`) when TCP passes it to
+//! the device queue, when the driver accepts it and when its ACK arrives, and adds the connection's
+//! statistics at that moment. No polling and no privilege is needed. If the kernel does not support
+//! this (in some sandboxes), `TCP_INFO` is polled every 2 ms instead, and the buffers are marked
+//! [`BufferSource::TcpInfo`].
 //!
 //! # What throughput means
-//! [`Buffer::throughput_bps`] is that of the visualizer: the buffer's bytes × 8 / (last acknowledgement − first
-//! write). To keep this honest, the kernel holds only about 20 ms of unsent data (`TCP_NOTSENT_LOWAT`), so that a
-//! buffer's first write is not counted while megabytes of earlier buffers wait in front of it.
+//! [`Buffer::throughput_bps`] is defined as in the visualizer: the buffer's bytes × 8 / (last
+//! acknowledgement − first write). The kernel holds only about 20 ms of unsent data
+//! (`TCP_NOTSENT_LOWAT`), so that the interval does not include the time during which megabytes of
+//! earlier buffers wait in the send buffer.
 //!
-//! By default buffers follow each other without a pause. One that is first written while the one before it is
-//! still in flight then includes about one round trip in which the path works for its neighbours: on a path of
-//! 10 Mbit/s and 256 ms, a buffer of 1 MB shows 7.6 Mbit/s. [`Buffer::carried_bps`] counts all bytes of the connection that
-//! were acknowledged between the same two moments, 10 Mbit/s here, and is the one to plot against the window.
-//! With [`SendOptions::wait_ack`] each buffer is written only when the one before it is acknowledged; both figures
-//! are then the same and both true, because the path really idles in between. [`SendSummary::throughput_bps`] is all bytes
-//! over the whole time, in either mode.
+//! By default buffers follow each other without a pause. The interval of a buffer that is first
+//! written while its predecessor is still in flight includes about one round trip during which the
+//! path carries the neighbouring buffers: on a path of 10 Mbit/s and 256 ms, a buffer of 1 MB shows
+//! 7.6 Mbit/s. [`Buffer::carried_bps`] counts all bytes of the connection that were acknowledged in
+//! the same interval, here 10 Mbit/s, and is the value to plot against the window. With
+//! [`SendOptions::wait_ack`] each buffer is written only after its predecessor is acknowledged.
+//! Both values are then equal, because the path really idles in between.
+//! [`SendSummary::throughput_bps`] is always total bytes over total time.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -74,5 +78,5 @@ pub use report::{Both, JsonLines, Report, human::ReceiveText, human::SendText, l
 pub use send::send;
 pub use target::{Family, Target, TargetError};
 
-/// The port of `yuzuri receive`, and of `yuzuri send` where none is given.
+/// Default port of `yuzuri receive` and `yuzuri send`.
 pub const DEFAULT_PORT: u16 = 4950;

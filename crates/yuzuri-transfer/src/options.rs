@@ -1,4 +1,4 @@
-//! What a transfer is asked to do.
+//! Options of a transfer.
 
 use crate::{Family, Gate, SendError, Target};
 use std::fmt;
@@ -7,58 +7,63 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How a transfer is to be made. The fields are public: take [`SendOptions::new`] and change what is wanted.
+/// Options of a transfer. The fields are public: start with [`SendOptions::new`] and change the
+/// ones you need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendOptions {
-    /// Where to.
+    /// Host and port to send to.
     pub target: Target,
-    /// Which addresses of the target are tried; all of them, in the resolver's order.
+    /// Which of the target's addresses are tried, in the resolver's order. Default: all.
     pub family: Family,
-    /// Address of this host to send from.
+    /// Local source address.
     pub bind: Option<IpAddr>,
     /// Interface to send through (`SO_BINDTODEVICE`).
     pub interface: Option<String>,
-    /// Connections side by side, 1 to [`SendOptions::MAX_CONNECTIONS`]; 1.
+    /// Number of parallel connections, 1 to [`SendOptions::MAX_CONNECTIONS`]. Default: 1.
     pub connections: u32,
-    /// Bytes of a buffer, 1 to [`SendOptions::MAX_BUFFER_BYTES`]; 1,000,000 (1 MB).
+    /// Length of a buffer, bytes, 1 to [`SendOptions::MAX_BUFFER_BYTES`]. Default: 1,000,000 (1
+    /// MB).
     pub buffer_bytes: u64,
-    /// When to end.
+    /// When the transfer ends.
     pub limits: Limits,
-    /// Whether each connection waits for a buffer's last ACK before it writes the next.
+    /// Whether each connection waits for a buffer's last ACK before it writes the next one.
     ///
-    /// Without it (the default) buffers follow each other without a pause, so that the connection never idles and
-    /// its window shows what the path allows. With it each buffer is a transfer of its own: the path drains in
-    /// between, and the throughput of a buffer includes one round trip during which little is sent.
+    /// If `false` (the default), buffers follow each other without a pause. The connection never
+    /// idles, and its window shows the capacity of the path. If `true`, each buffer is a transfer
+    /// of its own: the path drains in between, and the throughput of a buffer includes one round
+    /// trip during which little is sent.
     pub wait_ack: bool,
-    /// Congestion control (`TCP_CONGESTION`); the system's default where `None`.
+    /// Congestion control (`TCP_CONGESTION`); the system default if `None`.
     pub congestion_control: Option<String>,
-    /// Whether segments leave spread over the round trip at `sk_pacing_rate`, as behind the queueing discipline fq, whatever the congestion
-    /// control (`SO_MAX_PACING_RATE`, without a limit of its own below 34 Gbit/s).
+    /// Whether TCP paces segments over the round trip at `sk_pacing_rate`, as the fq queueing
+    /// discipline does, whatever the congestion control. Set through `SO_MAX_PACING_RATE` with a
+    /// maximum of 34 Gbit/s.
     pub paced: bool,
-    /// How long each address may take to answer; 10 s.
+    /// Timeout of the connection attempt to each address. Default: 10 s.
     pub connect_timeout: Duration,
-    /// How long nothing may be acknowledged while bytes are outstanding; 20 s.
+    /// Maximum time without an acknowledgement while bytes are outstanding. Default: 20 s.
     pub stall_timeout: Duration,
-    /// How long to wait for the acknowledgement of what is under way after the time is over or the stop flag is
-    /// set; 3 s. What is not acknowledged then is abandoned (the connection is reset) and counted.
+    /// How long to wait for acknowledgements of outstanding data after the time limit expires or
+    /// the stop flag is set. Default: 3 s. Data that is still unacknowledged is then abandoned (the
+    /// connection is reset) and counted.
     pub linger: Duration,
-    /// How often progress is reported; 200 ms.
+    /// Interval of progress events. Default: 200 ms.
     pub progress_interval: Duration,
-    /// Who is shown each connection; nobody.
+    /// Callback that receives each connection once it is open. Default: none.
     pub shown: Option<Shown>,
-    /// Whether the kernel's stamps are used where it has them. Without, `TCP_INFO` is polled every 2 ms.
+    /// Whether kernel timestamps are used if available. Otherwise `TCP_INFO` is polled every 2 ms.
     pub stamps: bool,
 }
 
 impl SendOptions {
-    /// Most connections side by side.
+    /// Maximum number of parallel connections.
     pub const MAX_CONNECTIONS: u32 = 1000;
-    /// Largest buffer, bytes: the kernel numbers stamped bytes modulo 2^32.
+    /// Maximum buffer length, bytes. The kernel numbers timestamped bytes modulo 2^32.
     pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
-    /// How long a transfer runs that was given no limit.
+    /// Duration of a transfer without limits.
     pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
-    /// One connection, buffers of 1 MB, for ten seconds.
+    /// Default options: one connection, 1 MB buffers, ten seconds.
     pub fn new(target: Target) -> SendOptions {
         SendOptions {
             target,
@@ -112,26 +117,27 @@ impl SendOptions {
     }
 }
 
-/// A connection as it is shown.
+/// An open connection as passed to a [`Shown`] callback.
 #[derive(Clone)]
 pub struct ShownConnection {
-    /// Its socket: gone once the connection has let go of it.
+    /// The socket. The weak reference expires when the connection closes.
     pub socket: Weak<dyn AsFd + Send + Sync>,
-    /// What bounds what it leaves outstanding.
+    /// Limits the outstanding data of the connection.
     pub gate: Arc<Gate>,
 }
 
-/// Who is shown each connection once it is open, so as to measure or bound it beside the transfer.
+/// Callback that receives each connection once it is open, to measure or bound it during the
+/// transfer.
 #[derive(Clone)]
 pub struct Shown(Arc<dyn Fn(ShownConnection) + Send + Sync>);
 
 impl Shown {
-    /// Calls `to` on the thread that sends, before the first byte.
+    /// Registers `to`. It is called on the sending thread before the first byte.
     pub fn new(to: impl Fn(ShownConnection) + Send + Sync + 'static) -> Shown {
         Shown(Arc::new(to))
     }
 
-    /// Both are shown it.
+    /// Combines two callbacks; `self` is called first.
     pub fn and(self, other: Shown) -> Shown {
         Shown::new(move |connection| {
             self.show(connection.clone());
@@ -158,22 +164,22 @@ impl fmt::Debug for Shown {
     }
 }
 
-/// When a transfer ends: as soon as one of the limits is reached. All connections together share `buffers` and
-/// `bytes`: whichever is ready takes the next buffer. Without any limit it ends after
+/// Limits that end a transfer; the first one reached ends it. All connections share `buffers` and
+/// `bytes`: a connection that is ready takes the next buffer. A transfer without limits ends after
 /// [`SendOptions::DEFAULT_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// After this many buffers.
+    /// Maximum number of buffers.
     pub buffers: Option<u64>,
-    /// After this many bytes; the last buffer may be shorter.
+    /// Maximum number of bytes; the last buffer may be shorter.
     pub bytes: Option<u64>,
-    /// After this time, counted from when all connections are open; the buffer then being written is cut short.
-    /// Zero: until the stop flag is set.
+    /// Maximum time from the moment when all connections are open. The buffer being written is cut
+    /// short. Zero: no time limit, the transfer runs until the stop flag is set.
     pub time: Option<Duration>,
 }
 
 impl Limits {
-    /// The time after which the transfer ends, `None` when only another limit or the stop flag ends it.
+    /// Time limit of the transfer; `None` if only another limit or the stop flag ends it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         match (self.time, self.buffers, self.bytes) {
             (Some(time), _, _) => Some(time).filter(|time| !time.is_zero()),
@@ -182,7 +188,7 @@ impl Limits {
         }
     }
 
-    /// The bytes the transfer sends if nothing else ends it.
+    /// Number of bytes that the transfer sends if neither time nor the stop flag ends it.
     pub(crate) fn total_bytes(&self, buffer_bytes: u64) -> Option<u64> {
         let by_buffers = self.buffers.map(|count| count.saturating_mul(buffer_bytes));
         match (by_buffers, self.bytes) {
@@ -192,7 +198,7 @@ impl Limits {
     }
 }
 
-/// What is left to be sent, shared by all connections.
+/// Remaining bytes of the transfer, shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Option<u64>,
@@ -204,7 +210,7 @@ impl Budget {
         Budget { left: options.limits.total_bytes(options.buffer_bytes), buffer_bytes: options.buffer_bytes }
     }
 
-    /// The bytes of the next buffer, `None` when nothing is left.
+    /// Takes the next buffer and returns its length, bytes; `None` if nothing is left.
     pub(crate) fn take(&mut self) -> Option<u64> {
         match &mut self.left {
             None => Some(self.buffer_bytes),

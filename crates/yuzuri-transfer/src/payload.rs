@@ -1,13 +1,13 @@
-//! The bytes that are sent.
+//! Contents of the buffers.
 
 use std::sync::OnceLock;
 
 /// Length of [`payload`], bytes.
 pub const PAYLOAD_BYTES: usize = 1 << 18;
 
-/// What buffers are filled with: each starts at the beginning of this block and repeats it. It looks random, so
-/// that no link that compresses makes a path seem faster, and it is the same everywhere, so that a receiver can
-/// check it.
+/// Contents of a buffer: it starts at the beginning of this block and repeats it. The bytes look
+/// random, so that a link with compression does not make a path appear faster, and they are the
+/// same everywhere, so that a receiver can verify them.
 pub fn payload() -> &'static [u8] {
     static PAYLOAD: OnceLock<Vec<u8>> = OnceLock::new();
     PAYLOAD.get_or_init(|| {
@@ -23,7 +23,7 @@ pub fn payload() -> &'static [u8] {
     })
 }
 
-/// The bytes of a buffer from `offset` on, as far as they lie together and at most `most`.
+/// Contiguous bytes of a buffer starting at `offset`, at most `most`.
 pub(crate) fn piece(offset: u64, most: u64) -> &'static [u8] {
     let from = (offset % PAYLOAD_BYTES as u64) as usize;
     let rest = &payload()[from..];

@@ -1,5 +1,5 @@
-//! The receiver: takes and throws away what any number of senders send, within bounds, in one thread and
-//! without a buffer of its own.
+//! The receiver: discards the data of any number of senders within configured limits, in one thread
+//! and without a receive buffer.
 
 mod events;
 mod options;
@@ -19,13 +19,13 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most bytes taken from one connection before the next has its turn.
+/// Maximum number of bytes read from one connection before the next one is served.
 const TURN_BYTES: usize = 4 << 20;
-/// How often the stop flag and the timeouts are looked at.
+/// Interval at which the stop flag and the timeouts are checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// Most connections taken from the queue of the kernel in a row.
+/// Maximum number of consecutive `accept` calls.
 const ACCEPTS_IN_A_ROW: usize = 64;
-/// How long no connection is accepted after the process ran out of descriptors or memory.
+/// How long the receiver stops accepting after the process ran out of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
 
 struct Guest {
@@ -39,7 +39,7 @@ struct Guest {
     heard: Instant,
 }
 
-/// A socket that listens.
+/// A listening receiver socket.
 #[derive(Debug)]
 pub struct Listener {
     options: ReceiveOptions,
@@ -48,11 +48,12 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens as the options say: on all addresses of both families where no address is given and the host
-    /// has IPv6.
+    /// Binds and listens according to the options. Without an address it listens on all addresses
+    /// of both families, or of IPv4 only if the host has no IPv6.
     ///
     /// # Errors
-    /// [`ReceiveError::Option`], [`ReceiveError::Busy`], [`ReceiveError::Listen`].
+    /// Returns [`ReceiveError::Option`] if an option is out of range, [`ReceiveError::Busy`] if the
+    /// port is in use, and [`ReceiveError::Listen`] if listening fails for another reason.
     pub fn bind(options: ReceiveOptions) -> Result<Listener, ReceiveError> {
         options.check()?;
         let at = |ip: IpAddr| SocketAddr::new(ip, options.port);
@@ -72,17 +73,18 @@ impl Listener {
         Ok(Listener { options, socket, address })
     }
 
-    /// Where it listens, with the port the kernel chose if that was asked for.
+    /// The listening address, including the port if the kernel chose it.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Receives until `stop` is set, [`ReceiveOptions::max_total_bytes`] have come or, with
-    /// [`ReceiveOptions::once`], the first senders are done. Memory does not grow with what is sent or how
-    /// long it runs.
+    /// Receives until `stop` is set, [`ReceiveOptions::max_total_bytes`] have been received or,
+    /// with [`ReceiveOptions::once`], the first senders are done. Memory use grows neither with the
+    /// amount of data nor with time.
     ///
     /// # Errors
-    /// [`ReceiveError::Poll`], [`ReceiveError::Report`]. What a single sender does is never an error.
+    /// Returns [`ReceiveError::Poll`] if waiting for connections fails and [`ReceiveError::Report`]
+    /// if the report cannot be written. Failures of a single connection are events, not errors.
     pub fn run(
         self,
         report: &mut dyn Report<ReceiveEvent>,
@@ -95,7 +97,7 @@ impl Listener {
 /// Binds and runs a [`Listener`].
 ///
 /// # Errors
-/// Those of [`Listener::bind`] and [`Listener::run`].
+/// Returns the errors of [`Listener::bind`] and [`Listener::run`].
 pub fn receive(
     options: &ReceiveOptions,
     report: &mut dyn Report<ReceiveEvent>,
@@ -110,7 +112,7 @@ fn listen(address: SocketAddr) -> Result<Socket, ReceiveError> {
         if address.is_ipv6() {
             socket.set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
         }
-        // Connections of a former run that are in TIME_WAIT do not hold the port.
+        // Connections of an earlier run that are still in TIME_WAIT do not block the port.
         socket.set_reuse_address(true)?;
         socket.bind(&SockAddr::from(address))?;
         socket.listen(128)?;
@@ -165,7 +167,7 @@ impl<'a> Room<'a> {
             fds.push(ask(self.listener.socket.as_raw_fd(), accepts));
             fds.extend(self.guests.iter().map(|guest| ask(guest.socket.as_raw_fd(), libc::POLLIN)));
             sys::poll(&mut fds, LOOK).map_err(ReceiveError::Poll)?;
-            // From the back, so that a guest who leaves moves none that is still to be looked at.
+            // Iterates backwards, so that removing a connection does not move those not yet served.
             for at in (0..self.guests.len()).rev() {
                 if fds[at + 1].revents != 0
                     && let Some(end) = self.read(at)
@@ -228,7 +230,8 @@ impl<'a> Room<'a> {
                         );
                         return self.tell(&ReceiveEvent::Note { text });
                     }
-                    // The connection died in the queue (accept(2)): there may be others behind it.
+                    // The connection failed while it was queued (see accept(2)); others may be
+                    // queued behind it.
                     _ => continue,
                 },
             };
@@ -282,7 +285,7 @@ impl<'a> Room<'a> {
         })
     }
 
-    /// How many bytes may still come over all connections.
+    /// Number of bytes that may still be received over all connections.
     fn room_in_all(&self) -> u64 {
         self.listener
             .options
@@ -290,7 +293,8 @@ impl<'a> Room<'a> {
             .map_or(u64::MAX, |limit| limit.saturating_sub(self.summary.bytes))
     }
 
-    /// Takes what has come; tells whether the connection is over.
+    /// Reads and discards available data. Returns why the connection is over, or `None` if it is
+    /// not.
     fn read(&mut self, at: usize) -> Option<End> {
         let in_all = self.room_in_all();
         if in_all == 0 {
@@ -357,13 +361,13 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Says why in one line and ends the connection. Whether that can be delivered is the network's affair.
+/// Sends the reason as one line and ends the connection. Delivery is best effort.
 fn turn_away(socket: &Socket, reason: &str) {
     let _ = sys::write(socket, format!("{reason}\n").as_bytes(), None);
     let _ = socket.shutdown(Shutdown::Write);
 }
 
-/// An IPv4 sender of a socket for both families, as IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn plain(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {

@@ -1,4 +1,4 @@
-//! Where events go.
+//! Consumers of events.
 
 pub(crate) mod human;
 pub(crate) mod limit;
@@ -6,12 +6,13 @@ pub(crate) mod limit;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Takes events of a sender or a receiver. Closures are reports too.
+/// Consumes the events of a sender or a receiver. Closures implement it.
 pub trait Report<E> {
-    /// Takes one event.
+    /// Consumes one event.
     ///
     /// # Errors
-    /// Any error ends the transfer: what cannot be reported is not worth measuring.
+    /// Returns an error if the event cannot be reported. Any error ends the transfer, because a
+    /// measurement that cannot be reported is useless.
     fn report(&mut self, event: &E) -> io::Result<()>;
 }
 
@@ -21,7 +22,7 @@ impl<E, F: FnMut(&E) -> io::Result<()>> Report<E> for F {
     }
 }
 
-/// Gives each event to two reports, the first one first.
+/// Passes each event to two reports, to the first one first.
 pub struct Both<'a, E>(pub &'a mut dyn Report<E>, pub &'a mut dyn Report<E>);
 
 impl<E> Report<E> for Both<'_, E> {
@@ -31,7 +32,8 @@ impl<E> Report<E> for Both<'_, E> {
     }
 }
 
-/// Writes each event as one line of JSON and flushes it, so that a reader at a pipe sees it at once.
+/// Writes each event as one line of JSON and flushes it, so that a program that reads from a pipe
+/// receives it immediately.
 #[derive(Debug)]
 pub struct JsonLines<W>(pub W);
 

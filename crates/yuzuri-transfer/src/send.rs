@@ -1,4 +1,5 @@
-//! The sender: opens the connections, lets each run in a thread of its own, reports from the calling one.
+//! The sender: opens the connections, runs each in its own thread and reports from the calling
+//! thread.
 
 use crate::connect::{connect, resolve};
 use crate::connection::{Connection, Failure, Opened, Outcome, Shared, Told, throughput_spread};
@@ -13,15 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Events that may wait for a slow report before the connections wait too.
+/// Number of events that may queue up for a slow report before the connections block.
 const QUEUE: usize = 4096;
 
-/// Sends buffers as the options say, tells `report` what happens, and ends early, within
-/// [`linger`](SendOptions::linger), once `stop` is set. Setting it is not an error: the summary says so.
+/// Sends buffers according to `options` and passes events to `report`. Ends early, within
+/// [`linger`](SendOptions::linger), once `stop` is set. A stop is not an error;
+/// [`SendSummary::stopped`] reports it.
 ///
 /// # Errors
-/// [`SendError`]: the transfer did not take place, or ended before its limit. What was sent until then has been
-/// reported.
+/// Returns a [`SendError`] if the transfer did not take place or ended before its limit. Everything
+/// sent until then has been reported.
 pub fn send(
     options: &SendOptions,
     report: &mut dyn Report<SendEvent>,
@@ -68,7 +70,8 @@ fn run(
         for opened in opened {
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn(move || {
-                // The reporting thread listens until every connection has told that it is over.
+                // The reporting thread receives until every connection has sent `Over`, so sending
+                // cannot fail.
                 let tell = |told| drop(sender.send(told));
                 let outcome = Connection::new(opened, shared, &tell).run();
                 tell(Told::Over(Box::new(outcome)));
@@ -128,7 +131,8 @@ impl<'a> Reporter<'a> {
         self.end()
     }
 
-    /// Reports, unless that failed before: then the transfer ends.
+    /// Passes an event to the report. After a failed report nothing more is passed on, and the
+    /// transfer ends.
     fn tell(&mut self, event: &SendEvent) {
         if self.broken.is_none()
             && let Err(error) = self.report.report(event)

@@ -1,7 +1,7 @@
-//! Minimum, median and maximum of any number of values in fixed memory.
+//! Minimum, median and maximum of any number of values, in constant memory.
 
-/// Values are counted in classes whose width is 1/64 of their power of two, so that a median is off by at most
-/// 0.8 %; minimum and maximum are exact. About 30 kB, however long a transfer runs.
+/// A histogram whose bins are 1/64 of the power of two wide, so that the median is accurate to 0.8
+/// %. Minimum and maximum are exact. Takes about 30 kB, whatever the number of values.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     classes: Vec<u64>,
@@ -17,7 +17,7 @@ fn class(value: u64) -> usize {
     (((power - STEPS) as usize) << STEPS) + (value >> (power - STEPS)) as usize
 }
 
-/// The middle of a class.
+/// Midpoint of a bin.
 fn middle(class: usize) -> u64 {
     let power = (class >> STEPS).saturating_sub(1);
     let low = (class - (power << STEPS)) as u64;
@@ -38,7 +38,7 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
-    /// Minimum, median (the lower of the middle two), maximum; `None` without values.
+    /// Minimum, median (the lower of the two middle values) and maximum; `None` without values.
     pub(crate) fn min_median_max(&self) -> Option<(u64, u64, u64)> {
         let half = self.count.div_ceil(2);
         let mut below = 0;

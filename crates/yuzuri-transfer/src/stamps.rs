@@ -1,21 +1,24 @@
-//! What the kernel says on a socket's error queue about a packet that was to be stamped
-//! (Documentation/networking/timestamping.rst): when, what happened, which byte, and the connection's statistics
-//! at that moment. The bytes come from the kernel, yet nothing here trusts them: any input gives an answer.
+//! Decoder for kernel timestamps from a socket's error queue
+//! (Documentation/networking/timestamping.rst). A message contains the time, the event, the number
+//! of the byte and the connection's statistics at that moment. The decoder does not rely on
+//! well-formed input.
 
 use crate::sys::{SCM_TIMESTAMPING_OPT_STATS, SO_TIMESTAMPING_NEW, SO_TIMESTAMPING_OLD};
 
-/// What happened to the packet (`SCM_TSTAMP_*`, linux/errqueue.h).
+/// The event that was timestamped (`SCM_TSTAMP_*`, linux/errqueue.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The device's driver took it (`SCM_TSTAMP_SND`).
+    /// The device driver accepted the packet (`SCM_TSTAMP_SND`).
     Wire,
-    /// TCP handed it to the queue of the device (`SCM_TSTAMP_SCHED`): what the papers call sending it.
+    /// TCP passed the packet to the device queue (`SCM_TSTAMP_SCHED`). The literature calls this
+    /// sending.
     Sent,
-    /// All bytes up to and with the stamped one were acknowledged (`SCM_TSTAMP_ACK`).
+    /// All bytes up to and including the timestamped one were acknowledged (`SCM_TSTAMP_ACK`).
     Acked,
 }
 
-/// The connection's variables when the stamp was taken; what the kernel did not say is `None`.
+/// The connection's statistics at the time of the timestamp. Values that the kernel did not report
+/// are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Stats {
     /// Segments.
@@ -37,17 +40,17 @@ pub(crate) struct Stats {
 /// One message of the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// What happened.
+    /// The event.
     pub what: What,
-    /// The number of the stamped byte since stamps were enabled, modulo 2^32.
+    /// Number of the timestamped byte since timestamping was enabled, modulo 2^32.
     pub byte: u32,
-    /// When, `CLOCK_REALTIME`, nanoseconds since the Unix epoch.
+    /// Time of the event, `CLOCK_REALTIME`, nanoseconds since the Unix epoch.
     pub unix_ns: i64,
-    /// The connection's variables at that moment.
+    /// The connection's statistics at that moment.
     pub stats: Stats,
 }
 
-// enum in linux/tcp.h
+// Attribute types, from the enum in linux/tcp.h.
 const TCP_NLA_TOTAL_RETRANS: u16 = 5;
 const TCP_NLA_DELIVERY_RATE: u16 = 7;
 const TCP_NLA_SND_CWND: u16 = 8;
@@ -56,7 +59,7 @@ const TCP_NLA_CA_STATE: u16 = 14;
 const TCP_NLA_SND_SSTHRESH: u16 = 15;
 const TCP_NLA_SRTT: u16 = 22;
 
-/// `NLA_TYPE_MASK`: without the flags for nested and network byte order.
+/// `NLA_TYPE_MASK`: removes the flags `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
 const SO_EE_ORIGIN_TIMESTAMPING: u8 = 4;
@@ -73,12 +76,14 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// The control messages in a `recvmsg` buffer: level, type and data of each, up to the first that does not fit.
+/// Iterates over the control messages in a `recvmsg` buffer as level, type and data. Stops at the
+/// first one that does not fit.
 fn control_messages(mut rest: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     const WORD: usize = size_of::<usize>();
     const HEADER: usize = WORD + 8;
     std::iter::from_fn(move || {
-        // On 64-bit musl the length has 32 bits and 32 of padding, which the kernel fills as one word all the same.
+        // On 64-bit musl, `cmsg_len` is 32 bits plus 32 bits of padding; the kernel writes all 64
+        // bits.
         let length = usize::from_ne_bytes(rest.get(..WORD)?.try_into().ok()?);
         let level = u32_at(rest, WORD)? as i32;
         let kind = u32_at(rest, WORD + 4)? as i32;
@@ -92,7 +97,8 @@ fn control_messages(mut rest: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> 
     })
 }
 
-/// The attributes in a netlink buffer: type and payload of each, up to the first that does not fit.
+/// Iterates over the attributes in a netlink buffer as type and payload. Stops at the first one
+/// that does not fit.
 fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u16_at(rest, 0)? as usize;
@@ -106,7 +112,7 @@ fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The statistics in an `SCM_TIMESTAMPING_OPT_STATS` message.
+/// Decodes the statistics in an `SCM_TIMESTAMPING_OPT_STATS` message.
 pub(crate) fn decode_stats(raw: &[u8]) -> Stats {
     let mut stats = Stats::default();
     for (kind, payload) in attributes(raw) {
@@ -124,7 +130,8 @@ pub(crate) fn decode_stats(raw: &[u8]) -> Stats {
     stats
 }
 
-/// The software stamp, the first of the three in `struct scm_timestamping`; `None` where there is none.
+/// Software timestamp, the first of the three in `struct scm_timestamping`; `None` if it is not
+/// set.
 fn decode_time(raw: &[u8], wide: bool) -> Option<i64> {
     let (seconds, nanos) = if wide || size_of::<usize>() == 8 {
         (u64_at(raw, 0)? as i64, u64_at(raw, 8)? as i64)
@@ -135,7 +142,8 @@ fn decode_time(raw: &[u8], wide: bool) -> Option<i64> {
     (time != 0).then_some(time)
 }
 
-/// What and which byte, from a `struct sock_extended_err`; `None` where it is about something else.
+/// Decodes event and byte number from a `struct sock_extended_err`; `None` if it is not about a
+/// timestamp.
 fn decode_error(raw: &[u8]) -> Option<(What, u32)> {
     let errno = u32_at(raw, 0)? as i32;
     let origin = *raw.get(4)?;
@@ -151,7 +159,7 @@ fn decode_error(raw: &[u8]) -> Option<(What, u32)> {
     Some((what, u32_at(raw, 12)?))
 }
 
-/// The stamp in the control data of one message of the error queue, `None` where there is none.
+/// Decodes the timestamp in the control data of one error queue message; `None` if there is none.
 pub(crate) fn decode(control: &[u8]) -> Option<Stamp> {
     let mut time = None;
     let mut about = None;
@@ -259,7 +267,7 @@ mod tests {
         fn any_bytes_are_answered(raw in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = decode(&raw);
             let _ = decode_stats(&raw);
-            // No reader may stand still: each message takes at least its header.
+            // Every iterator must advance: each message takes at least its header.
             prop_assert!(control_messages(&raw).count() <= raw.len() / 12);
             prop_assert!(attributes(&raw).count() <= raw.len() / 4);
         }
@@ -276,7 +284,7 @@ mod tests {
             let at = at % bent.len();
             bent[at] = value;
             let _ = decode(&bent);
-            // A cut can only take things away, never invent another byte or time.
+            // Truncation may only lose information, never yield a different byte or time.
             if let Some(stamp) = decode(&whole[..cut.min(whole.len())]) {
                 prop_assert_eq!((stamp.what, stamp.byte), (What::Acked, byte));
             }

@@ -1,4 +1,4 @@
-//! The few system calls that neither `std` nor `socket2` offer: all `unsafe` of this crate is here.
+//! System calls that neither `std` nor `socket2` provides. All `unsafe` code of this crate is here.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -7,9 +7,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// `SO_TIMESTAMPING_OLD` of asm-generic (x86, ARM, RISC-V): stamps are pairs of `long`.
+/// `SO_TIMESTAMPING_OLD` of asm-generic (x86, ARM, RISC-V): timestamps are pairs of `long`.
 pub(crate) const SO_TIMESTAMPING_OLD: libc::c_int = 37;
-/// `SO_TIMESTAMPING_NEW` of asm-generic, since Linux 5.1: stamps are pairs of 64 bits on every machine.
+/// `SO_TIMESTAMPING_NEW` of asm-generic, since Linux 5.1: timestamps are pairs of 64-bit integers
+/// on every architecture.
 pub(crate) const SO_TIMESTAMPING_NEW: libc::c_int = 65;
 /// `SCM_TIMESTAMPING_OPT_STATS` of asm-generic.
 pub(crate) const SCM_TIMESTAMPING_OPT_STATS: libc::c_int = 54;
@@ -22,11 +23,11 @@ const SOF_TIMESTAMPING_TX_ACK: u32 = 1 << 9;
 const SOF_TIMESTAMPING_OPT_TSONLY: u32 = 1 << 11;
 const SOF_TIMESTAMPING_OPT_STATS: u32 = 1 << 12;
 
-/// Room for the control data of one stamp: time stamps, statistics (about 320 bytes on Linux 6.18) and the
-/// extended error.
+/// Room for the control data of one timestamp: times, statistics (about 320 bytes on Linux 6.18)
+/// and the extended error.
 const CONTROL_ROOM: usize = 2048;
 
-/// Control data aligned as `struct cmsghdr` wants it.
+/// Control data with the alignment that `struct cmsghdr` requires.
 #[repr(C, align(16))]
 struct Control([u8; CONTROL_ROOM]);
 
@@ -56,7 +57,7 @@ fn set_option<T: Copy>(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, va
     Ok(())
 }
 
-/// Fills as much of `value` as the kernel knows and says how much that is.
+/// Reads a socket option into `value` and returns the length that the kernel filled in.
 fn get_option(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut size = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes into `value` and the written length into `size`.
@@ -66,15 +67,17 @@ fn get_option(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, value: &mut
     Ok((size as usize).min(value.len()))
 }
 
-/// Any limit but none makes TCP pace by itself (`SK_PACING_NEEDED`): the highest that 32 bits hold, bytes per second.
+/// Maximum rate for `SO_MAX_PACING_RATE`, bytes per second. Any value other than `u32::MAX` (no
+/// limit) makes TCP pace internally (`SK_PACING_NEEDED`); this is the highest one that 32 bits
+/// hold.
 pub(crate) const PACED_BELOW: u32 = u32::MAX - 1;
 
-/// Has the kernel pace the socket's segments.
+/// Makes the kernel pace the socket's segments.
 pub(crate) fn pace(fd: impl AsFd) -> io::Result<()> {
     set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, PACED_BELOW)
 }
 
-/// The kernel's cookie of the socket, by which the monitor knows the flow.
+/// The kernel's socket cookie, by which the monitor identifies the flow.
 pub(crate) fn cookie(fd: impl AsFd) -> io::Result<u64> {
     let mut value = [0u8; 8];
     get_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_COOKIE, &mut value)?;
@@ -96,13 +99,14 @@ pub(crate) fn congestion_control(fd: impl AsFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Below how many unsent bytes the socket counts as writable (`TCP_NOTSENT_LOWAT`).
+/// Sets the amount of unsent data below which the socket is writable (`TCP_NOTSENT_LOWAT`).
 pub(crate) fn set_notsent_lowat(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_option(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Makes stamps carry an id (the byte's number since this call), no data, and the connection's statistics.
-/// Which packets are stamped is asked for per write. Says which kind of stamp the kernel will send.
+/// Enables timestamps with the byte's number since this call as id, without packet data, and with
+/// the connection's statistics. Which packets are timestamped is requested per write. Returns the
+/// kind of timestamp that the kernel supports.
 pub(crate) fn enable_stamps(fd: impl AsFd) -> io::Result<StampKind> {
     let flags = SOF_TIMESTAMPING_SOFTWARE
         | SOF_TIMESTAMPING_OPT_ID
@@ -119,13 +123,13 @@ pub(crate) fn enable_stamps(fd: impl AsFd) -> io::Result<StampKind> {
     }
 }
 
-/// The socket option, which is also the control message's type, by which stamps are asked for.
+/// The socket option that requests timestamps; it is also the type of the control message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StampKind(libc::c_int);
 
-/// Writes without blocking. With `stamp` the kernel is asked to stamp the packet that carries the last byte:
-/// when TCP hands it to the queue of the device, when the device takes it, and when its ACK arrives; nothing
-/// later will be added to that packet (`MSG_EOR`).
+/// Writes without blocking. With `stamp`, the kernel is asked to timestamp the packet that carries
+/// the last byte: when TCP passes it to the device queue, when the driver accepts it and when its
+/// ACK arrives. `MSG_EOR` keeps later data out of that packet.
 pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
     let mut control = Control([0; CONTROL_ROOM]);
@@ -155,8 +159,8 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io:
     check_size(unsafe { libc::sendmsg(fd.as_fd().as_raw_fd(), &raw const message, flags) })
 }
 
-/// Takes one message from the socket's error queue, `None` when it is empty, and hands its control data to
-/// `decode`.
+/// Reads one message from the socket's error queue and passes its control data to `decode`. Returns
+/// `None` if the queue is empty.
 pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
     let mut control = Control([0; CONTROL_ROOM]);
     // SAFETY: all zeros is a valid `msghdr`: null pointers with lengths of zero.
@@ -176,24 +180,24 @@ pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T
     }
 }
 
-/// Takes up to `most` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7)) and without blocking:
-/// how many there were, 0 when the other end will send no more.
+/// Discards up to `most` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7)) and
+/// without blocking. Returns their number, 0 if the peer has closed its direction.
 pub(crate) fn discard(fd: impl AsFd, most: usize) -> io::Result<usize> {
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: with MSG_TRUNC the kernel's TCP does not touch the buffer, so null is allowed (tcp(7)).
     check_size(unsafe { libc::recv(fd.as_fd().as_raw_fd(), std::ptr::null_mut(), most, flags) })
 }
 
-/// What `poll` is asked about one descriptor, and its answer.
+/// One descriptor for [`poll`], with the events asked for and returned.
 pub(crate) type PollFd = libc::pollfd;
 
-/// A question to [`poll`].
+/// Builds an entry for [`poll`].
 pub(crate) fn ask(fd: RawFd, events: libc::c_short) -> PollFd {
     PollFd { fd, events, revents: 0 }
 }
 
-/// Waits until one of the descriptors has something, or for `timeout`. An interruption by a signal counts as
-/// nothing: the caller looks at its stop flag and asks again.
+/// Waits until a descriptor is ready or `timeout` expires. Returns 0 if a signal interrupts it, so
+/// that the caller checks its stop flag and calls again.
 pub(crate) fn poll(fds: &mut [PollFd], timeout: Duration) -> io::Result<usize> {
     let time = libc::timespec {
         tv_sec: timeout.as_secs().min(3600) as libc::time_t,
@@ -224,7 +228,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
 
-    /// Writes with a wish for stamps and waits until the ACK is stamped.
+    /// Writes with a timestamp request and waits for the timestamp of the ACK.
     fn stamped(stream: &TcpStream, data: &[u8], kind: StampKind) -> Vec<Stamp> {
         assert_eq!(write(stream, data, Some(kind)).unwrap(), data.len());
         let mut stamps = Vec::new();
@@ -249,11 +253,13 @@ mod tests {
             let kind = enable_stamps(&stream).unwrap();
             let mut sent = 0;
             for length in [100_000, 1, 1000, 1, 50_000] {
-                // Nothing is in flight, so that nothing changes between this look and the sending.
+                // Nothing is in flight, so the statistics do not change between this call and the
+                // transmission.
                 let quiet = tcp_info(&stream).unwrap();
                 let stamps = stamped(&stream, &vec![7; length], kind);
                 sent += length as u32;
-                // More stamps of sending are tail-loss probes, because the other end delays its ACK.
+                // Further timestamps of sending are tail loss probes (RFC 8985), because the peer
+                // delays its ACK.
                 let kinds: Vec<What> = stamps.iter().map(|stamp| stamp.what).collect();
                 assert_eq!(
                     (&kinds[..2], kinds.last()),

@@ -1,14 +1,14 @@
-//! Where to send: a host and a port as a person writes them.
+//! The target of a transfer: host and port as the user writes them.
 
 use crate::DEFAULT_PORT;
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// A host (name, IPv4 or IPv6 address, with or without a zone) and a port.
+/// A host (name, or IPv4 or IPv6 address with or without a zone) and a port.
 ///
-/// `server`, `server:5000`, `192.0.2.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000` and `[fe80::1%eth0]:5000` are
-/// understood; without a port it is [`DEFAULT_PORT`].
+/// Accepted forms are `server`, `server:5000`, `192.0.2.1:5000`, `2001:db8::1`,
+/// `[2001:db8::1]:5000` and `[fe80::1%eth0]:5000`. The default port is [`DEFAULT_PORT`].
 ///
 /// ```
 /// use yuzuri_transfer::Target;
@@ -21,16 +21,16 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Name or address, without brackets.
+    /// Host name or address, without brackets.
     pub host: String,
     /// TCP port, 1 to 65535.
     pub port: u16,
 }
 
-/// What is wrong with a `HOST:PORT`.
+/// Why a `HOST:PORT` could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// There is no host.
+    /// The host is missing.
     #[error(
         "`{0}` names no host: write HOST or HOST:PORT, such as server:{DEFAULT_PORT} or [2001:db8::1]:{DEFAULT_PORT}"
     )]
@@ -40,12 +40,12 @@ pub enum TargetError {
         "`{port}` in `{text}` is not a port: write a number from 1 to 65535, or leave it out for {DEFAULT_PORT}"
     )]
     BadPort {
-        /// The whole text.
+        /// The complete input.
         text: String,
-        /// The part that should be a port.
+        /// The part in place of the port.
         port: String,
     },
-    /// A bracket without its partner, or something between bracket and colon.
+    /// An unmatched bracket, or text between the bracket and the colon.
     #[error(
         "`{0}` has a misplaced bracket: write an IPv6 address with a port as [2001:db8::1]:{DEFAULT_PORT}"
     )]
@@ -111,10 +111,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// Which addresses of a name are tried.
+/// Address family of the target's addresses that are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Family {
-    /// All, in the order the resolver gives.
+    /// All addresses, in the resolver's order.
     #[default]
     Any,
     /// IPv4 only.
@@ -135,7 +135,8 @@ impl Family {
 }
 
 impl Target {
-    /// Every address of the family, without repetitions, in the resolver's order.
+    /// Resolves the host to the addresses of the family, without duplicates, in the resolver's
+    /// order.
     pub(crate) fn resolve(&self, family: Family) -> std::io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {

@@ -1,22 +1,24 @@
-//! `TCP_INFO`, as much of it as the running kernel fills (`struct tcp_info` in linux/tcp.h).
+//! `TCP_INFO` (`struct tcp_info` in linux/tcp.h), as far as the running kernel fills it in.
 
-/// The fields this crate uses. A field the kernel does not know is 0, or `None` where 0 has a meaning.
+/// The fields that this crate uses. A field that the kernel does not provide is 0, or `None` where
+/// 0 is a valid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TcpInfo {
     pub ca_state: u8,
-    /// Zero-window probes that went unanswered.
+    /// Number of unanswered zero-window probes.
     pub probes: u8,
     pub rto_us: u32,
     pub mss: u32,
     pub unacked: u32,
-    /// Since the latest ACK arrived.
+    /// Time since the latest ACK arrived.
     pub last_ack_recv_ms: u32,
     pub srtt_us: u32,
     pub ssthresh: u32,
     pub cwnd: u32,
     pub total_retrans: u32,
     pub pacing_rate_bytes_per_s: u64,
-    /// Bytes acknowledged since the connection began, the SYN counted as one where this end opened it.
+    /// Bytes acknowledged since the connection began. Counts the SYN if this end opened the
+    /// connection.
     pub bytes_acked: u64,
     pub notsent_bytes: u32,
     pub min_rtt_us: u32,
@@ -25,12 +27,12 @@ pub(crate) struct TcpInfo {
     pub rwnd_limited_us: u64,
     pub sndbuf_limited_us: u64,
     pub bytes_retrans: u64,
-    /// The other end's window, bytes; `None` before Linux 5.4.
+    /// The peer's receive window, bytes; `None` before Linux 5.4.
     pub snd_wnd: Option<u32>,
 }
 
 impl TcpInfo {
-    /// From the bytes the kernel gave.
+    /// Decodes the bytes returned by the kernel.
     pub(crate) fn decode(raw: &[u8]) -> TcpInfo {
         let byte = |at: usize| raw.get(at).copied().unwrap_or(0);
         let word = |at: usize| raw.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);

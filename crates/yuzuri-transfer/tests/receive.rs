@@ -1,4 +1,4 @@
-//! The receiver: what it takes and what it turns away.
+//! Tests of the receiver: what it accepts and what it refuses.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -169,7 +169,7 @@ fn all_connections_together_have_a_limit_after_which_the_receiver_ends() {
     options.connections = 2;
     let error = run(&options).0.unwrap_err().to_string();
     assert!(error.contains("the limit of bytes of all connections is reached"), "{error}");
-    // It ends by itself, and takes not a byte more.
+    // The receiver ends by itself and accepts no byte beyond the limit.
     let (summary, events) = receiving.join();
     assert_eq!(summary.bytes, most);
     let ends: Vec<Received> = events.iter().filter_map(closed).collect();
@@ -192,7 +192,7 @@ fn what_strangers_send_has_an_end_by_default() {
 #[test]
 fn once_ends_after_the_first_senders_but_not_for_a_knock() {
     let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
-    // A port scan: opened, closed, nothing sent.
+    // A port scan: a connection that opens and closes without data.
     drop(TcpStream::connect(at_v4(&receiving)).unwrap());
     assert_eq!(receiving.wait(closed).bytes, 0);
     let mut options = options(at_v4(&receiving));
@@ -256,7 +256,7 @@ fn memory_does_not_grow_with_what_is_sent() {
         &std::sync::atomic::AtomicBool::new(false),
     );
     assert_eq!(summary.unwrap().bytes_acked, 2_000_000_000);
-    // Two ends, five threads, and whatever tests run beside this one: far below one per cent of what was sent.
+    // Two ends, five threads and any tests in parallel, far below one per cent of what was sent.
     let grown = resident().saturating_sub(before);
     assert!(grown < 20_000_000, "{grown} bytes more");
     receiving.stop();

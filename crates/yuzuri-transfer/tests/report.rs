@@ -1,4 +1,5 @@
-//! The form of the reports is part of the interface: programs read the JSON lines, people the tables.
+//! Tests of the report formats, which are part of the interface: programs read the JSON lines,
+//! people read the tables.
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_transfer::{
@@ -151,7 +152,7 @@ fn receive_events() -> Vec<ReceiveEvent> {
     ]
 }
 
-/// Compares with the golden file; `YUZURI_BLESS=1` writes it.
+/// Compares `text` with the golden file. `YUZURI_BLESS=1` writes the file.
 fn golden(name: &str, text: &[u8]) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("YUZURI_BLESS").is_some() {
@@ -205,7 +206,7 @@ fn rows_beyond_the_limit_are_counted() {
     }
     report.report(&SendEvent::Summary(summary())).unwrap();
     let table = String::from_utf8(table).unwrap();
-    // Ten rows in far less than a second, unless the machine stood still.
+    // Ten rows appear in far less than a second, unless the machine stalls.
     let rows = table.lines().filter(|line| line.contains("1000000")).count();
     assert!((3..10).contains(&rows), "{table}");
     assert!(table.contains(&format!("({} more buffers not shown", 10 - rows)), "{table}");
@@ -242,13 +243,14 @@ fn a_log_has_an_end_and_says_so() {
     };
     assert_eq!(run(None, true).lines().count(), 3002);
     let bounded = run(Some(10), true);
-    // What it listens on, ten events, that this is the limit, how many are missing, the summary.
+    // The listening event, ten events, the note about the limit, the number of suppressed events
+    // and the summary.
     assert_eq!(bounded.lines().count(), 14, "{bounded}");
     let lines: Vec<&str> = bounded.lines().collect();
     assert!(lines[11].contains("limit of 10 lines"), "{bounded}");
     assert!(lines[12].contains("2990 more lines were not written"), "{bounded}");
     assert!(lines[13].contains("\"summary\""), "{bounded}");
-    // A line that is written over is none.
+    // Progress that overwrites itself does not count as a line.
     let over = run(Some(10), false);
     assert_eq!(over.lines().filter(|line| line.contains("\"progress\"")).count(), 1000);
     assert!(over.contains("1990 more lines were not written"));

@@ -1,4 +1,4 @@
-//! The sender over loopback, against sinks that are not ours and against our receiver.
+//! Tests of the sender over loopback, against foreign sinks and against Yuzuri's receiver.
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used)]
@@ -61,7 +61,7 @@ fn a_count_is_shared_by_all_connections() {
     }
     let (received, receiver_events) = receiving.join();
     assert_eq!((received.bytes, received.accepted), (100_000_000, 7));
-    // Both ends speak of the same connections.
+    // Both ends report the same connections.
     let accepted = receiver_events.iter().filter_map(|event| match event {
         ReceiveEvent::Accepted { peer, .. } => Some(*peer),
         _ => None,
@@ -77,7 +77,7 @@ fn a_count_is_shared_by_all_connections() {
 fn a_time_ends_the_transfer_and_cuts_the_last_buffer() {
     let sink = Sink::new("127.0.0.1", 1, read_all);
     let mut options = options(sink.address);
-    // No buffer of this size is ever finished at the pace below the machine's memory.
+    // Even at memory speed, no buffer of this size completes within the time limit.
     options.buffer_bytes = SendOptions::MAX_BUFFER_BYTES;
     options.limits.time = Some(Duration::from_millis(60));
     let started = Instant::now();
@@ -115,7 +115,8 @@ fn with_wait_ack_one_buffer_follows_the_other() {
 
 #[test]
 fn small_buffers_are_told_apart() {
-    // Many to a packet if the kernel were allowed to put them together, and more stamps than an error queue holds.
+    // Without `MSG_EOR` the kernel would combine many buffers into one packet. Their timestamps
+    // exceed the capacity of the error queue.
     for wait_ack in [false, true] {
         let sink = Sink::new("127.0.0.1", 1, read_all);
         let mut options = options(sink.address);
@@ -177,7 +178,7 @@ fn the_congestion_control_asked_for_is_used() {
     }
 }
 
-/// `SO_MAX_PACING_RATE`, bytes per second; all bits set where nothing asked for pacing.
+/// `SO_MAX_PACING_RATE`, bytes per second; all bits are set if pacing was not requested.
 fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> u64 {
     use std::os::fd::AsRawFd;
     let (mut rate, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
@@ -241,7 +242,8 @@ fn a_congestion_control_for_root_only_is_said_to_be_so() {
     let mut options = options("127.0.0.1:9".parse().unwrap());
     options.congestion_control = Some(name.to_owned());
     let result = std::thread::spawn(move || {
-        // SAFETY: the bare system call changes the ids of this thread alone, unlike the C library's function.
+        // SAFETY: unlike the C library's function, the raw system call changes the ids of this
+        // thread only.
         unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
         run(&options).0
     });
@@ -305,7 +307,7 @@ fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
     assert!(took >= Duration::from_millis(700) && took < Duration::from_secs(8), "{took:?}");
     assert_eq!(summary.bytes_acked, *acked_bytes);
     assert!(summary.bytes_unacknowledged > 0);
-    // The summary was told before the failure.
+    // The summary was reported before the failure.
     let [.., SendEvent::Summary(told), SendEvent::Failed { message, .. }] = &events[..] else {
         panic!("{events:?}")
     };
@@ -320,7 +322,7 @@ fn a_reset_is_told_with_what_the_other_end_said() {
         let mut some = vec![0; 300_000];
         stream.read_exact(&mut some).unwrap();
         stream.write_all(b"no more, thank you\n").unwrap();
-        // Dropping it with unread data is a reset.
+        // Dropping the socket with unread data sends a reset.
     });
     let mut options = options(sink.address);
     options.limits.bytes = Some(1 << 40);
@@ -333,13 +335,14 @@ fn a_reset_is_told_with_what_the_other_end_said() {
     sink.join();
 }
 
-/// The kernel calls that a broken pipe, which programs take for the end of whoever read their output.
+/// The kernel reports this as a broken pipe, which programs take for the end of their own output's
+/// reader.
 #[test]
 fn a_reset_after_the_other_end_had_closed_its_half_is_a_reset() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         stream.read_exact(&mut [0; 1000]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        // Dropping it with unread data is a reset.
+        // Dropping the socket with unread data sends a reset.
     });
     let mut options = options(sink.address);
     options.limits.bytes = Some(1 << 40);
@@ -349,7 +352,7 @@ fn a_reset_after_the_other_end_had_closed_its_half_is_a_reset() {
     sink.join();
 }
 
-/// As the portal of a network that wants its users to sign in first.
+/// The sink behaves like a captive portal.
 #[test]
 fn a_web_server_in_the_receivers_place_is_told_from_a_receiver_that_closes() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
@@ -384,7 +387,7 @@ fn one_lost_connection_ends_the_others() {
     options.limits.time = Some(Duration::ZERO);
     let error = run(&options).0.unwrap_err();
     let SendError::Closed { connection, summary, .. } = &error else { panic!("{error}") };
-    // The others ended in good order: what they sent has arrived.
+    // The other connections ended in order, and everything they sent arrived.
     let mut arrived: Vec<u64> = sink.join().into_iter().flatten().collect();
     let others = summary.connections.iter().filter(|other| other.connection != *connection);
     let mut acked: Vec<u64> = others.map(|other| other.bytes_acked).collect();
@@ -419,7 +422,7 @@ fn the_stop_flag_ends_it_with_a_summary() {
 fn a_stop_while_connecting_is_told() {
     let error =
         send(&options("127.0.0.1:9".parse().unwrap()), &mut |_: &SendEvent| Ok(()), &AtomicBool::new(true));
-    // Loopback may refuse before the flag is looked at.
+    // Loopback may refuse the connection before the flag is checked.
     let error = error.unwrap_err();
     assert!(matches!(error, SendError::Stopped | SendError::Connect { .. }), "{error}");
 }
@@ -440,7 +443,7 @@ fn a_report_that_cannot_be_written_ends_the_transfer() {
 
 #[test]
 fn a_peer_that_closes_its_own_direction_still_gets_everything() {
-    // `nc -l </dev/null` does that.
+    // `nc -l </dev/null` behaves like this.
     let sink = Sink::new("127.0.0.1", 1, |stream| {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         read_all(stream).len()
@@ -482,7 +485,8 @@ fn a_slow_reader_is_waited_for_and_shown_as_the_limit() {
         let mut total = 0;
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             total += count;
-            // The pace of the reader is what is tried here, not something that is waited for.
+            // The sleep sets the reader's pace, which is the subject of the test; it does not wait
+            // for anything.
             std::thread::sleep(Duration::from_millis(3));
         }
         total

@@ -1,5 +1,5 @@
-//! Over a path with a known rate, in network namespaces of the tests' own: the figures against the rate, against
-//! the kernel's counters and against iperf3. Needs root; says so and passes where it may not.
+//! Tests over a path of known rate, in network namespaces: they compare the figures with the rate,
+//! the kernel's counters and iperf3. They need root; without it they say so and pass.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,8 @@ use yuzuri_transfer::{
     BufferSource, FailureKind, ReceiveEvent, ReceiveOptions, SendError, SendOptions, SendSummary,
 };
 
-/// A token bucket counts the Ethernet header: 1448 of 1514 bytes are payload (with time stamps, over IPv4).
+/// The token bucket counts the Ethernet header: 1448 of 1514 bytes are payload (IPv4 with TCP
+/// timestamps).
 const RATE_MBIT: u32 = 20;
 const RATE_BPS: f64 = RATE_MBIT as f64 * 1e6;
 const BURST_BYTES: f64 = Net::BURST_BYTES as f64;
@@ -23,7 +24,7 @@ fn to(ip: IpAddr, port: u16) -> SendOptions {
     options((ip, port).into())
 }
 
-/// Waits until bytes have come.
+/// Waits until bytes have arrived.
 fn once_under_way(receiving: &Receiving) {
     receiving.wait(|event| match event {
         ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
@@ -31,7 +32,7 @@ fn once_under_way(receiving: &Receiving) {
     });
 }
 
-/// Sends; once bytes have come the path goes silent for good.
+/// Sends, and cuts the path for good once bytes have arrived.
 fn send_until_cut(net: &Net, options: SendOptions, receiving: &Receiving) -> Result<SendSummary, SendError> {
     std::thread::scope(|scope| {
         let sending = scope.spawn(|| send_through(net, options).0);
@@ -59,13 +60,14 @@ fn throughput_is_that_of_the_path() {
         check_buffers(&buffers);
         assert!(buffers.iter().all(|buffer| buffer.source == BufferSource::Timestamps), "{buffers:#?}");
 
-        // What was acknowledged was received, and neither end can show more than the path lets through.
+        // All acknowledged bytes were received, and neither end reports more than the path carries.
         assert_eq!(received.bytes, summary.bytes_acked);
         assert_eq!(buffers.iter().map(|buffer| buffer.bytes).sum::<u64>(), summary.bytes_acked);
         let most = |duration_ns: u64| RATE_BPS / 8.0 * duration_ns as f64 / 1e9 + BURST_BYTES;
         assert!(summary.bytes_acked as f64 <= most(summary.duration_ns), "{summary:?}");
         assert!(received.bytes as f64 <= most(received.duration_ns), "{received:?}");
-        // CUBIC keeps the queue of this short path filled: what is missing is headers and the start.
+        // CUBIC keeps the queue of this short path filled. Headers and the start account for the
+        // difference.
         let floor = if wait_ack { 0.85 } else { 0.90 };
         assert!(
             summary.throughput_bps as f64 > floor * RATE_BPS,
@@ -79,12 +81,14 @@ fn throughput_is_that_of_the_path() {
         for buffer in &buffers {
             let span = buffer.acked_mono_ns - buffer.first_write_mono_ns;
             assert!(buffer.bytes as f64 <= most(span), "{buffer:?}");
-            // What was in the queue or in flight at the first write may be acknowledged within the span as well.
+            // Bytes that were queued or in flight at the first write may also be acknowledged
+            // within the interval.
             let carried = buffer.carried_bps as f64 / 8.0 * span as f64 / 1e9;
             assert!(carried <= most(span) + QUEUE_BYTES, "{buffer:?}");
         }
-        // The last packet waited in the bucket's queue, no longer than that queue is: of most buffers. One whose last packet was lost and
-        // sent again left when it was sent again, and a busy machine may be late with some.
+        // For most buffers, the last packet waited in the token bucket's queue no longer than the
+        // queue's length. If the last packet was lost, the retransmission left later, and a busy
+        // machine may delay some.
         let mut queued_s: Vec<f64> = buffers
             .iter()
             .map(|buffer| (buffer.wire_mono_ns.unwrap() - buffer.sent_mono_ns.unwrap()) as f64 / 1e9)
@@ -137,8 +141,8 @@ fn iperf3_sees_the_same_throughput() {
         return eprintln!("skipped: iperf3 is not installed");
     }
     net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
-    // A busy machine may keep either of the two from the CPU for a while: that falls on one comparison, a wrong figure
-    // of ours on each.
+    // A busy machine may keep either program from the CPU for a while. That affects one comparison;
+    // a wrong figure of ours would affect all of them.
     let near = |rates: [f64; 3]| {
         let [theirs, ours, received] = rates;
         eprintln!("iperf3 {theirs:.0} bit/s, send {ours:.0} bit/s, receive {received:.0} bit/s");
@@ -147,14 +151,15 @@ fn iperf3_sees_the_same_throughput() {
     assert!((0..4).any(|_| near(beside_iperf3(&net))), "never within 1 %");
 }
 
-/// The throughput that iperf3 reports, and then `send` and `receive`, over the same path, bit/s.
+/// Throughput over the same path as reported by iperf3, `send` and `receive`, bit/s.
 fn beside_iperf3(net: &Net) -> [f64; 3] {
     let seconds = 8;
     let mut server =
         net.command(Side::B, "iperf3").args(["-s", "-1", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let client = format!("-c {} -t {seconds} -C cubic --json --connect-timeout 1000", net.v4(Side::B));
     let started = Instant::now();
-    // With --json a client that finds no server ends with success and an error in its report.
+    // With --json, an iperf3 client that finds no server exits with success and an error in its
+    // report.
     let theirs = loop {
         let output = net.command(Side::A, "iperf3").args(client.split(' ')).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -209,9 +214,9 @@ fn a_time_limit_over_a_dead_path_ends_after_the_linger() {
     let took = started.elapsed();
     assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(8), "{took:?}");
     assert!(summary.bytes_unacknowledged > 0, "{summary:?}");
-    // The duration ends with the last acknowledgement, not with the waiting.
+    // The duration ends with the last acknowledgement; it excludes the linger time.
     assert!(summary.duration_ns < 2_400_000_000, "{summary:?}");
-    // Nothing goes on in the kernel: the abandoned connection was reset.
+    // The kernel sends nothing further, because the abandoned connection was reset.
     let left = net.command(Side::A, "ss").args(["-Htn", "state", "established"]).output().unwrap();
     assert!(left.status.success());
     assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), "");

@@ -1,15 +1,16 @@
-//! What the other end says, and how it ends the connection.
+//! Input from the peer, and detection of how the peer ends the connection.
 
 use super::{Connection, Failure};
 use crate::sys;
 use std::io::{self, Read};
 
-/// Most text of the other end that is kept to be shown in an error, bytes.
+/// Maximum length of the peer's text that is kept for the error message, bytes.
 const SAID_BYTES: usize = 200;
 
 impl Connection<'_> {
-    /// Input is no part of a transfer: it is read so that it cannot pile up, and its beginning is kept for the
-    /// error message, because a receiver that refuses says why.
+    /// Reads what the peer sends. Input is not part of a transfer and must not accumulate. Its
+    /// beginning is kept for the error message, because a receiver that refuses a connection states
+    /// the reason.
     pub(super) fn read_input(&mut self) -> Result<(), Failure> {
         let result = if self.said.len() < SAID_BYTES {
             let mut text = [0u8; SAID_BYTES];
@@ -23,7 +24,7 @@ impl Connection<'_> {
             sys::discard(&self.socket, 1 << 20)
         };
         match result {
-            // A half-closed connection still takes data: `nc -l </dev/null` works like that.
+            // The peer may close its direction and still receive data; `nc -l </dev/null` does.
             Ok(0) => self.input_open = false,
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
@@ -44,7 +45,8 @@ impl Connection<'_> {
 
     pub(super) fn failure(&mut self, source: io::Error) -> Failure {
         let source = match source.raw_os_error() {
-            // The reset was told to an earlier call. A broken pipe would be taken for that of our own output.
+            // EPIPE means that an earlier call already returned the reset. The user would take
+            // "broken pipe" for an error of the program's own output.
             Some(libc::EPIPE) => io::Error::from_raw_os_error(libc::ECONNRESET),
             _ => source,
         };
@@ -57,7 +59,7 @@ impl Connection<'_> {
             }
             _ => return Failure::Network(source),
         }
-        // What the other end said before lies in front of the reset.
+        // Data that the peer sent before the reset can still be read.
         while self.said.len() < SAID_BYTES {
             let mut text = [0u8; SAID_BYTES];
             match (&*self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
@@ -69,7 +71,7 @@ impl Connection<'_> {
     }
 }
 
-/// The first line as far as it is text that can be shown; `None` where there is none.
+/// Printable text of the first line; `None` if there is none.
 fn readable(said: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(said);
     let line = text.lines().next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! How a connection ends, and what is told of it then.
+//! How a connection ends, and its summary.
 
 use super::Connection;
 use crate::clock::mono_ns;
@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
     pub failure: Option<Failure>,
 }
 
-/// Why it ended early.
+/// Why a connection ended early.
 pub(crate) enum Failure {
     Closed { source: io::Error, said: Option<String> },
     Stalled { silent_for: Duration, window_closed: bool },
@@ -26,7 +26,7 @@ pub(crate) enum Failure {
 
 impl Connection<'_> {
     pub(super) fn close(mut self, failure: Option<Failure>) -> Outcome {
-        // The last word of the kernel: it keeps its counts and the stamps after a reset, too.
+        // Final reading: the kernel keeps its counters and the timestamps after a reset.
         let info = sys::tcp_info(&self.socket).unwrap_or_default();
         let polled = Polled { info, mono_ns: mono_ns(), sent: None, acked: self.acked_in(&info) };
         let _ = self.read_stamps();
@@ -38,10 +38,11 @@ impl Connection<'_> {
             .filter(|name| !name.is_empty())
             .unwrap_or_else(|| self.connected.congestion_control.clone());
         if acked < self.written {
-            // Abandoned: closing with a reset leaves no data behind that the kernel would go on sending.
+            // The data is abandoned. Closing with a reset discards it; otherwise the kernel would
+            // continue to send it.
             let _ = self.socket.set_linger(Some(Duration::ZERO));
         } else {
-            // Unread input would turn the close into a reset.
+            // Closing a socket with unread input sends a reset.
             while self.input_open && sys::discard(&self.socket, 1 << 20).is_ok_and(|count| count > 0) {}
             let _ = self.socket.shutdown(std::net::Shutdown::Write);
         }
@@ -80,7 +81,7 @@ impl Connection<'_> {
     }
 }
 
-/// The spread in the words of the report.
+/// Converts the spread to the type used in reports.
 pub(crate) fn throughput_spread(spread: &Spread) -> Option<ThroughputSpread> {
     let (min_bps, median_bps, max_bps) = spread.min_median_max()?;
     Some(ThroughputSpread { min_bps, median_bps, max_bps })

@@ -1,58 +1,59 @@
-//! What the receiver tells.
+//! Events of the receiver.
 
 use serde::Serialize;
 use std::net::SocketAddr;
 
-/// Something the receiver has to tell. Each is one JSON line of `--json`, its kind under `type`.
+/// An event of the receiver. With `--json`, each event is one line of JSON with its kind under
+/// `type`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum ReceiveEvent {
-    /// It listens.
+    /// The receiver is listening.
     Listening {
-        /// Where.
+        /// Listening address.
         address: SocketAddr,
-        /// A connection is closed after so many bytes.
+        /// Limit of bytes per connection.
         max_bytes: Option<u64>,
-        /// The receiver ends after so many bytes on all connections.
+        /// Limit of bytes over all connections.
         max_total_bytes: Option<u64>,
     },
     /// A connection was accepted.
     Accepted {
-        /// Its number, from 0.
+        /// Number of the connection, from 0.
         connection: u64,
-        /// The sender.
+        /// Address of the sender.
         peer: SocketAddr,
-        /// This end.
+        /// Local address.
         local: SocketAddr,
-        /// The kernel's socket cookie: the flow's id in recordings.
+        /// The kernel's socket cookie, which identifies the flow in recordings.
         cookie: u64,
-        /// Connections now open.
+        /// Number of connections now open.
         open: usize,
     },
-    /// A connection was turned away.
+    /// A connection was refused.
     Refused {
-        /// The sender.
+        /// Address of the sender.
         peer: SocketAddr,
-        /// Why, in one line; the sender is told the same.
+        /// The reason, in one line. The sender receives the same text.
         reason: String,
     },
     /// A connection is over.
     Closed(Received),
-    /// How it goes.
+    /// Progress of the receiver.
     Progress {
-        /// Connections open.
+        /// Number of open connections.
         open: usize,
         /// Bytes received on all connections since the start.
         bytes: u64,
-        /// Rate since the last progress, bits per second.
+        /// Rate since the previous progress event, bits per second.
         rate_bps: u64,
     },
-    /// Something went wrong that does not end the receiver.
+    /// A failure that does not end the receiver.
     Note {
-        /// In one line.
+        /// The failure, in one line.
         text: String,
     },
-    /// The receiver ends.
+    /// The receiver has ended.
     Summary(ReceiveSummary),
 }
 
@@ -64,20 +65,20 @@ pub enum End {
     Closed,
     /// The sender reset it, or the network did.
     Failed,
-    /// Nothing came for the idle timeout.
+    /// The connection was idle for the idle timeout.
     Idle,
-    /// It reached the limit of bytes of a connection.
+    /// The connection reached its limit of bytes.
     Limit,
-    /// It reached the limit of time of a connection.
+    /// The connection reached its time limit.
     TimeLimit,
-    /// All connections together reached the limit of bytes of the receiver.
+    /// All connections together reached the receiver's limit of bytes.
     TotalLimit,
     /// The receiver was stopped.
     Stopped,
 }
 
 impl End {
-    /// The words used in reports.
+    /// The text used in reports.
     pub fn words(self) -> &'static str {
         match self {
             End::Closed => "closed by the sender",
@@ -91,29 +92,29 @@ impl End {
     }
 }
 
-/// What came over one connection.
+/// Result of one connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Received {
-    /// Its number, from 0.
+    /// Number of the connection, from 0.
     pub connection: u64,
-    /// The sender.
+    /// Address of the sender.
     pub peer: SocketAddr,
-    /// Bytes.
+    /// Bytes received.
     pub bytes: u64,
-    /// From the first to the last byte as read by this process, nanoseconds.
+    /// Time from the first to the last byte, as read by this process, nanoseconds.
     pub duration_ns: u64,
-    /// `bytes` × 8 / `duration_ns`, bits per second; 0 where all bytes came at once.
+    /// `bytes` × 8 / `duration_ns`, bits per second; 0 if all bytes were read at once.
     pub throughput_bps: u64,
-    /// Why it is over.
+    /// Why the connection is over.
     pub end: End,
 }
 
-/// What the receiver did.
+/// Result of the receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ReceiveSummary {
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections turned away.
+    /// Connections refused.
     pub refused: u64,
     /// Bytes received on all connections.
     pub bytes: u64,
@@ -121,6 +122,7 @@ pub struct ReceiveSummary {
     pub duration_ns: u64,
     /// `bytes` × 8 / `duration_ns`, bits per second.
     pub throughput_bps: u64,
-    /// It ended because as many bytes had come over all connections as it was to take.
+    /// Whether [`ReceiveOptions::max_total_bytes`](crate::ReceiveOptions::max_total_bytes) ended
+    /// the receiver.
     pub limit_reached: bool,
 }

@@ -1,32 +1,35 @@
-//! What the receiver is asked to do.
+//! Options of the receiver.
 
 use crate::{DEFAULT_PORT, ReceiveError};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What the receiver takes. The fields are public: take the default and change what is wanted.
+/// Options of the receiver. The fields are public: start with the default and change the ones you
+/// need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveOptions {
-    /// Address to listen on; all of this host's, IPv4 and IPv6, where `None`.
+    /// Address to listen on. Default `None`: all addresses of this host, IPv4 and IPv6.
     pub bind: Option<IpAddr>,
-    /// TCP port; [`DEFAULT_PORT`]. 0 lets the kernel choose.
+    /// TCP port. Default: [`DEFAULT_PORT`]. 0 lets the kernel choose.
     pub port: u16,
-    /// Most connections at once, 1 to [`ReceiveOptions::MAX_CONNECTIONS`]; 256. One more is told so in a
-    /// line of text and closed.
+    /// Maximum number of simultaneous connections, 1 to [`ReceiveOptions::MAX_CONNECTIONS`].
+    /// Default: 256. Further connections receive the reason as one line of text and are closed.
     pub max_connections: usize,
-    /// Most connections at once from one address; 64.
+    /// Maximum number of simultaneous connections from one address. Default: 64.
     pub max_per_peer: usize,
-    /// A connection that sends nothing for so long is closed; 60 s.
+    /// A connection that sends nothing for this time is closed. Default: 60 s.
     pub idle_timeout: Duration,
-    /// A connection is closed once it has sent so many bytes; 100 GB. No limit where `None`.
+    /// Limit of bytes per connection, after which it is closed. Default: 100 GB; `None`: no limit.
     pub max_bytes: Option<u64>,
-    /// The receiver ends once so many bytes came over all connections; 1 TB. No limit where `None`.
+    /// Limit of bytes over all connections, after which the receiver ends. Default: 1 TB; `None`:
+    /// no limit.
     pub max_total_bytes: Option<u64>,
-    /// A connection is closed after this time.
+    /// Maximum duration of a connection, after which it is closed. Default `None`: no limit.
     pub max_time: Option<Duration>,
-    /// Ends when the first senders are done: once bytes were received and no connection is open any more.
+    /// Whether the receiver ends when the first senders are done: bytes have been received and no
+    /// connection is open.
     pub once: bool,
-    /// How often progress is reported while connections are open; 1 s.
+    /// Interval of progress events while connections are open. Default: 1 s.
     pub progress_interval: Duration,
 }
 
@@ -48,12 +51,12 @@ impl Default for ReceiveOptions {
 }
 
 impl ReceiveOptions {
-    /// Most connections at once.
+    /// Maximum number of simultaneous connections.
     pub const MAX_CONNECTIONS: usize = 10_000;
-    /// What a connection may send where nothing else is said. The receiver may be reached by strangers: what
-    /// it takes from them has an end.
+    /// Default limit of bytes per connection. Strangers may reach the receiver, so what it accepts
+    /// is limited.
     pub const USUAL_MAX_BYTES: u64 = 100_000_000_000;
-    /// What all connections together may send where nothing else is said.
+    /// Default limit of bytes over all connections.
     pub const USUAL_MAX_TOTAL_BYTES: u64 = 1_000_000_000_000;
 
     pub(super) fn check(&self) -> Result<(), ReceiveError> {

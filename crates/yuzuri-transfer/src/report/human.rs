@@ -1,4 +1,5 @@
-//! Events for a person: a table of buffers on one output, a progress line that rewrites itself on another.
+//! Human-readable reports: a table of buffers on one output, and a progress line that overwrites
+//! itself on another.
 
 use crate::events::{Buffer, SendEvent, SendSummary, ThroughputSpread};
 use crate::receive::{ReceiveEvent, ReceiveSummary};
@@ -7,17 +8,17 @@ use std::io::{self, IsTerminal, Write};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Rows of the table a terminal gets in a second; the others are counted and said.
+/// Maximum number of table rows per second on a terminal; suppressed rows are counted and reported.
 const ROWS_PER_SECOND: u32 = 10;
 
-/// A line that is written over itself.
+/// A line that overwrites itself.
 struct StatusLine<W> {
     output: Option<W>,
     shown: bool,
 }
 
 impl<W: Write> StatusLine<W> {
-    /// Errors are passed over: the line is an extra.
+    /// Ignores write errors, because the line is not essential.
     fn show(&mut self, text: &str) {
         if let Some(output) = &mut self.output {
             let _ = write!(output, "\r\x1b[K{text}").and_then(|()| output.flush());
@@ -34,7 +35,7 @@ impl<W: Write> StatusLine<W> {
     }
 }
 
-/// Lets through so many rows a second, and counts the others.
+/// Limits rows to a number per second and counts the suppressed ones.
 struct Thinner {
     per_second: Option<u32>,
     since: Instant,
@@ -56,18 +57,19 @@ impl Thinner {
     }
 }
 
-/// What a sender does, as a table.
+/// Prints the events of a sender as a table.
 pub struct SendText<W, S> {
     output: W,
     status: StatusLine<S>,
     rows: Thinner,
-    /// The first write of the transfer: time 0 of the table.
+    /// First write of the transfer, which is time 0 of the table.
     origin_mono_ns: Option<u64>,
 }
 
 impl SendText<io::Stdout, io::Stderr> {
-    /// The table on standard output, the progress on standard error. A terminal gets at most ten rows a second, a file or a
-    /// pipe all; there is no progress where standard error is no terminal.
+    /// Prints the table on standard output and progress on standard error. A terminal receives at
+    /// most ten rows per second; a file or a pipe receives all. Progress is shown only if standard
+    /// error is a terminal.
     pub fn standard() -> Self {
         let per_second = io::stdout().is_terminal().then_some(ROWS_PER_SECOND);
         SendText::new(io::stdout(), io::stderr().is_terminal().then(io::stderr), per_second)
@@ -75,7 +77,7 @@ impl SendText<io::Stdout, io::Stderr> {
 }
 
 impl<W: Write, S: Write> SendText<W, S> {
-    /// The table on `output`, at most `rows_per_second` of its rows, the progress on `status`.
+    /// Prints the table on `output`, limited to `rows_per_second`, and progress on `status`.
     pub fn new(output: W, status: Option<S>, rows_per_second: Option<u32>) -> Self {
         SendText {
             output,
@@ -233,27 +235,28 @@ impl<W: Write, S: Write> Report<SendEvent> for SendText<W, S> {
             }
             SendEvent::Note(note) => writeln!(self.output, "connection {}: {}", note.connection, note.text),
             SendEvent::Summary(summary) => self.summary(summary),
-            // The caller of `send` has the error itself and prints it where errors go; and so has whoever records or shares beside it.
+            // The caller of `send` receives the error and prints it. Warnings and sharing summaries
+            // are printed by the program that records or shares.
             SendEvent::Failed { .. } | SendEvent::Warning { .. } | SendEvent::Shared(_) => Ok(()),
         }
     }
 }
 
-/// What a receiver does, line by line.
+/// Prints the events of a receiver, one per line.
 pub struct ReceiveText<W, S> {
     output: W,
     status: StatusLine<S>,
 }
 
 impl ReceiveText<io::Stdout, io::Stderr> {
-    /// Lines on standard output, the progress on standard error where that is a terminal.
+    /// Prints lines on standard output, and progress on standard error if that is a terminal.
     pub fn standard() -> Self {
         ReceiveText::new(io::stdout(), io::stderr().is_terminal().then(io::stderr))
     }
 }
 
 impl<W: Write, S: Write> ReceiveText<W, S> {
-    /// Lines on `output`, the progress on `status`.
+    /// Prints lines on `output` and progress on `status`.
     pub fn new(output: W, status: Option<S>) -> Self {
         ReceiveText { output, status: StatusLine { output: status, shown: false } }
     }
@@ -332,7 +335,7 @@ fn megabits(bps: u64) -> f64 {
     bps as f64 / 1e6
 }
 
-/// Bytes in decimal units, as rates are: 1 MB is 1,000,000 bytes.
+/// Formats bytes in decimal units, like rates: 1 MB is 1,000,000 bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

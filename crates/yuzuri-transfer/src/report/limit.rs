@@ -1,14 +1,15 @@
-//! A log that has an end: whoever reaches the receiver's port makes lines in it.
+//! A limit on the length of the receiver's log, since anyone who can reach its port adds lines to
+//! it.
 
 use crate::receive::ReceiveEvent;
 use crate::report::Report;
 use std::io;
 
-/// Hands on so many events at most, then counts the others. When it listens, that the limit is reached, and
-/// the summary are told in any case.
+/// Passes on a limited number of events and counts the rest. The listening event, the note that the
+/// limit was reached and the summary are always passed on.
 pub struct MaxLines<'a> {
     report: &'a mut dyn Report<ReceiveEvent>,
-    /// `None`: no limit.
+    /// Maximum number of events; `None`: no limit.
     limit: Option<u64>,
     progress_is_a_line: bool,
     told: u64,
@@ -16,10 +17,11 @@ pub struct MaxLines<'a> {
 }
 
 impl<'a> MaxLines<'a> {
-    /// The limit where nothing else is said: about 10 MB.
+    /// Default limit: about 10 MB.
     pub const USUAL: u64 = 100_000;
 
-    /// Progress counts where each is a line of its own; one that a terminal writes over is always handed on.
+    /// Creates the filter. Progress events count towards the limit if each is a line of its own. On
+    /// a terminal, where they overwrite each other, they are always passed on.
     pub fn new(
         report: &'a mut dyn Report<ReceiveEvent>,
         limit: Option<u64>,

@@ -1,4 +1,4 @@
-//! Sinks, receivers and networks for the tests: real sockets, real namespaces.
+//! Sinks, receivers and networks for the tests. They use real sockets and real namespaces.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::Read;
@@ -17,7 +17,7 @@ pub fn options(to: SocketAddr) -> SendOptions {
     SendOptions::new(to.into())
 }
 
-/// Sends and keeps every event.
+/// Runs a transfer and collects every event.
 pub fn run(options: &SendOptions) -> (Result<SendSummary, SendError>, Vec<SendEvent>) {
     let mut events = Vec::new();
     let result = send(
@@ -39,7 +39,7 @@ pub fn buffers(events: &[SendEvent]) -> Vec<Buffer> {
     events.iter().filter_map(buffer).collect()
 }
 
-/// What must hold for every buffer, wherever it was sent.
+/// Checks the invariants of buffers, whatever the path.
 pub fn check_buffers(buffers: &[Buffer]) {
     let mut last: std::collections::HashMap<u32, (u64, u64)> = Default::default();
     for buffer in buffers {
@@ -64,7 +64,7 @@ pub fn check_buffers(buffers: &[Buffer]) {
     }
 }
 
-/// A program that is not ours at the other end: accepts `count` connections, hands each to `serve` in a thread.
+/// A foreign receiver: accepts `count` connections and passes each to `serve` in a thread.
 pub struct Sink<T> {
     pub address: SocketAddr,
     threads: JoinHandle<Vec<JoinHandle<T>>>,
@@ -86,7 +86,7 @@ impl<T: Send + 'static> Sink<T> {
         Sink { address, threads }
     }
 
-    /// What each `serve` gave, in the order of acceptance.
+    /// Results of `serve`, in the order of acceptance.
     pub fn join(self) -> Vec<T> {
         self.threads.join().unwrap().into_iter().map(|thread| thread.join().unwrap()).collect()
     }
@@ -98,12 +98,12 @@ pub fn read_all(mut stream: TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a buffer.
+/// Contents of a buffer of this length.
 pub fn buffer_content(bytes: u64) -> Vec<u8> {
     payload().iter().copied().cycle().take(bytes as usize).collect()
 }
 
-/// Our receiver, running in a thread.
+/// Yuzuri's receiver, running in a thread.
 pub struct Receiving {
     pub address: SocketAddr,
     pub stop: Arc<AtomicBool>,
@@ -128,7 +128,7 @@ impl Receiving {
         Receiving { address, stop, events, thread }
     }
 
-    /// The first event `choose` accepts.
+    /// Waits for the first event that `choose` accepts and returns what it selected.
     pub fn wait<T>(&self, choose: impl Fn(&ReceiveEvent) -> Option<T>) -> T {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -151,12 +151,12 @@ impl Receiving {
     }
 }
 
-/// On any free port of both loopbacks.
+/// Options for a free port on both loopback addresses.
 pub fn receive_options() -> ReceiveOptions {
     ReceiveOptions { port: 0, ..Default::default() }
 }
 
-/// A receiver at the far end of the path.
+/// Starts a receiver at the far end of the path.
 pub fn receiving(net: &Net, options: ReceiveOptions) -> Receiving {
     net.inside(Side::B, || Receiving::start(options))
 }
