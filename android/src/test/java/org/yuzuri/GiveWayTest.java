@@ -19,7 +19,8 @@ import org.robolectric.RobolectricTestRunner;
 /** Transfers that give way to others: the real engine of the app beside another real sender, each in a network namespace of its own. */
 @RunWith(RobolectricTestRunner.class)
 public class GiveWayTest extends LiveApp {
-    private static final String KEY = "0123456789abcdef".repeat(4);
+    // Drawn once: the engine refuses keys that anybody would guess.
+    private static final String KEY = "0f8b1f94acea3d72a6d2f776d98e0d884b36d8dcf0b5399b442c0fea24a27a25";
 
     private CheckBox box(int id) {
         return controller.get().findViewById(id);
@@ -49,6 +50,15 @@ public class GiveWayTest extends LiveApp {
             String[] all = java.util.Arrays.copyOf(inside, inside.length + words.length);
             System.arraycopy(words, 0, all, inside.length, words.length);
             return new ProcessBuilder(all).redirectOutput(ProcessBuilder.Redirect.DISCARD).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+        }
+
+        /** Whether a receiver listens at one end. */
+        boolean listens(String end) {
+            try {
+                return !Harness.output("ip", "netns", "exec", end, "ss", "-Hltn", "sport = :4950").isBlank();
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
         }
 
         @Override
@@ -87,6 +97,7 @@ public class GiveWayTest extends LiveApp {
             Path key = Files.createTempFile("group", ".key");
             Files.writeString(key, KEY + "\n");
             Process[] receivers = {cable.run(cable.far, "receive"), cable.run(cable.near, "receive")};
+            Harness.await("both receivers listen", 30, () -> cable.listens(cable.far) && cable.listens(cable.near));
             Process other = cable.run(cable.far, "send", "--time", "0", "--share", "--share-key-file", key.toString(), "10.77.0.1");
             try {
                 Harness.enter(controller.get(), "10.77.0.2", 4950, "100 kB", 0);
