@@ -1,8 +1,8 @@
-//! Which system calls a process still needs. All others fail with EPERM, and the kernel's audit log names them; nothing
-//! is killed, so that a call that was forgotten here costs a function and not the recording.
+//! Allowlist of system calls. All others fail with EPERM and are written to the kernel's audit log.
+//! Nothing is killed, so a call that is missing here disables one function and not the recording.
 
 #![expect(unsafe_code, reason = "seccomp(2)")]
-// `c_long` has 32 bits on some machines.
+// `c_long` is 32 bits wide on some architectures.
 #![allow(clippy::useless_conversion)]
 
 use crate::ConfineError;
@@ -14,7 +14,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Of a library and a runtime in any program: memory, threads, time, signals, what is open already.
+/// Calls that any program's libraries and runtime make: memory, threads, time, signals and open
+/// files.
 const ALWAYS: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -69,7 +70,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// Of sockets that are open already, and of those they accept.
+/// Calls on open sockets and on the sockets they accept.
 const SOCKETS: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_epoll_create1,
@@ -88,7 +89,7 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_shutdown,
 ];
 
-/// Of files that are only looked at.
+/// Calls that inspect files without changing them.
 const FILES: &[c_long] = &[
     libc::SYS_fstatfs,
     libc::SYS_getdents64,
@@ -98,7 +99,7 @@ const FILES: &[c_long] = &[
     libc::SYS_statx,
 ];
 
-/// Older forms that only some machines have.
+/// Legacy calls that only some architectures have.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[libc::SYS_poll, libc::SYS_epoll_wait];
 #[cfg(not(target_arch = "x86_64"))]
@@ -113,34 +114,35 @@ const BPF_MAP_UPDATE_ELEM: u64 = 2;
 const BPF_MAP_DELETE_ELEM: u64 = 3;
 const BPF_MAP_GET_NEXT_KEY: u64 = 4;
 const BPF_OBJ_GET_INFO_BY_FD: u64 = 15;
-/// `PR_SET_VMA`, by which the C library names its memory.
+/// `PR_SET_VMA`, which the C library uses to name its mappings.
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
-/// The system calls that stay.
+/// An allowlist of system calls.
 #[derive(Debug, Clone)]
 pub struct SystemCalls {
     rules: BTreeMap<i64, Vec<[Option<Condition>; 2]>>,
 }
 
-/// Argument, comparison, value.
+/// Argument index, comparison, value.
 type Condition = (u8, SeccompCmpOp, u64);
 
 impl SystemCalls {
-    /// What a program needs that only works with sockets and files that are open already. It may start threads, but no
-    /// processes; it may open nothing and make no memory executable.
+    /// Calls of a program that only uses sockets and files that are already open. It may start
+    /// threads but not processes, cannot open anything and cannot make memory executable.
     pub fn of_open_sockets() -> SystemCalls {
         let mut calls = SystemCalls { rules: BTreeMap::new() };
         calls.permit_all(ALWAYS);
         calls.permit_all(SOCKETS);
         calls.permit_all(OLDER);
-        // A pipe of both directions within the process.
+        // A bidirectional pipe within the process.
         calls.permit_if(libc::SYS_socketpair, (0, Eq, libc::AF_UNIX as u64));
         let executable = libc::PROT_EXEC as u64;
         calls.permit_if(libc::SYS_mmap, (2, MaskedEq(executable), 0));
         calls.permit_if(libc::SYS_mprotect, (2, MaskedEq(executable), 0));
         let thread = libc::CLONE_THREAD as u64;
         calls.permit_if(libc::SYS_clone, (0, MaskedEq(thread), thread));
-        // Asked, not set: a limit that is raised needs a privilege anyway.
+        // Reading limits only (`new_limit` is null). Raising a hard limit requires a privilege
+        // anyway.
         calls.permit_if(libc::SYS_prlimit64, (2, Eq, 0));
         for what in [libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, PR_SET_VMA] {
             calls.permit_if(libc::SYS_prctl, (0, Eq, what));
@@ -152,8 +154,8 @@ impl SystemCalls {
         calls
     }
 
-    /// And files may be read: none written, made, renamed or removed. `openat2` stays refused, since a filter cannot see
-    /// what it asks for.
+    /// Also allows files to be read, but not written, created, renamed or removed. `openat2` stays
+    /// refused, because a filter cannot see its flags, which are passed in memory.
     #[must_use]
     pub fn reading_files(mut self) -> SystemCalls {
         self.permit_all(FILES);
@@ -165,7 +167,8 @@ impl SystemCalls {
         self
     }
 
-    /// And the kernel may be asked for sockets (`sock_diag`), daemons on this machine over unix sockets.
+    /// Also allows the kernel to be queried for sockets (`sock_diag`) and local daemons to be
+    /// contacted over Unix sockets.
     #[must_use]
     pub fn asking_this_machine(mut self) -> SystemCalls {
         self.permit_all(&[libc::SYS_connect]);
@@ -175,7 +178,7 @@ impl SystemCalls {
         self
     }
 
-    /// And maps of BPF programs that are loaded already may be read and written.
+    /// Also allows reading and writing the maps of BPF programs that are already loaded.
     #[must_use]
     pub fn using_bpf_maps(mut self) -> SystemCalls {
         for command in [
@@ -190,21 +193,22 @@ impl SystemCalls {
         self
     }
 
-    /// And network namespaces may be entered, as far as capabilities permit it.
+    /// Also allows network namespaces to be entered, as far as capabilities permit.
     #[must_use]
     pub fn entering_network_namespaces(mut self) -> SystemCalls {
         self.permit_if(libc::SYS_setns, (1, Eq, libc::CLONE_NEWNET as u64));
         self
     }
 
-    /// What serving a page of what is watched calls for.
+    /// Calls of a process that serves the web page: sockets, reading files, local queries and BPF
+    /// maps.
     pub fn of_a_page() -> SystemCalls {
         SystemCalls::of_open_sockets().reading_files().asking_this_machine().using_bpf_maps()
     }
 
     fn permit_all(&mut self, calls: &[c_long]) {
         for call in calls {
-            // Without a condition: always.
+            // An empty list of rules allows the call unconditionally.
             self.rules.insert(i64::from(*call), Vec::new());
         }
     }
@@ -217,20 +221,22 @@ impl SystemCalls {
         self.rules.entry(i64::from(call)).or_default().push([Some(one), Some(other)]);
     }
 
-    /// From now on and for good, no thread of this process can make another call. Sets `no_new_privs`.
+    /// Restricts all threads of this process to these calls, permanently. Sets `no_new_privs`.
     ///
     /// # Errors
-    /// Where the kernel has no seccomp, or this machine's architecture is none that filters can be made for.
+    /// Returns an error if the kernel lacks seccomp or filters cannot be built for this
+    /// architecture.
     pub fn permit_only(&self) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()
             .map_err(|e| ConfineError::system("prctl(PR_SET_NO_NEW_PRIVS)", e))?;
-        // The C library falls back from clone3, whose flags a filter cannot see, to clone.
+        // The flags of clone3 are passed in memory, where a filter cannot see them. With ENOSYS the
+        // C library falls back to clone.
         let fallback = BTreeMap::from([(i64::from(libc::SYS_clone3), Vec::new())]);
         install(&compile(fallback, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))?)?;
         let mut rules = BTreeMap::from([(i64::from(libc::SYS_clone3), Vec::new())]);
         for (call, alternatives) in &self.rules {
             let alternatives = alternatives.iter().map(|all| {
-                // A pointer is told by all of its bits; of an int the kernel looks at 32 itself.
+                // A pointer is compared in all 64 bits. Of an int the kernel itself uses only 32.
                 let is_pointer = *call == i64::from(libc::SYS_prlimit64);
                 let conditions = all.iter().flatten().map(|(argument, op, value)| {
                     let length = if is_pointer { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };
@@ -255,12 +261,14 @@ fn compile(
     SeccompFilter::new(rules, otherwise, action, arch).and_then(TryInto::try_into).map_err(failed)
 }
 
-/// Installs a filter for all threads, and has the kernel log what it refuses (`kernel.seccomp.actions_logged`).
+/// Installs a filter for all threads and makes the kernel log refused calls
+/// (`kernel.seccomp.actions_logged`).
 fn install(program: &BpfProgram) -> Result<(), ConfineError> {
     let length = u16::try_from(program.len()).map_err(|_| ConfineError::Filter("it is too long".into()))?;
     let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
     let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_LOG;
-    // SAFETY: `program` points to `len` instructions of the kernel's own form, which it copies and does not change.
+    // SAFETY: `program` points to `len` instructions in the kernel's format. The kernel copies them
+    // and does not modify them.
     let result =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
     match result {

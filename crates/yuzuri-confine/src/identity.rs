@@ -1,28 +1,29 @@
-//! Which user a process becomes that root started.
+//! The user that a process started by root changes to.
 
 use crate::ConfineError;
 use std::collections::HashSet;
 use std::fs;
 
-/// User ids that no distribution gives to anybody (systemd, "Users, Groups, UIDs and GIDs": unused).
+/// User ids that no distribution assigns (systemd, "Users, Groups, UIDs and GIDs": unused).
 const UNUSED: std::ops::RangeInclusive<u32> = 60_578..=61_183;
 
-/// A user and a group to change to.
+/// User and group to change to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The user id.
+    /// User id.
     pub uid: u32,
-    /// The group id.
+    /// Group id.
     pub gid: u32,
 }
 
 impl Identity {
-    /// A user id that no other process and no user of this machine has, where root runs this; `None` where somebody
-    /// else does, or where this user namespace has no such id. Nobody else can then send signals to the process, which
-    /// `nobody` could if it ran as `nobody`.
+    /// Chooses a random user id that no process and no user of this machine has. Returns `None` if
+    /// the caller is not root or this user namespace maps no such id. With an id of its own, no
+    /// other process can signal the daemon; if it ran as `nobody`, any other process of `nobody`
+    /// could.
     ///
     /// # Errors
-    /// Where the system's random source cannot be read.
+    /// Returns an error if the system's random source cannot be read.
     pub fn of_its_own() -> Result<Option<Identity>, ConfineError> {
         if !nix::unistd::geteuid().is_root() {
             return Ok(None);
@@ -41,10 +42,10 @@ impl Identity {
         Ok(Some(Identity { uid: id, gid: id }))
     }
 
-    /// What `--user` names, or an id of its own without it.
+    /// The user given by `--user`, or a user id of its own without that option.
     ///
     /// # Errors
-    /// Where there is no such user, or the caller is not root.
+    /// Returns an error if the user does not exist or the caller is not root.
     pub fn chosen(user: Option<&str>) -> Result<Option<Identity>, ConfineError> {
         let Some(user) = user else { return Identity::of_its_own() };
         let identity = Identity::named(user)?;
@@ -54,11 +55,12 @@ impl Identity {
         Ok(Some(identity))
     }
 
-    /// A user by the name in /etc/passwd, by `UID` or by `UID:GID`. Read by hand: a program without shared libraries
-    /// cannot load the sources that /etc/nsswitch.conf may name.
+    /// Looks up a user by its name in /etc/passwd, by `UID` or by `UID:GID`. The file is parsed
+    /// here, because a statically linked program cannot load the sources that /etc/nsswitch.conf
+    /// names.
     ///
     /// # Errors
-    /// Where there is no such user.
+    /// Returns an error if the user does not exist.
     pub fn named(user: &str) -> Result<Identity, ConfineError> {
         let unknown = || ConfineError::NoSuchUser(user.to_owned());
         let (uid, gid) = user.split_once(':').map_or((user, None), |(uid, gid)| (uid, Some(gid)));
@@ -75,7 +77,7 @@ impl Identity {
                 .map(|(_, entry)| entry)
                 .ok_or_else(unknown)?,
         };
-        // -1 means "leave as it is" to setresuid(2).
+        // setresuid(2) takes -1 as "leave unchanged".
         if identity.uid == u32::MAX || identity.gid == u32::MAX { Err(unknown()) } else { Ok(identity) }
     }
 }
@@ -88,7 +90,7 @@ fn entries(passwd: &str) -> impl Iterator<Item = (&str, Identity)> {
     })
 }
 
-/// Ids of users in /etc/passwd and of processes.
+/// Ids used by entries in /etc/passwd and by running processes.
 fn taken() -> HashSet<u32> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut taken: HashSet<u32> = entries(&passwd).flat_map(|(_, entry)| [entry.uid, entry.gid]).collect();
@@ -102,7 +104,7 @@ fn taken() -> HashSet<u32> {
     taken
 }
 
-/// Whether a user namespace's map (user_namespaces(7): inside, outside, length) has an id.
+/// Whether a user namespace's map (user_namespaces(7): inside, outside, length) contains an id.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);

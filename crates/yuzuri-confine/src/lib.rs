@@ -1,9 +1,9 @@
-//! Gives up what a process no longer needs once everything it works with is open: every capability, root's user id,
-//! the way back to either, and the system calls that its work does not call for.
+//! Drops a process's privileges once everything it works with is open: all capabilities, root's
+//! user id, any way to regain them, and the system calls that it does not need.
 //!
 //! ```no_run
 //! use yuzuri_confine::{Identity, SystemCalls, give_up_privileges};
-//! // Bind, open, attach. Then:
+//! // Bind, open and attach first. Then:
 //! give_up_privileges(Identity::of_its_own()?)?;
 //! SystemCalls::of_open_sockets().permit_only()?;
 //! # Ok::<(), yuzuri_confine::ConfineError>(())
@@ -21,15 +21,15 @@ pub use privilege::{drop_capabilities, give_up_privileges, has_privilege, keep_o
 
 use std::io;
 
-/// Why a process keeps more than it should.
+/// Why a process could not be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The kernel refuses a step.
+    /// The kernel refused a step.
     #[error("giving up privileges: {doing}: {source}")]
     System {
-        /// The step.
+        /// The step that failed.
         doing: String,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A thread still has a capability.
@@ -39,18 +39,18 @@ pub enum ConfineError {
     Kept {
         /// The thread's name.
         thread: String,
-        /// The line of its `status` that says so.
+        /// The line of its `status` file that lists the capability set.
         kept: String,
     },
-    /// `--user` names nobody.
+    /// The user given by `--user` does not exist.
     #[error(
         "changing to user '{0}': /etc/passwd has no such user; name one that it has, or write a number UID or UID:GID"
     )]
     NoSuchUser(String),
-    /// `--user` was given by somebody who is not root.
+    /// `--user` was given, but the caller is not root.
     #[error("changing to user '{0}': only root can change users; run as root, or leave --user out")]
     NotRoot(String),
-    /// The filter of system calls cannot be made.
+    /// The system call filter could not be built.
     #[error("restricting system calls: {0}")]
     Filter(String),
 }

@@ -1,4 +1,4 @@
-//! Capabilities and root's user id are given up for good.
+//! Permanent removal of capabilities and of root's user id.
 
 use crate::{ConfineError, Identity};
 use caps::{CapSet, Capability, CapsHashSet};
@@ -8,38 +8,40 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a thread that is about to end may take to do so.
+/// How long to wait for threads that are about to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the calling thread has anything to give up.
+/// Whether the calling thread is root or has any capability.
 pub fn has_privilege() -> bool {
     nix::unistd::geteuid().is_root()
         || caps::read(None, CapSet::Permitted).map_or(true, |permitted| !permitted.is_empty())
 }
 
-/// Gives up every capability of the calling thread and of those it starts from now on, for good. The user id stays.
+/// Permanently drops every capability of the calling thread and of the threads it starts later. The
+/// user id stays.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error if a step is refused.
 pub fn drop_capabilities() -> Result<(), ConfineError> {
     keep_only(&[], None)
 }
 
-/// Gives up every capability of the calling thread but these, of which those that it does not have stay missing, and
-/// changes to another user where one is given.
+/// Drops every capability of the calling thread except `kept` and changes to `identity` if one is
+/// given. Capabilities in `kept` that the thread does not have are not added.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error if a step is refused.
 pub fn keep_only(kept: &[Capability], identity: Option<Identity>) -> Result<(), ConfineError> {
     let failed =
         |e| ConfineError::system("setting the capability sets", std::io::Error::other(format!("{e}")));
     prctl::set_no_new_privs().map_err(|e| ConfineError::system("prctl(PR_SET_NO_NEW_PRIVS)", e))?;
-    // Without CAP_SETPCAP the bounding set stays; no_new_privs keeps the process from getting anything out of it.
+    // Clearing the bounding set requires CAP_SETPCAP. If that is missing, no_new_privs still
+    // prevents the process from gaining a capability from the set.
     let _ = caps::clear(None, CapSet::Bounding);
     let _ = caps::clear(None, CapSet::Ambient);
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
     if let Some(identity) = identity {
-        // Across the change of user; the sets below are what stays.
+        // Keeps the permitted set across the change of user. The calls below then reduce it.
         prctl::set_keepcaps(true).map_err(|e| ConfineError::system("prctl(PR_SET_KEEPCAPS)", e))?;
         become_user(identity)?;
     }
@@ -49,16 +51,19 @@ pub fn keep_only(kept: &[Capability], identity: Option<Identity>) -> Result<(), 
     caps::set(None, CapSet::Permitted, &kept).map_err(failed)
 }
 
-/// Gives up every capability of the process and, where root runs it, root's user id with all its groups. Nobody else can
-/// look into the process's memory from then on (`PR_SET_DUMPABLE`). Verified: where a thread keeps a capability after
-/// all, this is an error. Of a change of user
-/// all threads learn; none may have dropped its capabilities before, or the C library ends the process. Without a change of
-/// user, threads that run already must have dropped theirs or be about to end.
+/// Drops every capability of the process and, if an identity is given, changes from root to that
+/// user and leaves all groups. Other processes can no longer read this process's memory
+/// (`PR_SET_DUMPABLE`). The result is verified: a thread that keeps a capability is an error.
+///
+/// A change of user applies to all threads; no thread may have dropped its capabilities before, or
+/// the C library aborts the process. Without a change of user, threads that are already running
+/// must have dropped their capabilities or be about to end.
 ///
 /// # Errors
-/// What the kernel says; the process must not go on then.
+/// Returns the kernel's error if a step is refused, and [`ConfineError::Kept`] if a thread still
+/// has a capability after 10 s. The process must not continue after an error.
 pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError> {
-    // Before the user id changes: afterwards CAP_SETPCAP is gone.
+    // Must precede the change of user, which removes CAP_SETPCAP.
     let _ = caps::clear(None, CapSet::Bounding);
     if let Some(identity) = identity {
         become_user(identity)?;
@@ -75,11 +80,11 @@ pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError
     Ok(())
 }
 
-/// Changes to a user and a group for good, and leaves all other groups.
+/// Permanently changes to a user and a group and leaves all supplementary groups.
 fn become_user(Identity { uid, gid }: Identity) -> Result<(), ConfineError> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     match setgroups(&[]) {
-        // A user namespace of somebody without privilege: the groups are that one's.
+        // An unprivileged user namespace denies setgroups(2). The groups are those of its creator.
         Err(Errno::EPERM) if fs::read_to_string("/proc/self/setgroups").is_ok_and(|s| s.trim() == "deny") => {
         }
         result => result.map_err(|e| ConfineError::system("leaving all groups", e))?,
@@ -88,12 +93,13 @@ fn become_user(Identity { uid, gid }: Identity) -> Result<(), ConfineError> {
     setresuid(uid, uid, uid).map_err(|e| ConfineError::system(format!("changing to user {uid}"), e))
 }
 
-/// A thread of this process that has a capability, and the line of its `status` that says so.
+/// Finds a thread of this process that has a capability. Returns its name and the line of its
+/// `status` file that lists the set.
 fn privileged_thread() -> Result<Option<(String, String)>, ConfineError> {
     let tasks = fs::read_dir("/proc/self/task")
         .map_err(|e| ConfineError::system("listing the threads in /proc/self/task", e))?;
     for task in tasks.flatten() {
-        // A thread may end meanwhile.
+        // The thread may end in the meantime.
         let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
         let sets = ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"];
         let is_kept = |line: &&str| {

@@ -1,4 +1,4 @@
-//! A process that has given up its privileges, seen from inside and outside. It is this test program once more.
+//! A confined process, inspected from inside and outside. The process is this test program itself.
 
 #![expect(unsafe_code, reason = "a child of fork")]
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,8 @@ fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Runs the test `child` in a process of its own, confined in a way; gives its status file while it lived.
+/// Runs the test `child` in a separate process that confines itself as `way` says. Returns the
+/// contents of its status file.
 fn confined(way: &str) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
@@ -40,7 +41,7 @@ fn field(status: &str, name: &str) -> String {
     line.split_once(':').unwrap().1.trim().to_owned()
 }
 
-/// What the kernel answers to a call: 0, or the error's number.
+/// The kernel's result of a call: 0 or the errno.
 fn answer(result: libc::c_long) -> i32 {
     if result >= 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap() }
 }
@@ -51,7 +52,7 @@ fn child() {
     match way.as_str() {
         "root" => give_up_privileges(Identity::of_its_own().unwrap()).unwrap(),
         "kept" => {
-            // A thread that keeps its capabilities is found: the one that runs the tests.
+            // The thread that runs the tests keeps its capabilities and must be detected.
             let error = give_up_privileges(None).unwrap_err().to_string();
             assert!(error.contains("keeps capabilities"), "{error}");
             println!("READY");
@@ -72,7 +73,8 @@ fn attempts() {
     let attribute = [0u64; 16];
     let how = [libc::O_WRONLY as u64 | libc::O_CREAT as u64, 0o600, 0];
     let zero: libc::c_long = 0;
-    // SAFETY: strings end with 0, structures are as long as told, and none of the calls is to do anything.
+    // SAFETY: strings are null-terminated, structures have the size that is passed, and none of the
+    // calls is expected to have an effect.
     let refused = unsafe {
         [
             ("execve", libc::syscall(libc::SYS_execve, program.as_ptr(), zero, zero)),
@@ -133,7 +135,7 @@ fn attempts() {
     for (what, errno) in refused {
         assert_eq!(errno, libc::EPERM, "{what}");
     }
-    // What the work calls for goes on.
+    // The calls on the list still work.
     assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
     assert!(std::fs::read_to_string("/proc/self/status").unwrap().contains("Seccomp:\t2"));
     assert!(std::fs::read_dir("/proc/self/task").unwrap().count() >= 1);
@@ -148,7 +150,8 @@ fn root_becomes_somebody_without_any_capability() {
         return println!("skipped: not root");
     }
     let status = confined("root");
-    // Not the bounding set: each thread has its own, and `no_new_privs` keeps anything from coming out of it.
+    // The bounding set is not checked. Each thread has its own, and `no_new_privs` prevents the
+    // process from gaining anything from it.
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert_eq!(field(&status, set), "0000000000000000", "{set}");
     }

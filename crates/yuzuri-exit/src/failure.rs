@@ -1,10 +1,11 @@
-//! An error as the last word of a program.
+//! Reporting of the error that ends a program.
 
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-/// An error and its causes in one line, but for causes that what is told before names already: our errors do, where advice follows.
+/// Formats an error and its causes as one line. Causes whose text already appears in the line are
+/// omitted; Yuzuri's own messages include their cause when advice follows it.
 pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = error.to_string();
     for cause in chain(error).skip(1).map(ToString::to_string) {
@@ -16,14 +17,14 @@ pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// Tells of an error on standard error; what `main` returns.
+/// Prints the error to standard error and returns the failure exit code for `main`.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     eprintln!("{program}: {}", in_one_line(error));
     ExitCode::FAILURE
 }
 
-/// The same where whoever reads our output may have had enough (`yuzuri watch --json | head`): that is no error. Not for programs
-/// whose other pipes may break.
+/// Like [`failed`], but treats a broken pipe as success, because the reader of the output may stop
+/// early (`yuzuri watch --json | head`). Not for programs that write to other pipes.
 pub fn failed_unless_unread(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let broken_pipe = |cause: &(dyn Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! How every program of ours ends: by a signal, or by an error told in one line.
+//! How Yuzuri's programs end: on a signal, or with an error in one line.
 
 mod failure;
 mod signals;

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin, as a flag that long work looks at, so that every program of ours ends the same way.
+//! A stop flag for SIGINT, SIGTERM and SIGHUP, so that all of Yuzuri's programs end the same way.
 
 #![expect(unsafe_code, reason = "a signal handler")]
 
@@ -9,15 +9,16 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// Signals that are nearer to one another are one wish: of a Ctrl-C hears whoever is in the foreground, and once more from a script or a
-/// `timeout` that hands it on.
+/// Signals within this time of the first one count as a single request, nanoseconds. A Ctrl-C
+/// reaches the whole foreground process group, and a script or `timeout` may forward it once more.
 const ONE_WISH_NS: i64 = 500_000_000;
 
-/// A flag that the first SIGINT, SIGTERM or SIGHUP sets; another one half a second later and more ends the process at once, for whoever has no
-/// patience with the cleaning up (the kernel removes BPF programs then, too). The exit code is 128 + the signal's number.
+/// Installs handlers and returns a flag that the first SIGINT, SIGTERM or SIGHUP sets. A further
+/// signal at least half a second later ends the process immediately with exit code 128 + signal
+/// number and skips the cleanup; the kernel then still removes the BPF programs.
 ///
 /// # Errors
-/// Where the kernel refuses to hand over a signal.
+/// Returns an error if the kernel refuses to install a handler.
 pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let first = Arc::new(AtomicI64::new(i64::MAX));
@@ -30,19 +31,21 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
             }
             stop.store(true, Ordering::Relaxed);
         };
-        // SAFETY: what is called in the handler is safe there (signal-safety(7)): atomics, clock_gettime and _exit. It takes no lock, allocates
-        // nothing and cannot panic.
+        // SAFETY: the handler only calls functions that are safe there (signal-safety(7)): atomics,
+        // clock_gettime and _exit. It takes no lock, allocates nothing and cannot panic.
         unsafe { low_level::register(signal, heard) }?;
     }
     Ok(stop)
 }
 
-/// Whether a signal, now, is another wish than the first one; `i64::MAX` stands for none.
+/// Whether a signal received now is a request of its own; `i64::MAX` means that there was no first
+/// one.
 fn is_another_wish(first_ns: i64, now_ns: i64) -> bool {
     now_ns.saturating_sub(first_ns) >= ONE_WISH_NS
 }
 
-/// Time since the machine began. 0, which ends nothing, if the kernel should not tell.
+/// `CLOCK_MONOTONIC` time, nanoseconds. 0 if the clock cannot be read, which never ends the
+/// process.
 fn now_ns() -> i64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |now| now.tv_sec().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec()))

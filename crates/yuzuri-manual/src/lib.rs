@@ -1,5 +1,5 @@
-//! Shell completions and manual pages of a program, from the definition that its command line is parsed by: what the help
-//! says and what these say cannot differ.
+//! Shell completions and manual pages, generated from the clap definition of a program's command
+//! line, so that they always agree with its help.
 
 use clap::Command;
 use clap_mangen::Man;
@@ -9,45 +9,45 @@ use std::process::Stdio;
 
 pub use clap_complete::Shell;
 
-/// Why a manual page cannot be had.
+/// Why a manual page could not be produced.
 #[derive(Debug, thiserror::Error)]
 pub enum ManualError {
     /// The program has no such command.
     #[error("{program} has no command '{command}': `{program} --help` lists the commands")]
     UnknownCommand {
-        /// The program, with the commands that were found.
+        /// Name of the program, including the subcommands that were found.
         program: String,
-        /// The word that names no command below it.
+        /// The argument that names no subcommand.
         command: String,
     },
-    /// A page could not be written into its folder.
+    /// A page could not be written to its folder.
     #[error("writing the manual page {}: {source}", path.display())]
     File {
-        /// The page's file, or its folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Standard output takes no more.
+    /// Standard output could not be written.
     #[error("writing to standard output: {0}")]
     Output(#[source] io::Error),
-    /// `man` was found and did not show the page.
+    /// `man` was found but did not show the page.
     #[error(
         "showing the page with man(1): {0}; without a terminal the page itself is printed: redirect it to a file"
     )]
     Viewer(String),
 }
 
-/// A manual page in the language of man(7).
+/// A manual page in roff with the macros of man(7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Name of its file, such as `yuzuri-share-run.1`.
+    /// File name, such as `yuzuri-share-run.1`.
     pub file_name: String,
-    /// Its text.
+    /// The roff source.
     pub roff: Vec<u8>,
 }
 
-/// The script that completes the program's commands and options in `shell`.
+/// Generates the script that completes the program's commands and options in `shell`.
 #[must_use]
 pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
     let name = command.get_name().to_owned();
@@ -56,8 +56,9 @@ pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
     if shell == Shell::Bash { with_hyphens_in_one_way(script, &name) } else { script }
 }
 
-/// clap_complete's script for bash spells the hyphens of a program's name in two ways, so that nothing is offered after a
-/// command (https://github.com/clap-rs/clap/issues/6421).
+/// Works around clap_complete's Bash script, which encodes hyphens in the program name in two
+/// different ways and therefore offers nothing after a subcommand
+/// (https://github.com/clap-rs/clap/issues/6421).
 fn with_hyphens_in_one_way(script: Vec<u8>, name: &str) -> Vec<u8> {
     const SEPARATOR: &str = "__subcmd__";
     let [wrong, right] = [SEPARATOR, "__"].map(|hyphen| name.replace('-', hyphen) + SEPARATOR);
@@ -65,10 +66,10 @@ fn with_hyphens_in_one_way(script: Vec<u8>, name: &str) -> Vec<u8> {
         .map_or_else(|error| error.into_bytes(), |text| text.replace(&wrong, &right).into_bytes())
 }
 
-/// The page of the command that `path` leads to; of the program itself where it is empty.
+/// Generates the page of the subcommand at `path`, or of the program itself if `path` is empty.
 ///
 /// # Errors
-/// A word of the path names no command.
+/// Returns [`ManualError::UnknownCommand`] if an element of `path` names no subcommand.
 pub fn page<S: AsRef<str>>(command: Command, path: &[S]) -> Result<Page, ManualError> {
     let root = built(command);
     let mut found = &root;
@@ -81,7 +82,8 @@ pub fn page<S: AsRef<str>>(command: Command, path: &[S]) -> Result<Page, ManualE
     Ok(rendered(found, &root))
 }
 
-/// The pages of the program and of all commands below it that are not hidden, but for those that `without` names.
+/// Generates the pages of the program and of all its subcommands, except hidden ones and those
+/// listed in `without`.
 #[must_use]
 pub fn pages(command: Command, without: &[&str]) -> Vec<Page> {
     fn collect(command: &Command, root: &Command, without: &[&str], pages: &mut Vec<Page>) {
@@ -98,7 +100,8 @@ pub fn pages(command: Command, without: &[&str]) -> Vec<Page> {
     pages
 }
 
-/// With the full name of each command (`yuzuri share run`), and without the command `help`, which needs no page.
+/// Builds the command tree with full names (`yuzuri share run`) and without `help`, which needs no
+/// page.
 fn built(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -115,10 +118,10 @@ fn rendered(command: &Command, root: &Command) -> Page {
     Page { file_name: man.get_filename(), roff }
 }
 
-/// Writes the pages into `folder`, which is made where it is missing.
+/// Writes the pages to `folder`, which is created if it does not exist.
 ///
 /// # Errors
-/// The folder cannot be made, or a file not written.
+/// Returns [`ManualError::File`] if the folder cannot be created or a file cannot be written.
 pub fn write(pages: &[Page], folder: &Path) -> Result<(), ManualError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -132,10 +135,12 @@ pub fn write(pages: &[Page], folder: &Path) -> Result<(), ManualError> {
     Ok(())
 }
 
-/// Shows the page: on a terminal with man(1) where that is installed; otherwise prints it as it is.
+/// Shows the page with man(1) if standard output is a terminal and man(1) is installed; otherwise
+/// prints its source.
 ///
 /// # Errors
-/// Standard output takes no more, or `man` fails.
+/// Returns [`ManualError::Output`] if standard output cannot be written and [`ManualError::Viewer`]
+/// if `man` fails.
 pub fn show(page: &Page) -> Result<(), ManualError> {
     if io::stdout().is_terminal() && shown_by_man(page)? {
         return Ok(());
@@ -146,13 +151,13 @@ pub fn show(page: &Page) -> Result<(), ManualError> {
 /// Prints bytes to standard output.
 ///
 /// # Errors
-/// Standard output takes no more.
+/// Returns [`ManualError::Output`] if standard output cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), ManualError> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(ManualError::Output)
 }
 
-/// Whether there is a `man`, which then has shown it.
+/// Shows the page with `man`. Returns `false` if `man` is not installed.
 fn shown_by_man(page: &Page) -> Result<bool, ManualError> {
     let told = |error: io::Error| ManualError::Viewer(error.to_string());
     let mut man = match std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() {
@@ -161,7 +166,7 @@ fn shown_by_man(page: &Page) -> Result<bool, ManualError> {
     };
     if let Some(mut to) = man.stdin.take() {
         match to.write_all(&page.roff) {
-            // It ended without reading: its status says why.
+            // `man` exited without reading its input. Its exit status gives the reason.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             result => result.map_err(told)?,
         }

@@ -1,5 +1,5 @@
-//! Fetches Debian's packages with apt's ordinary client, whatever release this machine runs: from a state of our own
-//! below the cache, and from the archive that this machine's apt is set to.
+//! Fetches Debian packages with apt, whatever release the host runs. Apt uses a separate state
+//! directory in the cache and the archive that the host's apt is configured for.
 
 use crate::cache::Cache;
 use crate::error::{AtPath, output};
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Packages of the guest's user space, per architecture. Libraries are here by hand and not by apt's dependencies, which
-/// would bring a whole Debian; a missing one is an error when the image is built.
+/// Packages of the guest's user space, per architecture. Libraries are listed here explicitly,
+/// because apt's dependencies would pull in a complete Debian. A missing library is an error when
+/// the image is built.
 const USERLAND: &[&str] = &[
     "busybox-static",
     "dash",
@@ -60,24 +61,25 @@ const USERLAND: &[&str] = &[
     "zlib1g",
 ];
 
-/// What a guest with [`crate::Equipment::Wireless`] has besides.
+/// Additional packages of a guest with [`crate::Equipment::Wireless`].
 const WIRELESS: &[&str] = &["hostapd", "iw", "libnl-3-200", "libnl-genl-3-200", "libnl-route-3-200"];
 
-/// What the monitor links, for building it for another architecture than this machine's.
+/// Libraries that the monitor links, for cross-building it.
 const CROSS: &[&str] = &["libelf-dev", "libelf1", "zlib1g", "zlib1g-dev"];
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const ADVICE: &str = "is a package mirror reachable, and are /etc/apt's sources right?";
 
-/// Apt with a state of our own.
+/// Apt with a separate state directory.
 struct Apt {
     root: PathBuf,
-    /// It knows where security updates are.
+    /// Whether the sources include an archive of security updates.
     security: bool,
 }
 
 impl Apt {
-    /// Makes the state. Lists of an earlier time are kept: what is pinned is found in them, or they are read anew.
+    /// Creates the state directory. Package lists from earlier runs are kept; if a pinned package
+    /// is not in them, they are fetched again.
     fn new(cache: &Cache) -> Result<Apt, VmError> {
         let (sources, security) = sources()?;
         let apt = Apt { root: cache.path("apt"), security };
@@ -94,7 +96,7 @@ impl Apt {
         }
         for (file, text) in [("sources.list", sources), ("status", String::new())] {
             let path = apt.root.join(file);
-            // Apt reads all lists again when these change.
+            // Apt reads all lists again when these files change.
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
                 std::fs::write(&path, text).at("writing", &path)?;
             }
@@ -102,7 +104,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Reads the archive's lists.
+    /// Fetches the archive's package lists.
     fn update(&self, tell: &mut dyn FnMut(&str)) -> Result<(), VmError> {
         let start = Instant::now();
         tell("reading the package archive's lists (about 24 MB)");
@@ -124,13 +126,13 @@ impl Apt {
             ("Dir::State::status", at("status")),
             ("Dir::Cache", at("")),
             ("Dir::Cache::archives", at("archives")),
-            // Some machines turn it off; without it each question reads all the lists.
+            // Some hosts disable this cache; without it every query parses all lists.
             ("Dir::Cache::pkgcache", "pkgcache.bin".into()),
             ("APT::Sandbox::User", "root".into()),
             ("APT::Architecture", "amd64".into()),
             ("APT::Architectures::", "amd64".into()),
             ("APT::Architectures::", "arm64".into()),
-            // Without package descriptions and icons.
+            // Skips package descriptions and icons.
             ("Acquire::Languages", "none".into()),
             ("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false".into()),
         ];
@@ -141,14 +143,15 @@ impl Apt {
         command
     }
 
-    /// What the archive offers of some packages (`name:architecture`): all versions, each package's best first.
+    /// Queries the archive for packages (`name:architecture`). Returns all versions, the preferred
+    /// version of each package first.
     fn offered(&self, names: &[String]) -> Result<Vec<Stanza>, VmError> {
         let advice = "this archive may not carry that architecture or Debian 12's backports";
         let text = output(self.command("apt-cache").arg("show").args(names), advice)?;
         Ok(text.split("\n\n").filter(|s| !s.trim().is_empty()).map(|s| Stanza(s.to_owned())).collect())
     }
 
-    /// Today's packages for what [`Lock`] pins.
+    /// The current packages of the archive for everything that [`Lock`] pins.
     fn latest(&self) -> Result<Lock, VmError> {
         let name = |name: &str, arch: Arch| format!("{name}:{}", arch.debian());
         let archs = [Arch::Amd64, Arch::Arm64];
@@ -156,7 +159,7 @@ impl Apt {
         let mut wanted = Vec::new();
         for kernel in Kernel::ALL {
             let prefix = format!("linux-image-{}.", kernel.series());
-            // "linux-image-6.1.0-56-amd64 (= 6.1.192-2)": name and version of the kernel's own package.
+            // "linux-image-6.1.0-56-amd64 (= 6.1.192-2)": name and version of the kernel package.
             let found = metas.iter().filter(|s| s.is_for(kernel.arch())).find_map(|stanza| {
                 let (name, version) = stanza.field("Depends")?.strip_suffix(')')?.split_once(" (= ")?;
                 name.starts_with(&prefix).then(|| (name.to_owned(), Some(version.to_owned())))
@@ -178,7 +181,7 @@ impl Apt {
             let fits = |s: &&Stanza| {
                 s.field("Package") == Some(name.as_str())
                     && s.is_for(arch)
-                    // Debian 12's own, not what later releases lend to it.
+                    // Only Debian 12's own packages, without backports.
                     && match &version {
                         Some(version) => s.field("Version") == Some(version.as_str()),
                         None => s.field("Version").is_some_and(|v| !v.contains("~bpo")),
@@ -192,7 +195,7 @@ impl Apt {
         Ok(Lock::new(packages.collect::<Result<_, _>>()?))
     }
 
-    /// Fetches package files into a folder.
+    /// Downloads package files to a folder.
     fn download(&self, packages: &[&Package], folder: &Path) -> Result<(), VmError> {
         let names = packages.iter().map(|p| format!("{}:{}={}", p.name, arch_word(p), p.version));
         let names: Vec<String> = names.collect();
@@ -216,12 +219,12 @@ impl Apt {
     }
 }
 
-/// Packages for all architectures are asked for by amd64.
+/// Packages for all architectures are requested as amd64.
 fn arch_word(package: &Package) -> &str {
     if package.architecture == "all" { "amd64" } else { &package.architecture }
 }
 
-/// A package as the archive describes it.
+/// A package record of the archive.
 struct Stanza(String);
 
 impl Stanza {
@@ -249,7 +252,8 @@ impl Stanza {
     }
 }
 
-/// Debian's archives as this machine's apt knows them, written for the release we need; and whether that of security updates is among them.
+/// Debian's archives from the host's apt configuration, rewritten for the required release, and
+/// whether an archive of security updates is among them.
 fn sources() -> Result<(String, bool), VmError> {
     let set = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let (mut main, mut security) = (set("YUZURI_DEBIAN_ARCHIVE"), set("YUZURI_DEBIAN_SECURITY_ARCHIVE"));
@@ -278,10 +282,10 @@ fn sources() -> Result<(String, bool), VmError> {
     Ok((suites.into_iter().chain(security).collect(), known))
 }
 
-/// Today's packages for what the lock file pins.
+/// The current packages of the archive for everything that the lock file pins.
 ///
 /// # Errors
-/// Where apt fails, or the archive lacks one.
+/// Returns an error if apt fails or the archive lacks a package.
 pub fn latest(cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Lock, VmError> {
     let _one = cache.lock("packages", tell)?;
     let apt = Apt::new(cache)?;
@@ -289,7 +293,7 @@ pub fn latest(cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Lock, VmError
     apt.latest()
 }
 
-/// Sees to it that the package files are in the cache.
+/// Ensures that the package files are in the cache.
 pub(crate) fn fetch(
     cache: &Cache,
     packages: &[Package],
@@ -297,7 +301,8 @@ pub(crate) fn fetch(
 ) -> Result<Vec<PathBuf>, VmError> {
     let _one = cache.lock("packages", tell)?;
     let folder = cache.path("packages");
-    // Files are checked when they are fetched and moved into place whole: the size is enough here.
+    // Files are verified when they are fetched and moved into place atomically, so comparing the
+    // size is sufficient here.
     let present =
         |p: &&Package| std::fs::metadata(folder.join(p.file())).is_ok_and(|file| file.len() == p.bytes);
     let missing: Vec<&Package> = packages.iter().filter(|p| !present(p)).collect();

@@ -1,11 +1,11 @@
-//! Initial RAM file systems: archives in the cpio format "newc", as the kernel unpacks them
-//! (Documentation/driver-api/early-userspace/buffer-format.rst). The same content gives the same bytes: entries are
-//! sorted, owned by root and dated 2020-01-01.
+//! Writes initial RAM file systems in the cpio format "newc", which the kernel unpacks
+//! (Documentation/driver-api/early-userspace/buffer-format.rst). The output is reproducible:
+//! entries are sorted, owned by root and dated 2020-01-01.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// 2020-01-01T00:00:00Z in seconds; the guest's clock begins there, too.
+/// 2020-01-01T00:00:00Z in seconds since the Unix epoch; the guest's clock also starts there.
 pub(crate) const EPOCH_S: u32 = 1_577_836_800;
 
 enum Entry {
@@ -14,14 +14,14 @@ enum Entry {
     Symlink(String),
 }
 
-/// An archive in the making. Paths are relative to the root and have no leading slash.
+/// An archive under construction. Paths are relative to the root, without a leading slash.
 #[derive(Default)]
 pub(crate) struct Archive {
     entries: BTreeMap<String, Entry>,
 }
 
 impl Archive {
-    /// A folder and those above it.
+    /// Adds a folder and its parents.
     pub(crate) fn folder(&mut self, path: &str) {
         let mut at = 0;
         while let Some(next) = path[at..].find('/') {
@@ -39,7 +39,7 @@ impl Archive {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// A file; it replaces one of the same path.
+    /// Adds a file. Replaces an existing entry with the same path.
     pub(crate) fn file(&mut self, path: &str, content: Vec<u8>, executable: bool) {
         self.put(path, Entry::File { content, executable });
     }
@@ -52,13 +52,13 @@ impl Archive {
         self.entries.contains_key(path)
     }
 
-    /// Paths that begin so, in order.
+    /// Paths with the prefix `start`, sorted.
     pub(crate) fn paths_below(&self, start: &str) -> Vec<&str> {
         self.entries.keys().map(String::as_str).filter(|path| path.starts_with(start)).collect()
     }
 
-    /// Writes it. Several archives one after the other are one to the kernel; of two files with one path the later
-    /// counts.
+    /// Writes the archive. The kernel accepts several concatenated archives; if a path occurs
+    /// twice, the later entry wins.
     pub(crate) fn write(&self, to: &mut impl Write) -> std::io::Result<()> {
         for (number, (path, entry)) in self.entries.iter().enumerate() {
             let (mode, content): (u32, &[u8]) = match entry {
@@ -87,7 +87,8 @@ fn write_entry(
     let name_size = u32::try_from(path.len() + 1).map_err(|_| too_long())?;
     let mtime = if inode == 0 { 0 } else { EPOCH_S };
     write!(to, "070701")?;
-    // inode, mode, uid, gid, links, mtime, size, device (2), device of a device node (2), name's size, checksum
+    // inode, mode, uid, gid, links, mtime, size, device (2), device of a device node (2), name
+    // length, checksum
     for field in [inode, mode, 0, 0, links, mtime, size, 0, 0, 0, 0, name_size, 0] {
         write!(to, "{field:08x}")?;
     }

@@ -1,4 +1,4 @@
-//! Where packages and images are kept between runs.
+//! Cache of packages and images between runs.
 
 use crate::VmError;
 use crate::error::AtPath;
@@ -7,17 +7,17 @@ use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// `${XDG_CACHE_HOME:-~/.cache}/yuzuri/vm`.
+/// The cache folder, `${XDG_CACHE_HOME:-~/.cache}/yuzuri/vm`.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// Makes the folder where it is missing.
+    /// Opens the cache and creates its folder if necessary.
     ///
     /// # Errors
-    /// Where there is no home, or the folder cannot be made.
+    /// Returns an error if neither HOME nor XDG_CACHE_HOME is set or the folder cannot be created.
     pub fn open() -> Result<Cache, VmError> {
         let home = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let base = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|h| h.join(".cache")));
@@ -42,7 +42,8 @@ impl Cache {
         self.root.join(name)
     }
 
-    /// One at a time: holds a lock until dropped. The kernel gives it back when its holder dies, however it dies.
+    /// Acquires an exclusive lock, which is released on drop. The kernel also releases it when the
+    /// process dies.
     pub(crate) fn lock(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Flock<File>, VmError> {
         if let Some(held) = self.try_lock(name)? {
             return Ok(held);
@@ -52,7 +53,7 @@ impl Cache {
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e.into()).at("locking", &path)
     }
 
-    /// As [`lock`](Cache::lock), but none where another holds it.
+    /// Like [`lock`](Cache::lock), but returns `None` if another process holds the lock.
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<Flock<File>>, VmError> {
         let (path, file) = self.lock_file(name)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -68,13 +69,13 @@ impl Cache {
         file.at("opening", &path).map(|file| (path, file))
     }
 
-    /// A folder for one run, removed when dropped. Folders of runs that were killed are removed first: the lock of a
-    /// folder is free when its run is gone.
+    /// Creates a folder for one run, which is removed on drop. First removes the folders of killed
+    /// runs: their locks are free.
     pub(crate) fn run_folder(&self) -> Result<RunFolder, VmError> {
         let runs = self.path("runs");
         let entries = std::fs::read_dir(&runs).at("reading", &runs)?;
         for folder in entries.filter_map(Result::ok).map(|e| e.path()) {
-            // A folder without a lock file is just being made, or removed.
+            // A folder without a lock file is being created or removed.
             let Ok(file) = File::open(folder.join("lock")) else { continue };
             if let Ok(_free) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 let _ = std::fs::remove_dir_all(&folder);
@@ -89,7 +90,7 @@ impl Cache {
     }
 }
 
-/// Temporary files of one run.
+/// The temporary folder of one run.
 pub(crate) struct RunFolder {
     folder: tempfile::TempDir,
     _lock: Flock<File>,

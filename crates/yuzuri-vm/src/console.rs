@@ -1,49 +1,53 @@
-//! What a guest says on its console: the text of its program, and between it the frames of its init (`guest/init.sh`).
+//! Parser of a guest's console: the output of its program with embedded messages (frames) from its
+//! init (`guest/init.sh`).
 
-/// A frame: the guest's init tells how far it is.
+/// A frame, in which the guest's init reports progress. Times are seconds of the guest's clock
+/// since it started.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Frame {
-    /// The program is about to start, at this time of the guest's clock (seconds since it started).
+    /// The program is about to start.
     Booted(f64),
-    /// A second has passed.
+    /// Another second has passed.
     Time(f64),
-    /// The program ended, with this code.
+    /// The program ended with this exit code.
     Ended(f64, i32),
-    /// The results are out.
+    /// The results have been copied to the host.
     Copied,
-    /// Something that had to be done was not.
+    /// A required step failed.
     Failed(String),
 }
 
-/// What a kernel says when it gives up.
+/// The kernel's message when it panics.
 pub(crate) const PANIC: &str = "Kernel panic";
 
 const START: char = '\u{1e}';
 const END: char = '\u{1f}';
 
-/// Takes the console apart, however it comes in pieces.
+/// Separates frames and text. The input may be split at any byte.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
-    /// Bytes that may be part of a character still to come.
+    /// Bytes of an incomplete UTF-8 character.
     rest: Vec<u8>,
-    /// A frame that is not whole yet.
+    /// The frame being received.
     frame: Option<String>,
-    /// Whether the program runs.
+    /// Whether the program is running.
     running: bool,
-    /// All text so far: the kernel's and the program's.
+    /// All text so far, from the kernel and the program.
     pub(crate) text: String,
-    /// What was printed while the program ran.
+    /// Text printed while the program was running.
     pub(crate) program: String,
 }
 
 impl Console {
-    /// Gives the frames that are whole now; text goes to the end of the texts.
+    /// Processes input and returns the frames it completes. Text is appended to `text` and, while
+    /// the program runs, to `program`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Frame> {
         self.rest.extend(bytes);
         let mut frames = Vec::new();
         let whole = match std::str::from_utf8(&self.rest) {
             Ok(_) => self.rest.len(),
-            // None: more is needed to tell; else it is wrong, now and later.
+            // `None` means that the character is incomplete. Otherwise the bytes are invalid and
+            // are replaced.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             Err(_) => self.rest.len(),
         };
@@ -62,7 +66,7 @@ impl Console {
                     self.frame = None;
                 }
                 (Some(frame), _) => frame.push(character),
-                // The terminal adds it to each line's end.
+                // The terminal adds a carriage return to each line.
                 (None, '\r') => {}
                 (None, _) => {
                     self.text.push(character);
@@ -75,7 +79,8 @@ impl Console {
         frames
     }
 
-    /// The last lines; of a guest whose kernel panicked those up to the panic, not the stack after it.
+    /// The last 15 non-empty lines. After a kernel panic, the lines up to the panic without the
+    /// stack trace.
     pub(crate) fn tail(&self) -> String {
         let end = self.text.find(PANIC).map(|at| at + self.text[at..].find('\n').unwrap_or(0));
         let text = &self.text[..end.unwrap_or(self.text.len())];
@@ -83,7 +88,7 @@ impl Console {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// The first line that has this in it.
+    /// The first line that contains `mark`.
     pub(crate) fn line_with(&self, mark: &str) -> Option<&str> {
         self.text.lines().find(|l| l.contains(mark)).map(str::trim)
     }

@@ -1,4 +1,4 @@
-//! Libraries of another architecture, to build programs for its guests.
+//! Libraries of another architecture for cross-building programs.
 
 use crate::cache::Cache;
 use crate::error::{AtPath, output};
@@ -7,11 +7,11 @@ use crate::{Arch, VmError, apt};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The folder below which an architecture's libelf and zlib lie as in Debian (`usr/include`, `usr/lib/TRIPLET`); fetched
-/// and unpacked where it is missing.
+/// Folder that contains an architecture's libelf and zlib in Debian's layout (`usr/include`,
+/// `usr/lib/TRIPLET`). Fetches and unpacks them if necessary.
 ///
 /// # Errors
-/// Where apt, a tool or the disk fails.
+/// Returns an error if apt, a tool or a file operation fails.
 pub fn cross_libraries(cache: &Cache, arch: Arch, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, VmError> {
     let packages = Lock::pinned()?.cross(arch);
     let identity = sha256(&[Lock::new(packages.clone()).text().as_bytes()]);

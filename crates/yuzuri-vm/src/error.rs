@@ -1,26 +1,26 @@
 use std::path::{Path, PathBuf};
 
-/// Why a guest could not be built or did not run to its end.
+/// Why a guest could not be built or did not run to completion.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
-    /// A program of this machine is missing or failed.
+    /// A required program is missing on the host or failed.
     #[error("{program}: {why}; {advice}")]
     Tool {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// What it said.
+        /// Its error message.
         why: String,
         /// What to do next.
         advice: String,
     },
-    /// A file or folder.
+    /// A file operation failed.
     #[error("{doing} {}: {source}", path.display())]
     File {
-        /// What was being done (`writing`).
+        /// The operation, such as `writing`.
         doing: &'static str,
-        /// To which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A package of `packages.lock` is no longer in the archive.
@@ -37,34 +37,34 @@ pub enum VmError {
     Gone {
         /// Package and version.
         wanted: String,
-        /// Versions that are there.
+        /// Versions that the archive offers.
         offered: String,
-        /// Security updates were looked through, too.
+        /// Whether an archive of security updates was searched, too.
         security: bool,
     },
-    /// A fetched package is not the one that was pinned.
+    /// A fetched package does not match the lock file.
     #[error(
         "{file} has SHA-256 {found}, but packages.lock expects {wanted}: the archive's file was changed; it was not used"
     )]
     Checksum {
-        /// The package's file.
+        /// File name of the package.
         file: String,
-        /// What was found.
+        /// SHA-256 of the file.
         found: String,
-        /// What is written in the lock file.
+        /// SHA-256 in the lock file.
         wanted: String,
     },
-    /// Something that was read is not what it should be.
+    /// Input is not as expected, or the host or guest does not meet a requirement.
     #[error("{0}")]
     Unfit(String),
-    /// The guest did not end with an exit code of its program.
+    /// The guest ended without an exit code of its program.
     #[error("{why}; the guest's clock stood at {guest_s:.1} s; its last output:\n{tail}")]
     Guest {
         /// What happened, and what to do.
         why: String,
-        /// Seconds of the guest's own clock that passed since its boot, as far as is known.
+        /// Time of the guest's clock since its boot, as far as known, seconds.
         guest_s: f64,
-        /// End of its console.
+        /// End of the console output.
         tail: String,
     },
     /// The caller asked to stop.
@@ -72,7 +72,7 @@ pub enum VmError {
     Stopped,
 }
 
-/// Puts the file's name to an error.
+/// Adds operation and path to an I/O error.
 pub(crate) trait AtPath<T> {
     fn at(self, doing: &'static str, path: &Path) -> Result<T, VmError>;
 }
@@ -83,7 +83,7 @@ impl<T> AtPath<T> for std::io::Result<T> {
     }
 }
 
-/// Runs a program to its end and gives what it printed.
+/// Runs a program to completion and returns its standard output.
 pub(crate) fn output(command: &mut std::process::Command, advice: &str) -> Result<String, VmError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let tool = |why: String| VmError::Tool { program: program.clone(), why, advice: advice.to_owned() };

@@ -1,4 +1,4 @@
-//! One run of a program in a guest.
+//! A run of a program in a guest.
 
 use crate::archive::Archive;
 use crate::cache::{Cache, RunFolder};
@@ -15,51 +15,51 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress<'a> {
-    /// A step before the guest starts: what is fetched, built, waited for.
+    /// A step before the guest starts, such as fetching, building or waiting.
     Doing(&'a str),
-    /// The program is about to start.
+    /// The guest has booted; the program is about to start.
     Booted {
-        /// Seconds of CPU that booting took.
+        /// Host CPU time that booting took, seconds.
         cpu_s: f64,
     },
-    /// About once a second of the guest's clock.
+    /// Sent about once per second of the guest's clock.
     Clock {
-        /// Seconds of the guest's clock since the program started.
+        /// Time of the guest's clock since the program started, seconds.
         guest_s: f64,
     },
-    /// What the whole run has cost so far; told with the clock.
+    /// Cost of the run so far; sent with `Clock`.
     Cost {
-        /// Seconds of this machine's CPU.
+        /// Host CPU time, seconds.
         cpu_s: f64,
     },
-    /// What the program (or the guest's kernel) printed.
+    /// Output of the program or of the guest's kernel.
     Output(&'a str),
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// Exit code of the program; 128 + N where signal N ended it.
+    /// Exit code of the program; 128 + N if signal N ended it.
     pub code: i32,
-    /// All that it printed, and the kernel's messages between.
+    /// Output of the program, with the kernel's messages in between.
     #[serde(skip)]
     pub output: String,
-    /// Seconds of the guest's clock that the program took.
+    /// Duration of the program by the guest's clock, seconds.
     pub guest_s: f64,
-    /// Seconds of the guest's clock until the program started.
+    /// Time of the guest's clock when the program started, seconds.
     pub boot_guest_s: f64,
-    /// Seconds of this machine's CPU, of the whole run.
+    /// Host CPU time of the whole run, seconds.
     pub cpu_s: f64,
-    /// Seconds of this machine's CPU until the program started.
+    /// Host CPU time until the program started, seconds.
     pub boot_cpu_s: f64,
-    /// Seconds on the wall, of the whole run.
+    /// Wall-clock time of the whole run, seconds.
     pub wall_s: f64,
 }
 
-/// What a result needs in order to be had again; written beside the results as `vm.json`.
+/// Everything needed to reproduce a result; written next to the results as `vm.json`.
 #[derive(Serialize)]
 struct Provenance<'a> {
     kernel: String,
@@ -73,7 +73,7 @@ struct Provenance<'a> {
     outcome: &'a Outcome,
 }
 
-/// A run to be.
+/// Configuration of a run.
 #[derive(Debug, Clone)]
 pub struct Guest {
     kernel: Kernel,
@@ -90,7 +90,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A guest with this kernel: pinned packages, 1024 MB, virtual time with seed 1, an hour on the wall at most.
+    /// Creates a configuration with this kernel, pinned packages, 1024 MB of memory, virtual time
+    /// with seed 1 and a limit of one hour of wall-clock time.
     pub fn new(kernel: Kernel) -> Guest {
         Guest {
             kernel,
@@ -107,27 +108,28 @@ impl Guest {
         }
     }
 
-    /// What it has.
+    /// Sets the equipment.
     pub fn equipment(mut self, equipment: Equipment) -> Guest {
         self.equipment = equipment;
         self
     }
 
-    /// Where the packages come from.
+    /// Sets the source of the packages.
     pub fn source(mut self, source: Source) -> Guest {
         self.source = source;
         self
     }
 
-    /// Puts a file (or a folder with all in it) of this machine into the guest, with the shared libraries that a program
-    /// needs.
+    /// Copies a file or folder of the host into the guest. For a program, the shared libraries that
+    /// it needs are copied as well.
     pub fn file(mut self, host: impl Into<PathBuf>, guest: impl Into<String>) -> Guest {
         self.files.push((host.into(), guest.into()));
         self
     }
 
-    /// What to run, with its arguments: a path in the guest, or a name in its PATH. It runs as root, in `/root`, with
-    /// nothing to read; what it writes below `/results` is brought out when it has ended.
+    /// Sets the program and its arguments: a path in the guest or a name in its PATH. It runs as
+    /// root in `/root` with empty standard input. Files that it writes to `/results` are copied to
+    /// the host after it ends.
     pub fn program<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Guest {
         self.program = words.into_iter().map(Into::into).collect();
         self
@@ -139,44 +141,48 @@ impl Guest {
         self
     }
 
-    /// Memory in MB (2^20 bytes). The guest's files lie in it, too.
+    /// Sets the memory size in MB (2^20 bytes). It also holds the guest's files.
     pub fn memory_mb(mut self, mb: u32) -> Guest {
         self.memory_mb = mb;
         self
     }
 
-    /// The clock.
+    /// Sets the guest's clock.
     pub fn time(mut self, time: Time) -> Guest {
         self.time = time;
         self
     }
 
-    /// Whether the kernel makes all the checks that Debian has it make, and copies as on today's processors. Otherwise it does
-    /// without, which is a third quicker and changes nothing but what things cost: so this is for measuring that.
+    /// Sets whether the kernel performs all of Debian's run-time checks and uses the copy
+    /// instructions of current processors. By default both are off, which makes runs a third faster
+    /// and changes only what operations cost. Turn this on to measure such costs.
     pub fn as_shipped(mut self, as_shipped: bool) -> Guest {
         self.as_shipped = as_shipped;
         self
     }
 
-    /// Where the results go: a folder of this machine, made where it is missing. Without one they are lost.
+    /// Sets the host folder for the results, which is created if it does not exist. Without it,
+    /// results are discarded.
     pub fn results(mut self, folder: impl Into<PathBuf>) -> Guest {
         self.results = Some(folder.into());
         self
     }
 
-    /// How long a run may take on the wall.
+    /// Sets the limit of wall-clock time.
     pub fn timeout(mut self, timeout: Duration) -> Guest {
         self.timeout = timeout;
         self
     }
 
-    /// Builds the image where it is missing, boots it, runs the program and brings the results out. When `stop` becomes
-    /// true the guest is ended. Whatever way this ends, no process and no temporary file stays; QEMU is also ended
-    /// when the calling thread is, so call it on one that waits for the result.
+    /// Builds the image if necessary, boots it, runs the program and copies the results to the host.
+    /// Ends the guest when `stop` becomes true. No process and no temporary file is left behind,
+    /// however the run ends. QEMU is also killed when the calling thread ends, so call this on a
+    /// thread that waits for the result.
     ///
     /// # Errors
-    /// Where the image cannot be built, QEMU is missing, the guest's kernel panics, memory, disk or time run out, or
-    /// the run is stopped. An exit code of the program other than 0 is no error here.
+    /// Returns an error if the image cannot be built, QEMU is missing, the guest's kernel panics,
+    /// memory, disk or time runs out, or the run is stopped. A nonzero exit code of the program is
+    /// not an error.
     pub fn run(&self, progress: &mut dyn FnMut(Progress<'_>), stop: &AtomicBool) -> Result<Outcome, VmError> {
         if self.kernel.arch() == Arch::Arm64 && self.time.clock_parameters().is_some() {
             let why = format!(
@@ -218,7 +224,7 @@ impl Guest {
         Ok(outcome)
     }
 
-    /// The image's files, and after them those of this run.
+    /// Writes the image's archive, followed by the files of this run.
     fn write_ram_file_system(&self, image: &Image, folder: &RunFolder) -> Result<(), VmError> {
         let mut archive = Archive::default();
         for (host, guest) in &self.files {
@@ -259,7 +265,7 @@ impl Guest {
                     "{host} is no program for kernel {kernel}: build it for it"
                 )));
             }
-            // A program of another architecture has only the libraries of the image.
+            // A program of another architecture can only use the image's libraries.
             if needs.has_loader && arch.is_native() {
                 add_libraries(archive, image, host)?;
             }
@@ -297,7 +303,7 @@ impl Guest {
         })?;
         let mut seen = Seen::default();
         loop {
-            // In this order: what it wrote before it ended must be read.
+            // Check for the end first, so that output written before the end is always read.
             let ended = running.ended();
             let mut bytes = Vec::new();
             console_file.read_to_end(&mut bytes).at("reading", &console_path)?;
@@ -315,17 +321,18 @@ impl Guest {
                     seen.error(format!("the run was not done after {s} s and was ended: allow it more time"))
                 );
             }
-            // Only how soon we notice depends on this.
+            // The interval only determines how soon the end is noticed.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-/// What has been seen of a running guest.
+/// What has been observed of a running guest.
 #[derive(Default)]
 struct Seen {
     console: Console,
-    /// When the program started and when it ended, and the last time heard of, in seconds of the guest's clock.
+    /// When the program started, when it ended, and the latest known time, seconds of the guest's
+    /// clock.
     booted_s: Option<f64>,
     ended: Option<(f64, i32)>,
     clock_s: f64,
@@ -363,7 +370,7 @@ impl Seen {
         VmError::Guest { why, guest_s: self.clock_s, tail: self.console.tail() }
     }
 
-    /// QEMU has ended: did the guest come to its own end?
+    /// Called after QEMU has ended: determines whether the program ran to completion.
     fn outcome(self, qemu: &str, cpu_s: f64, wall: Duration) -> Result<Outcome, VmError> {
         if let Some(line) =
             self.console.line_with("Out of memory").or(self.console.line_with("deadlocked on memory"))
@@ -394,8 +401,9 @@ impl Seen {
     }
 }
 
-/// The shared libraries of a program of this machine. Programs run with a C library that is newer than the one they were
-/// made for, not with an older one: so the newer of the two, this machine's or the image's, serves all programs.
+/// Adds the shared libraries of a host program. A program runs with a C library newer than the one
+/// it was built for, but not with an older one. The newer C library, the host's or the image's,
+/// therefore serves all programs.
 fn add_libraries(archive: &mut Archive, image: &Image, program: &Path) -> Result<(), VmError> {
     let found = libraries::of_host_program(program)?;
     let libc = found.iter().find(|p| p.ends_with("libc.so.6"));
@@ -410,13 +418,14 @@ fn add_libraries(archive: &mut Archive, image: &Image, program: &Path) -> Result
     Ok(())
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Appends zeros up to a page's end, which the kernel passes over. QEMU lays the file into the guest's last whole pages, and the firmware (as seen in
-/// QEMU 10) its ACPI tables into the end of the last one: only a file that ends with a page leaves that page alone.
+/// Pads the file with zeros, which the kernel ignores, to a page boundary. QEMU loads the file into
+/// the guest's last whole pages, and the firmware (observed with QEMU 10) places its ACPI tables at
+/// the end of the last page. Only a file that ends on a page boundary leaves that page free.
 fn fill_page(file: &std::fs::File) -> std::io::Result<()> {
     const PAGE_BYTES: u64 = 4096;
     file.set_len(file.metadata()?.len().next_multiple_of(PAGE_BYTES))

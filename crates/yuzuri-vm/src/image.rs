@@ -1,5 +1,5 @@
-//! Builds what QEMU boots: a kernel, and an initial RAM file system with a small Debian in it. Kept in the cache under a
-//! name made of everything that goes into it.
+//! Builds what QEMU boots: a kernel and an initial RAM file system with a minimal Debian. Images
+//! are cached under a name derived from everything that goes into them.
 
 use crate::archive::Archive;
 use crate::cache::Cache;
@@ -16,8 +16,8 @@ use std::time::Instant;
 
 const INIT: &str = include_str!("../guest/init.sh");
 
-/// Programs of the guest; all else is busybox. Busybox's own shell prefers its built-in `ip` to iproute2's, so the shell
-/// is dash.
+/// Programs of the guest; busybox provides all others. The shell is dash, because busybox's shell
+/// prefers its built-in `ip` to iproute2's.
 const PROGRAMS: &[&str] = &[
     "bin/busybox",
     "bin/dash",
@@ -33,7 +33,7 @@ const PROGRAMS: &[&str] = &[
     "usr/sbin/nft",
 ];
 
-/// Those of a guest with [`Equipment::Wireless`].
+/// Additional programs of a guest with [`Equipment::Wireless`].
 const WIRELESS: &[&str] = &["usr/sbin/hostapd", "sbin/iw"];
 
 fn programs(equipment: Equipment) -> impl Iterator<Item = &'static str> {
@@ -41,52 +41,53 @@ fn programs(equipment: Equipment) -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().chain(more).copied()
 }
 
-/// Counted up when the builder changes what it builds.
+/// Version of the image format; increment it when the builder's output changes.
 const FORMAT: u32 = 2;
 
-/// What a guest has.
+/// Equipment of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Equipment {
-    /// What experiments and tests need.
+    /// Everything that experiments and tests need.
     #[default]
     Plain,
-    /// Radios of the kernel's own `mac80211_hwsim` besides, with `iw` and `hostapd`: an access point and its stations, as
-    /// nl80211 sees them.
+    /// Also simulated radios (`mac80211_hwsim`) with `iw` and `hostapd`: an access point and its
+    /// stations, as nl80211 presents them.
     Wireless,
 }
 
-/// Where packages come from.
+/// Source of the packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
-    /// The versions of the repository's `packages.lock`.
+    /// The versions in the repository's `packages.lock`.
     #[default]
     Pinned,
-    /// What the archive offers today. Results name the versions, and say that they are not the pinned ones.
+    /// The versions that the archive offers today. Results name the versions and state that they
+    /// are not pinned.
     Latest,
 }
 
 /// A built image.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: Kernel,
-    /// What it is made of.
+    /// The components.
     pub made: Made,
     folder: PathBuf,
 }
 
-/// What an image is made of.
+/// Components of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// The kernel's release (`6.1.0-56-amd64`).
+    /// Kernel release (`6.1.0-56-amd64`).
     pub release: String,
-    /// The kernel's package and version.
+    /// Name and version of the kernel package.
     pub kernel_package: String,
-    /// Whether all packages are those that the repository pins.
+    /// Whether all packages are the pinned ones.
     pub pinned: bool,
-    /// SHA-256 over the list of packages, the module list, the guest's init and the builder's format.
+    /// SHA-256 of the package list, the module list, the guest's init and the format version.
     pub identity: String,
-    /// Version of the C library in it.
+    /// Version of the C library, such as (2, 36).
     pub glibc: (u32, u32),
 }
 
@@ -99,23 +100,23 @@ impl Image {
         self.folder.join("initramfs")
     }
 
-    /// Whether the image has a library of this path.
+    /// Whether the image contains a library with this path.
     pub(crate) fn has(&self, path: &str) -> Result<bool, VmError> {
         let list = self.folder.join("libraries");
         let text = std::fs::read_to_string(&list).at("reading", &list)?;
         Ok(text.lines().any(|line| line == path))
     }
 
-    /// The image, where it is built already.
+    /// Looks up the image for the pinned packages. Returns `None` if it has not been built.
     ///
     /// # Errors
-    /// Where the cache cannot be read.
+    /// Returns an error if the pinned package list cannot be used.
     pub fn built(cache: &Cache, kernel: Kernel, equipment: Equipment) -> Result<Option<Image>, VmError> {
         let lock = Lock::pinned()?;
         Ok(find(cache, kernel, equipment, &lock.of(kernel, equipment)?))
     }
 
-    /// Why a guest of this kernel cannot be run here at once, if so.
+    /// Why a guest with this kernel cannot be run immediately; `None` if it can.
     pub fn missing(kernel: Kernel, equipment: Equipment) -> Option<String> {
         let image = qemu::version(kernel.arch()).and_then(|_| Cache::open());
         match image.and_then(|cache| Image::built(&cache, kernel, equipment)) {
@@ -130,11 +131,12 @@ impl Image {
         }
     }
 
-    /// Builds it where it is missing: fetches packages, unpacks, picks. `tell` hears what is done, how many MB are
-    /// fetched and how long it takes.
+    /// Builds the image if necessary: fetches and unpacks the packages and selects the files.
+    /// `tell` receives the steps, the number of MB fetched and the durations.
     ///
     /// # Errors
-    /// Where apt, a tool or the disk fails, or a pinned version is gone ([`VmError::Gone`]).
+    /// Returns an error if apt, a tool or a file operation fails, and [`VmError::Gone`] if the
+    /// archive no longer has a pinned version.
     pub fn build(
         cache: &Cache,
         kernel: Kernel,
@@ -167,7 +169,7 @@ impl Image {
         let text = serde_json::to_vec_pretty(&made).map_err(|e| VmError::Unfit(e.to_string()))?;
         std::fs::write(&path, text).at("writing", &path)?;
         let folder = images.join(folder_name(kernel, &made.identity));
-        // Half an image of an interrupted removal.
+        // Remains of an interrupted removal.
         let _ = std::fs::remove_dir_all(&folder);
         let fresh = fresh.keep();
         std::fs::rename(&fresh, &folder).at("moving into place", &folder)?;
@@ -201,7 +203,8 @@ fn find(cache: &Cache, kernel: Kernel, equipment: Equipment, packages: &[Package
     Some(Image { kernel, made, folder })
 }
 
-/// Unpacks the packages and writes `kernel` and `initramfs`.
+/// Unpacks the packages and writes `kernel` and `initramfs`. Returns the kernel release and the
+/// version of the C library.
 fn assemble(
     kernel: Kernel,
     equipment: Equipment,
@@ -249,7 +252,7 @@ fn skeleton(archive: &mut Archive) {
     for folder in ["dev", "proc", "sys", "tmp", "run", "results", "mnt", "root", "var", "etc", "yuzuri"] {
         archive.folder(folder);
     }
-    // One tree below /usr, as Debian has had it since 12.
+    // Merged /usr, as in Debian since 12.
     for (link, target) in [
         ("bin", "usr/bin"),
         ("sbin", "usr/sbin"),
@@ -282,7 +285,7 @@ fn add_modules(
     let all = root.join("lib/modules").join(release);
     let list = all.join("modules.dep");
     let list = std::fs::read_to_string(&list).at("reading", &list)?;
-    // A tree of the chosen ones, unpacked, so that depmod writes their lists.
+    // A tree of the selected modules, unpacked, for depmod.
     let chosen = root.join("chosen");
     let tree = chosen.join("lib/modules").join(release);
     let paths: Vec<String> = modules::wanted(&list, equipment).into_iter().collect();
@@ -310,7 +313,7 @@ fn add_modules(
     Ok(())
 }
 
-/// The programs, their shared libraries and busybox's names.
+/// Adds the programs, their shared libraries and the links to busybox.
 fn add_programs(archive: &mut Archive, root: &Path, arch: Arch, equipment: Equipment) -> Result<(), VmError> {
     let mut libraries = BTreeMap::new();
     let folders = ["lib", "usr/lib"].map(|lib| root.join(lib).join(arch.triplet()));
@@ -323,7 +326,7 @@ fn add_programs(archive: &mut Archive, root: &Path, arch: Arch, equipment: Equip
         let name = program.rsplit('/').next().unwrap_or(program);
         archive.file(&format!("{folder}/{name}"), content, true);
     }
-    // For programs that are handed in, and those that find a library by themselves.
+    // For programs copied into the guest, and for those that load a library at run time.
     todo.extend(["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"].map(str::to_owned));
     todo.extend(["libgcc_s.so.1", "libelf.so.1", "libz.so.1", "libresolv.so.2"].map(str::to_owned));
     while let Some(library) = todo.pop() {
@@ -350,7 +353,7 @@ fn add_programs(archive: &mut Archive, root: &Path, arch: Arch, equipment: Equip
             archive.symlink(&path, "busybox");
         }
     }
-    // Where the kernel looks for it when it wants a module.
+    // Path at which the kernel looks for modprobe.
     archive.symlink("usr/sbin/modprobe", "../bin/busybox");
     Ok(())
 }
@@ -360,7 +363,7 @@ fn needed(name: &str, content: &[u8]) -> Result<Vec<String>, VmError> {
     Ok(needs.map(|n| n.libraries).unwrap_or_default())
 }
 
-/// The names under which busybox serves.
+/// Names under which busybox is linked.
 const BUSYBOX: &[&str] = &[
     "awk",
     "basename",

@@ -4,14 +4,14 @@ use std::str::FromStr;
 /// A processor architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
-    /// x86_64
+    /// x86_64.
     Amd64,
-    /// aarch64
+    /// aarch64.
     Arm64,
 }
 
 impl Arch {
-    /// Debian's name of it.
+    /// Debian's name of the architecture.
     pub fn debian(self) -> &'static str {
         match self {
             Arch::Amd64 => "amd64",
@@ -19,7 +19,7 @@ impl Arch {
         }
     }
 
-    /// Folder of its libraries below `/usr/lib`.
+    /// Debian's multiarch triplet, the name of the library folder below `/usr/lib`.
     pub(crate) fn triplet(self) -> &'static str {
         match self {
             Arch::Amd64 => "x86_64-linux-gnu",
@@ -27,7 +27,7 @@ impl Arch {
         }
     }
 
-    /// The program loader, as executables name it.
+    /// Path of the dynamic loader, as in the ELF header of executables.
     pub(crate) fn loader(self) -> &'static str {
         match self {
             Arch::Amd64 => "/lib64/ld-linux-x86-64.so.2",
@@ -35,7 +35,7 @@ impl Arch {
         }
     }
 
-    /// Whether programs of this machine are of this architecture.
+    /// Whether the host has this architecture.
     pub fn is_native(self) -> bool {
         std::env::consts::ARCH
             == match self {
@@ -48,7 +48,7 @@ impl Arch {
 impl FromStr for Arch {
     type Err = String;
 
-    /// Reads Debian's name of it.
+    /// Parses Debian's name of an architecture.
     fn from_str(text: &str) -> Result<Arch, String> {
         let named = [Arch::Amd64, Arch::Arm64].into_iter().find(|a| a.debian() == text);
         named.ok_or_else(|| format!("there is no architecture '{text}': amd64, arm64"))
@@ -60,20 +60,20 @@ impl FromStr for Arch {
 pub enum Kernel {
     /// Linux 6.1 of Debian 12, x86_64.
     Linux6_1Amd64,
-    /// Linux 6.12 of Debian 13, as offered to Debian 12 (backports), x86_64.
+    /// Linux 6.12 of Debian 13, from Debian 12's backports, x86_64.
     Linux6_12Amd64,
     /// Linux 6.1 of Debian 12, arm64.
     Linux6_1Arm64,
-    /// Linux 6.12, arm64.
+    /// Linux 6.12 of Debian 13, from Debian 12's backports, arm64.
     Linux6_12Arm64,
 }
 
 impl Kernel {
-    /// All.
+    /// All supported kernels.
     pub const ALL: [Kernel; 4] =
         [Kernel::Linux6_1Amd64, Kernel::Linux6_12Amd64, Kernel::Linux6_1Arm64, Kernel::Linux6_12Arm64];
 
-    /// Its architecture.
+    /// Architecture of the kernel.
     pub fn arch(self) -> Arch {
         match self {
             Kernel::Linux6_1Amd64 | Kernel::Linux6_12Amd64 => Arch::Amd64,
@@ -81,7 +81,7 @@ impl Kernel {
         }
     }
 
-    /// Its series (`6.1`).
+    /// Release series of the kernel (`6.1`).
     pub fn series(self) -> &'static str {
         match self {
             Kernel::Linux6_1Amd64 | Kernel::Linux6_1Arm64 => "6.1",
@@ -99,7 +99,7 @@ impl fmt::Display for Kernel {
 impl FromStr for Kernel {
     type Err = String;
 
-    /// Reads `6.1-arm64`; without the architecture it is amd64.
+    /// Parses a name such as `6.1-arm64`. The default architecture is amd64.
     fn from_str(text: &str) -> Result<Kernel, String> {
         let named = |k: &&Kernel| k.to_string() == text || (k.arch() == Arch::Amd64 && k.series() == text);
         Kernel::ALL.iter().find(named).copied().ok_or_else(|| {

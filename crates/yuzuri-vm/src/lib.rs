@@ -1,8 +1,9 @@
-//! Boots a stock Debian kernel in QEMU, in virtual time or in real time, and runs a program in it.
+//! Boots a stock Debian kernel in QEMU, in virtual or real time, and runs a program in it.
 //!
-//! In virtual time ([`Time::Virtual`]) the guest's clock counts instructions and skips idle time: the kernel's own TCP
-//! runs, but the load of this machine does not change what it does, and a seed repeats it. How it is built, pinned and
-//! measured: `docs/virtual-time.md`.
+//! In virtual time ([`Time::Virtual`]) the guest's clock counts instructions and skips idle time.
+//! The kernel's own TCP runs, but its behaviour does not depend on the load of the host, and a run
+//! with the same seed is identical. `docs/virtual-time.md` describes how guests are built, pinned
+//! and measured.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

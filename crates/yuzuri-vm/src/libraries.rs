@@ -1,4 +1,4 @@
-//! Which shared libraries a program needs.
+//! Determines the shared libraries that a program needs.
 
 use crate::error::{AtPath, output};
 use crate::{Arch, VmError};
@@ -9,21 +9,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What an ELF file asks for.
+/// Requirements of an ELF file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Its architecture; `None` where guests have no such.
+    /// Architecture; `None` if no guest has it.
     pub(crate) arch: Option<Arch>,
-    /// Names of shared libraries (`libc.so.6`).
+    /// Names of the shared libraries, such as `libc.so.6`.
     pub(crate) libraries: Vec<String>,
-    /// Whether it is started by a program loader; without one it is static, or is a library.
+    /// Whether a dynamic loader starts it. If not, it is a static program or a library.
     pub(crate) has_loader: bool,
 }
 
-/// Reads what a file needs; `None` where it is no 64-bit ELF file (a script).
+/// Reads the requirements of a file. Returns `None` if it is not a 64-bit ELF file, for example a
+/// script.
 ///
 /// # Errors
-/// Where it is one, but a broken one.
+/// Returns an error if the ELF file is malformed.
 pub(crate) fn needs(content: &[u8]) -> Result<Option<Needs>, object::Error> {
     if !content.starts_with(b"\x7fELF\x02") {
         return Ok(None);
@@ -42,7 +43,7 @@ pub(crate) fn needs(content: &[u8]) -> Result<Option<Needs>, object::Error> {
         let Some(dynamic) = segment.dynamic(endian, content)? else { continue };
         let strings = dynamic.iter().find(|d| d.tag(endian) == DT_STRTAB).map(|d| d.val(endian));
         for entry in dynamic.iter().filter(|d| d.tag(endian) == DT_NEEDED) {
-            // Strings are named by their address in memory.
+            // The string table is given by its address in memory.
             let address = strings.unwrap_or_default() + entry.val(endian);
             let name = segments.iter().find_map(|s| {
                 let data = s.data(endian, content).ok()?;
@@ -55,12 +56,13 @@ pub(crate) fn needs(content: &[u8]) -> Result<Option<Needs>, object::Error> {
     Ok(Some(needs))
 }
 
-/// The shared libraries (and the program loader) that this machine would start a program with.
+/// The shared libraries and the dynamic loader with which the host would start a program.
 ///
 /// # Errors
-/// Where one is missing here, too.
+/// Returns an error if a library is missing on the host.
 pub(crate) fn of_host_program(program: &Path) -> Result<BTreeSet<PathBuf>, VmError> {
-    // "libz.so.1 => /lib/.../libz.so.1 (0x...)" or "/lib64/ld-linux-x86-64.so.2 (0x...)" or "libz.so.1 => not found"
+    // Lines have the form "libz.so.1 => /lib/.../libz.so.1 (0x...)",
+    // "/lib64/ld-linux-x86-64.so.2 (0x...)" or "libz.so.1 => not found".
     let text = output(Command::new("ldd").arg(program), "the program cannot be started here either")?;
     let mut found = BTreeSet::new();
     for line in text.lines().map(str::trim) {
@@ -79,7 +81,8 @@ pub(crate) fn of_host_program(program: &Path) -> Result<BTreeSet<PathBuf>, VmErr
     Ok(found)
 }
 
-/// The version of a GNU C library (2.36), as its file says: "GNU C Library (...) stable release version 2.36.".
+/// Reads the version of a GNU C library, such as (2, 36), from its text "GNU C Library (...) stable
+/// release version 2.36.".
 pub(crate) fn glibc_version(libc: &Path) -> Result<(u32, u32), VmError> {
     let content = std::fs::read(libc).at("reading", libc)?;
     let mark = b"release version ";
@@ -106,7 +109,7 @@ mod tests {
         let found = of_host_program(&path).unwrap();
         let libc = found.iter().find(|p| p.ends_with("libc.so.6")).unwrap();
         assert!(glibc_version(libc).unwrap() >= (2, 17));
-        // What ldd says, less the kernel's own.
+        // All libraries that ldd lists, without the kernel's vDSO.
         for library in &needs.libraries {
             assert!(found.iter().any(|p| p.file_name().unwrap().to_str() == Some(library)), "{library}");
         }

@@ -1,31 +1,32 @@
-//! Which packages a guest is made of: name, version and checksum of each.
+//! The packages of a guest: name, version and checksum of each.
 
 use crate::{Arch, Equipment, Kernel, VmError};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The lock file of the repository.
+/// The repository's lock file.
 const PINNED: &str = include_str!("../packages.lock");
 
 /// A package file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Package {
-    /// What it is for: `kernel-6.1-amd64`, `userland-amd64`, `wireless-amd64`.
+    /// Its set: `kernel-6.1-amd64`, `userland-amd64`, `wireless-amd64` or `cross-amd64`, for
+    /// example.
     pub set: String,
-    /// Its name.
+    /// Package name.
     pub name: String,
-    /// Its version.
+    /// Package version.
     pub version: String,
-    /// Architecture, in Debian's words.
+    /// Debian's name of the architecture, or `all`.
     pub architecture: String,
-    /// Size of the file.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// SHA-256 of the file.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
 }
 
 impl Package {
-    /// Name of its file in the cache.
+    /// Name of the file in the cache.
     pub(crate) fn file(&self) -> String {
         format!("{}_{}_{}.deb", self.name, self.version.replace(':', "%3a"), self.architecture)
     }
@@ -38,10 +39,10 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The one that the repository pins.
+    /// The list pinned by the repository.
     ///
     /// # Errors
-    /// Where the file is not well formed.
+    /// Returns an error if the file is malformed.
     pub fn pinned() -> Result<Lock, VmError> {
         Lock::parse(PINNED)
     }
@@ -77,7 +78,7 @@ impl Lock {
         Ok(Lock { packages: packages.collect::<Result<_, _>>()? })
     }
 
-    /// The file's text.
+    /// Formats the list as a lock file.
     pub fn text(&self) -> String {
         let mut text = String::from(
             "# Packages that guests are made of. Written by `yuzuri-vm lock`.\n\
@@ -93,10 +94,10 @@ impl Lock {
         text
     }
 
-    /// What a kernel's image is made of: the kernel's package first.
+    /// Packages of a kernel's image, the kernel's package first.
     ///
     /// # Errors
-    /// Where the list has none for this kernel.
+    /// Returns an error if the list does not have exactly one package for this kernel.
     pub(crate) fn of(&self, kernel: Kernel, equipment: Equipment) -> Result<Vec<Package>, VmError> {
         let mut packages = self.set(&kernel_set(kernel));
         if packages.len() != 1 {
@@ -112,7 +113,7 @@ impl Lock {
         Ok(packages)
     }
 
-    /// What building for another architecture needs.
+    /// Packages needed for cross-building.
     pub(crate) fn cross(&self, arch: Arch) -> Vec<Package> {
         self.set(&cross_set(arch))
     }
@@ -138,7 +139,7 @@ pub(crate) fn wireless_set(arch: Arch) -> String {
     format!("wireless-{}", arch.debian())
 }
 
-/// SHA-256 in hexadecimal digits.
+/// SHA-256 of the concatenated parts, in hexadecimal.
 pub(crate) fn sha256(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));

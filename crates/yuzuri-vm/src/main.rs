@@ -1,4 +1,5 @@
-//! The command `yuzuri-vm`: builds images, pins packages, runs a program or a suite of tests in a guest.
+//! The `yuzuri-vm` command: builds images, pins packages, and runs a program or a test suite in a
+//! guest.
 
 mod report;
 mod suite;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use suite::Suite;
 use yuzuri_vm::{Arch, Cache, Equipment, Guest, Image, Kernel, Mips, Progress, Source, Time};
 
-/// Runs a program under a stock Debian kernel in QEMU, in virtual time (repeatable) or in real time.
+/// Run a program under a stock Debian kernel in QEMU, in virtual time (repeatable) or in real time.
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
 struct Command {
@@ -21,29 +22,29 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch the pinned packages and build the images, where they are missing.
+    /// Fetch the pinned packages and build the missing images.
     Build {
-        /// Which kernels (6.1-amd64, 6.12-amd64, 6.1-arm64, 6.12-arm64); all by default.
+        /// Kernels: 6.1-amd64, 6.12-amd64, 6.1-arm64 or 6.12-arm64; all by default.
         kernels: Vec<Kernel>,
-        /// Images with radios (mac80211_hwsim, iw, hostapd).
+        /// Build images with simulated radios (mac80211_hwsim, iw, hostapd).
         #[arg(long)]
         wireless: bool,
-        /// Take today's versions of the packages instead of the pinned ones.
+        /// Use the archive's current package versions instead of the pinned ones.
         #[arg(long)]
         latest: bool,
     },
-    /// Run a program in a guest; ends with the program's exit code.
+    /// Run a program in a guest and exit with the program's exit code.
     Run(Run),
-    /// Run test programs under several kernels, and print a table of how each test went.
+    /// Run test programs under several kernels and print a table of the results.
     Test(Test),
-    /// Fetch the libraries that the monitor needs when it is built for an architecture; prints their folder.
+    /// Fetch the libraries for cross-building the monitor and print their folder.
     Cross {
-        /// amd64 or arm64.
+        /// Target architecture: amd64 or arm64.
         arch: Arch,
     },
-    /// Write a lock file with today's versions of all packages.
+    /// Write a lock file with the archive's current versions of all packages.
     Lock {
-        /// The file.
+        /// Path of the lock file.
         #[arg(long, default_value = "crates/yuzuri-vm/packages.lock")]
         file: PathBuf,
     },
@@ -51,78 +52,81 @@ enum Action {
 
 #[derive(Args)]
 struct Run {
-    /// 6.1, 6.12 (amd64), 6.1-arm64 or 6.12-arm64.
+    /// Kernel: 6.1, 6.12 (amd64), 6.1-arm64 or 6.12-arm64.
     #[arg(long, default_value = "6.1")]
     kernel: Kernel,
-    /// Real time instead of virtual time.
+    /// Run in real time instead of virtual time.
     #[arg(long, conflicts_with_all = ["seed", "mips"])]
     real: bool,
-    /// Seed of all the guest's random numbers, in virtual time.
+    /// Seed of all random numbers in the guest, in virtual time.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Million instructions per second of the guest's clock, in virtual time: 1000 halved or doubled, 125 to 8000 (amd64 alone above 1000;
-    /// booting then takes 5 to 10 s of CPU more).
+    /// Speed of the guest's processor in virtual time, in million instructions per second of its
+    /// clock: 125, 250, 500, 1000, 2000, 4000 or 8000. Values above 1000 need an amd64 kernel, and
+    /// booting then takes 5 to 10 s of CPU time more.
     #[arg(long, default_value_t)]
     mips: Mips,
-    /// With radios that hear each other (mac80211_hwsim), iw and hostapd.
+    /// Add simulated radios that receive each other (mac80211_hwsim), iw and hostapd.
     #[arg(long)]
     wireless: bool,
-    /// Let the kernel make all the checks that Debian has it make: slower, but programs cost what they cost there.
+    /// Keep all run-time checks of Debian's kernel. Slower, but operations cost what they cost on
+    /// Debian.
     #[arg(long)]
     as_shipped: bool,
-    /// Memory in MB; the guest's files lie in it, too.
+    /// Memory in MB; it also holds the guest's files.
     #[arg(long, default_value_t = 1024)]
     memory: u32,
-    /// Put a file or folder into the guest.
+    /// Copy a file or folder of the host into the guest.
     #[arg(long = "file", value_name = "HERE:THERE")]
     files: Vec<String>,
-    /// Set a variable.
+    /// Set an environment variable of the program.
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// Bring /results out into this folder, with vm.json, which says how to have them again.
+    /// Copy /results to this folder, with vm.json, which states how to reproduce them.
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Seconds on the wall after which the run is ended.
+    /// Limit of wall-clock time, in seconds.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
-    /// Take today's versions of the packages instead of the pinned ones.
+    /// Use the archive's current package versions instead of the pinned ones.
     #[arg(long)]
     latest: bool,
-    /// Nothing but what the program prints.
+    /// Print only the program's output.
     #[arg(long, short)]
     quiet: bool,
-    /// The program and its arguments: a file of this machine, else a name in the guest.
+    /// Program and its arguments: a file on the host, or otherwise a name in the guest.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<String>,
 }
 
 #[derive(Args)]
 struct Test {
-    /// Folder of test programs for an architecture. All in it are run; a folder `bin` in it goes into the PATH.
+    /// Folder of test programs for an architecture. All programs in it are run; its subfolder `bin`
+    /// is added to the PATH.
     #[arg(long = "programs", value_name = "ARCHITECTURE=FOLDER", required = true)]
     programs: Vec<String>,
-    /// Which kernels; all by default for which there are programs.
+    /// Kernels; by default all for which there are programs.
     #[arg(long = "kernel")]
     kernels: Vec<Kernel>,
-    /// Only programs whose name has this in it.
+    /// Run only programs whose name contains this text.
     #[arg(long)]
     only: Option<String>,
-    /// Real time instead of virtual time.
+    /// Run in real time instead of virtual time.
     #[arg(long)]
     real: bool,
-    /// Seed of all the guest's random numbers, in virtual time.
+    /// Seed of all random numbers in the guest, in virtual time.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Memory in MB; the programs lie in it, too.
+    /// Memory in MB; it also holds the programs.
     #[arg(long, default_value_t = 1536)]
     memory: u32,
-    /// Seconds of the guest's clock that a program may take.
+    /// Time limit of each program, in seconds of the guest's clock.
     #[arg(long, default_value_t = 600)]
     limit: u32,
-    /// Keep what the guests printed in this folder.
+    /// Write the guests' output to this folder.
     #[arg(long)]
     logs: Option<PathBuf>,
-    /// Words for each program.
+    /// Arguments for each program.
     #[arg(last = true)]
     words: Vec<String>,
 }

@@ -1,12 +1,12 @@
-//! The kernel modules that guests get.
+//! The kernel modules of a guest.
 
 use crate::Equipment;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By name. What a kernel has built in, or does not have at all, is left out without a word: a program that needs it
-/// finds out.
+/// Module names. A module that a kernel has built in or lacks is skipped without an error; a
+/// program that needs it will fail.
 const WANTED: &[&str] = &[
-    // what others ask for by what it does, not by its name
+    // requested by other modules through an alias instead of the name
     "crc32c_generic",
     "crc32c-intel",
     // devices
@@ -106,7 +106,7 @@ const WANTED: &[&str] = &[
     "xt_u32",
 ];
 
-/// Those of a guest with [`Equipment::Wireless`]: radios that hear each other.
+/// Additional modules of a guest with [`Equipment::Wireless`]: radios that receive each other.
 const WIRELESS: &[&str] = &["mac80211_hwsim"];
 
 fn names(equipment: Equipment) -> impl Iterator<Item = &'static str> {
@@ -114,8 +114,9 @@ fn names(equipment: Equipment) -> impl Iterator<Item = &'static str> {
     WANTED.iter().chain(more).copied()
 }
 
-/// Paths (below `lib/modules/RELEASE`) of the wanted modules and of all that they need, from the text of
-/// `modules.dep`: "kernel/a.ko: kernel/b.ko kernel/c.ko".
+/// Paths, relative to `lib/modules/RELEASE`, of the selected modules and their dependencies.
+/// `modules_dep` is the text of `modules.dep`, with lines like "kernel/a.ko: kernel/b.ko
+/// kernel/c.ko".
 pub(crate) fn wanted(modules_dep: &str, equipment: Equipment) -> BTreeSet<String> {
     let entries: BTreeMap<&str, (&str, &str)> = modules_dep
         .lines()
@@ -126,11 +127,13 @@ pub(crate) fn wanted(modules_dep: &str, equipment: Equipment) -> BTreeSet<String
     found.flat_map(|(path, needs)| needs.split_whitespace().chain([*path])).map(str::to_owned).collect()
 }
 
-/// A module without the signature that Debian appends to it (Linux, Documentation/admin-guide/module-signing.rst): a guest trusts
-/// its image, and checking each of them takes longer than loading it.
+/// Removes the signature that Debian appends to a module (Linux,
+/// Documentation/admin-guide/module-signing.rst). A guest trusts its image, and verifying a
+/// signature takes longer than loading the module.
 pub(crate) fn without_signature(mut module: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
-    // `struct module_signature`, whose last four bytes are the length of the signature before it, big-endian.
+    // Size of `struct module_signature`. Its last four bytes are the length of the signature that
+    // precedes it, big-endian.
     const ABOUT: usize = 12;
     let whole = module.strip_suffix(MARK).and_then(|rest| {
         let (rest, length) = rest.split_last_chunk()?;
@@ -140,13 +143,14 @@ pub(crate) fn without_signature(mut module: Vec<u8>) -> Vec<u8> {
     module
 }
 
-/// `kernel/net/sched/sch-x.ko.xz` is the module sch_x, but lists are written with what the file is called.
+/// File name without its suffix, which is the form that `WANTED` uses. The kernel's name of a
+/// module has underscores in place of hyphens.
 fn name(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split(".ko").next().unwrap_or(file)
 }
 
-/// A part of the image's identity.
+/// Text that represents the module selection in the image's identity.
 pub(crate) fn list(equipment: Equipment) -> String {
     names(equipment).collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,8 @@
-//! A processor of its own for a guest in virtual time.
+//! Assigns a host processor to each guest in virtual time.
 //!
-//! QEMU's threads take turns then, and none gains by running beside another. On one processor a turn needs no interrupt to another
-//! one and finds its caches warm: a run costs a quarter less (`docs/virtual-time.md`).
+//! QEMU's threads take turns in virtual time and gain nothing from running in parallel. On a single
+//! processor a turn needs no inter-processor interrupt and finds warm caches, which makes a run a
+//! quarter cheaper (`docs/virtual-time.md`).
 
 use crate::VmError;
 use crate::cache::Cache;
@@ -10,14 +11,16 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fs::File;
 
-/// A processor that no other guest of this cache has; free again when dropped, and when its holder dies.
+/// A processor that no other guest of this cache uses. It is released on drop and when the process
+/// dies.
 pub(crate) struct Processor {
     number: usize,
     _lock: Flock<File>,
 }
 
 impl Processor {
-    /// One of those that we may use; none where guests have them all: then the kernel places one guest more as it likes.
+    /// Claims one of the processors that this process may use. Returns `None` if other guests hold
+    /// all of them; the kernel then schedules the guest freely.
     pub(crate) fn claim(cache: &Cache) -> Result<Option<Processor>, VmError> {
         let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Ok(None) };
         for number in (0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false)) {
@@ -28,7 +31,7 @@ impl Processor {
         Ok(None)
     }
 
-    /// The set that holds only it.
+    /// A CPU set that contains only this processor.
     pub(crate) fn set(&self) -> Option<CpuSet> {
         let mut set = CpuSet::new();
         set.set(self.number).ok().map(|()| set)

@@ -1,4 +1,4 @@
-//! QEMU: its command line, its process, what it costs.
+//! QEMU: command line, process control and CPU cost.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// What QEMU needs to know.
+/// Settings of a QEMU process.
 pub(crate) struct Settings<'a> {
     pub(crate) image: &'a Image,
     pub(crate) ram_file_system: &'a Path,
@@ -23,20 +23,22 @@ pub(crate) struct Settings<'a> {
     pub(crate) memory_mb: u32,
     pub(crate) time: Time,
     pub(crate) as_shipped: bool,
-    /// Which processor it keeps to, if any.
+    /// Processor to pin QEMU to, if any.
     pub(crate) processor: Option<&'a Processor>,
 }
 
-/// What every guest's kernel is told.
+/// Kernel parameters of every guest.
 const PARAMETERS: &str = "panic=-1 quiet nokaslr mitigations=off";
 
-/// What it is told besides, unless it is to be as shipped: to do without what takes time at every system call, switch, page
-/// or copy and has no part in what it does. The last saves a second of booting.
+/// Additional kernel parameters, unless the guest runs as shipped. They disable checks and
+/// accounting that cost time at every system call, context switch, page or copy and do not affect
+/// TCP. The last one shortens booting by a second.
 const QUICK_PARAMETERS: &str = "init_on_alloc=0 hardened_usercopy=off psi=0 lsm=yama audit=0 cgroup_disable=memory nowatchdog \
                                 cryptomgr.notests";
 
-/// The smallest machine that still powers off and keeps a clock. Without the old interrupt controller, which the kernel does not
-/// use: QEMU 10 interrupts by it before anybody has set it up, with vector 0, and the kernel takes that for a division by zero.
+/// The smallest machine type that can still power off and keep a clock. It has no legacy interrupt
+/// controller (PIC), which the kernel does not use: QEMU 10 raises an interrupt through it before
+/// it is set up, with vector 0, and the kernel takes that for a division error.
 const MICROVM: &str = "microvm,acpi=on,rtc=on,pic=off";
 
 fn program(arch: Arch) -> &'static str {
@@ -46,16 +48,16 @@ fn program(arch: Arch) -> &'static str {
     }
 }
 
-/// QEMU's version, in its own words.
+/// QEMU's version line.
 ///
 /// # Errors
-/// Where it is not installed.
+/// Returns an error if QEMU is not installed.
 pub fn version(arch: Arch) -> Result<String, VmError> {
     let text = output(Command::new(program(arch)).arg("--version"), "install it again")?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// QEMU's lists of settings are separated by commas; a comma within a value is written twice.
+/// Escapes a value. Commas separate QEMU's options; a comma within a value is doubled.
 fn value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
@@ -65,7 +67,8 @@ pub(crate) fn command(settings: &Settings<'_>) -> Command {
     let mut command = Command::new(program(arch));
     let (machine, cpu, console) = match arch {
         Arch::Amd64 if settings.as_shipped => (MICROVM, "max", "ttyS0"),
-        // Without what is quick in silicon and slow in emulation: strings copied byte by byte, page tables of five levels.
+        // Without features that are fast in silicon but slow in emulation: byte-wise string copies
+        // (ERMS, FSRM) and five-level page tables.
         Arch::Amd64 => (MICROVM, "max,-erms,-fsrm,-la57", "ttyS0"),
         Arch::Arm64 => ("virt", "cortex-a72", "ttyAMA0"),
     };
@@ -77,10 +80,11 @@ pub(crate) fn command(settings: &Settings<'_>) -> Command {
     match settings.time {
         Time::Virtual { processor, seed } => {
             let shift = crate::time::shift(processor);
-            // QEMU emulates in one thread and moves the clock over idle time in another. When the second one looks in
-            // the moment in which the guest has halted but its last instructions are not counted yet, the guest's clock
-            // gets some microseconds ahead: rare, but enough to change a random number. Recording (of what comes from
-            // outside, for QEMU's own replay: here nothing does) makes the two take turns.
+            // QEMU emulates in one thread and advances the clock over idle time in another. If the
+            // second thread runs when the guest has halted but its last instructions have not been
+            // counted yet, the guest's clock gains some microseconds. This is rare but enough to
+            // change a random number. Record mode makes the two threads take turns. It records
+            // external input for QEMU's replay; here there is none.
             let clock = format!("shift={shift},sleep=off,rr=record,rrfile=/dev/null");
             command.args(["-accel", "tcg,thread=single", "-icount"]).arg(clock);
             command.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed"]).arg(seed.to_string());
@@ -103,7 +107,7 @@ pub(crate) fn command(settings: &Settings<'_>) -> Command {
     command
 }
 
-/// A running QEMU. Dropped, it is gone; and it goes with the thread that started it, whatever becomes of that.
+/// A running QEMU process. It is killed on drop and when the thread that started it ends.
 pub(crate) struct Running {
     child: Child,
     ended: Option<(ExitStatus, f64)>,
@@ -114,7 +118,7 @@ impl Running {
         let mut command = command(settings);
         let errors = File::create(settings.errors).at("making", settings.errors)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        // A group of its own: Ctrl-C goes to us, and we end it.
+        // In a process group of its own QEMU does not receive Ctrl-C; this program ends it.
         command.process_group(0);
         let parent = std::process::id();
         let processor = settings.processor.and_then(Processor::set);
@@ -123,10 +127,10 @@ impl Running {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 if let Some(set) = &processor {
-                    // Refused, it runs all the same.
+                    // QEMU also runs without affinity.
                     let _ = sched_setaffinity(Pid::from_raw(0), set);
                 }
-                // It may have died before we asked.
+                // The parent may have died before the prctl call.
                 if libc::getppid() as u32 != parent {
                     libc::_exit(1);
                 }
@@ -142,7 +146,7 @@ impl Running {
         Ok(Running { child, ended: None })
     }
 
-    /// Whether it has ended, and how many seconds of CPU it used.
+    /// Exit status and CPU time in seconds once QEMU has ended.
     pub(crate) fn ended(&mut self) -> Option<(ExitStatus, f64)> {
         if self.ended.is_none() {
             self.ended = wait(self.child.id(), libc::WNOHANG);
@@ -150,13 +154,13 @@ impl Running {
         self.ended
     }
 
-    /// Seconds of CPU it has used so far.
+    /// CPU time used so far, seconds.
     pub(crate) fn cpu_s(&self) -> f64 {
         if let Some((_, cpu_s)) = self.ended {
             return cpu_s;
         }
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // proc(5): utime and stime are fields 14 and 15; the second field is a name in brackets.
+        // proc(5): utime and stime are fields 14 and 15. The second field is a name in parentheses.
         let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
         let ticks: f64 =
             fields.split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<f64>().ok()).sum();
@@ -175,13 +179,14 @@ impl Drop for Running {
     }
 }
 
-/// As `Child::wait`, but tells what the process cost.
+/// Like `Child::wait`, but also returns the CPU time in seconds.
 fn wait(pid: u32, flags: libc::c_int) -> Option<(ExitStatus, f64)> {
     use std::os::unix::process::ExitStatusExt;
     let mut status = 0;
     // SAFETY: rusage is plain integers; all zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers live through the call; the process is our child and nobody else waits for it.
+    // SAFETY: both pointers are valid during the call. The process is our child, and nothing else
+    // waits for it.
     let pid = unsafe { libc::wait4(pid as libc::pid_t, &mut status, flags, &mut usage) };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     (pid > 0).then(|| (ExitStatus::from_raw(status), seconds(usage.ru_utime) + seconds(usage.ru_stime)))

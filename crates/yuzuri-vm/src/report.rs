@@ -1,18 +1,18 @@
-//! Reads what Rust's test programs print (`--test-threads=1 --show-output`), several one after the other.
+//! Parses the output of Rust test programs (`--test-threads=1 --show-output`), several in sequence.
 
-/// How a test went.
+/// Result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It held.
+    /// The test passed.
     Passed,
-    /// It said why it cannot be run there.
+    /// The test cannot run there, for this reason.
     Skipped(String),
-    /// What it printed.
+    /// The test failed with this output.
     Failed(String),
 }
 
 impl Verdict {
-    /// The word in the table.
+    /// Text in the table.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Passed => "passed",
@@ -22,24 +22,24 @@ impl Verdict {
     }
 }
 
-/// A test.
+/// A test and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// Program and test.
+    /// Program and test, as `program::test`.
     pub name: String,
-    /// How it went.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// All tests of a run.
+/// Results of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order in which they ran.
+    /// The tests, in the order in which they ran.
     pub tests: Vec<Test>,
 }
 
 impl Report {
-    /// Reads the text: for each program `@program NAME`, its output, `@code N`.
+    /// Parses the text. Each program contributes `@program NAME`, its output and `@code N`.
     pub fn read(text: &str) -> Report {
         let mut report = Report::default();
         for part in text.split("\n@program ").skip(1) {
@@ -49,12 +49,12 @@ impl Report {
         report
     }
 
-    /// Whether nothing failed, and something was run.
+    /// Whether at least one test ran and none failed.
     pub fn passed(&self) -> bool {
         !self.tests.is_empty() && self.tests.iter().all(|t| !matches!(t.verdict, Verdict::Failed(_)))
     }
 
-    /// The guest ended before all was run.
+    /// Records that the guest ended before all programs had run.
     pub fn broken(&mut self, programs: &[String], why: &str) {
         for program in programs {
             if !self.tests.iter().any(|t| t.name.split("::").next() == Some(program)) {
@@ -68,7 +68,7 @@ impl Report {
     fn program(&mut self, program: &str, output: &str) {
         let before = self.tests.len();
         let mut running: Option<&str> = None;
-        // Past the results stand the tests' outputs, which may look like results.
+        // The tests' output follows the results and may look like results.
         let results = output.split("\nsuccesses:\n").next().and_then(|t| t.split("\nfailures:\n").next());
         for line in results.unwrap_or_default().lines() {
             let rest = match line.strip_prefix("test ").and_then(|l| l.split_once(" ... ")) {
@@ -76,7 +76,7 @@ impl Report {
                     running = Some(name);
                     rest
                 }
-                // What a test's own children print stands between its name and its result.
+                // Output of a test's child processes appears between its name and its result.
                 None => line,
             };
             let Some(name) = running else { continue };
@@ -108,7 +108,7 @@ impl Report {
     }
 }
 
-/// What a test printed.
+/// Output of a test.
 fn said(output: &str, test: &str) -> String {
     let start = format!("---- {test} stdout ----\n");
     let Some((_, rest)) = output.split_once(&start) else { return String::new() };

@@ -1,4 +1,4 @@
-//! Runs built test programs under several kernels and makes a table of what they say.
+//! Runs compiled test programs under several kernels and prints a table of the results.
 
 use crate::report::{Report, Verdict};
 use anyhow::{Context, bail};
@@ -8,27 +8,29 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use yuzuri_vm::{Arch, Guest, Kernel, Progress, Time};
 
-/// What to run.
+/// A test suite.
 pub struct Suite {
-    /// Kernels, one after the other.
+    /// Kernels, tested one after the other.
     pub kernels: Vec<Kernel>,
-    /// Folder of the programs for each architecture. They print as Rust's test programs do.
+    /// Folder of the programs for each architecture. Their output has the format of Rust test
+    /// programs.
     pub programs: BTreeMap<Arch, PathBuf>,
-    /// The clock.
+    /// Clock of the guests.
     pub time: Time,
-    /// Memory in MB.
+    /// Memory of a guest, MB.
     pub memory_mb: u32,
-    /// Seconds of the guest's clock for one program.
+    /// Time limit of each program, seconds of the guest's clock.
     pub limit_s: u32,
-    /// Only programs whose name has this in it.
+    /// Text that the name of a program must contain to be run.
     pub only: Option<String>,
-    /// Words for each program (`--exact NAME`).
+    /// Arguments for each program (`--exact NAME`).
     pub words: Vec<String>,
-    /// Where the guests' whole output goes.
+    /// Folder for the guests' complete output.
     pub logs: Option<PathBuf>,
 }
 
-/// Runs all programs of a list in the guest, one test at a time, and says where one ends.
+/// Shell script that runs all programs in the guest, one test at a time, and marks where each
+/// begins and ends.
 const RUNNER: &str = r#"
 for program in /root/tests/*; do
     [ -x "$program" ] || continue
@@ -39,7 +41,7 @@ done
 "#;
 
 impl Suite {
-    /// Runs it; true where everything passed or said why it was skipped.
+    /// Runs the suite. Returns true if every test passed or was skipped with a reason.
     pub fn run(&self, stop: &AtomicBool, say: &dyn Fn(&str)) -> anyhow::Result<bool> {
         let mut reports = Vec::new();
         for kernel in &self.kernels {
@@ -65,7 +67,7 @@ impl Suite {
         let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
         for path in entries.filter_map(Result::ok).map(|e| e.path()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // `bin` holds what the programs call.
+            // `bin` contains programs that the tests call.
             if path.is_dir() {
                 guest = guest.file(path, format!("/usr/local/{name}"));
             } else if self.only.as_ref().is_none_or(|only| name.contains(only)) {
@@ -88,7 +90,7 @@ impl Suite {
             &mut |progress| match progress {
                 Progress::Output(more) => {
                     text.push_str(more);
-                    // Whole lines only: which test runs, and how it went.
+                    // Shows only which program runs.
                     for line in more.lines().filter(|l| l.starts_with("@program")) {
                         say(line.trim_start_matches("@program "));
                     }
@@ -110,14 +112,15 @@ impl Suite {
                 "{kernel}: {:.0} s of the guest's time, {:.0} s of CPU, {:.0} s on the wall",
                 outcome.guest_s, outcome.cpu_s, outcome.wall_s
             )),
-            // What ran until then is worth knowing.
+            // The results up to the failure are kept.
             Err(error) => report.broken(&programs, &error.to_string()),
         }
         Ok(report)
     }
 }
 
-/// Tests down, kernels across; below it why something failed or was skipped.
+/// Formats a table with tests in rows and kernels in columns, followed by the reasons of failures
+/// and skips.
 fn table(reports: &[(Kernel, Report)]) -> String {
     let mut names: Vec<&str> =
         reports.iter().flat_map(|(_, r)| r.tests.iter().map(|t| t.name.as_str())).collect();

@@ -1,39 +1,40 @@
-//! The clock that a guest runs by, and how fast a processor it has by that clock.
+//! The guest's clock and the processor speed relative to it.
 
 use serde::Serialize;
 pub use yuzuri_scenario::Mips;
 
-/// Which clock a guest runs by.
+/// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Time {
-    /// The clock counts the guest's instructions and skips the time in which the guest waits. What happens in the guest does not
-    /// depend on how busy this machine is: with the same seed it is the same.
+    /// The clock counts the guest's instructions and skips idle time. The guest's behaviour does
+    /// not depend on the load of the host and is identical for the same seed.
     Virtual {
-        /// How fast the processor is.
+        /// Speed of the processor.
         processor: Mips,
-        /// Of all the guest's random numbers.
+        /// Seed of all random numbers in the guest.
         seed: u64,
     },
-    /// The clock on the wall.
+    /// The host's clock.
     Real,
 }
 
-/// The QEMU shift of a processor: 2^n ns for each instruction.
+/// QEMU's `-icount` shift for a processor: an instruction takes 2^n ns.
 pub(crate) fn shift(processor: Mips) -> u32 {
     (1000 / u32::from(processor)).checked_ilog2().unwrap_or(0)
 }
 
-/// Whether a second of the guest's clock is more than one of QEMU's.
+/// Whether a second of the guest's clock spans more than one second of QEMU's clock.
 pub(crate) fn is_faster(processor: Mips) -> bool {
     processor > Mips::ONE_PER_NS
 }
 
 impl Time {
-    /// What the kernel of an x86 guest is told so that a second of its clock lasts several of QEMU's, in each of which go a thousand million
-    /// instructions: its clock, the time-stamp counter, is said to tick so many times faster than it does. The timer of its interrupts
-    /// is measured against that clock then, provided that the machine has no PIT, whose rate the kernel believes to know. Measuring
-    /// takes 5 to 10 s of CPU.
+    /// Kernel parameters that make one second of an x86 guest's clock span several seconds of
+    /// QEMU's, each of which has 1000 million instructions. They declare the time-stamp counter,
+    /// the guest's clock, to run faster than it does. The kernel then calibrates its timer
+    /// interrupt against that counter, provided that the machine has no PIT, whose rate the kernel
+    /// takes as known. The calibration takes 5 to 10 s of CPU time.
     pub(crate) fn clock_parameters(self) -> Option<String> {
         match self {
             Time::Virtual { processor, .. } if is_faster(processor) => {

@@ -1,13 +1,14 @@
-//! A kernel without its compression: it boots several seconds sooner where instructions are emulated.
+//! Decompresses kernels. With emulated instructions, an uncompressed kernel boots several seconds
+//! faster.
 
 use crate::VmError;
 use std::io::Read;
 
-/// The ELF kernel within an x86 boot image (Documentation/arch/x86/boot.rst: `setup_sects` at 0x1f1, "HdrS" at 0x202,
-/// `payload_offset` and `payload_length` at 0x248, since protocol 2.08).
+/// Extracts the ELF kernel from an x86 boot image (Documentation/arch/x86/boot.rst: `setup_sects`
+/// at 0x1f1, "HdrS" at 0x202, `payload_offset` and `payload_length` at 0x248, since protocol 2.08).
 ///
 /// # Errors
-/// Where the image is none, or is packed in a way that Debian does not use.
+/// Returns an error if the image is malformed or uses a compression other than xz and zstd.
 pub(crate) fn of_boot_image(image: &[u8]) -> Result<Vec<u8>, VmError> {
     let unfit = |why: &str| VmError::Unfit(format!("the kernel's boot image cannot be unpacked: {why}"));
     let u32_at = |at: usize| {
@@ -17,13 +18,13 @@ pub(crate) fn of_boot_image(image: &[u8]) -> Result<Vec<u8>, VmError> {
     if image.get(0x202..0x206) != Some(b"HdrS") {
         return Err(unfit("it has no x86 boot header"));
     }
-    // Zero stands for four, for the sake of very old kernels.
+    // For very old kernels, 0 means 4.
     let setup_sectors = if image[0x1f1] == 0 { 4 } else { usize::from(image[0x1f1]) };
     let start = (setup_sectors + 1) * 512 + u32_at(0x248)?;
     let length = u32_at(0x24c)?;
     let payload = image.get(start..start + length).ok_or_else(|| unfit("its payload lies outside of it"))?;
     let mut kernel = Vec::new();
-    // After the payload's end stands its unpacked size, which the readers below do not expect.
+    // The payload is followed by its uncompressed size, which the decoders below do not expect.
     let unpacked = match payload {
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             lzma_rust2::XzReader::new(payload, false).read_to_end(&mut kernel)
@@ -40,7 +41,7 @@ pub(crate) fn of_boot_image(image: &[u8]) -> Result<Vec<u8>, VmError> {
     Ok(kernel)
 }
 
-/// A file that may be packed with xz.
+/// Decompresses xz data.
 pub(crate) fn unxz(packed: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     lzma_rust2::XzReader::new(packed, false).read_to_end(&mut content)?;
@@ -52,7 +53,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A boot image around a payload.
+    /// Builds a boot image that contains a payload.
     fn image(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 512 * 3 + 16];
         image[0x1f1] = 2;

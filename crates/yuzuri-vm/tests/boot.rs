@@ -1,4 +1,5 @@
-//! A guest boots, runs a program, hands its results out, and leaves nothing behind. Needs QEMU and a built image.
+//! Boots guests, runs programs and checks that results are copied and nothing is left behind. Needs
+//! QEMU and a built image.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -39,7 +40,7 @@ fn a_program_runs_with_its_words_variables_and_libraries_and_its_results_come_ou
         exit 3"#;
     let outcome = run(&Guest::new(KERNEL)
         .file(folder.path().join("data"), "/data")
-        // A program of this machine with shared libraries: this test itself.
+        // A dynamically linked host program: this test itself.
         .file(std::env::current_exe().unwrap(), "/root/here")
         .env("WORD", "a $variable 'of' \"mine\"")
         .program(["sh", "-c", script, "sh", "two words", "", "*"])
@@ -72,7 +73,7 @@ fn an_interrupt_and_a_kill_leave_no_guest_behind() {
             .stderr(Stdio::null());
         let mut ours = command.spawn().unwrap();
         let pid = ours.id();
-        // Processes that are ours: those it started, by the main thread.
+        // Child processes of the main thread.
         let children = || -> Vec<u32> {
             let text =
                 std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -81,7 +82,7 @@ fn an_interrupt_and_a_kill_leave_no_guest_behind() {
         let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let mut qemu = None;
         let started = eventually(|| {
-            // Its first QEMU only tells its version.
+            // The first QEMU process only prints its version.
             qemu = children().into_iter().find(|child| {
                 let words = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
                 words.contains("-initrd")
@@ -100,7 +101,8 @@ fn an_interrupt_and_a_kill_leave_no_guest_behind() {
         if signal == Signal::SIGINT {
             assert!(!folder.exists(), "{} was left behind", folder.display());
         }
-        // After SIGKILL the next run removes it (cache.rs tests that); it is not left here either.
+        // After SIGKILL the next run removes the folder (tested in cache.rs). The test removes it
+        // as well.
         let _ = std::fs::remove_dir_all(folder);
     }
 }
@@ -125,7 +127,7 @@ fn a_panic_and_a_full_memory_are_told() {
     let panic = Guest::new(KERNEL).program(["sh", "-c", "echo dying; echo c > /proc/sysrq-trigger; sleep 9"]);
     let error = run(&panic).unwrap_err().to_string();
     assert!(error.contains("kernel panicked") && error.contains("dying"), "{error}");
-    // Every byte that tail keeps is memory.
+    // tail keeps every byte in memory.
     let eater = Guest::new(KERNEL).memory_mb(256).program(["sh", "-c", "tail /dev/zero"]);
     let error = run(&eater).unwrap_err().to_string();
     assert!(error.contains("ran out of memory") && error.contains("--memory"), "{error}");

@@ -1,4 +1,5 @@
-//! The same seed gives the same windows and sequence numbers, whatever this machine is busy with.
+//! Checks that the same seed yields the same windows and sequence numbers, whatever the load of the
+//! host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -10,7 +11,7 @@ use yuzuri_vm::{Guest, Kernel, Mips, Time};
 
 const KERNEL: Kernel = Kernel::Linux6_1Amd64;
 
-/// At each ACK: snd_nxt, snd_una, snd_cwnd, ssthresh, in the order of tcp_probe.
+/// snd_nxt, snd_una, snd_cwnd and ssthresh at each ACK, in the order of tcp_probe.
 fn windows(seed: u64) -> Vec<String> {
     let results = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/transfer.sh");
@@ -57,7 +58,7 @@ fn a_seed_repeats_a_lossy_transfer_also_on_a_busy_machine() {
     assert_ne!(windows(8), quiet, "another seed loses other packets");
 }
 
-/// Seconds of the guest's clock that a loop of the shell takes, and that two seconds of sleep take.
+/// Durations of a shell loop and of a two-second sleep by the guest's clock, seconds.
 fn loop_and_sleep_s(processor: Mips) -> (f64, f64) {
     let script = "up() { read -r s _ < /proc/uptime; echo $s; }
         up; n=0; while [ $n -lt 50000 ]; do n=$((n+1)); done; up; sleep 2; up";

@@ -1,5 +1,5 @@
-//! Holds a program's completions and manual pages against its help, in the real shells and the real man(1). The tests of each
-//! program include this file.
+//! Compares a program's completions and manual pages with its help, using the real shells and
+//! man(1). The tests of each program include this file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,21 +8,21 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A program, and how it is asked.
+/// A program under test and its command-line interface.
 pub struct Program<'a> {
-    /// Its file.
+    /// Path of the executable.
     pub file: &'a str,
-    /// Its name.
+    /// Name of the program.
     pub name: &'a str,
-    /// What goes before the name of the shell to get completions.
+    /// Argument that precedes the shell's name to print completions.
     pub completions: &'a str,
-    /// What goes before a command to get its manual page.
+    /// Argument that precedes a subcommand to print its manual page.
     pub man: &'a str,
-    /// Commands that are programs of their own: neither their help nor their pages are this program's.
+    /// Subcommands that are separate programs. Their help and pages are not checked here.
     pub foreign: &'a [&'a str],
 }
 
-/// What the help of one command tells.
+/// Contents of one command's help.
 struct Help {
     path: Vec<String>,
     commands: Vec<String>,
@@ -42,7 +42,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Standard output of a call that succeeds without a word on standard error.
+/// Runs a program and returns its standard output. The program must succeed and write nothing to
+/// standard error.
 fn quiet(program: &str, args: &[&str]) -> String {
     let output = run(program, args).unwrap();
     let errors = text(&output.stderr);
@@ -50,7 +51,7 @@ fn quiet(program: &str, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The same where the program may not be installed; nothing then.
+/// Like [`quiet`], but returns `None` if the program is not installed.
 fn quiet_if_installed(program: &str, args: &[&str]) -> Option<String> {
     match run(program, &["--version"]) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -62,7 +63,7 @@ fn quiet_if_installed(program: &str, args: &[&str]) -> Option<String> {
 }
 
 impl Program<'_> {
-    /// The help of the program and of all commands below it, as it is printed.
+    /// The help of the program and of all its subcommands.
     fn helps(&self) -> Vec<Help> {
         let mut helps = Vec::new();
         let mut paths = vec![Vec::new()];
@@ -75,7 +76,7 @@ impl Program<'_> {
             }
             helps.push(help);
         }
-        // A reader of helps that finds nothing would pass every test.
+        // Guards against a parser that finds nothing, with which every test would pass.
         assert!(helps.iter().all(|help| help.options.contains("--help")));
         helps
     }
@@ -87,7 +88,7 @@ impl Program<'_> {
         (script, path.to_str().unwrap().to_owned())
     }
 
-    /// What is offered after `words` by a completion that prints its offers a line each.
+    /// Checks the offers of a completion, one per line, for all options of the help.
     fn offers(&self, help: &Help, offered: &str, shell: &str) {
         let offered: BTreeSet<&str> = offered.lines().map(|l| l.split('\t').next().unwrap()).collect();
         for option in &help.options {
@@ -100,12 +101,12 @@ impl Program<'_> {
         }
     }
 
-    /// In bash each command and option of the help is offered.
+    /// Checks that Bash offers every command and option of the help.
     pub fn completes_in_bash(&self) {
         let folder = tempfile::tempdir().unwrap();
         let (_, file) = self.script("bash", folder.path());
         let Some(_) = quiet_if_installed("bash", &["-n", &file]) else { return };
-        // As bash calls it: the program, the word to complete, the word before it.
+        // Bash passes the program, the word to complete and the preceding word.
         let ask = r#"set -eu; file=$1 name=$2; shift 2; source "$file"; set +eu
             words=$(complete -p "$name"); [[ $words =~ -F\ ([^ ]+) ]] || exit 9
             COMP_WORDS=("$name" "$@"); COMP_CWORD=$#; COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}
@@ -127,7 +128,8 @@ impl Program<'_> {
         }
     }
 
-    /// In fish, too, for commands of one and two words: clap_complete's script for fish goes no deeper.
+    /// Checks that fish offers every command and option of the help, for commands of up to two
+    /// words. clap_complete's fish script does not support deeper nesting.
     pub fn completes_in_fish(&self) {
         let folder = tempfile::tempdir().unwrap();
         let (_, file) = self.script("fish", folder.path());
@@ -146,7 +148,7 @@ impl Program<'_> {
         }
     }
 
-    /// zsh loads the script, and each command and option of the help is in it.
+    /// Checks that zsh loads the script and that it contains every command and option of the help.
     pub fn completes_in_zsh(&self) {
         let folder = tempfile::tempdir().unwrap();
         let (script, file) = self.script("zsh", folder.path());
@@ -168,7 +170,8 @@ impl Program<'_> {
         }
     }
 
-    /// Each command has a page that man(1) renders without a warning, with all commands and options of the help.
+    /// Checks that each command has a page that man(1) renders without warnings and that contains
+    /// all commands and options of the help.
     pub fn has_manual_pages(&self) {
         let folder = tempfile::tempdir().unwrap();
         for help in self.helps() {
@@ -202,7 +205,7 @@ impl Help {
             .filter(|word| *word != "help")
             .map(str::to_owned)
             .collect();
-        // Options stand at the left; what is told of them further to the right.
+        // Options are indented less than their descriptions.
         let options = help
             .lines()
             .filter(|l| l.starts_with("  -") || l.starts_with("      --"))

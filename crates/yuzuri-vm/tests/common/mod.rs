@@ -1,9 +1,9 @@
-//! What the tests with a guest share.
+//! Helpers for tests with a guest.
 
 use std::sync::atomic::AtomicBool;
 use yuzuri_vm::{Equipment, Guest, Image, Kernel, Outcome, VmError};
 
-/// Whether a guest can be run here at once; else says what is missing.
+/// Whether a guest can be run immediately. Prints what is missing otherwise.
 pub fn ready(test: &str, kernel: Kernel) -> bool {
     let missing = Image::missing(kernel, Equipment::Plain);
     if let Some(why) = &missing {
@@ -12,7 +12,7 @@ pub fn ready(test: &str, kernel: Kernel) -> bool {
     missing.is_none()
 }
 
-/// Runs a guest that nobody stops.
+/// Runs a guest without a stop request.
 #[allow(dead_code)]
 pub fn run(guest: &Guest) -> Result<Outcome, VmError> {
     guest.run(&mut |_| {}, &AtomicBool::new(false))
