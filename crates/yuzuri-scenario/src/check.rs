@@ -1,11 +1,11 @@
-//! What a scenario must fulfil beyond its form.
+//! Validation of a scenario beyond its syntax.
 
 use crate::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
 use yuzuri_netmodel::radio::Cell;
 use yuzuri_netmodel::wire::Wire;
 use yuzuri_netmodel::{ConfigError, Packet};
 
-/// The models are only asked whether they accept a configuration.
+/// A packet type for checking whether the models accept a configuration.
 #[derive(Clone)]
 struct Nothing;
 
@@ -23,7 +23,7 @@ struct Found(Vec<Problem>);
 
 impl Found {
     fn range(&mut self, field: impl Into<String>, value: f64, least: f64, most: f64) {
-        // Written so that NaN is refused, too.
+        // Written so that NaN is rejected as well.
         if !(value >= least && value <= most) {
             self.0.push(Problem::new(field, format!("{value} is not possible: {least} to {most} is")));
         }
@@ -37,7 +37,7 @@ impl Found {
 }
 
 impl Scenario {
-    /// All that is wrong; empty for a scenario that can be run.
+    /// All problems; empty for a valid scenario.
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Found(Vec::new());
         found.unless(!self.title.trim().is_empty(), "title", "it has no words");
@@ -197,7 +197,7 @@ impl Scenario {
         );
     }
 
-    /// What the models of radio and wire say.
+    /// Checks the configurations of the radio model and the wire model.
     fn models(&self, found: &mut Found) {
         match self.cell_config() {
             Ok(config) => {
@@ -207,7 +207,7 @@ impl Scenario {
             }
             Err(problem) => found.0.push(problem),
         }
-        // What the path's own checks found is not said twice.
+        // Do not report again what the checks of the path have found.
         if !found.0.iter().any(|problem| problem.field.starts_with("path."))
             && let Err(error) = Wire::<Nothing>::new(&self.wire_config(), 1)
         {
@@ -215,7 +215,7 @@ impl Scenario {
         }
     }
 
-    /// The model numbers stations; the file has kinds of terminals.
+    /// Maps the model's station number to the terminal entry of the file.
     fn of_cell(&self, error: &ConfigError) -> Problem {
         let station = error.field.strip_prefix("stations[").and_then(|rest| rest.split_once(']'));
         let kind = station.and_then(|(number, rest)| {

@@ -3,26 +3,27 @@
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Bound, CubicParams};
 
-/// CUBIC with other constants, bounds of every flow, or the mode without decrease; see `docs/control.md`.
+/// CUBIC with other constants, with bounds for every flow, or without reductions; see
+/// `docs/control.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CubicSpec {
-    /// C of RFC 9438, segments per cubic second; Linux's 410/1024.
+    /// C of RFC 9438, segments per cubic second; default: Linux's 410/1024.
     pub c: f64,
-    /// What a reduction keeps of the window; Linux's 717/1024.
+    /// Multiplicative decrease factor β of RFC 9438; default: Linux's 717/1024.
     pub beta: f64,
-    /// Whether a flow that was reduced below its last W_max gives way further; true.
+    /// Fast convergence (RFC 9438, section 4.7); default: true.
     pub fast_convergence: bool,
-    /// Whether it grows at least as fast as Reno; true.
+    /// Reno-friendly region (RFC 9438, section 4.3); default: true.
     pub reno_friendly: bool,
-    /// Whether slow start ends by HyStart, before loss; true.
+    /// HyStart, which ends slow start before a loss; default: true.
     pub hystart: bool,
-    /// Whether nothing is cut on a sign of loss; false.
+    /// Whether to ignore congestion signals instead of reducing the window; default: false.
     pub no_decrease: bool,
-    /// Least window of every flow, segments; none.
+    /// Minimum window of every flow, segments; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<u32>,
-    /// Largest window of every flow, segments; none.
+    /// Maximum window of every flow, segments; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
 }
@@ -44,7 +45,7 @@ impl Default for CubicSpec {
 }
 
 impl CubicSpec {
-    /// As the kernel is to register it.
+    /// The parameters for registration in the kernel.
     pub fn cubic(&self, name: String) -> CubicParams {
         CubicParams {
             name,

@@ -1,4 +1,4 @@
-//! A scenario's file: its text, where each field stands in it, and what is wrong with it.
+//! A scenario file: its text, the positions of its fields, and its problems.
 
 use crate::{Point, Scenario, Variant, expand};
 use std::collections::BTreeMap;
@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Something that is wrong, at a field: `path.rtt_ms`, `terminal[1].phy.mcs`.
+/// A problem with a field, such as `path.rtt_ms` or `terminal[1].phy.mcs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The field; empty where it is the whole file.
+    /// The field; empty for the whole file.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong and what would be valid.
     pub what: String,
 }
 
 impl Problem {
-    /// A problem of a field.
+    /// A problem with a field.
     pub fn new(field: impl Into<String>, what: impl Into<String>) -> Problem {
         Problem { field: field.into(), what: what.into() }
     }
 }
 
-/// All that is wrong with a file; shown as `FILE:LINE: FIELD: WHAT`, one a line.
+/// All problems of a file, displayed as `FILE:LINE: FIELD: WHAT`, one per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Problems {
-    /// With the line, from 1, where it is known.
+    /// Each with its line number, from 1, if known.
     pub list: Vec<(Option<usize>, Problem)>,
     /// The file.
     pub file: PathBuf,
@@ -52,14 +52,14 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A scenario's file, read.
+/// A parsed scenario file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// The file's name without its ending.
+    /// The file name without its extension.
     pub name: String,
     file: PathBuf,
     text: String,
-    /// The scenario without what is varied.
+    /// The scenario without the sweep and the variants.
     table: toml::Table,
     base: Scenario,
     sweep: BTreeMap<String, Vec<toml::Value>>,
@@ -67,10 +67,10 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// If the file cannot be read or is invalid, with all problems.
     pub fn open(file: &Path) -> Result<Document, Problems> {
         let text = std::fs::read_to_string(file).map_err(|e| Problems {
             list: vec![(None, Problem::new("", format!("cannot be read: {e}")))],
@@ -79,16 +79,16 @@ impl Document {
         Document::parse(file, text)
     }
 
-    /// Reads and checks a file's text.
+    /// Parses and validates a file's text.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// If the text is invalid, with all problems.
     pub fn parse(file: &Path, text: String) -> Result<Document, Problems> {
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let refuse = |error: &toml::de::Error| {
             let place = error.span();
             let field = match &place {
-                // What is missing at the top is missing in no field.
+                // A field missing at the top level belongs to no other field.
                 Some(place) if place.start == 0 && error.message().starts_with("missing field") => {
                     String::new()
                 }
@@ -115,7 +115,7 @@ impl Document {
         Err(problems)
     }
 
-    /// The scenario without anything varied.
+    /// The scenario without any variation.
     pub fn base(&self) -> &Scenario {
         &self.base
     }
@@ -125,7 +125,7 @@ impl Document {
         &self.file
     }
 
-    /// What is varied: field and values.
+    /// The swept fields and their values.
     pub fn sweep(&self) -> &BTreeMap<String, Vec<toml::Value>> {
         &self.sweep
     }
@@ -138,19 +138,19 @@ impl Document {
         &self.table
     }
 
-    /// Every combination of what is varied.
+    /// Every combination of the swept values and variants.
     ///
     /// # Errors
-    /// None for a document that was read: this was checked then.
+    /// None for a parsed document, whose points were already checked.
     pub fn points(&self) -> Result<Vec<Point>, Problems> {
         expand::points(self, &good).map_err(|list| self.located(list))
     }
 
-    /// Asks `check` what is wrong with each point that has the name `is_chosen` looks for: what whoever is to run them
-    /// cannot do. Where a sweep or a variant brings what is wrong, its entry is named.
+    /// Runs `check` for each chosen point, for example for what the executor does not support. If a
+    /// sweep or a variant causes a problem, its entry is named.
     ///
     /// # Errors
-    /// All that `check` finds.
+    /// All problems that `check` finds.
     pub fn check_points(
         &self,
         is_chosen: &dyn Fn(&str) -> bool,
@@ -160,11 +160,11 @@ impl Document {
         expand::points(self, &chosen).map(drop).map_err(|list| self.located(list))
     }
 
-    /// The document with other values of fields (`path.rtt_ms`, `terminal.phone.window`), which are then no longer
-    /// varied. What holds between fields is checked when all are set.
+    /// The document with fields set (`path.rtt_ms`, `terminal.phone.window`), which are then no longer
+    /// swept. Constraints between fields are checked after all are set.
     ///
     /// # Errors
-    /// Where there is no such field or a value is not possible.
+    /// If a field does not exist or a value is invalid.
     pub fn with(&self, values: &[(String, toml::Value)]) -> Result<Document, Problems> {
         let mut changed = self.clone();
         let refuse = |problem: Problem| Problems { list: vec![(None, problem)], file: self.file.clone() };
@@ -187,14 +187,14 @@ impl Document {
         Err(self.located(problems))
     }
 
-    /// The document without anything varied.
+    /// The document without its sweep and variants.
     pub fn without_variation(mut self) -> Document {
         self.sweep.clear();
         self.variants.clear();
         self
     }
 
-    /// A value as it is written in TOML; text where it is nothing else.
+    /// Parses a value as TOML; anything else becomes a string.
     pub fn value(text: &str) -> toml::Value {
         let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
         let value = parsed.ok().and_then(|mut table| table.remove("value"));
@@ -209,12 +209,12 @@ impl Document {
     }
 }
 
-/// What every point must fulfil.
+/// The checks for every point.
 fn good(_name: &str, scenario: &Scenario) -> Vec<Problem> {
     scenario.problems()
 }
 
-/// The error's words in one line.
+/// The error message in one line.
 fn sentence(error: &toml::de::Error) -> String {
     error.message().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
@@ -223,14 +223,14 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// One step of a field's path: a key, or a place in a list.
+/// One step of a field path: a key or a list index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Key(String),
     Place(usize),
 }
 
-/// `terminal[1].phy.mcs` in steps; a key in quotes (`sweep."path.rtt_ms"`) is one.
+/// Splits `terminal[1].phy.mcs` into steps; a quoted key (`sweep."path.rtt_ms"`) is one step.
 fn steps(field: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = field;
@@ -251,7 +251,7 @@ fn steps(field: &str) -> Vec<Step> {
     steps
 }
 
-/// Where a field stands; where it is not written, what it would stand in.
+/// The text offset of a field; if it is absent, that of the table which would contain it.
 fn offset_of(table: &Spanned<DeTable<'_>>, field: &str) -> Option<usize> {
     let mut offset = None;
     let mut value: Option<&DeValue<'_>> = None;
@@ -276,7 +276,7 @@ fn find<'a>(table: &'a DeTable<'_>, key: &str) -> Option<(usize, &'a DeValue<'a>
     Some((name.span().start, value.get_ref()))
 }
 
-/// The field whose value or key stands at a place of the text.
+/// The field whose value or key is at a position of the text.
 fn field_at(text: &str, place: &Range<usize>) -> String {
     fn within(value: &DeValue<'_>, place: &Range<usize>, path: String) -> Option<String> {
         match value {

@@ -1,47 +1,47 @@
-//! From a file with things to vary to the single experiments.
+//! Expansion of a file with a sweep and variants into single experiments.
 
 use crate::{Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
-/// Most points of one file.
+/// Maximum number of points per file.
 const MAX_POINTS: usize = 10_000;
 
-/// One combination of what a file varies.
+/// One combination of the varied fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What it is, as a name for a folder: `path.rtt_ms=64`, `slow-at-10`, `base`.
+    /// The name of its folder: `path.rtt_ms=64`, `slow-at-10`, `base`.
     pub name: String,
-    /// What is varied and its value here.
+    /// The varied fields with their values at this point.
     pub labels: Vec<Label>,
-    /// For a run in which one kind of terminal is alone: which.
+    /// For a run with a single terminal: its kind.
     pub alone: Option<String>,
     /// The experiment.
     pub scenario: Scenario,
 }
 
-/// A field that is varied, or `variant`, and its value.
+/// A varied field, or `variant`, with its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// The field.
     pub field: String,
-    /// The value in words.
+    /// The value as text.
     pub value: String,
-    /// The value where it is a number.
+    /// The value, if it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<f64>,
 }
 
-/// What is set at a point: the entry of the file that says so, the field, the value.
+/// A value set at a point: the entry of the file that sets it, the field, the value.
 struct Choice<'a> {
     entry: String,
     field: &'a str,
     value: &'a toml::Value,
 }
 
-/// What is wrong with a point, by its name.
+/// Finds the problems of a point, given its name.
 pub(super) type Check<'a> = &'a dyn Fn(&str, &Scenario) -> Vec<Problem>;
 
-/// All points of a file, in the order of the file.
+/// All points of a file, in file order.
 pub(super) fn points(document: &Document, check: Check<'_>) -> Result<Vec<Point>, Vec<Problem>> {
     let sweep = document.sweep();
     let variants = document.variants();
@@ -116,7 +116,7 @@ fn point(
             .map_err(|problem| vec![Problem::new(&choice.entry, problem.what)])?;
     }
     let told = |problem: Problem| {
-        // Said of the entry that brought the value, if one did.
+        // Attribute the problem to the entry that set the value, if there is one.
         let of = choices.iter().rev().find(|choice| {
             resolve(&table, choice.field)
                 .is_some_and(|field| problem.field.starts_with(&field) || field.starts_with(&problem.field))
@@ -143,8 +143,8 @@ fn point(
     Ok(Point { name, labels, alone: None, scenario })
 }
 
-/// Adds, where the file asks for it, the runs in which one terminal of each kind is alone: one for each combination
-/// of what is swept outside the terminals.
+/// Adds the runs with one terminal of each kind alone, if the file requests them: one for each
+/// combination of the swept fields outside the terminals.
 fn with_alone(document: &Document, points: Vec<Point>) -> Result<Vec<Point>, Vec<Problem>> {
     if !document.base().alone {
         return Ok(points);
@@ -192,17 +192,18 @@ fn label(field: &str, value: &toml::Value) -> Label {
     Label { field: field.to_owned(), value: words, number }
 }
 
-/// A name that a folder can have.
+/// Converts a name to a valid folder name.
 fn folder(words: &str) -> String {
     words.chars().map(|c| if c.is_alphanumeric() || "=,.-_".contains(c) { c } else { '_' }).collect()
 }
 
-/// A table as a scenario; `field` is blamed.
+/// Converts a table to a scenario; an error is attributed to `field`.
 pub(super) fn scenario(table: &toml::Table, field: &str) -> Result<Scenario, Problem> {
     Scenario::deserialize(table.clone()).map_err(|e| Problem::new(field, e.message().trim()))
 }
 
-/// A field as it is written in a sweep (`terminal.phone.window`) as it stands in the table (`terminal[0].window`).
+/// Converts a field as written in a sweep (`terminal.phone.window`) to its position in the table
+/// (`terminal[0].window`).
 fn resolve(table: &toml::Table, field: &str) -> Option<String> {
     let mut path = String::new();
     let mut value = None::<&toml::Value>;
@@ -227,7 +228,7 @@ fn resolve(table: &toml::Table, field: &str) -> Option<String> {
     Some(path)
 }
 
-/// The words of a field: parted by dots, but for a kernel parameter's name, which has dots of its own.
+/// Splits a field at its dots. The name of a kernel parameter, which contains dots itself, stays whole.
 fn words(field: &str) -> Vec<&str> {
     match field.split_once('.') {
         Some(("sysctl", name)) => vec!["sysctl", name],
@@ -235,13 +236,13 @@ fn words(field: &str) -> Vec<&str> {
     }
 }
 
-/// An element of a list by its `name`, or by its place from 0.
+/// Finds a list element by its `name` or by its index, from 0.
 fn place(list: &[toml::Value], word: &str) -> Option<usize> {
     let named = |item: &toml::Value| item.get("name").and_then(toml::Value::as_str) == Some(word);
     list.iter().position(named).or_else(|| word.parse().ok().filter(|at| *at < list.len()))
 }
 
-/// Sets a field; tables on the way to it are made.
+/// Sets a field; missing tables are created.
 pub(super) fn set(table: &mut toml::Table, field: &str, value: toml::Value) -> Result<(), Problem> {
     fn within(
         target: &mut toml::Value,

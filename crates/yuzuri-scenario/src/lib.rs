@@ -1,9 +1,9 @@
-//! What an experiment is: terminals, radios, the path behind the access point, what the terminals do, and which
-//! fields vary.
+//! The definition of an experiment: terminals, radios, the path behind the access point, workloads, and
+//! the fields to vary.
 //!
-//! A [`Document`] is read from a TOML file, checked, and expanded into [`Point`]s. The laboratory runs a point with
-//! the kernel's TCP, in real or virtual time, and the simulator runs it with simulated TCP: all of them read the same
-//! file. `docs/lab.md` describes the fields.
+//! A [`Document`] is parsed from a TOML file, validated, and expanded into [`Point`]s. The laboratory
+//! runs a point with the kernel's TCP, in real or virtual time; the simulator runs it with simulated
+//! TCP. Both read the same file. `docs/lab.md` describes the fields.
 //!
 //! ```
 //! use yuzuri_scenario::Document;
@@ -48,44 +48,44 @@ use std::collections::BTreeMap;
 use yuzuri_netmodel::radio::{Band, CellConfig, Phy, StationConfig};
 use yuzuri_netmodel::wire::WireConfig;
 
-/// One experiment: what a run needs, and in a file what is varied of it.
+/// One experiment: everything needed for a run, and in a file also the variations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// In one line.
+    /// The title, one line.
     pub title: String,
-    /// What it is for and what to expect.
+    /// The purpose and the expected result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// How long the terminals work, seconds; 1 to 36,000.
+    /// How long the terminals are active, seconds; 1 to 36,000.
     pub duration_s: f64,
-    /// How much of that, from the start, does not count; 0.
+    /// Time from the start that is not evaluated, seconds; default: 0.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// Seed of the first repetition; each further one takes the next number. 1.
+    /// Seed of the first repetition; it increases by 1 for each further one. Default: 1.
     #[serde(default = "one")]
     pub seed: u64,
-    /// How often it is repeated; 1.
+    /// Number of repetitions; default: 1.
     #[serde(default = "once")]
     pub repetitions: u32,
-    /// Whether each kind of terminal also runs alone, without a bound and under the control that stands outside of variants (or CUBIC), so that
-    /// shares can be weighed; false.
+    /// Whether each kind of terminal also runs alone, without bounds and with the congestion control
+    /// that the file sets outside of variants (or CUBIC), as a reference for its share; default: false.
     #[serde(default)]
     pub alone: bool,
-    /// How fast the processor is that all hosts share in virtual time, million instructions per second: 125 to 8000, 1000 halved or doubled; 1000. More for what
-    /// late packets make invalid.
+    /// Speed of the processor that all hosts share in virtual time, million instructions per second: 125,
+    /// 250, 500, 1000, 2000, 4000 or 8000; default: 1000. Increase it if late packets make runs invalid.
     #[serde(default, skip_serializing_if = "is_one_per_ns")]
     pub processor_mips: Mips,
-    /// Least distance of two samples of a flow, milliseconds; 0 for each ACK; 1.
+    /// Minimum interval between samples of a flow, ms; 0: one sample per ACK; default: 1.
     #[serde(default = "one_ms")]
     pub sample_ms: f64,
-    /// Distance of the samples of the queues, milliseconds; 20.
+    /// Sampling interval of the queues, ms; default: 20.
     #[serde(default = "twenty_ms")]
     pub queue_ms: f64,
-    /// So many bytes of each packet are kept in captures at the terminals and at the server; no captures where absent.
+    /// Bytes of each packet captured at the terminals and at the server; absent: no captures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture_bytes: Option<u32>,
-    /// Kernel parameters on all hosts, such as `"net.ipv4.tcp_ecn" = "1"`.
+    /// Kernel parameters for all hosts, such as `"net.ipv4.tcp_ecn" = "1"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
     /// The radio cell without its stations: fields of `yuzuri_netmodel::radio::CellConfig`.
@@ -94,23 +94,23 @@ pub struct Scenario {
     /// The path between access point and server.
     #[serde(default)]
     pub path: PathSpec,
-    /// How the terminals share; they do not where absent.
+    /// Sharing; absent: terminals do not share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareSpec>,
-    /// What terminals do that say nothing of their own; bulk upload.
+    /// The default workload of terminals; default: bulk upload.
     #[serde(default)]
     pub workload: WorkloadSpec,
     /// The terminals, by kind.
     pub terminal: Vec<TerminalSpec>,
-    /// What a file varies: fields and their values. Empty in a point.
+    /// The swept fields and their values; empty in a point.
     #[serde(default, skip_serializing)]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
-    /// Named alternatives that a file has. Empty in a point.
+    /// The named variants; empty in a point.
     #[serde(default, skip_serializing)]
     pub variant: Vec<Variant>,
 }
 
-/// A named alternative: values of some fields.
+/// A variant: a name and the values of some fields.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -121,7 +121,7 @@ pub struct Variant {
     pub set: BTreeMap<String, toml::Value>,
 }
 
-/// The cell: everything of [`CellConfig`] but the stations, which the terminals make.
+/// The cell: every field of [`CellConfig`] except the stations, which the terminals define.
 pub type CellSpec = toml::Table;
 
 /// A kind of terminal.
@@ -130,7 +130,7 @@ pub type CellSpec = toml::Table;
 pub struct TerminalSpec {
     /// Its name: letters, digits, `-` and `_`.
     pub name: String,
-    /// How many there are; 1. 0 takes the kind out.
+    /// The number of such terminals; default: 1. 0 removes the kind.
     #[serde(default = "once")]
     pub count: u32,
     /// Its radio.
@@ -138,38 +138,40 @@ pub struct TerminalSpec {
     /// Other settings of the station: fields of `yuzuri_netmodel::radio::StationConfig`.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub station: toml::Table,
-    /// Congestion control; the kernel's default where absent.
+    /// Congestion control; absent: the kernel's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
-    /// Whether its segments leave spread over the round trip, as behind the queueing discipline fq; false.
+    /// Whether its segments are paced, as by the queueing discipline fq; default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paced: bool,
-    /// A congestion control of its own, instead of `control`.
+    /// A custom congestion control, instead of `control`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cubic: Option<CubicSpec>,
-    /// Whether and how it shares; as `[share]` says where absent.
+    /// Whether and how it shares; absent: as in `[share]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareChoice>,
-    /// Upper bound of each flow's congestion window, segments (a locked `cwnd` of the route).
+    /// Maximum congestion window of each flow, segments (a locked `cwnd` of the route).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Initial congestion window, segments (`initcwnd` of the route); the kernel's (10) where absent.
+    /// Initial congestion window, segments (`initcwnd` of the route); absent: the kernel's (10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
-    /// When it associates and begins to work, seconds; 0.
+    /// When it associates and starts its workload, seconds; default: 0.
     #[serde(default)]
     pub joins_s: f64,
-    /// When it stops working and leaves, seconds; at the end where absent.
+    /// When it stops and leaves, seconds; absent: at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves_s: Option<f64>,
-    /// What it does; the scenario's workload where absent.
+    /// Its workload; absent: the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
 }
 
 impl TerminalSpec {
-    /// Makes it what runs alone: from beginning to end, without sharing and without bounds, under the control that the file gives it outside of
-    /// variants (`base`), or CUBIC. A algorithm that then is the kernel's own CUBIC becomes that, so that the same experiment is not run twice.
+    /// Converts it to the reference terminal that runs alone: for the whole duration, without sharing
+    /// and without bounds, with the congestion control that the file sets outside of variants (`base`),
+    /// or CUBIC. Settings that equal the kernel's own CUBIC are replaced by it, so that the same
+    /// experiment is not run twice.
     fn free(&mut self, base: Option<&TerminalSpec>) {
         (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
         self.paced = base.is_some_and(|base| base.paced);
@@ -203,19 +205,19 @@ fn twenty_ms() -> f64 {
     20.0
 }
 
-/// A single terminal of a scenario.
+/// One terminal of a scenario.
 #[derive(Debug, Clone, Copy)]
 pub struct Terminal<'a> {
     /// Its kind.
     pub kind: &'a TerminalSpec,
-    /// Place of its kind in the scenario.
+    /// The index of its kind in the scenario.
     pub kind_number: usize,
-    /// Its number among its kind, from 0.
+    /// Its number within its kind, from 0.
     pub number: u32,
 }
 
 impl Terminal<'_> {
-    /// `phone`, or `phone-1`, `phone-2`, ... where there are more of the kind.
+    /// `phone`, or `phone-1`, `phone-2`, ... if there are several of the kind.
     pub fn name(&self) -> String {
         if self.kind.count == 1 {
             self.kind.name.clone()
@@ -226,27 +228,27 @@ impl Terminal<'_> {
 }
 
 impl Scenario {
-    /// Most terminals: their addresses are one /24.
+    /// Maximum number of terminals: their addresses are in one /24.
     pub const MAX_TERMINALS: u32 = 240;
-    /// Most bytes of a packet that a capture keeps: the MTU, the Ethernet header, and room for one VLAN tag.
+    /// Maximum number of bytes captured per packet: the MTU, the Ethernet header, and one VLAN tag.
     pub const MAX_CAPTURE_BYTES: u32 = PathSpec::MAX_MTU_BYTES + 18;
 
-    /// As a file that says the same, without what is varied.
+    /// Formats the scenario as a file without its variations.
     ///
     /// # Errors
-    /// None for a scenario that was read from a file.
+    /// None for a scenario parsed from a file.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
 
-    /// The single terminals, in the order of their stations.
+    /// The terminals, in the order of their stations.
     pub fn terminals(&self) -> impl Iterator<Item = Terminal<'_>> {
         self.terminal.iter().enumerate().flat_map(|(kind_number, kind)| {
             (0..kind.count).map(move |number| Terminal { kind, kind_number, number })
         })
     }
 
-    /// What a terminal does.
+    /// The workload of a terminal.
     pub fn workload_of<'a>(&'a self, terminal: &'a TerminalSpec) -> &'a WorkloadSpec {
         terminal.workload.as_ref().unwrap_or(&self.workload)
     }
@@ -256,10 +258,11 @@ impl Scenario {
         terminal.leaves_s.unwrap_or(self.duration_s)
     }
 
-    /// The radio model's configuration.
+    /// The configuration of the radio model.
     ///
     /// # Errors
-    /// Where `cell` or a terminal's `station` have fields that the model does not know, or of another type.
+    /// If `cell` or a terminal's `station` has fields that the model does not know, or a value of the
+    /// wrong type.
     pub fn cell_config(&self) -> Result<CellConfig, Problem> {
         let mut stations = Vec::new();
         for terminal in self.terminals() {
@@ -281,7 +284,7 @@ impl Scenario {
         }
         let only_g = self.terminals().all(|terminal| !terminal.kind.phy.is_qos());
         if only_g && !table.contains_key("band") {
-            // As `CellConfig::new` has it: 802.11g is at home in 2.4 GHz.
+            // As in `CellConfig::new`: 802.11g operates at 2.4 GHz.
             let band =
                 toml::Value::try_from(Band::Ghz2).map_err(|e| Problem::new("cell.band", e.to_string()))?;
             table.insert("band".into(), band);
@@ -289,7 +292,7 @@ impl Scenario {
         table.try_into().map_err(|e: toml::de::Error| Problem::new("cell", e.message()))
     }
 
-    /// The wire model's configuration.
+    /// The configuration of the wire model.
     pub fn wire_config(&self) -> WireConfig {
         self.path.wire_config()
     }

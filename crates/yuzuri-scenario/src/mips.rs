@@ -1,14 +1,14 @@
-//! How fast a processor is in virtual time.
+//! The speed of the processor in virtual time.
 
 use serde::{Deserialize, Serialize};
 
-/// The speed of a processor in virtual time, million instructions per second of the guest's clock.
+/// The speed of the processor in virtual time, million instructions per second of the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Mips(u32);
 
 impl Mips {
-    /// What QEMU's clock gives by itself: an instruction a nanosecond.
+    /// QEMU's default: one instruction per nanosecond.
     pub const ONE_PER_NS: Mips = Mips(1000);
 }
 

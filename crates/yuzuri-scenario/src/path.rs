@@ -1,32 +1,32 @@
-//! The path between access point and server, in the words of papers.
+//! The path between access point and server, in the parameters that papers use.
 
 use serde::{Deserialize, Serialize};
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::wire::{LineConfig, LossConfig, WireConfig};
 
-/// A symmetric path with loss towards the server; `up` and `down` say more where that is not enough.
+/// A symmetric path with loss towards the server. `up` and `down` replace the fields that they cover.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PathSpec {
-    /// What the path adds to the round-trip time, half of it each way, milliseconds; 0 to 100,000.
+    /// Round-trip time of the path, half of it in each direction, ms; 0 to 100,000.
     pub rtt_ms: f64,
-    /// Up to so much more each way, drawn evenly for each packet, milliseconds.
+    /// Maximum additional delay in each direction, uniformly distributed per packet, ms.
     pub jitter_ms: f64,
-    /// Rate each way, Mbit/s; infinite where absent.
+    /// Rate in each direction, Mbit/s; absent: infinite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_mbps: Option<f64>,
-    /// Places of the drop-tail queue each way, packets.
+    /// Size of the drop-tail queue in each direction, packets.
     pub queue_packets: u32,
-    /// Largest packet between the terminals and the server, IP header included, bytes; 576 to 1500.
+    /// MTU between the terminals and the server, bytes; 576 to 1500.
     pub mtu_bytes: u32,
-    /// Probability that a packet towards the server is lost, 0 to 1.
+    /// Loss probability towards the server, 0 to 1.
     pub loss: f64,
-    /// Probability that a packet from the server is lost, 0 to 1.
+    /// Loss probability towards the terminals, 0 to 1.
     pub loss_down: f64,
-    /// All of the way to the server, instead of the fields above.
+    /// Complete settings of the direction towards the server, instead of the fields above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<LineConfig>,
-    /// All of the way back, instead of the fields above.
+    /// Complete settings of the direction towards the terminals, instead of the fields above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<LineConfig>,
 }
@@ -48,10 +48,10 @@ impl Default for PathSpec {
 }
 
 impl PathSpec {
-    /// The largest packet that the devices take.
+    /// The largest MTU of the devices.
     pub const MAX_MTU_BYTES: u32 = 1500;
 
-    /// For the model.
+    /// The configuration of the wire model.
     pub fn wire_config(&self) -> WireConfig {
         let line = |probability: f64| LineConfig {
             rate_bps: self.rate_mbps.map(|rate| (rate * 1e6).round() as u64),
@@ -67,7 +67,7 @@ impl PathSpec {
         }
     }
 
-    /// The least time from the server and back, milliseconds.
+    /// The minimum round-trip time of the path, ms.
     pub fn base_rtt_ms(&self) -> f64 {
         let wire = self.wire_config();
         (wire.up.delay_us + wire.down.delay_us) as f64 / 1000.0

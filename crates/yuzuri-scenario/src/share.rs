@@ -1,4 +1,4 @@
-//! Sharing in an experiment: which terminals run the daemon's library, and with which rules.
+//! Sharing in an experiment: which terminals run the sharing library, and with which policy.
 
 use crate::{Scenario, TerminalSpec};
 use serde::de::value::MapAccessDeserializer;
@@ -11,28 +11,29 @@ use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShareSpec {
-    /// Which rules bound the windows; `yuzuri`.
+    /// The policy that computes the bounds; default: `yuzuri`.
     pub policy: PolicyName,
-    /// What `yuzuri` aims at; `balanced`.
+    /// The objective of the policy `yuzuri`; default: `balanced`.
     pub objective: Objective,
-    /// What the path carries, Mbit/s, for the rules by count; without it they say nothing by count.
+    /// Path capacity for the policies that divide it by the number of members, Mbit/s; absent: they set
+    /// no such bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_mbps: Option<f64>,
-    /// When sharing begins, seconds; before it flows are plain CUBIC. 0: before they begin.
+    /// When sharing starts, seconds; before that, flows are plain CUBIC. 0: before the flows start.
     pub starts_s: f64,
-    /// Who bounds the flows; `control`.
+    /// What enforces the bounds; default: `control`.
     #[serde(skip_serializing_if = "BoundBy::is_usual")]
     pub by: BoundBy,
 }
 
-/// Who bounds the flows of a terminal.
+/// What enforces the bounds of a terminal's flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoundBy {
     /// The congestion control in the kernel.
     #[default]
     Control,
-    /// The program that sends, without privilege (`yuzuri send --share`).
+    /// The sending program, without privilege (`yuzuri send --share`).
     Program,
 }
 
@@ -43,41 +44,41 @@ impl BoundBy {
 }
 
 impl ShareSpec {
-    /// For the daemon.
+    /// The policy settings for the daemon.
     pub fn policy_config(&self) -> PolicyConfig {
         let capacity_bps = self.capacity_mbps.map(|rate| (rate * 1e6).round() as u64);
         PolicyConfig { name: self.policy, objective: self.objective, capacity_bps }
     }
 }
 
-/// What of `[share]` is otherwise for a kind of terminal.
+/// The settings of a kind of terminal that differ from `[share]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShareChange {
-    /// Which rules.
+    /// The policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
-    /// What `yuzuri` aims at.
+    /// The objective of the policy `yuzuri`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// What the path carries, Mbit/s.
+    /// Path capacity, Mbit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_mbps: Option<f64>,
-    /// When sharing begins, seconds.
+    /// When sharing starts, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_s: Option<f64>,
-    /// Who bounds the flows.
+    /// What enforces the bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<BoundBy>,
 }
 
-/// A kind's own word about sharing: whether it takes part, or how.
+/// Whether and how a kind of terminal shares.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ShareChoice {
-    /// It takes part as `[share]` says, or not at all.
+    /// Shares as in `[share]`, or not at all.
     Whether(bool),
-    /// It takes part, with these fields instead of `[share]`'s.
+    /// Shares, with these fields instead of those in `[share]`.
     With(ShareChange),
 }
 
@@ -104,7 +105,7 @@ impl<'de> Deserialize<'de> for ShareChoice {
 }
 
 impl Scenario {
-    /// How a kind of terminal shares; `None`: it takes no part.
+    /// How a kind of terminal shares; `None`: not at all.
     pub fn share_of(&self, kind: &TerminalSpec) -> Option<ShareSpec> {
         let general = || self.share.clone().unwrap_or_default();
         match &kind.share {

@@ -1,8 +1,8 @@
-//! What a terminal does.
+//! The workload of a terminal.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -13,67 +13,67 @@ pub enum Direction {
     Down,
 }
 
-/// What a terminal does while it is there.
+/// The workload of a terminal while it is present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum WorkloadSpec {
-    /// Sends without end.
+    /// Unlimited transfer.
     Bulk {
-        /// Connections side by side; 1.
+        /// Number of parallel connections; default: 1.
         #[serde(default = "one")]
         connections: u32,
-        /// Which way; up.
+        /// Direction; default: up.
         #[serde(default)]
         direction: Direction,
     },
-    /// Sends buffers, one after the other, and keeps of each how it went, as the visualizer does.
+    /// Sends buffers one after the other and records the timing of each, as the visualizer does.
     Buffers {
-        /// Bytes of a buffer; 1,000,000.
+        /// Bytes per buffer; default: 1,000,000.
         #[serde(default = "megabyte")]
         bytes: u64,
-        /// Whether each waits for the last ACK of the one before it; false.
+        /// Whether each buffer waits for the last ACK of the previous one; default: false.
         #[serde(default)]
         wait_ack: bool,
-        /// Ends after so many; without end where absent.
+        /// Number of buffers; absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         count: Option<u64>,
     },
-    /// Sends for a while on a new connection, pauses, and so on.
+    /// Alternates between sending on a new connection and pausing.
     OnOff {
-        /// How long it sends, seconds.
+        /// Sending time, seconds.
         on_s: f64,
-        /// How long it pauses, seconds.
+        /// Pause, seconds.
         off_s: f64,
     },
-    /// Asks, waits for the answer, thinks, asks again, on one connection.
+    /// Sends a request, waits for the response, pauses, and repeats, on one connection.
     RequestResponse {
-        /// Bytes of a request; 200.
+        /// Bytes per request; default: 200.
         #[serde(default = "request")]
         request_bytes: u32,
-        /// Bytes of an answer; 20,000.
+        /// Bytes per response; default: 20,000.
         #[serde(default = "response")]
         response_bytes: u32,
-        /// Pause between an answer and the next request, milliseconds; 0.
+        /// Pause between a response and the next request, ms; default: 0.
         #[serde(default)]
         think_ms: f64,
     },
     /// iperf3.
     Iperf3 {
-        /// Connections side by side; 1.
+        /// Number of parallel connections; default: 1.
         #[serde(default = "one")]
         connections: u32,
-        /// Which way; up.
+        /// Direction; default: up.
         #[serde(default)]
         direction: Direction,
     },
-    /// Nothing: a terminal that is only there.
+    /// No traffic: the terminal is only associated.
     Idle {},
 }
 
 impl WorkloadSpec {
-    /// Most bytes of a buffer.
+    /// Maximum size of a buffer, bytes.
     pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
-    /// Least bytes of a request: it begins with its own length and that of the response.
+    /// Minimum size of a request, bytes: it starts with its own length and that of the response.
     pub const MIN_REQUEST_BYTES: u32 = 8;
 }
 

@@ -1,4 +1,4 @@
-//! Scenario files: what is read, what is refused and in which words, and what a sweep makes of it.
+//! Scenario files: parsing, error messages, and the expansion of sweeps.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -125,7 +125,7 @@ fn each_kind_says_how_it_shares() {
         (changed.policy, changed.objective.name(), changed.starts_s),
         (general.policy, "latency", 2.0)
     );
-    // What a guest is handed says the same.
+    // The file passed to a guest has the same contents.
     let written = document.base().to_toml().unwrap();
     assert_eq!(&toml::from_str::<Scenario>(&written).unwrap(), document.base());
 
@@ -164,7 +164,7 @@ fn a_sweep_is_every_combination() {
     assert_eq!((last.scenario.path.rtt_ms, last.scenario.path.loss), (2.0, 0.2));
     assert_eq!(last.scenario.terminal[0].window, Some(9));
     assert_eq!(points[0].scenario.terminal[0].window, None);
-    // A value given by hand takes the field out of the sweep.
+    // A value given on the command line removes the field from the sweep.
     let with = |pairs: &[(&str, &str)]| {
         let values: Vec<_> = pairs.iter().map(|(f, v)| ((*f).to_owned(), Document::value(v))).collect();
         document.with(&values)
@@ -173,7 +173,7 @@ fn a_sweep_is_every_combination() {
     assert_eq!(fewer.points().unwrap().len(), 6);
     assert!(fewer.points().unwrap().iter().all(|p| p.scenario.path.rtt_ms == 7.0));
     assert!(with(&[("path.rtt_ms", "-7")]).is_err());
-    // Neither would be possible without the other.
+    // Each value is invalid without the other.
     assert!(with(&[("warm_up_s", "20"), ("duration_s", "30")]).is_ok());
     assert!(with(&[("warm_up_s", "20")]).is_err());
 }

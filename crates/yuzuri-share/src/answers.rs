@@ -1,6 +1,8 @@
-//! The kernel's answers over netlink, from datagrams to messages. neli takes the length in a message's head at its word: one that is shorter than the
-//! head makes it subtract beyond zero. So lengths are looked at before, and what does not come from the kernel is not read at all.
-//! (`cargo test -p yuzuri-share fuzz` and the fuzz target `kernel_answers` hold against it what no kernel says.)
+//! Splits the kernel's netlink datagrams into messages. neli trusts the length in a message header: a
+//! length below the header size makes its subtraction underflow. This module therefore checks every
+//! length before neli parses the message, and discards datagrams that did not come from the kernel.
+//! (`cargo test -p yuzuri-share fuzz` and the fuzz target `kernel_answers` feed it input that no kernel
+//! sends.)
 
 use neli::nl::Nlmsghdr;
 use neli::{FromBytes, FromBytesWithInput, Size, consts::nl::NlType};
@@ -8,12 +10,13 @@ use nix::sys::socket::{NetlinkAddr, recvfrom};
 use std::io::Cursor;
 use std::os::fd::AsRawFd;
 
-/// `struct nlmsghdr`: length, type, flags, sequence, port.
+/// Size of `struct nlmsghdr`: length, type, flags, sequence number, port ID.
 const HEAD_BYTES: usize = 16;
-/// More than the kernel puts into a datagram of a dump (32 KiB).
+/// Receive buffer size. The kernel puts at most 32 KiB into one datagram of a dump.
 const DATAGRAM_BYTES: usize = 64 << 10;
 
-/// The next datagram of the kernel: its port is 0, which no process can have.
+/// Returns the next datagram from the kernel. The kernel sends from port ID 0, which no process can
+/// have.
 pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, String> {
     let mut buffer = vec![0; DATAGRAM_BYTES];
     loop {
@@ -26,7 +29,8 @@ pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What ends an answer: a code, and behind it what it is about. A refusal of the kernel comes back as its words.
+/// Checks `NLMSG_ERROR` and `NLMSG_DONE`, which end a reply: an error code, followed by the header of
+/// the request. A kernel error becomes its message text.
 fn check_end(message: &[u8]) -> Result<(), String> {
     const NLMSG_ERROR: u16 = 2;
     const NLMSG_DONE: u16 = 3;
@@ -34,7 +38,7 @@ fn check_end(message: &[u8]) -> Result<(), String> {
     let broken = || Err("the end of an answer is broken".to_owned());
     match (u16::from_ne_bytes([message[4], message[5]]), word(HEAD_BYTES)) {
         (NLMSG_ERROR, None) => broken(),
-        // An acknowledgement holds the head of the question.
+        // An acknowledgement carries the header of the request.
         (NLMSG_ERROR, Some(0)) => match word(HEAD_BYTES + 4) {
             Some(length) if length >= HEAD_BYTES as i32 => Ok(()),
             _ => broken(),
@@ -47,7 +51,7 @@ fn check_end(message: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The messages of a datagram, up to the first that is none.
+/// Iterates over the messages of a datagram; stops after the first malformed one.
 pub(crate) fn messages<T, P>(mut bytes: &[u8]) -> impl Iterator<Item = Result<Nlmsghdr<T, P>, String>>
 where
     T: NlType,
@@ -66,7 +70,7 @@ where
             bytes = &[];
             return Some(Err(why));
         }
-        // The next one begins at a multiple of four.
+        // Netlink messages are aligned to 4 bytes.
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         let mut padded = message.to_vec();
         padded.resize(length.next_multiple_of(4), 0);

@@ -1,5 +1,5 @@
-//! The authority of a group: who gives out its members' keys, and replaces the group's key to shut one of them out. Kept in a file where
-//! the group is administered, on no member's device.
+//! The authority of a group. It issues the members' keys and replaces the group key to exclude a
+//! member. Its file is kept where the group is administered, not on a member's device.
 
 use crate::keys::{MemberFile, NoticesFile, from_hex, to_hex};
 use crate::{ShareError, clock};
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use yuzuri_policy::{Authority, KEY_BYTES, MAX_GENERATION};
 
-/// An authority's file, read.
+/// The contents of an authority file.
 #[derive(Debug)]
 pub struct AuthorityFile {
     path: PathBuf,
@@ -27,31 +27,32 @@ struct Content {
     member: Vec<AuthorityMember>,
 }
 
-// The master key is shown to nobody.
+// Never prints the master key.
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Content").field("generation", &self.generation).field("member", &self.member).finish()
     }
 }
 
-/// A member that was given a key.
+/// A member to which the authority issued a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorityMember {
-    /// Its number, from 1; never given twice.
+    /// The member number, from 1. A number is never reused.
     pub number: u32,
-    /// What people call it.
+    /// The name given by the administrator.
     pub name: String,
-    /// The generation of the group's key that it was not told; absent: it is a member.
+    /// The first group key generation that this member did not receive; absent: the member has not been
+    /// excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shut_out: Option<u32>,
 }
 
 impl AuthorityFile {
-    /// Makes an authority without members, in a file that only its owner reads.
+    /// Creates an authority without members, in a file that only its owner can read.
     ///
     /// # Errors
-    /// Where the file exists already or cannot be written.
+    /// If the file already exists or cannot be written.
     pub fn create(path: &Path) -> Result<AuthorityFile, ShareError> {
         let master: [u8; KEY_BYTES] = clock::random()?;
         let content = Content { master: to_hex(&master), generation: 1, member: Vec::new() };
@@ -60,10 +61,10 @@ impl AuthorityFile {
         Ok(made)
     }
 
-    /// Reads an authority.
+    /// Reads an authority file.
     ///
     /// # Errors
-    /// Where it cannot be read or is not one.
+    /// If the file cannot be read or is not an authority file.
     pub fn open(path: &Path) -> Result<AuthorityFile, ShareError> {
         let wrong = |why: String| file_error("reading the authority", path, why);
         let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
@@ -81,20 +82,21 @@ impl AuthorityFile {
         Ok(AuthorityFile { path: path.to_owned(), authority: Authority::from_bytes(master), content })
     }
 
-    /// All that were ever given a key.
+    /// All members to which a key was ever issued, including those excluded since.
     pub fn members(&self) -> &[AuthorityMember] {
         &self.content.member
     }
 
-    /// The generation of the group's key.
+    /// The current generation of the group key.
     pub fn generation(&self) -> u32 {
         self.content.generation
     }
 
-    /// Writes a member's key file. A new name becomes a member; a member that lost its file gets the same key, as the group's is now.
+    /// Writes a member's key file. A new name becomes a new member. An existing member gets the same
+    /// member key again, with the current group key.
     ///
     /// # Errors
-    /// A member that was shut out; a file that exists already or cannot be written.
+    /// If the member was excluded, or if the key file already exists or cannot be written.
     pub fn issue(&mut self, name: &str, key_file: &Path) -> Result<(), ShareError> {
         let doing = || format!("giving a key to '{name}'");
         if name.trim().is_empty() || name.chars().any(char::is_control) {
@@ -125,17 +127,20 @@ impl AuthorityFile {
         let text = toml::to_string(&file).map_err(|e| ShareError::system(doing(), e))?;
         let text = format!("# The key of one terminal: it belongs on this one alone.\n{text}");
         if is_new {
-            // First noted, then given: a number that was given and not noted could be given again.
+            // Save the number before writing the key file. A number that was used but not saved could
+            // be issued twice.
             self.content.member.push(AuthorityMember { number, name: name.into(), shut_out: None });
             self.save()?;
         }
         write_new(key_file, &text, SECRET, "nothing is replaced; take another name or remove it first")
     }
 
-    /// Replaces the group's key and writes the notices that tell it to all members but those.
+    /// Replaces the group key and writes the notices that carry the new key to every member except
+    /// `names`.
     ///
     /// # Errors
-    /// A name that nobody has; one that is shut out already; a file that exists already or cannot be written.
+    /// If a name is unknown, if a member was already excluded, or if the file already exists or cannot
+    /// be written.
     pub fn shut_out(&mut self, names: &[String], notices: &Path) -> Result<(), ShareError> {
         let doing = || format!("shutting out {}", names.join(", "));
         let generation = self.content.generation + 1;
@@ -156,15 +161,16 @@ impl AuthorityFile {
             return Err(ShareError::system(doing(), why));
         }
         self.content.generation = generation;
-        // The notices first: if the authority's file cannot be written, the same call makes the same ones again.
+        // Write the notices first. If saving the authority file fails, repeating the call produces the
+        // same notices.
         self.write_notices(notices)?;
         self.save()
     }
 
-    /// Writes the notices of the present generation again.
+    /// Writes the notices of the current generation again.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// If the file cannot be written.
     pub fn write_notices(&self, file: &Path) -> Result<(), ShareError> {
         let generation = self.content.generation;
         let stay = self.content.member.iter().filter(|member| member.shut_out.is_none());
@@ -186,13 +192,14 @@ impl AuthorityFile {
         ))
     }
 
-    /// Whoever reads it meanwhile finds the old one or the new one, and nobody but the owner reads either.
+    /// Replaces the authority file atomically. Only its owner can read either version.
     fn save(&self) -> Result<(), ShareError> {
         replace(&self.path, &self.text()?, SECRET)
     }
 }
 
-/// Writes a file; whoever reads it meanwhile finds the old one or the new one, whole.
+/// Replaces a file atomically: a concurrent reader sees the old contents or the new contents, never a
+/// mixture.
 fn replace(file: &Path, text: &str, mode: u32) -> Result<(), ShareError> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
@@ -205,11 +212,11 @@ fn file_error(doing: &str, file: &Path, why: String) -> ShareError {
     ShareError::System { doing: format!("{doing} {}", file.display()), why }
 }
 
-/// Modes of files: one that only its owner reads, and one that everybody does.
+/// File modes: readable by the owner only, and readable by everyone.
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
-/// Writes a file that was not there.
+/// Creates a file; fails if it exists.
 fn write_new(file: &Path, text: &str, mode: u32, exists: &str) -> Result<(), ShareError> {
     let wrong = |e: std::io::Error| {
         let why = match e.kind() {
@@ -265,7 +272,7 @@ mod tests {
         };
         let numbers: Vec<u32> = load("lab 1").notices.unwrap().0.keys().copied().collect();
         assert_eq!(numbers, [1, 3]);
-        // A newcomer has the new key at once.
+        // A new member gets the current key immediately.
         let mut authority = AuthorityFile::open(&at("authority")).unwrap();
         authority.issue("lab 4", &at("lab 4")).unwrap();
         let newcomer = load("lab 4").key.unwrap();

@@ -1,4 +1,5 @@
-//! Datagrams are taken from a socket many at a time: under a flood a call for each costs as much as what is done with it.
+//! Receives datagrams in batches. Under a flood, one system call per datagram would cost as much as
+//! processing the datagram.
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
@@ -6,13 +7,14 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Datagrams that one call takes.
+/// Datagrams received per call.
 const MAX_OF_CALL: usize = 64;
-/// Longer than any message of ours. Of what is longer so much is read, which is too long, too.
+/// Longer than any Yuzuri message. A longer datagram is truncated to this length, which is still too
+/// long to be valid.
 const SLOT_BYTES: usize = 256;
 const _: () = assert!(SLOT_BYTES > yuzuri_policy::MAX_BYTES);
 
-/// Where datagrams are read into.
+/// The receive buffers.
 pub(crate) struct Batch(Box<[u8]>);
 
 impl Batch {
@@ -20,7 +22,8 @@ impl Batch {
         Batch(vec![0; MAX_OF_CALL * SLOT_BYTES].into())
     }
 
-    /// Takes what waits in a socket, without waiting, at most about `max` datagrams: from where, and the bytes.
+    /// Drains a socket without blocking, up to about `max` datagrams. Calls `each` with the source
+    /// address and the bytes.
     pub(crate) fn drain(&mut self, socket: &impl AsFd, max: usize, mut each: impl FnMut(SocketAddr, &[u8])) {
         let fd = socket.as_fd().as_raw_fd();
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_OF_CALL, None);
@@ -41,7 +44,8 @@ impl Batch {
                     }
                 }
                 Err(Errno::EAGAIN) => break,
-                // What an earlier datagram of ours met (ICMP), or the interface went down: both are taken off by the call.
+                // An ICMP error for a datagram that we sent, or a network that is down. The call clears
+                // either error.
                 Err(_) => {}
             }
         }
@@ -71,7 +75,7 @@ mod tests {
             let senders = [UdpSocket::bind(loopback).unwrap(), UdpSocket::bind(loopback).unwrap()];
             let mut batch = Batch::new();
             batch.drain(&socket, 1000, |_, _| panic!("nothing was sent"));
-            // More than one call takes, of all lengths about the longest that is read, and of none.
+            // More datagrams than one call receives, with lengths around the slot size and length 0.
             let lengths: Vec<usize> = (0..150).chain([0, 255, 256, 257, 2000, 9000]).collect();
             for (number, length) in lengths.iter().enumerate() {
                 senders[number % 2].send_to(&vec![number as u8; *length], to).unwrap();

@@ -1,23 +1,22 @@
-//! The clock of the group: it goes on while the machine is suspended, so that a suspension is seen. No time
-//! stamp of the kernel's programs is compared with it: the kernel is told how long a bound lasts, and
-//! `yuzuri-kernel` knows its clock.
+//! The group's clock. It continues during suspend, so that a suspend is detected. No kernel time stamp
+//! is compared with it: the kernel is given a bound's duration, and `yuzuri-kernel` uses its own clock.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use yuzuri_policy::Moment;
 
-/// `CLOCK_BOOTTIME`.
+/// Reads `CLOCK_BOOTTIME`.
 pub(crate) fn now() -> Moment {
-    // It exists on every Linux since 2.6.39; a failure would mean that the libc is broken.
+    // Linux has had this clock since 2.6.39, so that a failure would mean a broken libc.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Moment::default(), |t| Moment::at(Duration::from(t)))
 }
 
-/// Seconds of the wall clock, for the epoch of a session only: it may be wrong.
+/// Wall-clock time since the Unix epoch. It serves only as a session's epoch, because it may be wrong.
 pub(crate) fn unix_time() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Random bytes of the system.
+/// Returns random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], crate::ShareError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|e| crate::ShareError::System {
@@ -27,8 +26,9 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], crate::ShareError> {
     Ok(bytes)
 }
 
-/// A number of the system's generator, for challenges: nobody can foresee it. The kernel's generator does not fail once it has given
-/// numbers, as it has by the time that this is called ([`random`]); a kernel where it does is none to share secrets on.
+/// Returns a number from the system's random number generator, for unpredictable challenges. The
+/// kernel's generator does not fail once it has been seeded, and [`random`] has succeeded before this
+/// is called. A kernel that violates this is unfit for secrets.
 pub(crate) fn draw() -> u64 {
     rand_core::Rng::next_u64(&mut rand_core::UnwrapErr(getrandom::SysRng))
 }

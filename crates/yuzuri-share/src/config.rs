@@ -1,4 +1,4 @@
-//! The settings of a sharing.
+//! The settings of the sharing daemon.
 
 use crate::OwnSockets;
 use serde::{Deserialize, Serialize};
@@ -7,42 +7,49 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use yuzuri_policy::{Aggregation, COMMON_RANK, GroupId, Key, NodeId, Notice, PolicyConfig, RadioHint};
 
-/// How to share.
+/// The settings of a [`ControlLoop`](crate::ControlLoop).
 #[derive(Debug, Clone)]
 pub struct ShareConfig {
-    /// The interfaces that take part. Empty: each that is up, is not loopback, and has a default route or a broadcast address.
+    /// The interfaces to use. Empty: every interface that is up, is not loopback, and has a default
+    /// route or a broadcast address.
     pub interfaces: Vec<InterfaceConfig>,
-    /// Which rules bound the windows.
+    /// The policy that computes the bounds.
     pub policy: PolicyConfig,
-    /// What proves membership.
+    /// The key that authenticates members.
     pub key: KeySource,
-    /// A second key that is accepted, and nothing is sent with: for changing keys without splitting the group.
+    /// A second key that is accepted but never used for sending. It allows a key change without
+    /// splitting the group.
     pub accepts: Option<KeySource>,
-    /// What tells members the group's next key, as an authority wrote it when it shut somebody out.
+    /// File of the notices that an authority wrote when it excluded a member. They carry the next group
+    /// key to the members.
     pub notice_file: Option<PathBuf>,
-    /// What this terminal was told before of the group's key ([`kept_notice`](crate::kept_notice)).
+    /// The latest group key notice that this terminal received before
+    /// ([`kept_notice`](crate::kept_notice)).
     pub told: Option<Notice>,
-    /// Name under which the congestion control is registered, 1 to 15 letters, digits, `_` and `.`. Each sharing of a machine has its own.
+    /// Name under which the congestion control is registered: 1 to 15 letters, digits, `_` and `.`.
+    /// Each daemon on a machine needs its own name.
     pub control_name: String,
-    /// UDP port of the messages, the same at each member.
+    /// UDP port of the group messages; the same for every member.
     pub port: u16,
-    /// Who this terminal is; `None`: drawn at random.
+    /// The node ID of this terminal; `None`: a random one.
     pub node: Option<NodeId>,
-    /// The lower, the rather it leads among those that send.
+    /// Rank in the leader election: among the members that send, a lower rank is preferred.
     pub rank: u8,
-    /// The group of all interfaces that do not name one.
+    /// The group of every interface that does not set its own.
     pub group: Option<GroupId>,
-    /// A relay for all interfaces that do not name one.
+    /// The rendezvous relay of every interface that does not set its own.
     pub rendezvous: Option<SocketAddr>,
-    /// What to do where the kernel part cannot be had.
+    /// What to do if the congestion control cannot be registered.
     pub without_kernel: WithoutKernel,
-    /// Where flows that were given back are kept, so that the next process takes them again ([`Places::migrated_file`](crate::Places::migrated_file)).
-    /// `None`: sharings of this process alone know of each other's.
+    /// File that records flows whose former congestion control was restored, so that the next process
+    /// can migrate them again ([`Places::migrated_file`](crate::Places::migrated_file)). `None`: only
+    /// control loops of this process share that record.
     pub migrated_file: Option<PathBuf>,
-    /// Flows that the kernel's table of bounds has room for; `None`: as many as this machine may need, at
-    /// least 65,536. Beyond it the flows that send least stay plain CUBIC.
+    /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may need, at
+    /// least 65,536. If the table is full, the flows with the lowest rates stay plain CUBIC.
     pub bounds_room: Option<u32>,
-    /// Bound these sockets of this process alone, by what their owner may set without privilege, instead of all flows by the control.
+    /// Bound only these sockets of this process, by means that need no privilege, instead of bounding
+    /// all flows through the congestion control.
     pub own: Option<OwnSockets>,
 }
 
@@ -69,71 +76,73 @@ impl Default for ShareConfig {
     }
 }
 
-/// An interface that takes part.
+/// The settings of one interface.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct InterfaceConfig {
-    /// Its name.
+    /// The interface name.
     pub name: String,
-    /// The group, where it is not to be told from the access point.
+    /// The group; `None`: derived from the access point.
     pub group: Option<GroupId>,
-    /// A relay for networks where terminals do not hear each other.
+    /// A rendezvous relay, for networks where terminals cannot receive each other's multicast or
+    /// broadcast.
     pub rendezvous: Option<SocketAddr>,
-    /// The radio, where the kernel does not tell it.
+    /// The radio, if the kernel does not report it.
     pub radio: Option<RadioConfig>,
 }
 
 impl InterfaceConfig {
-    /// An interface of which everything is found out.
+    /// An interface with automatic settings.
     pub fn named(name: impl Into<String>) -> InterfaceConfig {
         InterfaceConfig { name: name.into(), ..InterfaceConfig::default() }
     }
 
-    /// The group of a name that people choose.
+    /// The group ID for a configured group name.
     pub fn group_named(name: &str) -> GroupId {
         GroupId::of(&[b"named ", name.as_bytes()].concat())
     }
 }
 
-/// A radio that is told, not asked.
+/// Radio properties set by configuration instead of read through nl80211.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RadioConfig {
-    /// Physical rate, Mbit/s; 0.1 to 100,000.
+    /// PHY rate, Mbit/s; 0.1 to 100,000.
     pub rate_mbps: f64,
-    /// How it aggregates.
+    /// Frame aggregation.
     pub aggregation: Aggregation,
 }
 
 impl RadioConfig {
-    /// What it is worth.
+    /// The capacity estimate that these properties give.
     pub fn hint(self) -> RadioHint {
         RadioHint::of_link((self.rate_mbps * 1e6) as u64, self.aggregation)
     }
 }
 
-/// What to do where the control cannot be registered: no privilege, a kernel without struct_ops, a name that is taken.
+/// What to do if the congestion control cannot be registered: missing privilege, a kernel without
+/// struct_ops, or a name that is in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WithoutKernel {
-    /// End with the reason.
+    /// Exit with the error.
     #[default]
     Exit,
-    /// Say so, join the group and watch it; bound nothing.
+    /// Report the error, join the group and observe it, without bounding any flow.
     Watch,
 }
 
-/// Where the key is.
+/// The source of a key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum KeySource {
-    /// Nowhere: an error in so many words.
+    /// No source is configured: [`ShareError`](crate::ShareError) explains how to create a key.
     #[default]
     Missing,
-    /// A file of 32 bytes, of their 64 hexadecimal digits, or of what an authority gave this terminal.
+    /// A file with 32 bytes, with the same as 64 hexadecimal digits, or as issued by an authority.
     File(PathBuf),
-    /// Words.
+    /// A passphrase.
     Passphrase(String),
     /// The key itself.
     Key(Key),
-    /// None, and groups without one are joined: anybody on the network can then say anything.
+    /// No key: join groups without authentication. Anybody on the network can then forge messages.
     Keyless,
 }
 

@@ -1,4 +1,5 @@
-//! A sharing at work: one thread, each half second a tick, and between the ticks what comes in.
+//! The main loop of the sharing daemon: one thread that runs a tick every 500 ms and processes incoming
+//! messages between ticks.
 
 mod look;
 
@@ -21,18 +22,19 @@ use std::time::Duration;
 use yuzuri_kernel::steer::{FlowState, Scope};
 use yuzuri_policy::{Member, Moment, NodeId, Outgoing, PolicyConfig};
 
-/// From one tick to the next.
+/// Interval between ticks.
 const TICK: Duration = Duration::from_millis(500);
-/// Neighbours, access points and rates are asked for so often; of the rest the kernel sends word.
+/// Poll interval for neighbours, access points and radio rates. Everything else is notified over
+/// netlink.
 const LOOK: Duration = Duration::from_secs(5);
-/// Word of a change seldom comes alone.
+/// Delay after a netlink notification: changes usually arrive in groups.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Flows of an interface in the status, unless all are asked for.
+/// Flows listed per interface in the status, unless a client requests all flows.
 pub const MAX_ROWS: usize = 200;
-/// Flows that a walk has room for at once.
+/// Flows that the walk buffer always has room for.
 const MIN_WALK: usize = 1024;
 
-/// A sharing.
+/// The control loop of the sharing daemon.
 pub struct ControlLoop {
     config: ShareConfig,
     identity: Identity,
@@ -63,18 +65,20 @@ pub struct ControlLoop {
 }
 
 impl ControlLoop {
-    /// Registers the control in the calling thread's network namespace and finds the interfaces. Flows are taken from the first tick on.
+    /// Registers the congestion control in the calling thread's network namespace and finds the
+    /// interfaces. Flows are migrated from the first tick on.
     ///
     /// # Errors
-    /// No key; an interface that is not there; a kernel that refuses the control, unless the settings say to go on without.
+    /// If no usable key is configured, if a configured interface does not exist, or if the kernel
+    /// rejects the congestion control and the settings require it.
     pub fn start(config: ShareConfig) -> Result<ControlLoop, ShareError> {
         ControlLoop::start_with(config, |_| {})
     }
 
-    /// As [`ControlLoop::start`], and tells of what happens.
+    /// Same as [`ControlLoop::start`], with a callback for events.
     ///
     /// # Errors
-    /// As [`ControlLoop::start`].
+    /// Same as [`ControlLoop::start`].
     pub fn start_with(
         config: ShareConfig,
         tell: impl FnMut(&Event) + Send + 'static,
@@ -141,25 +145,26 @@ impl ControlLoop {
         Ok(share)
     }
 
-    /// Where the status is hung out.
+    /// The cell to which the loop publishes its status.
     pub fn status_cell(&self) -> StatusCell {
         self.status_cell.clone()
     }
 
-    /// Where orders are handed in, from any thread; they are carried out within half a second.
+    /// The channel for orders from any thread. The loop executes an order within 500 ms.
     pub fn orders(&self) -> Sender<Order> {
         self.order.clone()
     }
 
-    /// The last status.
+    /// The last published status.
     pub fn status(&self) -> std::sync::Arc<Status> {
         self.status_cell.read()
     }
 
-    /// Works until the flag is set, then leaves: flows have their former control again, and the group is told.
+    /// Runs until the flag is set. Then restores the former congestion control of every flow and
+    /// announces the departure to the group.
     ///
     /// # Errors
-    /// What the kernel says when it is waited for messages.
+    /// If `poll` fails.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), ShareError> {
         while !stop.load(Ordering::Relaxed) {
             self.step()?;
@@ -168,10 +173,10 @@ impl ControlLoop {
         Ok(())
     }
 
-    /// Waits until something is due or comes in, half a second at the most, and does it.
+    /// Waits for the next timer or message, at most 500 ms, and processes it.
     ///
     /// # Errors
-    /// What the kernel says when it is waited for messages.
+    /// If `poll` fails.
     pub fn step(&mut self) -> Result<(), ShareError> {
         self.wait()?;
         let now = clock::now();
@@ -213,7 +218,8 @@ impl ControlLoop {
         }
         let now = clock::now();
         let next = self.links.iter().filter_map(Link::next).fold(self.tick_at.min(self.look_at), Moment::min);
-        // Rounded up: else the last millisecond is waited for in turns.
+        // Round up. Otherwise `poll` would return early and the loop would spin through the last
+        // millisecond.
         let wait_ms = next.since(now).min(TICK).as_nanos().div_ceil(1_000_000) as u16;
         let sockets = self.links.iter().flat_map(|link| link.sockets.descriptors());
         let mut fds: Vec<PollFd<'_>> = sockets
@@ -258,18 +264,19 @@ impl ControlLoop {
             self.tell_not_kept();
         }
         self.note_members();
-        // A flow takes several times as much while it is looked at: what many of them had stays with the allocator otherwise.
+        // An active flow needs several times the memory of a resting flow. Without this call the
+        // allocator keeps what many such flows had used.
         if self.flows.laid_down() >= MIN_WALK {
             crate::give_back_memory();
         }
     }
 
-    /// Whether flows on which nothing happens may be left out.
+    /// Whether the walk may omit idle flows.
     fn lets_rest(&self) -> bool {
         self.links.iter().all(|link| link.policy.lets_rest())
     }
 
-    /// Each flow belongs to the interface that has its address.
+    /// Assigns each flow to the interface that has its local address.
     fn sort_flows(&mut self, now: Moment, told: Told) {
         let lets_rest = self.lets_rest();
         for link in &mut self.links {
@@ -296,7 +303,7 @@ impl ControlLoop {
                 None => self.elsewhere += 1,
             }
         }
-        // After a walk that told of far more flows than walks usually do.
+        // Shrink the buffers after a walk that reported far more flows than usual.
         for link in &mut self.links {
             link.seen.shrink_to(link.seen.len() * 2);
             link.states.shrink_to(link.states.len() * 2);
@@ -336,7 +343,7 @@ impl ControlLoop {
         }
     }
 
-    /// Another policy from the next tick on; flows, group and what is known of them stay.
+    /// Changes the policy from the next tick on. The flows, the group and the state of both are kept.
     pub fn choose(&mut self, policy: PolicyConfig) {
         if policy == self.config.policy {
             return;
@@ -348,8 +355,9 @@ impl ControlLoop {
         self.publish(now);
     }
 
-    /// Takes over the policy, the interfaces and the keys of other settings. Port, name of the control, id and rank stay as they were, and so
-    /// does everything if there is no key among the settings that can be used. The status says how it went.
+    /// Applies the policy, the interfaces and the keys of new settings. Port, congestion control name,
+    /// node ID and rank are not changed. If the new settings have no usable key, nothing is changed.
+    /// The status reports the result.
     pub fn reload(&mut self, config: ShareConfig) {
         let told = self.config.told;
         match Secrets::load(&ShareConfig { told, ..config.clone() }) {
@@ -358,7 +366,7 @@ impl ControlLoop {
         }
     }
 
-    /// Other settings could not be read.
+    /// Records in the status that new settings could not be read.
     pub fn reload_failed(&mut self, why: &str) {
         (self.tell)(&Event::Problem(format!("the configuration stays as it was: {why}")));
         self.note_reload(Some(why.to_owned()));
@@ -386,7 +394,7 @@ impl ControlLoop {
         self.publish(now);
     }
 
-    /// What one interface's group was told of the next key goes for all.
+    /// Applies a group key notice that one interface received to all interfaces.
     fn take_notices(&mut self) {
         let told: Vec<_> =
             self.links.iter_mut().filter_map(|link| link.member.as_mut()).filter_map(Member::told).collect();
@@ -399,7 +407,8 @@ impl ControlLoop {
         }
     }
 
-    /// Gives the flows back and says goodbye. A [`ControlLoop`] that is dropped does the same without a word.
+    /// Restores the former congestion control of every flow and announces the departure to the group.
+    /// Dropping a [`ControlLoop`] does the same without the announcement.
     pub fn leave(&mut self) {
         let now = clock::now();
         for link in &mut self.links {
@@ -414,14 +423,15 @@ impl ControlLoop {
         self.publish(now);
     }
 
-    /// The next process will take flows that were given back for chosen by their programs.
+    /// Reports that the record of restored flows was not written. The next process will then assume
+    /// that their programs chose the congestion control.
     fn tell_not_kept(&mut self) {
         if let Some(error) = self.enforcer.not_kept.take() {
             (self.tell)(&Event::Problem(error.to_string()));
         }
     }
 
-    /// Hangs out the status with the largest flows, and where somebody waits for it, one with all.
+    /// Publishes the status with the largest flows, and one with all flows if a client requested it.
     fn publish(&self, now: Moment) {
         self.status_cell.write(self.status_of(now, Some(MAX_ROWS)));
         if self.status_cell.is_asked_for_all() {

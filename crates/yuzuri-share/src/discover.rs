@@ -1,4 +1,4 @@
-//! Which interfaces there are, and which group is behind each.
+//! Finds the interfaces and the group behind each.
 
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::netlink::Netlink;
@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use yuzuri_policy::GroupId;
 
-/// What a group was told from.
+/// The source of an interface's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupFrom {
-    /// The configuration names it.
+    /// The configuration.
     Config,
-    /// The access point's BSSID, by nl80211.
+    /// The access point's BSSID, from nl80211.
     Bssid,
-    /// The link address of the default gateway.
+    /// The link-layer address of the default gateway.
     Gateway,
-    /// There is no gateway: everybody on the link is in the group.
+    /// There is no gateway: all terminals on the link are one group.
     Link,
 }
 
 impl GroupFrom {
-    /// In words.
+    /// The name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             GroupFrom::Config => "configuration",
@@ -37,7 +37,7 @@ impl GroupFrom {
     }
 }
 
-/// An interface as it is now.
+/// The present state of an interface.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -66,7 +66,7 @@ fn is_link_local(v6: &Ipv6Addr) -> bool {
     v6.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// Asks the kernel again and again.
+/// Queries the kernel for interfaces and groups.
 pub(crate) struct Discovery {
     pub(crate) netlink: Netlink,
     wireless: Wireless,
@@ -77,7 +77,7 @@ impl Discovery {
         Ok(Discovery { netlink: Netlink::open()?, wireless: Wireless::open() })
     }
 
-    /// All interfaces.
+    /// Lists all interfaces.
     pub(crate) fn interfaces(&mut self) -> Result<Vec<Interface>, String> {
         let mut all: BTreeMap<String, Interface> = BTreeMap::new();
         let list = getifaddrs().map_err(|e| format!("asking for the addresses of the interfaces: {e}"))?;
@@ -110,12 +110,12 @@ impl Discovery {
         Ok(all.into_values().filter(|i| i.index != 0).collect())
     }
 
-    /// The access point's station of an interface, if it is one.
+    /// The station and its access point, if the interface is a Wi-Fi station.
     pub(crate) fn station(&mut self, interface: &Interface) -> Option<Station> {
         self.wireless.station(interface.index)
     }
 
-    /// Which group is behind an interface; `None`: it cannot be told yet, or there is none.
+    /// The group behind an interface; `None`: not known yet, or there is none.
     pub(crate) fn group(
         &mut self,
         interface: &Interface,
@@ -129,7 +129,8 @@ impl Discovery {
             return Some((GroupId::of(&station.bssid), GroupFrom::Bssid));
         }
         if !interface.broadcasts {
-            // A tunnel or a mobile network: nobody hears anybody, and nothing tells who is behind the same air.
+            // A tunnel or a mobile network: terminals cannot receive each other, and nothing identifies
+            // those that share the radio channel.
             return None;
         }
         if interface.gateways.is_empty() {
@@ -140,7 +141,7 @@ impl Discovery {
     }
 }
 
-/// The interfaces that take part, each with its settings.
+/// The interfaces to use, each with its settings.
 pub(crate) fn chosen(config: &ShareConfig, all: &[Interface]) -> Vec<(Interface, InterfaceConfig)> {
     if config.interfaces.is_empty() {
         let taking = all.iter().filter(|interface| interface.takes_part_by_itself());

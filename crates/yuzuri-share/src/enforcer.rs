@@ -1,4 +1,5 @@
-//! What bounds the flows: the steering of `yuzuri-kernel`, the owner of the sockets, or nobody where neither can be had.
+//! Enforces the bounds: through `yuzuri-kernel`, through the process's own sockets, or not at all if
+//! neither is available.
 
 use crate::ShareError;
 use crate::migrated::MigratedFlows;
@@ -11,58 +12,60 @@ use yuzuri_kernel::steer::{FlowState, NewFlows, Scope, SteerOptions, Steering};
 use yuzuri_policy::Decision;
 use yuzuri_trace::FlowId;
 
-/// A bound lasts so long beyond the tick that set it: two ticks may be late, and a killed daemon's flows are free within 2 s.
+/// Lifetime of a bound beyond the tick that set it. It tolerates two late ticks; if the daemon is
+/// killed, its flows are unbounded again within 2 s.
 pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 
-/// A flow rests after so many walks at which nothing had happened on it: then all that the policy looks back at, 4 s, was the same.
+/// A flow rests after this many walks without activity. By then nothing has changed within the 4 s that
+/// the policy looks back.
 pub(crate) const RESTS_AFTER: u16 = 10;
 
-/// After so many ticks in a row that the kernel refused, nothing is bounded any more.
+/// After this many consecutive ticks at which the kernel failed, the enforcer stops bounding.
 const MAX_REFUSED_IN_A_ROW: u32 = 6;
 
-/// Who sets the bounds.
+/// Sets the bounds.
 enum Backend {
-    /// The control in the kernel, for every flow of the namespace.
+    /// The congestion control in the kernel, for every flow of the namespace.
     Kernel(Box<Steering>),
-    /// The sockets' owner, for its own.
+    /// The process's own sockets.
     Own(OwnSockets),
 }
 
-/// What a walk told of.
+/// The flows that a walk reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// Every flow.
     All,
-    /// All but so many that rest.
+    /// All flows except this many resting ones.
     But(u32),
-    /// None: the kernel refused.
+    /// None: the kernel returned an error.
     Nothing,
 }
 
 pub(crate) struct Enforcer {
     backend: Option<Backend>,
-    /// Why there is none.
+    /// Why there is no backend.
     why: Option<String>,
     bounded: HashSet<FlowId>,
-    /// Flows that were to be bounded and found no room in the kernel's table.
+    /// Flows with a bound that did not fit into the kernel's table.
     without_room: HashSet<FlowId>,
     refused_in_a_row: u32,
-    /// Calls that the kernel refused.
+    /// Calls that the kernel failed.
     pub(crate) refused: u64,
     migrated: MigratedFlows,
-    /// Why it was not kept which flows were given back.
+    /// Why the record of restored flows was not written.
     pub(crate) not_kept: Option<ShareError>,
 }
 
 impl Enforcer {
-    /// Registers the control. No flow is migrated before the first walk but new ones.
+    /// Registers the congestion control. Before the first walk only new flows are affected.
     pub(crate) fn take(
         control_name: &str,
         migrated: MigratedFlows,
         bounds_room: Option<u32>,
     ) -> Result<Enforcer, ControlError> {
         let cubic = CubicParams { name: control_name.into(), ..CubicParams::default() };
-        // Nothing is taken before it is known which interfaces take part.
+        // Migrate nothing until the interfaces are known.
         let options = SteerOptions {
             cubic,
             takes: false,
@@ -77,14 +80,14 @@ impl Enforcer {
         Ok(enforcer)
     }
 
-    /// The owner of sockets.
+    /// An enforcer for the process's own sockets.
     pub(crate) fn of_own(sockets: OwnSockets) -> Enforcer {
         let mut enforcer = Enforcer::none(None);
         enforcer.backend = Some(Backend::Own(sockets));
         enforcer
     }
 
-    /// Nobody, for a reason.
+    /// An enforcer that bounds nothing, with the reason.
     pub(crate) fn none(why: Option<String>) -> Enforcer {
         Enforcer {
             backend: None,
@@ -111,7 +114,7 @@ impl Enforcer {
         &self.without_room
     }
 
-    /// The same as a problem, for people.
+    /// The full table as a problem message for users.
     pub(crate) fn room_problem(&self) -> Option<String> {
         let Some(Backend::Kernel(steering)) = &self.backend else { return None };
         let without = self.without_room.len();
@@ -124,7 +127,8 @@ impl Enforcer {
         })
     }
 
-    /// Why new flows come under the control only at the next walk; `None`: they come at once.
+    /// Why new flows are migrated only at the next walk; `None`: they start under the congestion
+    /// control.
     pub(crate) fn new_flows_wait(&self) -> Option<&str> {
         match self.backend.as_ref()? {
             Backend::Own(_) => None,
@@ -135,7 +139,7 @@ impl Enforcer {
         }
     }
 
-    /// Flows of these addresses are taken; none: nothing is.
+    /// Restricts migration to flows with these local addresses; an empty scope stops it.
     pub(crate) fn look_at(&mut self, scope: &Scope) -> Result<(), ControlError> {
         if let Some(Backend::Kernel(steering)) = &mut self.backend {
             if scope.0.is_empty() {
@@ -148,7 +152,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// The flows as they stand, without those that rest, or `all`.
+    /// Reports the current flows, without resting ones unless `all` is set.
     pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> Told {
         out.clear();
         match &mut self.backend {
@@ -173,8 +177,8 @@ impl Enforcer {
         }
     }
 
-    /// Tells the kernel what was decided for the flows that are under our control. Where it has not room for
-    /// all, those that send most are told: `rate_bps` tells what each does.
+    /// Passes the decisions for flows under our congestion control to the kernel. If its table is too
+    /// small, the flows with the highest `rate_bps` are bounded.
     pub(crate) fn apply<'a>(
         &mut self,
         decisions: impl Iterator<Item = &'a Decision>,
@@ -204,8 +208,8 @@ impl Enforcer {
                 sockets.apply(&bounds).map(|()| told.len()).map_err(|error| error.to_string())
             }
         };
-        // What became of those that the kernel refused is not known: they are released as if they were
-        // bounded.
+        // After an error it is unknown which bounds the kernel stored. Treat all of them as bounded, so
+        // that they are released later.
         let fits = *result.as_ref().unwrap_or(&told.len());
         let ids = |part: &[(FlowId, Steered)]| part.iter().map(|(flow, _)| *flow).collect();
         let (bounded, without_room) = told.split_at(fits);
@@ -225,7 +229,7 @@ impl Enforcer {
         }
     }
 
-    /// Gives the flows back. What the kernel kept is told.
+    /// Restores the former congestion control of every flow, and records those that were restored.
     pub(crate) fn let_go(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
         let backend = self.backend.take()?;
         self.why = Some(why);
@@ -243,7 +247,7 @@ impl Enforcer {
 
 impl Drop for Enforcer {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // There is nobody left to receive the error.
         let _ = self.let_go(String::new());
     }
 }

@@ -1,13 +1,13 @@
-//! What can go wrong, in words for who runs it.
+//! The errors of the sharing daemon, with messages for its operator.
 
 use std::path::PathBuf;
 use yuzuri_kernel::control::ControlError;
 use yuzuri_policy::MemberError;
 
-/// Why there is no sharing.
+/// Why sharing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// Neither a key nor leave to do without.
+    /// No key is configured, and groups without a key are not allowed.
     #[error(
         "no key is configured, so members cannot be authenticated: create one with `yuzuri share key FILE`, give the same file to every \
          terminal and name it with --key-file (key_file in the configuration); or join groups without a key with --keyless, where anybody on \
@@ -19,58 +19,58 @@ pub enum ShareError {
     KeyFile {
         /// The file.
         file: PathBuf,
-        /// What is wrong and what to do.
+        /// What is wrong and how to fix it.
         why: String,
     },
-    /// The configuration file is wrong.
+    /// The configuration file is invalid.
     #[error("{0}")]
     Config(String),
     /// A setting is out of range.
     #[error("{field}: {why}")]
     Setting {
-        /// Which.
+        /// The name of the setting.
         field: String,
-        /// What is wrong and what is right.
+        /// What is wrong and which values are valid.
         why: String,
     },
-    /// Another instance runs.
+    /// Another instance is running.
     #[error(
         "another instance is running as process {pid} (it holds {}): `yuzuri share status` shows it; stop it first, or use another --runtime \
          folder and --control name for another network namespace",
         lock.display()
     )]
     Running {
-        /// Its process.
+        /// Its process ID.
         pid: String,
-        /// The lock that it holds.
+        /// The lock file that it holds.
         lock: PathBuf,
     },
-    /// The kernel part cannot be set up.
+    /// The congestion control cannot be set up.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The group part refuses the settings.
+    /// The group member rejects the settings.
     #[error(transparent)]
     Member(#[from] MemberError),
-    /// An interface that was named is not there.
+    /// A configured interface does not exist.
     #[error("there is no network interface '{name}'; available: {there}")]
     NoInterface {
-        /// The name.
+        /// Its name.
         name: String,
-        /// Those that are there.
+        /// The interfaces that exist.
         there: String,
     },
-    /// A call of the system failed.
+    /// A system call failed.
     #[error("{doing}: {why}")]
     System {
-        /// What was being done, to what.
+        /// What was being done, and to what.
         doing: String,
-        /// Why it failed.
+        /// The reason.
         why: String,
     },
 }
 
 impl ShareError {
-    /// A failed call of the system.
+    /// An error of a system call.
     pub(crate) fn system(doing: impl Into<String>, why: impl ToString) -> ShareError {
         ShareError::System { doing: doing.into(), why: why.to_string() }
     }

@@ -1,56 +1,56 @@
-//! What a sharing tells, and what it is told, while it runs.
+//! The events that a control loop reports, and the orders that it accepts, while it runs.
 
 use crate::config::ShareConfig;
 use crate::discover::GroupFrom;
 use std::fmt;
 use yuzuri_policy::{NodeId, Notice, PolicyConfig};
 
-/// What happened, for a log.
+/// An event, for a log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A group was joined, or another one found behind an interface.
+    /// A group was joined, or the group behind an interface changed.
     Joined {
         /// The interface.
         interface: String,
         /// The group, 16 hexadecimal digits.
         group: String,
-        /// What it was told from.
+        /// The source of the group.
         from: GroupFrom,
     },
-    /// An interface takes no part any more.
+    /// An interface no longer takes part.
     Gone {
         /// The interface.
         interface: String,
     },
-    /// Another leads.
+    /// The leader has changed.
     Leader {
         /// The interface.
         interface: String,
-        /// Who.
+        /// The new leader.
         node: Option<NodeId>,
-        /// It is this terminal.
+        /// This terminal is the leader.
         own: bool,
     },
-    /// Nothing is bounded any more, or from the start.
+    /// Flows are no longer bounded, or never were.
     StoodDown {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Another policy is in force.
+    /// The policy has changed.
     Policy(PolicyConfig),
-    /// Somebody else had our id: we drew another one, worth keeping.
+    /// Another terminal used our node ID. This is the new one; store it.
     Redrawn(NodeId),
-    /// Something does not work, and is tried again.
+    /// An operation failed; it will be retried.
     Problem(String),
-    /// Something works, but should not stay as it is.
+    /// A condition that works but should be fixed.
     Warning(String),
-    /// Somebody was shut out: this is the group's next key for this terminal, worth keeping for the next start.
+    /// A member was excluded. This is the notice with the next group key; store it for the next start.
     Told(Notice),
-    /// The flows are as they were.
+    /// Sharing ended; the flows' former congestion control was restored.
     Left {
-        /// Flows that have their former control again.
+        /// Flows whose former congestion control was restored.
         migrated_back: usize,
-        /// Flows that the kernel would not move back; they go on as plain CUBIC.
+        /// Flows that the kernel could not restore; they continue as plain CUBIC.
         stay: usize,
     },
 }
@@ -86,11 +86,12 @@ impl fmt::Display for Event {
     }
 }
 
-/// What is asked of a sharing while it runs.
+/// An order to a running control loop.
 #[derive(Debug, Clone)]
 pub enum Order {
-    /// Another policy.
+    /// Changes the policy.
     Policy(PolicyConfig),
-    /// Other settings: the policy, the interfaces and the keys. What else differs needs a new start.
+    /// Applies the policy, the interfaces and the keys of new settings. Any other change needs a
+    /// restart.
     Reload(Box<ShareConfig>),
 }

@@ -8,66 +8,66 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName};
 
-/// A configuration file, read and checked; absent fields leave the usual settings.
+/// A validated configuration file. Settings that it omits keep their defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Which rules bound the windows.
+    /// The policy that computes the bounds.
     pub policy: Option<PolicyName>,
-    /// What `yuzuri` aims at.
+    /// The objective of the policy `yuzuri`.
     pub objective: Option<Objective>,
-    /// What the path carries, Mbit/s, for the rules by count; above 0.
+    /// Path capacity for the policies that divide it by the number of members, Mbit/s; above 0.
     pub capacity_mbps: Option<Spanned<f64>>,
-    /// File of the key.
+    /// The key file.
     pub key_file: Option<PathBuf>,
-    /// Words instead of a key file.
+    /// A passphrase instead of a key file.
     pub passphrase: Option<Spanned<String>>,
-    /// File of a second key that is accepted, and nothing is sent with.
+    /// File of a second key that is accepted but never used for sending.
     pub accept_key_file: Option<Spanned<PathBuf>>,
-    /// Words instead of that file.
+    /// A passphrase instead of that file.
     pub accept_passphrase: Option<Spanned<String>>,
-    /// File of the notices that tell others the group's next key.
+    /// File of the notices that carry the next group key to the members.
     pub notice_file: Option<PathBuf>,
-    /// Whether groups without a key are joined.
+    /// Whether to join groups without a key.
     pub keyless: Option<Spanned<bool>>,
     /// Name of the congestion control.
     pub control: Option<String>,
-    /// UDP port of the messages.
+    /// UDP port of the group messages.
     pub port: Option<Spanned<u16>>,
-    /// The lower, the rather it leads.
+    /// Rank in the leader election; lower is preferred.
     pub rank: Option<u8>,
-    /// A relay for all interfaces.
+    /// The rendezvous relay for all interfaces.
     pub rendezvous: Option<SocketAddr>,
-    /// What to do without the kernel part.
+    /// What to do if the congestion control cannot be registered.
     pub without_kernel: Option<WithoutKernel>,
-    /// Where metrics are served.
+    /// The HTTP address of the metrics.
     pub metrics: Option<SocketAddr>,
-    /// Whether others may reach the metrics.
+    /// Whether the metrics may be reachable from other hosts.
     pub metrics_public: bool,
-    /// The interfaces that take part.
+    /// The interfaces to use.
     pub interface: Vec<FileInterface>,
 }
 
-/// An interface in a file.
+/// The settings of one interface.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileInterface {
-    /// Its name.
+    /// The interface name.
     pub name: Spanned<String>,
-    /// The group, by a name that people choose.
+    /// The group name.
     pub group: Option<String>,
-    /// A relay.
+    /// The rendezvous relay.
     pub rendezvous: Option<SocketAddr>,
-    /// Physical rate of the radio, Mbit/s.
+    /// PHY rate of the radio, Mbit/s.
     pub rate_mbps: Option<Spanned<f64>>,
-    /// How the radio aggregates: none, ht, vht.
+    /// Frame aggregation of the radio: none, ht or vht.
     pub aggregation: Option<Spanned<String>>,
 }
 
-/// Reads a configuration file.
+/// Reads and validates a configuration file.
 ///
 /// # Errors
-/// What is wrong with it, as `FILE:LINE:COLUMN: what`.
+/// If the file cannot be read or is invalid, as `FILE:LINE:COLUMN: what`.
 pub fn read_config(file: &Path) -> Result<ConfigFile, ShareError> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| ShareError::Config(format!("reading the configuration {}: {e}", file.display())))?;
@@ -125,7 +125,7 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
     Ok(config)
 }
 
-/// A second key is beside a first one.
+/// A second key requires a first one.
 fn check_accepted(config: &ConfigFile) -> Result<(), Problem> {
     let file = config.accept_key_file.as_ref().map(|file| file.span().start);
     let words = config.accept_passphrase.as_ref().map(|words| words.span().start);
@@ -177,7 +177,7 @@ impl FileInterface {
 }
 
 impl ConfigFile {
-    /// Puts what the file says into settings.
+    /// Applies the settings of the file to `config`.
     pub fn apply(&self, config: &mut ShareConfig) {
         let PolicyConfig { name, objective, capacity_bps } = &mut config.policy;
         *name = self.policy.unwrap_or(*name);
@@ -261,7 +261,8 @@ mod tests {
     fn the_example_is_valid_with_and_without_its_comment_signs() {
         let example = include_str!("../../../packaging/share.toml");
         assert!(parse(example).is_ok());
-        // Each setting stands there commented out, without a space behind the sign; alternatives are marked.
+        // The example has every setting commented out, without a space after `#`; alternatives are
+        // marked `# instead`.
         let open = |line: &str| match line.strip_prefix('#') {
             Some(rest) if !rest.starts_with(' ') && !rest.contains("# instead") => rest.to_owned(),
             _ => line.to_owned(),

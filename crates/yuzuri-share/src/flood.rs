@@ -1,16 +1,19 @@
-//! Under a flood a thread that wakes for each datagram spends its time on waking. This one then lets them gather for a moment.
+//! Detects a flood of invalid datagrams. Under a flood, a thread that wakes for each datagram spends
+//! most of its time on wake-ups; the pause returned here lets datagrams accumulate first.
 
 use std::time::Duration;
 use yuzuri_policy::Moment;
 
-/// Refused datagrams a second that are taken as they come. A group of a thousand says about ten messages a second.
+/// Refused datagrams per second that do not count as a flood. A group of 1000 members sends about ten
+/// messages per second.
 const MAX_QUIET_PER_S: f64 = 500.0;
-/// How many at once are no flood yet.
+/// Largest burst of refused datagrams that does not count as a flood.
 const MAX_BURST: f64 = 100.0;
-/// How long they gather: a fiftieth of what the receive buffer holds at 20,000 a second; far below anything that the group waits for.
+/// How long datagrams accumulate: a fiftieth of the time in which 20,000 datagrams per second fill the
+/// receive buffer, and far below any timeout of the group.
 const REST: Duration = Duration::from_millis(4);
 
-/// How many datagrams were refused lately.
+/// A leaky bucket of refused datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Flood {
     level: f64,
@@ -18,11 +21,11 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// So many more were refused; how long to let the next ones gather.
+    /// Adds `refused` datagrams. Returns how long to pause under a flood.
     pub(crate) fn note(&mut self, now: Moment, refused: u64) -> Option<Duration> {
         let drained = now.since(self.at).as_secs_f64() * MAX_QUIET_PER_S;
         self.at = self.at.max(now);
-        // Bounded, so that the end of a flood is noticed within a fraction of a second.
+        // Bound the level, so that the end of a flood is detected within a fraction of a second.
         self.level = ((self.level - drained).max(0.0) + refused as f64).min(2.0 * MAX_BURST);
         (self.level > MAX_BURST).then_some(REST)
     }

@@ -1,4 +1,4 @@
-//! A terminal's flows from the kernel's walk to the policy's words.
+//! Converts the flows of a kernel walk to the policy's types.
 
 use crate::enforcer::{RESTS_AFTER, Told};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -7,42 +7,42 @@ use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{Destination, FlowSeen, Moment};
 
-/// Counters that wrap in the kernel, continued; and what a screen shows beside.
+/// Extends the kernel's 32-bit counters to 64 bits, and keeps the values that only the display needs.
 ///
-/// A flow on which nothing happens rests: walks tell of it no longer, and the policy need not look at it. It is kept as it was
-/// when it was told of last, until something happens or a walk that tells of all does not meet it.
+/// A flow without activity is resting: walks no longer report it, and the policy need not examine it.
+/// Its last reported state is kept until it becomes active or a full walk does not find it.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     known: HashMap<u64, Known>,
     resting: BTreeMap<u64, Resting>,
-    /// How many rest, by their own address.
+    /// The number of resting flows by local address.
     at: HashMap<IpAddr, RestingAt>,
-    /// When the last walks were, at most as many as a flow must have been still for to rest.
+    /// The times of the last walks, at most [`RESTS_AFTER`].
     walks: VecDeque<Moment>,
-    /// Flows that the walk told of and that rest from then on.
+    /// Flows that began to rest at the current walk.
     lay_down: u32,
-    /// Walks since the last that told of all.
+    /// Walks since the last full walk.
     since_all: u32,
-    /// Flows that rest are missing.
+    /// Whether the number of resting flows disagrees with the kernel's.
     doubts: bool,
     number: u64,
 }
 
-/// A flow that rests.
+/// A resting flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Resting {
-    /// As the walk told of it last.
+    /// Its last reported state.
     pub(crate) state: FlowState,
     known: Known,
-    /// The number of the walk that told of it last.
+    /// The number of the walk that last reported it.
     walk: u64,
 }
 
-/// How many flows rest.
+/// The number of resting flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RestingAt {
     pub(crate) all: u32,
-    /// Of these, flows under our control.
+    /// Of these, flows under our congestion control.
     pub(crate) ours: u32,
 }
 
@@ -55,9 +55,10 @@ impl RestingAt {
     }
 }
 
-/// A walk tells of all flows at least so often, in walks ...
+/// Maximum number of walks between full walks ...
 const ALL_AFTER: u32 = 120;
-/// ... and at most so often where flows that rest are missing: each time costs as if none rested.
+/// ... and the minimum, if resting flows have disappeared: a full walk costs as much as if no flow were
+/// resting.
 const MIN_WALKS_BETWEEN_ALL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,25 +72,25 @@ struct Known {
     seen: bool,
 }
 
-/// The next value of a counter whose lower half alone is seen.
+/// Extends a 64-bit counter by its new lower 32 bits.
 fn widen(before: u64, now: u32) -> u64 {
     before + u64::from(now.wrapping_sub(before as u32))
 }
 
 impl Flows {
-    /// Whether the next walk is to tell of all flows.
+    /// Whether the next walk should report all flows.
     pub(crate) fn want_all(&self) -> bool {
         self.since_all >= if self.doubts { MIN_WALKS_BETWEEN_ALL } else { ALL_AFTER }
     }
 
-    /// Begins with what a walk tells.
+    /// Starts processing a walk.
     pub(crate) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| known.seen = false);
         self.lay_down = 0;
         self.number += 1;
     }
 
-    /// A flow of the walk that rests.
+    /// Marks a flow of the walk as resting.
     pub(crate) fn rest(&mut self, now: Moment, state: FlowState) {
         self.get_up(&state);
         self.see(now, &state);
@@ -100,11 +101,11 @@ impl Flows {
         self.resting.insert(state.id.0, Resting { state, known, walk: self.number });
     }
 
-    /// A flow of the walk does not rest, or no longer: then how it was while it did.
+    /// Marks a flow of the walk as active. If it was resting, returns its state during the rest.
     pub(crate) fn get_up(&mut self, state: &FlowState) -> Option<FlowSeen> {
         let Resting { state: before, known, .. } = self.resting.remove(&state.id.0)?;
         self.leave(&before);
-        // What it delivers now, it did not deliver while it rested.
+        // Data delivered now was not delivered during the rest: measure the rate from the last walk.
         let at = self.walks.back().copied().unwrap_or(known.at);
         self.known.insert(before.id.0, Known { at, ..known });
         Some(seen(&before, &known))
@@ -119,17 +120,17 @@ impl Flows {
         }
     }
 
-    /// How many flows rest since the last walk.
+    /// The number of flows that began to rest at the last walk.
     pub(crate) fn laid_down(&self) -> usize {
         self.lay_down as usize
     }
 
-    /// The flows that rest, by their cookie.
+    /// The resting flows.
     pub(crate) fn resting(&self) -> impl Iterator<Item = &Resting> {
         self.resting.values()
     }
 
-    /// How many flows rest whose own address is one of some.
+    /// The number of resting flows with a local address for which `has` is true.
     pub(crate) fn resting_at(&self, has: impl Fn(IpAddr) -> bool) -> RestingAt {
         let of = self.at.iter().filter(|(address, _)| has(**address));
         of.fold(RestingAt::default(), |sum, (_, at)| RestingAt {
@@ -138,12 +139,12 @@ impl Flows {
         })
     }
 
-    /// When the last walks were: at each of them a flow that still rests was as it is.
+    /// The times of the last walks. A resting flow had the same state at each.
     pub(crate) fn walks(&self) -> impl Iterator<Item = Moment> {
         self.walks.iter().copied()
     }
 
-    /// One flow of the walk.
+    /// Processes one flow of the walk.
     pub(crate) fn see(&mut self, now: Moment, flow: &FlowState) -> FlowSeen {
         let first = Known {
             delivered: flow.delivered.into(),
@@ -167,7 +168,7 @@ impl Flows {
         seen(flow, known)
     }
 
-    /// Ends with what a walk told, and forgets what is gone.
+    /// Ends a walk and removes the flows that no longer exist.
     pub(crate) fn end(&mut self, now: Moment, told: Told) {
         self.known.retain(|_, known| known.seen);
         self.known.shrink_to(self.known.len() * 2);
@@ -194,14 +195,14 @@ impl Flows {
         self.walks.push_back(now);
     }
 
-    /// Payload acknowledged between the last two walks, bits per second.
+    /// Payload acknowledged between the last two walks, bit/s.
     pub(crate) fn rate_bps(&self, flow: u64) -> f64 {
         self.known.get(&flow).map_or(0.0, |known| known.rate_bps)
     }
 }
 
 impl Resting {
-    /// Segments sent again since it began.
+    /// Segments retransmitted since the start of the connection.
     pub(crate) fn retransmitted(&self) -> u64 {
         self.known.retransmitted
     }
@@ -221,13 +222,13 @@ fn seen(flow: &FlowState, known: &Known) -> FlowSeen {
         lost: known.lost,
         retransmitted: known.retransmitted,
         app_limited: flow.held_back_by_application(),
-        // Half of the send buffer is the kernel's own.
+        // The kernel uses half of the send buffer for its own overhead.
         window_bytes: u64::from(flow.sndbuf_bytes / 2).min(flow.snd_wnd_bytes.into()),
     }
 }
 
-/// Where a flow goes: FNV-1a (32 bits) over the family (4 or 6) and the first 3 bytes of an IPv4 address or the first 6 of an IPv6 one, so
-/// the same at each terminal.
+/// The destination of a flow: FNV-1a (32 bits) over the family (4 or 6) and the first 3 bytes of an
+/// IPv4 address or the first 6 bytes of an IPv6 address. It is the same on every terminal.
 pub fn destination(remote: SocketAddr) -> Destination {
     let fnv = |bytes: &[u8]| {
         bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
@@ -265,7 +266,7 @@ mod tests {
         assert_ne!(of("192.0.2.1:80"), of("192.0.3.1:80"));
         assert_eq!(of("[2001:db8:1:2::1]:80"), of("[2001:db8:1:3::9]:80"));
         assert_ne!(of("[2001:db8:1::1]:80"), of("[2001:db8:2::1]:80"));
-        // The value crosses the network: it is the same for ever.
+        // The value is sent over the network, so that it must never change.
         assert_eq!(of("192.0.2.1:80"), Destination(0xdbde_7d6b));
     }
 }

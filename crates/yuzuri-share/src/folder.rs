@@ -1,5 +1,5 @@
-//! A folder that the daemon alone writes into. Files in it are opened by their name in the open folder, and
-//! never through a symbolic link: the daemon may be root, and whoever could plant one would have it write
+//! A folder that only the daemon may write to. Files are opened relative to the open folder and never
+//! through a symbolic link: the daemon may run as root, and a planted link would make it write
 //! elsewhere.
 
 use nix::errno::Errno;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
-/// Longest file that is read, bytes; ours are far shorter.
+/// Size limit of files that are read, bytes; the daemon's own files are far smaller.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// An open folder.
@@ -26,12 +26,13 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes it where it is not there, with those above it. Root takes over a folder of another user, whose
-    /// daemon ran before: the service manager gives it back to the service's user at the next start of the
-    /// service.
+    /// Opens the folder, creating it and its parents if necessary. Root takes ownership of a folder
+    /// that belongs to another user, whose daemon ran before; the service manager restores the
+    /// ownership when the service starts again.
     ///
     /// # Errors
-    /// Others may write into it; it belongs to another user; it is a symbolic link of another user.
+    /// If other users may write to the folder, if it belongs to another user, or if it is a symbolic
+    /// link of another user.
     pub(crate) fn make(path: &Path) -> Result<Folder> {
         if let Some(above) = path.parent() {
             std::fs::create_dir_all(above)?;
@@ -43,7 +44,8 @@ impl Folder {
         };
         let folder = Folder::open(path)?;
         if made {
-            // Whatever the umask is: others find the socket here.
+            // Make the folder accessible whatever the umask is: other users must reach the socket in
+            // it.
             folder.open.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
         }
         let (owner, own) = (folder.open.metadata()?.uid(), geteuid().as_raw());
@@ -55,10 +57,10 @@ impl Folder {
         Ok(folder)
     }
 
-    /// One that is there.
+    /// Opens an existing folder.
     ///
     /// # Errors
-    /// As [`Folder::make`]; it is not there.
+    /// As [`Folder::make`], and if the folder does not exist.
     pub(crate) fn open(path: &Path) -> Result<Folder> {
         let own = geteuid().as_raw();
         let trusted = |uid: u32| uid == 0 || uid == own;
@@ -87,7 +89,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), open })
     }
 
-    /// Opens a file to read and write, and makes it where it is not there; what is in it stays.
+    /// Opens a file for reading and writing, creating it if necessary, without truncating it.
     pub(crate) fn open_file(&self, name: &str) -> Result<File> {
         self.file(OsStr::new(name), OFlag::O_RDWR | OFlag::O_CREAT)
     }
@@ -99,11 +101,12 @@ impl Folder {
         Ok(text)
     }
 
-    /// Writes a file; whoever reads it meanwhile finds the old one or the new one, whole.
+    /// Replaces a file atomically: a concurrent reader sees the old contents or the new contents, never
+    /// a mixture.
     pub(crate) fn replace(&self, name: &OsStr, text: &str) -> Result<()> {
         let mut new = name.to_owned();
         new.push(".new");
-        // What a run that was killed left.
+        // Remove the file of a run that was killed.
         match unlinkat(&self.open, new.as_os_str(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(e) => return Err(e.into()),
@@ -112,9 +115,9 @@ impl Folder {
         Ok(renameat(&self.open, new.as_os_str(), &self.open, name)?)
     }
 
-    /// A plain file that has no other name, not even in another folder.
+    /// Opens a regular file that has no other hard link.
     fn file(&self, name: &OsStr, flags: OFlag) -> Result<File> {
-        // Without blocking: a pipe with that name would be waited for.
+        // Non-blocking: opening a FIFO would otherwise wait for its other end.
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
         let file = match openat(&self.open, name, flags, Mode::from_bits_truncate(FILE_MODE)) {
             Ok(file) => File::from(file),
@@ -133,9 +136,10 @@ impl Folder {
     }
 }
 
-/// Lets the group use a socket of ours, whatever the umask was when it was bound (mode 0660).
+/// Sets the mode of our socket to 0660, whatever the umask was when the socket was bound.
 pub(crate) fn let_group_in(socket: &Path) -> Result<()> {
-    // The socket itself and not what a link there leads to; it is changed by its descriptor.
+    // Open the socket itself rather than the target of a link, and change the mode through this
+    // descriptor.
     let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(socket)?;
     let found = open.metadata()?;
     if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
@@ -148,20 +152,20 @@ fn refused(why: String) -> Error {
     Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// Folder and name of a file.
+/// Splits a path into its folder and its file name.
 fn split(path: &Path) -> Result<(&Path, &OsStr)> {
     let name = path.file_name().ok_or_else(|| Error::new(ErrorKind::InvalidInput, "it names no file"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((folder, name))
 }
 
-/// Writes a file, with its folder, as [`Folder::replace`] does.
+/// Replaces a file atomically and creates its folder if necessary, like [`Folder::replace`].
 pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     let (folder, name) = split(path)?;
     Folder::make(folder)?.replace(name, text)
 }
 
-/// Reads a file of a folder that others cannot write into.
+/// Reads a file from a folder that other users may not write to.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let (folder, name) = split(path)?;
     Folder::open(folder)?.read(name)

@@ -1,4 +1,4 @@
-//! Keys from where they are kept, and for each group.
+//! Loads keys and derives the key of each group.
 
 use crate::config::KeySource;
 use crate::{ShareConfig, ShareError};
@@ -11,40 +11,42 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use yuzuri_policy::{GroupId, KEY_BYTES, Key, Keys, MAX_GENERATION, Membership, Notice, Notices};
 
-/// Least length of a passphrase, letters: shorter ones are guessed from one recorded message.
+/// Minimum length of a passphrase in characters. Shorter ones can be guessed from one captured message.
 const MIN_PASSPHRASE: usize = 12;
-/// Groups whose keys are kept, so that who roams to and fro computes each once.
+/// Number of derived keys that are cached, so that a roaming terminal derives each key once.
 const MAX_DERIVED: usize = 64;
-/// A key file is to be written by its owner and read by its group, at most.
+/// A key file may be writable by its owner and readable by its group, nothing more.
 const WIDEST_MODE: u32 = 0o640;
-/// No key file is longer.
+/// Size limit of a key file.
 const MAX_KEY_FILE_BYTES: u64 = 4096;
 
-/// A key as it is kept.
+/// A configured secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Secret {
-    /// The same for each group; what is derived for the group costs nothing.
+    /// A key. Deriving a group's key from it costs nothing.
     Key(Box<Key>),
-    /// Words: another key for each group, which takes a part of a second.
+    /// A passphrase. It gives a different key for each group; the derivation takes a fraction of a
+    /// second.
     Words(Arc<str>),
 }
 
-/// What a sharing proves its membership with.
+/// The secrets that authenticate this terminal.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets {
-    /// None: groups without a key are joined.
+    /// The secret used for sending; `None`: groups without a key are joined.
     pub(crate) sends: Option<Secret>,
     accepts: Option<Secret>,
     notices: Option<Arc<Notices>>,
-    /// What works, but should not stay as it is.
+    /// Conditions that work but should be fixed.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Secrets {
-    /// Reads what the settings name.
+    /// Loads the configured secrets.
     ///
     /// # Errors
-    /// No key and no leave to do without; a file that cannot be used; a key that anybody would guess.
+    /// If no key is configured and `keyless` is not set, if a file cannot be used, or if a key is
+    /// easily guessed.
     pub(crate) fn load(config: &ShareConfig) -> Result<Secrets, ShareError> {
         let mut warnings = Vec::new();
         let mut sends = config.key.load(&mut warnings)?;
@@ -65,7 +67,7 @@ impl Secrets {
                 why: "notices replace keys that an authority gave out (`yuzuri share authority`); the key in use is none of those".into(),
             });
         }
-        // What was told before counts on, unless the key file itself is newer.
+        // A notice received earlier remains valid, unless the key file is newer.
         if let (Some(Secret::Key(key)), Some(notice)) = (&mut sends, &config.told)
             && let Some(told) = key.take(notice)
         {
@@ -74,7 +76,7 @@ impl Secrets {
         Ok(Secrets { sends, accepts, notices, warnings })
     }
 
-    /// The key of a member, where the key in use is one.
+    /// The node ID with the member number in its lower half, if the key is a member's key.
     pub(crate) fn bind(&self, node: yuzuri_policy::NodeId) -> yuzuri_policy::NodeId {
         match &self.sends {
             Some(Secret::Key(key)) => Keys::of(Some((**key).clone())).bind(node),
@@ -84,10 +86,11 @@ impl Secrets {
 }
 
 impl ShareConfig {
-    /// Reads the keys that the settings name; gives what works, but should not stay as it is.
+    /// Loads the configured keys. Returns warnings about conditions that work but should be fixed.
     ///
     /// # Errors
-    /// As at a start: no key, one that cannot be read, one that anybody would guess.
+    /// As at start-up: if no key is configured, if a key file cannot be read, or if a key is easily
+    /// guessed.
     pub fn check_keys(&self) -> Result<Vec<String>, ShareError> {
         Secrets::load(self).map(|secrets| secrets.warnings)
     }
@@ -102,7 +105,8 @@ fn membership(secret: Option<&Secret>) -> Option<&Membership> {
 
 type Derived = (Arc<str>, GroupId, Key);
 
-/// The keys of the groups that this terminal is in. Those from passphrases are computed on a thread of their own, one after the other.
+/// The keys of the groups that this terminal has joined. Keys from passphrases are derived one after
+/// the other on a separate thread.
 #[derive(Default)]
 pub(crate) struct KeyChain {
     pub(crate) secrets: Secrets,
@@ -116,12 +120,13 @@ impl KeyChain {
         KeyChain { secrets, ..KeyChain::default() }
     }
 
-    /// The keys for a group. None: they are not computed yet; [`work`](KeyChain::work) says when they are.
+    /// The keys of a group; `None`: not derived yet. [`work`](KeyChain::work) reports when they are
+    /// ready.
     pub(crate) fn of(&mut self, group: GroupId) -> Option<Keys> {
         let Secrets { sends, accepts, notices, .. } = self.secrets.clone();
         let key = sends.as_ref().map(|secret| self.derive(secret, group));
         let accepts = accepts.as_ref().map(|secret| self.derive(secret, group));
-        // Both are asked for before either is waited for.
+        // Both derivations are requested before either is waited for.
         Some(Keys { key: all_or_none(key)?, accepts: all_or_none(accepts)?, notices })
     }
 
@@ -139,12 +144,12 @@ impl KeyChain {
         }
     }
 
-    /// Goes on with what is wanted. Whether a key is there that was not.
+    /// Continues the pending derivations. Returns whether a new key is available.
     pub(crate) fn work(&mut self) -> bool {
         let done = match self.working.as_ref().map(Receiver::try_recv) {
             None => None,
             Some(Err(TryRecvError::Empty)) => return false,
-            // The thread could not be started or ended without a word: it is begun again.
+            // The thread could not be started or ended without a result: start it again.
             Some(Err(TryRecvError::Disconnected)) => None,
             Some(Ok(done)) => Some(done),
         };
@@ -161,10 +166,10 @@ impl KeyChain {
             let (tell, told) = channel();
             let work = move || {
                 let key = Key::from_passphrase(&words, group);
-                // Nobody waits for it any more: the sharing has ended.
+                // If the receiver is gone, sharing has ended.
                 let _ = tell.send((words, group, key));
             };
-            // Where no thread can be had, it is tried again at the next turn.
+            // If no thread can be created, try again at the next call.
             if std::thread::Builder::new().name("passphrase".into()).spawn(work).is_ok() {
                 self.working = Some(told);
             }
@@ -172,7 +177,7 @@ impl KeyChain {
         news
     }
 
-    /// An interface's group was told the next key: it is the key of all.
+    /// Applies a notice that one interface received. The next key is valid for all groups.
     pub(crate) fn take(&mut self, notice: &Notice) -> bool {
         let Some(Secret::Key(key)) = &mut self.secrets.sends else { return false };
         let told = key.take(notice);
@@ -182,9 +187,9 @@ impl KeyChain {
         told.is_some()
     }
 
-    /// Other secrets from now on; what was computed for the same words stays.
+    /// Replaces the secrets. Keys that were derived from the same passphrases are kept.
     pub(crate) fn replace(&mut self, mut secrets: Secrets) {
-        // A notice may have told the next key since the file was written.
+        // A notice may have carried a newer key than the file.
         if let (Some(Secret::Key(new)), Some(Secret::Key(now))) = (&mut secrets.sends, &self.secrets.sends)
             && std::iter::successors(now.before(), Key::before).any(|key| key == **new)
         {
@@ -204,10 +209,11 @@ fn all_or_none(key: Option<Option<Key>>) -> Option<Option<Key>> {
 }
 
 impl KeySource {
-    /// The key; none where groups without one are joined.
+    /// Loads the key; `None`: groups without a key are joined.
     ///
     /// # Errors
-    /// No key and no leave to do without; a file that cannot be used; a key or a passphrase that anybody would guess.
+    /// If no key is configured and `keyless` is not set, if a file cannot be used, or if a key or
+    /// passphrase is easily guessed.
     pub(crate) fn load(&self, warnings: &mut Vec<String>) -> Result<Option<Secret>, ShareError> {
         let setting = |field: &str, why: String| ShareError::Setting { field: field.into(), why };
         match self {
@@ -242,7 +248,7 @@ impl KeySource {
     }
 }
 
-/// A member's key file, as an authority writes it.
+/// A member's key file, as written by an authority.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberFile {
@@ -268,7 +274,7 @@ fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> 
             "anybody would guess this key: {weak}; make another one with `yuzuri share key FILE` and bring it to every terminal"
         ))
     })?;
-    // What the owner may do beside reading and writing gives nobody the key.
+    // The owner's permissions other than read and write do not expose the key.
     if mode & !WIDEST_MODE & 0o077 != 0 {
         let who = if mode & 0o007 != 0 { "every user of this machine" } else { "its group" };
         warnings.push(format!(
@@ -308,12 +314,12 @@ fn key_of(bytes: &[u8]) -> Result<Key, String> {
     Ok(Key::of_member(key, Membership { number: member.number, own, generation: member.generation }))
 }
 
-/// Notices in a file.
+/// A file of notices.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoticesFile {
     pub(crate) generation: u32,
-    /// By the members' numbers: TOML's keys are text.
+    /// By member number; TOML keys are strings.
     pub(crate) notices: BTreeMap<String, String>,
 }
 
@@ -447,7 +453,7 @@ mod tests {
         let secrets = Secrets { sends: Some(Secret::Words(words.into())), ..Secrets::default() };
         let mut chain = KeyChain::new(secrets.clone());
         let (one, other) = (GroupId::of(b"one"), GroupId::of(b"other"));
-        // Nobody waits.
+        // Nothing blocks.
         assert!(chain.of(one).is_none() && chain.of(other).is_none());
         let (first, second) = (until(&mut chain, one), until(&mut chain, other));
         assert!(first.key != second.key);

@@ -1,4 +1,4 @@
-//! An interface that takes part: its sockets, its group, and the policy of the flows that go over it.
+//! An interface that takes part: its sockets, its group, and the policy for its flows.
 
 use crate::ShareError;
 use crate::batch::Batch;
@@ -14,10 +14,10 @@ use yuzuri_policy::{
     PolicyConfig, RadioHint, Randomness, Report, SendersSeen, Summary, To,
 };
 
-/// A summary of the leader before is a beginning for the next one for so long.
+/// How long the former leader's last summary is a valid starting point for a new leader.
 const RESUMED_WITHIN: Duration = Duration::from_secs(15);
 
-/// What a member is made of, beside its group.
+/// What a group member needs apart from its group.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
@@ -30,7 +30,7 @@ pub(crate) struct Link {
     pub(crate) config: InterfaceConfig,
     pub(crate) group_from: Option<GroupFrom>,
     pub(crate) sockets: Sockets,
-    /// None as long as the group is not known.
+    /// `None` until the group is known.
     pub(crate) member: Option<Member>,
     pub(crate) policy: Policy,
     pub(crate) radio: RadioHint,
@@ -40,7 +40,7 @@ pub(crate) struct Link {
     pub(crate) own_report: Option<Report>,
     pub(crate) send_errors: u64,
     pub(crate) last_send_error: Option<String>,
-    /// Those that the member was given last.
+    /// The keys last given to the member.
     keys: Option<Keys>,
     capacity: Option<Capacity>,
     last_summary: Option<(Moment, Summary)>,
@@ -75,12 +75,12 @@ impl Link {
         })
     }
 
-    /// Whether an address is this interface's own.
+    /// Whether `address` is one of this interface's addresses.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.interface.addresses.contains(&address.to_canonical())
     }
 
-    /// The group is this one now. Whether that is news.
+    /// Sets the group. Returns whether it has changed.
     pub(crate) fn set_group(
         &mut self,
         now: Moment,
@@ -104,20 +104,20 @@ impl Link {
                 let random = Randomness::System(clock::draw);
                 let mut config = MemberConfig::new(identity.node, group.0, keys.key, epoch, random);
                 (config.accepts, config.notices) = (keys.accepts, keys.notices);
-                // Whether a key may be missing was settled when it was loaded.
+                // Whether a key may be missing was decided when the secrets were loaded.
                 config.allow_keyless = config.key.is_none();
                 config.rank = identity.rank;
                 config.rendezvous = self.config.rendezvous;
                 self.member = Some(Member::new(config, now)?);
             }
         }
-        // What the air there carries nobody knows yet.
+        // The capacity of the new group's channel is unknown.
         (self.capacity, self.last_summary) = (None, None);
         self.policy.choose(self.policy.config());
         Ok(true)
     }
 
-    /// Another policy; a leader goes on from what it found out.
+    /// Changes the policy. A leader keeps its capacity estimate if the objective is unchanged.
     pub(crate) fn choose(&mut self, now: Moment, policy: PolicyConfig) {
         let objective = policy.objective;
         if objective != self.policy.config().objective {
@@ -134,7 +134,7 @@ impl Link {
         })
     }
 
-    /// Hands in what has come; how much of it was refused.
+    /// Processes the received datagrams. Returns how many were refused.
     pub(crate) fn receive(&mut self, now: Moment, batch: &mut Batch) -> u64 {
         let refused =
             |member: &Option<Member>| member.as_ref().map_or(0, |member| member.counts().refused_total());
@@ -142,7 +142,7 @@ impl Link {
         let addresses = &self.interface.addresses;
         let member = &mut self.member;
         self.sockets.drain(batch, |from, bytes| {
-            // A broadcast comes back to who sent it.
+            // A broadcast is also delivered to its sender.
             if let Some(member) = member.as_mut().filter(|_| !addresses.contains(&from.ip())) {
                 member.receive(now, from, bytes);
             }
@@ -150,7 +150,8 @@ impl Link {
         refused(&self.member) - before
     }
 
-    /// The half second's work before the bounds: what the flows do is told, and summed up by who leads.
+    /// First part of a tick: reports this terminal's flows; the leader aggregates all reports into a
+    /// summary.
     pub(crate) fn tick(&mut self, now: Moment) {
         let report = self.policy.observe(now, &self.seen, self.radio);
         self.own_report.clone_from(&report);
@@ -172,7 +173,7 @@ impl Link {
         }
     }
 
-    /// The half second's bounds.
+    /// Second part of a tick: computes the bounds.
     pub(crate) fn decide(&mut self, now: Moment) {
         let member = self.member.as_ref();
         let summary = member.and_then(|member| member.summary(now));
@@ -189,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the messages that are due.
     pub(crate) fn send(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
         let Some(member) = &mut self.member else { return };
         out.clear();
@@ -198,7 +199,7 @@ impl Link {
             return;
         }
         let by_v6 = self.interface.has_link_local_v6();
-        // Lazily: only broadcasts ask.
+        // Evaluated lazily: only broadcasts need it.
         let some_by_v4 = || {
             member
                 .members(now)
@@ -226,7 +227,7 @@ impl Link {
         }
     }
 
-    /// Says goodbye.
+    /// Announces the departure to the group.
     pub(crate) fn leave(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
         if let Some(member) = &mut self.member {
             member.leave(now);
@@ -234,13 +235,13 @@ impl Link {
         }
     }
 
-    /// When it is to be polled next.
+    /// The next time at which [`send`](Link::send) must be called.
     pub(crate) fn next(&self) -> Option<Moment> {
         self.member.as_ref().map(Member::next)
     }
 }
 
-/// The settings of an interface with those for all filled in.
+/// The settings of an interface, completed by those for all interfaces.
 pub(crate) fn with_defaults(config: &InterfaceConfig, all: &ShareConfig) -> InterfaceConfig {
     let rendezvous: Option<SocketAddr> = config.rendezvous.or(all.rendezvous);
     InterfaceConfig { rendezvous, group: config.group.or(all.group), ..config.clone() }

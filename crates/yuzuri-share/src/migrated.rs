@@ -1,5 +1,7 @@
-//! Flows that were migrated to our control and migrated back. The kernel notes for ever that a control was chosen by socket option, and a move is
-//! one: a steering that is not told of them takes them for chosen by their programs, and leaves them alone.
+//! Flows that were migrated to our congestion control and restored. The kernel permanently marks a
+//! socket whose congestion control was set by socket option, and a migration sets that mark. A
+//! controller that does not know these flows assumes that their programs chose the congestion control,
+//! and leaves them alone.
 
 use crate::{ShareError, folder};
 use parking_lot::Mutex;
@@ -9,35 +11,35 @@ use std::path::{Path, PathBuf};
 use yuzuri_kernel::steer::SteerOptions;
 use yuzuri_trace::FlowId;
 
-/// Those of all sharings of this process: a socket's cookie is its own in the whole machine.
+/// The flows of all control loops of this process. A socket cookie is unique on the whole machine.
 static OF_THIS_PROCESS: Mutex<Vec<FlowId>> = Mutex::new(Vec::new());
 
-/// What tells one boot of the machine from another; cookies begin anew with each.
+/// Identifies the boot of the machine. Socket cookies start again at each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What is remembered of the flows that were given back, by the process and for the next one.
+/// The record of restored flows, for this process and the next one.
 #[derive(Debug, Default)]
 pub(crate) struct MigratedFlows {
     file: Option<PathBuf>,
 }
 
 impl MigratedFlows {
-    /// Kept in a file, too, if one is given.
+    /// Creates the record; also kept in `file` if one is given.
     pub(crate) fn new(file: Option<PathBuf>) -> MigratedFlows {
         MigratedFlows { file }
     }
 
-    /// All that are known, the latest last.
+    /// All recorded flows, the latest last.
     pub(crate) fn before(&self) -> Vec<FlowId> {
         let kept = self.file.as_deref().map(|file| kept(file, boot_id().as_deref())).unwrap_or_default();
         joined(kept, &OF_THIS_PROCESS.lock()).0
     }
 
-    /// These have been given back.
+    /// Records flows that were restored.
     ///
     /// # Errors
-    /// Where the file cannot be written: the next process leaves these flows alone then; this one does not.
-    /// Where there is no room for all: the next leaves the oldest alone.
+    /// If the file cannot be written: the next process will leave these flows alone, this process will
+    /// not. If there is no room for all flows: the next process will leave the oldest alone.
     pub(crate) fn keep(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
         if given_back.is_empty() {
             return Ok(());
@@ -70,8 +72,8 @@ fn boot_id() -> Option<String> {
     std::fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// What a file holds of this boot: its id, then a cookie each line. One that is not there or is not right holds nothing: the price is that
-/// a few flows are left alone.
+/// Reads the flows of this boot from a file: the boot ID, then one cookie per line. A missing or
+/// invalid file gives no flows; the only cost is that a few flows are left alone.
 fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
     let text = folder::read(file).unwrap_or_default();
     let mut lines = text.lines();
@@ -81,8 +83,9 @@ fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
     lines.map_while(|line| line.parse().ok()).map(FlowId).collect()
 }
 
-/// Each once, the newer ones last; the oldest are left out where there are more than a steering can be told of. Which of them still live
-/// nobody tells. Also returns how many were left out.
+/// Merges both lists without duplicates, newer flows last. If a controller cannot be given that many,
+/// the oldest are dropped. The kernel does not report which of them still exist. Also returns how many
+/// were dropped.
 fn joined(mut older: Vec<FlowId>, newer: &[FlowId]) -> (Vec<FlowId>, usize) {
     let again: HashSet<FlowId> = newer.iter().copied().collect();
     older.retain(|flow| !again.contains(flow));
@@ -117,7 +120,7 @@ mod tests {
         // The same process knows them without a file.
         let known = MigratedFlows::default().before();
         assert!(flows([7, 8, u64::MAX]).iter().all(|flow| known.contains(flow)), "{known:?}");
-        // Half of it was lost with a full disk.
+        // A full disk has truncated the file.
         std::fs::write(&file, format!("{boot}\n7\n8x\n9\n")).unwrap();
         assert_eq!(kept(&file, Some(&boot)), flows([7]));
     }

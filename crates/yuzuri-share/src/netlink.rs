@@ -1,4 +1,4 @@
-//! Routes and neighbours of the network namespace, and word of changes (rtnetlink(7)).
+//! Routes and neighbours of the network namespace, and change notifications (rtnetlink(7)).
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -16,14 +16,14 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-// Multicast groups of rtnetlink (linux/rtnetlink.h): links, addresses and routes of both families.
+// rtnetlink multicast groups (linux/rtnetlink.h): links, and the addresses and routes of both families.
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV4_ROUTE: u32 = 7;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
 const RTNLGRP_IPV6_ROUTE: u32 = 11;
 
-/// Types of messages that end an answer.
+/// Message types that end a reply.
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
@@ -52,13 +52,14 @@ impl Netlink {
         Ok(Netlink { changes })
     }
 
-    /// Becomes readable when something changed.
+    /// Becomes readable when the network configuration changes.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is open as long as `self` lives, which the result borrows.
+        // SAFETY: the socket stays open as long as `self` lives, and the result borrows `self`.
         unsafe { BorrowedFd::borrow_raw(self.changes.as_raw_fd()) }
     }
 
-    /// Whether something changed since the last call. What, is asked for anew: word of it may be lost.
+    /// Whether anything has changed since the last call. The details are queried again, because
+    /// notifications can be lost.
     pub(crate) fn changed(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut changed = false;
@@ -70,7 +71,7 @@ impl Netlink {
         }
     }
 
-    /// The default routes, IPv4's first, the preferred ones first.
+    /// The default routes: IPv4 first, and the preferred routes first.
     pub(crate) fn default_routes(&self) -> Result<Vec<DefaultRoute>, String> {
         let mut routes = Vec::new();
         for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
@@ -95,7 +96,7 @@ impl Netlink {
         Ok(routes)
     }
 
-    /// The link address of a neighbour, as far as the kernel knows it.
+    /// The link-layer address of a neighbour, if the kernel knows it.
     pub(crate) fn link_address(&self, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
         let family = if of.is_ipv4() { RtAddrFamily::Inet } else { RtAddrFamily::Inet6 };
         let question = NdmsgBuilder::default()
@@ -125,7 +126,8 @@ impl Netlink {
             .nl_payload(NlPayload::Payload(question))
             .build()
             .map_err(|e| failed(&e))?;
-        // A socket for each question: what is left of an answer that broke off is no part of the next.
+        // Use a new socket for each request: the rest of an aborted reply must not mix with the next
+        // one.
         let socket = connect(&[])?;
         socket.send(&message).map_err(|e| failed(&e))?;
         loop {
@@ -163,7 +165,7 @@ fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {
     Some(DefaultRoute { interface: interface?, gateway, metric, is_v6 })
 }
 
-/// The link address in a neighbour's entry, if the entry is that neighbour's and the kernel knows one.
+/// The link-layer address in a neighbour entry, if the entry is that neighbour's and has one.
 fn link_of(neighbour: &Ndmsg, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
     if *neighbour.ndm_index() != interface as i32 {
         return None;
@@ -184,8 +186,8 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
-/// For the fuzzer: reads a datagram as the kernel's answer about routes, and about neighbours. How many default routes and link addresses
-/// are in it.
+/// For the fuzzer: decodes a datagram as a reply about routes and about neighbours. Returns the number
+/// of default routes and link-layer addresses.
 #[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     fn payloads<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {

@@ -1,4 +1,4 @@
-//! Where a daemon keeps its things, and that there is one only.
+//! The files of a daemon, and the lock that prevents a second instance.
 
 use crate::folder::{self, Folder};
 use crate::keys::{from_hex, to_hex};
@@ -15,7 +15,7 @@ use yuzuri_policy::{KEY_BYTES, NodeId, Notice};
 const RUNTIME: &str = "/run/yuzuri";
 const STATE: &str = "/var/lib/yuzuri";
 const LOCK: &str = "share.lock";
-/// The group of the service's user, which the package makes.
+/// The group of the service's user, created by the package.
 const SERVICE_GROUP: &str = "yuzuri";
 
 /// The folders and files of a daemon.
@@ -24,8 +24,9 @@ pub struct Places {
     runtime: PathBuf,
 }
 
-/// The control's usual name: `yuzuri`, and with the namespace's number wherever this is not certainly the
-/// initial network namespace, since the names of congestion controls are the whole machine's.
+/// The default name of the congestion control: `yuzuri`, with the namespace number appended unless this
+/// is certainly the initial network namespace. Congestion control names are shared by the whole
+/// machine.
 pub fn default_control_name() -> String {
     match netns::foreign() {
         Some(number) => format!("yuzuri_{:x}", number & 0xffff_ffff),
@@ -34,8 +35,8 @@ pub fn default_control_name() -> String {
 }
 
 impl Places {
-    /// In a runtime folder; the usual one is `/run/yuzuri`, and below it `netns-NUMBER` wherever this is not
-    /// certainly the initial network namespace.
+    /// Uses the given runtime folder. The default is `/run/yuzuri`, with `netns-NUMBER` below it unless
+    /// this is certainly the initial network namespace.
     pub fn new(runtime: Option<PathBuf>) -> Places {
         let usual = || match netns::foreign() {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
@@ -44,12 +45,13 @@ impl Places {
         Places { runtime: runtime.unwrap_or_else(usual) }
     }
 
-    /// Where the daemon is asked.
+    /// The control socket.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join("share.sock")
     }
 
-    /// Which flows were given back; see [`ShareConfig::migrated_file`](crate::ShareConfig::migrated_file).
+    /// The record of restored flows; see
+    /// [`ShareConfig::migrated_file`](crate::ShareConfig::migrated_file).
     pub fn migrated_file(&self) -> PathBuf {
         self.runtime.join("share.migrated")
     }
@@ -58,10 +60,10 @@ impl Places {
         self.runtime.join(LOCK)
     }
 
-    /// Makes the folder and takes the lock, for as long as the result lives.
+    /// Creates the folder and takes the lock. The lock is held until the result is dropped.
     ///
     /// # Errors
-    /// Another instance has it, which is named; or the folder cannot be made.
+    /// If another instance holds the lock, with its process ID; or if the folder cannot be created.
     pub fn take(&self) -> Result<Sole, ShareError> {
         let doing = |what: &str, path: &Path| format!("{what} {}", path.display());
         let folder = Folder::make(&self.runtime)
@@ -79,7 +81,7 @@ impl Places {
             }
             Err((mut file, Errno::EWOULDBLOCK)) => {
                 let mut pid = String::new();
-                // Who has just taken it may not have written it yet.
+                // An instance that has just taken the lock may not have written its process ID yet.
                 let _ = file.read_to_string(&mut pid);
                 let pid = if pid.trim().is_empty() { "?".into() } else { pid.trim().to_owned() };
                 Err(ShareError::Running { pid, lock: path })
@@ -89,60 +91,60 @@ impl Places {
     }
 }
 
-/// Shows that no other instance uses the same places.
+/// Proof that no other instance uses the same files.
 #[derive(Debug)]
 pub struct Sole {
     _lock: Flock<File>,
 }
 
-/// The terminal's id as it was kept, in `/var/lib/yuzuri` or another folder.
+/// The stored node ID, from `/var/lib/yuzuri` or the given folder.
 pub fn kept_node(state: Option<&Path>) -> Option<NodeId> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     let text = folder::read(&path).ok()?;
     u64::from_str_radix(text.trim(), 16).ok().filter(|node| *node != 0).map(NodeId)
 }
 
-/// Draws an id.
+/// Draws a random node ID.
 ///
 /// # Errors
-/// Where the system has no random numbers.
+/// If the system has no random numbers.
 pub fn new_node() -> Result<NodeId, ShareError> {
     Ok(NodeId(u64::from_ne_bytes(clock::random()?).max(1)))
 }
 
-/// Keeps the terminal's id for the next start.
+/// Stores the node ID for the next start.
 ///
 /// # Errors
-/// Where it cannot be written: the next start draws another one then, which costs nothing but continuity in
-/// logs.
+/// If the file cannot be written. The next start then draws a new ID; only the continuity of logs is
+/// lost.
 pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     folder::replace(&path, &format!("{node}\n"))
         .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
 }
 
-/// What the terminal was told of the group's key, as it was kept.
+/// The stored group key notice.
 pub fn kept_notice(state: Option<&Path>) -> Option<Notice> {
     let path = state.unwrap_or(Path::new(STATE)).join("notice");
     let text = folder::read(&path).ok()?;
     Some(Notice::from_bytes(&from_hex(text.trim())?))
 }
 
-/// Keeps what the terminal was told of the group's key for the next start.
+/// Stores a group key notice for the next start.
 ///
 /// # Errors
-/// Where it cannot be written: after the next start another member has to tell it again.
+/// If the file cannot be written. After the next start another member has to send the notice again.
 pub fn keep_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("notice");
     folder::replace(&path, &format!("{}\n", to_hex(&notice.to_bytes())))
         .map_err(|e| ShareError::system(format!("keeping the group's key in {}", path.display()), e))
 }
 
-/// Makes a key file that only its owner reads: 64 hexadecimal digits. Where root makes it on a machine that
-/// has the service's group, the service reads it, too (mode 0640).
+/// Creates a key file that only its owner can read: 64 hexadecimal digits. If root creates it and the
+/// service's group exists, that group can read it as well (mode 0640).
 ///
 /// # Errors
-/// Where it exists already or cannot be written.
+/// If the file already exists or cannot be written.
 pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     let key: [u8; KEY_BYTES] = clock::random()?;
     let text = to_hex(&key);
@@ -161,8 +163,8 @@ pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     written.and(shared).map_err(|e| wrong(e.to_string()))
 }
 
-/// Number of a group of this machine. The C library's call would load the system's other sources of names,
-/// which a static program cannot.
+/// The ID of a group of this machine. The C library's function would load NSS modules, which a static
+/// program cannot do.
 fn group_number(file: &str, name: &str) -> Option<u32> {
     let groups = std::fs::read_to_string(file).ok()?;
     let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(victim).unwrap(), "whole");
     }
 
-    /// In a new network namespace, on a thread of its own; `None` without privilege.
+    /// Runs `f` on a separate thread in a new network namespace; `None` without privilege.
     fn in_a_new_namespace<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let thread = std::thread::spawn(|| {
             nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).ok()?;
@@ -253,7 +255,7 @@ mod tests {
     fn namespaces_have_names_and_folders_of_their_own() {
         const TEST: &str = "namespaces_have_names_and_folders_of_their_own";
         let here = || (default_control_name(), Places::new(None).socket());
-        // Both at once: the number of one that is gone may be drawn again.
+        // Keep both namespaces alive: the number of one that is gone may be reused.
         let both = in_a_new_namespace(move || (here(), in_a_new_namespace(here)));
         let Some((one, Some(other))) = both else {
             println!("{TEST}: skipped: network namespaces need root");

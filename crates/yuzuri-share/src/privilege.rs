@@ -1,22 +1,24 @@
-//! Privileges are given up once the control is registered.
+//! Drops privileges once the congestion control is registered.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
 use crate::ShareError;
 
-/// Gives up every capability of the calling thread and of those it starts from now on, for good: writing bounds, walking through the
-/// flows and moving them need none, since the kernel asked when the programs were loaded. To be called before other threads are started.
+/// Permanently drops every capability of the calling thread and of threads that it starts later.
+/// Writing bounds, walking the flows and migrating them need no capability, because the kernel checked
+/// when the programs were loaded. Call it before starting other threads.
 ///
 /// # Errors
-/// What the kernel says.
+/// If the kernel refuses.
 pub fn drop_privileges() -> Result<(), ShareError> {
     yuzuri_confine::drop_capabilities().map_err(|e| ShareError::system("giving up privileges", e))
 }
 
-/// Gives memory back that the allocator holds and nobody uses: after the programs were loaded, or many flows came to rest.
+/// Returns the allocator's unused memory to the system, after the programs were loaded or after many
+/// flows began to rest.
 pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes a number and touches nothing but what the allocator has free.
+    // SAFETY: `malloc_trim` takes a number and touches only the allocator's free memory.
     unsafe {
         libc::malloc_trim(0);
     }

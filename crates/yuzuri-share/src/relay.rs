@@ -1,4 +1,4 @@
-//! Serves a rendezvous: the relay for networks where terminals do not hear each other.
+//! Serves a rendezvous: the relay for networks where terminals cannot receive each other.
 
 use crate::{ShareError, clock};
 use std::io::ErrorKind;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use yuzuri_policy::{Rendezvous, RendezvousConfig, RendezvousCounts, To};
 
-/// How often the flag is looked at.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A rendezvous that listens and does not serve yet.
+/// A rendezvous that is bound but not yet serving.
 #[derive(Debug)]
 pub struct Relay {
     socket: UdpSocket,
@@ -18,10 +18,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens. What comes after needs no privilege, no file and no other socket.
+    /// Binds the socket. Serving needs no privilege, no file and no other socket.
     ///
     /// # Errors
-    /// Where the address cannot be listened at.
+    /// If the address cannot be bound.
     pub fn bind(listen: SocketAddr) -> Result<Relay, ShareError> {
         let bound = UdpSocket::bind(listen).and_then(|socket| {
             crate::sockets::widen(&socket);
@@ -32,16 +32,16 @@ impl Relay {
         bound.map_err(|e| ShareError::system(format!("serving a rendezvous at {listen}"), e))
     }
 
-    /// Where it listens, with the port the kernel chose if that was asked for.
+    /// The bound address, with the port that the kernel chose if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until the flag is set; `each` is told the counts, and how many groups and members are registered, twice a
-    /// second.
+    /// Serves until the flag is set. Calls `each` every 500 ms with the counters and the number of
+    /// registered groups and members.
     ///
     /// # Errors
-    /// Where the socket fails.
+    /// If the socket fails.
     pub fn serve(
         self,
         stop: &AtomicBool,
@@ -68,7 +68,7 @@ fn serve(
                 rendezvous.receive(clock::now(), from, &buffer[..length], &mut out);
                 for outgoing in out.drain(..) {
                     if let To::One(address) = outgoing.to {
-                        // A member that is gone is forgotten by itself.
+                        // A member that has gone expires on its own.
                         let _ = socket.send_to(&outgoing.bytes, address);
                     }
                 }
@@ -78,7 +78,7 @@ fn serve(
                     e.kind(),
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                 ) => {}
-            // What an earlier datagram met (ICMP).
+            // An ICMP error for an earlier datagram.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
             Err(e) => return Err(failed(e)),
         }

@@ -1,4 +1,4 @@
-//! The status for people and for Prometheus.
+//! Formats the status as text for people and for Prometheus.
 
 use crate::status::{FlowStatus, InterfaceStatus, MessageCounts, Status};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn bound(Bound { lower, upper }: Bound) -> String {
     format!("{}..{}", one(lower), one(upper))
 }
 
-/// The status as text for a terminal screen.
+/// Formats the status as text for a terminal.
 pub fn table(status: &Status) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -180,7 +180,7 @@ fn write_flow(out: &mut String, flow: &FlowStatus) -> std::fmt::Result {
     writeln!(out)
 }
 
-/// The status in Prometheus's text format (version 0.0.4).
+/// Formats the status in Prometheus's text format (version 0.0.4).
 pub fn metrics(status: &Status) -> String {
     let mut out = Metrics(String::new());
     out.one("yuzuri_share_steers", "gauge", "Whether flows are bounded", &[(vec![], status.steers.into())]);

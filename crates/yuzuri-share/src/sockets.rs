@@ -1,5 +1,5 @@
-//! The UDP sockets of an interface: IPv6 link-local multicast where there is a link-local address, IPv4 broadcast where there is not, or
-//! where a member is known that has nothing else.
+//! The UDP sockets of an interface: IPv6 link-local multicast if the interface has a link-local
+//! address, otherwise IPv4 broadcast. IPv4 broadcast is also used if a known member has only IPv4.
 
 use crate::batch::Batch;
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf, sockopt::RcvBufForce};
@@ -8,16 +8,18 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// UDP port of the messages: unassigned at IANA (User Ports, 48654 to 48999).
+/// UDP port of the messages: unassigned by IANA (User Ports, 48654 to 48999).
 pub const DEFAULT_PORT: u16 = 48_770;
-/// Where everybody on the link listens: link-local scope (RFC 4291), a group that nobody assigned (T flag) with an identifier from
-/// the range for that (RFC 3307, section 4.3): 0x80, "yuz".
+/// The multicast group of all members on the link: link-local scope (RFC 4291), transient (T flag),
+/// with a group ID from the range for dynamic use (RFC 3307, section 4.3): 0x80, "yuz".
 pub const MULTICAST_GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x8079, 0x757a);
 
-/// Datagrams taken from a socket at one wake-up: what is beyond waits for the next, so that a flood keeps nobody from his work.
+/// Maximum number of datagrams received per wake-up. The rest waits for the next one, so that a flood
+/// does not block other work.
 const MAX_AT_ONCE: usize = 1024;
-/// Bytes that may wait in a socket (the kernel counts about 1 kB for a datagram of ours, and doubles what is asked for): what 20,000
-/// datagrams a second bring in a fifth of a second, so that a flood costs nobody's messages while this process waits for a processor.
+/// Receive buffer size, bytes. The kernel charges about 1 kB for one of our datagrams and doubles the
+/// requested size. This holds what arrives in 0.2 s at 20,000 datagrams per second, so that a flood
+/// displaces no messages while this process waits for a CPU.
 const RECEIVE_BUFFER_BYTES: usize = 2 << 20;
 
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Opens those that this machine has; one is enough.
+    /// Opens the sockets of the available address families; one is enough.
     pub(crate) fn open(name: &str, index: u32, port: u16) -> Result<Sockets, String> {
         let doing = |family: &'static str| {
             move |e: std::io::Error| {
@@ -53,19 +55,19 @@ impl Sockets {
         self.v6.iter().chain(&self.v4).map(UdpSocket::as_fd)
     }
 
-    /// Takes what has come. What the handler sees: from where, and the bytes.
+    /// Drains the sockets. Calls `each` with the source address and the bytes.
     pub(crate) fn drain(&self, batch: &mut Batch, mut each: impl FnMut(SocketAddr, &[u8])) {
         for socket in self.v6.iter().chain(&self.v4) {
             batch.drain(socket, MAX_AT_ONCE, &mut each);
         }
     }
 
-    /// Tells everybody on the link.
+    /// Sends to every terminal on the link.
     pub(crate) fn tell_all(&self, bytes: &[u8], by_v6: bool, by_v4: bool) -> std::io::Result<()> {
         let v6 = self.v6.as_ref().filter(|_| by_v6).map(|socket| {
             socket.send_to(bytes, SocketAddrV6::new(MULTICAST_GROUP, self.port, 0, self.index)).map(drop)
         });
-        // Better twice than not at all.
+        // A duplicate is better than a lost message.
         let v6_failed = !matches!(v6, Some(Ok(())));
         let v4 =
             self.v4.as_ref().filter(|_| by_v4 || v6_failed).map(|socket| {
@@ -78,7 +80,7 @@ impl Sockets {
         }
     }
 
-    /// Tells one address.
+    /// Sends to one address.
     pub(crate) fn tell(&self, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
         let socket = if matches!(to.ip(), IpAddr::V4(_)) { &self.v4 } else { &self.v6 };
         let socket = socket.as_ref().ok_or(ErrorKind::AddrNotAvailable)?;
@@ -91,7 +93,7 @@ fn open_v6(name: &str, index: u32, port: u16) -> std::io::Result<UdpSocket> {
     socket.set_only_v6(true)?;
     socket.bind_device(Some(name.as_bytes()))?;
     socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
-    // Where IPv6 is switched off on the interface this fails, and IPv4 does.
+    // This fails if IPv6 is disabled on the interface; IPv4 is then used.
     socket.join_multicast_v6(&MULTICAST_GROUP, index)?;
     socket.set_multicast_if_v6(index)?;
     socket.set_multicast_loop_v6(false)?;
@@ -110,10 +112,11 @@ fn open_v4(name: &str, port: u16) -> std::io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Makes room for a flood: beyond `net.core.rmem_max` where CAP_NET_ADMIN allows that (at the start), else up to it.
+/// Enlarges the receive buffer: beyond `net.core.rmem_max` with CAP_NET_ADMIN (at start-up), otherwise
+/// up to that limit.
 pub(crate) fn widen(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
-        // It works with less, too.
+        // The socket also works with a smaller buffer.
         let _ = setsockopt(socket, RcvBuf, &RECEIVE_BUFFER_BYTES);
     }
 }

@@ -1,4 +1,5 @@
-//! What a sharing tells of itself. The JSON document of `yuzuri share status --json`; fields are added, not changed.
+//! The status of a sharing daemon: the JSON document of `yuzuri share status --json`. New versions add
+//! fields but do not change existing ones.
 
 use crate::discover::GroupFrom;
 use crate::flows::{Flows, Resting};
@@ -13,71 +14,72 @@ use yuzuri_policy::{
 };
 use yuzuri_trace::FlowId;
 
-/// A sharing as it is now.
+/// The present status of a sharing daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Yuzuri's version.
     pub version: String,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// Since the start, seconds; suspension counts.
+    /// Seconds since the start, including suspend.
     pub uptime_s: f64,
     /// Whether flows are bounded.
     pub steers: bool,
-    /// Why they are not.
+    /// Why flows are not bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
     /// Name of the congestion control.
     pub control: String,
-    /// Why new flows come under the control only at the next half second; absent: they come at once.
+    /// Why new flows are migrated only at the next tick; absent: they start under the congestion
+    /// control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_flows_wait: Option<String>,
-    /// Which rules bound the windows.
+    /// The policy that computes the bounds.
     pub policy: PolicyStatus,
-    /// Whether members prove themselves with a key.
+    /// Whether members authenticate with a key.
     pub keyed: bool,
-    /// What works, but should not stay as it is: a key file that others read.
+    /// Conditions that work but should be fixed, such as a key file that other users can read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How the last reload went; absent: there was none.
+    /// The result of the last reload; absent: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,
     /// The interfaces that take part.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Flows of other interfaces' addresses.
+    /// Flows with a local address of another interface.
     pub flows_elsewhere: u32,
-    /// Half seconds that were worked through.
+    /// Ticks processed (one every 500 ms).
     pub ticks: u64,
-    /// Those that came more than half a second late (suspension, load).
+    /// Ticks that were at least 500 ms late (suspend, load).
     pub late_ticks: u64,
-    /// Calls that the kernel refused.
+    /// Calls that the kernel failed.
     pub kernel_refusals: u64,
-    /// Flows that are to be bounded and are plain CUBIC, because the kernel's table of bounds is full; those
-    /// that send least.
+    /// Flows that should be bounded but are plain CUBIC because the kernel's table of bounds is full.
+    /// They are the flows with the lowest rates.
     #[serde(default)]
     pub bounds_refused: u64,
-    /// What went wrong lately and is not over: an interface that cannot be opened, an unknown group.
+    /// Unresolved problems, such as an interface that cannot be opened or an unknown group.
     pub problems: Vec<String>,
 }
 
-/// Other settings that were read while it ran.
+/// Reloads of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadStatus {
-    /// How often.
+    /// Number of reloads.
     pub count: u64,
-    /// Why those of the last time were not taken over; absent: they were.
+    /// Why the last reload failed; absent: it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The policy in force.
+/// The active policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyStatus {
     /// Its name.
     pub name: PolicyName,
-    /// What it aims at.
+    /// Its objective.
     pub objective: Objective,
-    /// What it is told that the path carries, bit/s.
+    /// The configured path capacity, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
 }
@@ -92,105 +94,106 @@ impl From<PolicyConfig> for PolicyStatus {
 /// An interface and its group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceStatus {
-    /// Its name.
+    /// The interface name.
     pub name: String,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Its group, 16 hexadecimal digits; absent: not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// What the group was told from.
+    /// The source of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_from: Option<GroupFrom>,
-    /// The relay, where there is one.
+    /// The rendezvous relay, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous: Option<SocketAddr>,
-    /// This terminal in the group, 16 hexadecimal digits.
+    /// This terminal's node ID in the group, 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Who leads, as far as this terminal knows and needs to.
+    /// The leader, as far as this terminal knows it and needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// Whether this terminal leads.
+    /// Whether this terminal is the leader.
     pub leads: bool,
-    /// The members heard in the last minute, this terminal first.
+    /// The members heard within the last minute, this terminal first.
     pub members: Vec<MemberStatus>,
-    /// What the leader said last; absent: nothing, lately.
+    /// The leader's last summary; absent: none was received recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
-    /// What this terminal delivers, bit/s.
+    /// This terminal's delivery rate, bit/s.
     pub rate_bps: u64,
-    /// What it could deliver alone on the air, bit/s; 0: not known.
+    /// The rate that this terminal would reach alone on the channel, bit/s; 0: unknown.
     pub alone_bps: u64,
-    /// Its flows: those that carry most, the largest first; all, where all are asked for.
+    /// The largest flows by rate; all flows if requested.
     pub flows: Vec<FlowStatus>,
-    /// How many flows it has.
+    /// The number of flows.
     #[serde(default)]
     pub flow_counts: FlowCounts,
-    /// Messages since the group was joined.
+    /// Message counters since the group was joined.
     pub messages: MessageCounts,
     /// Datagrams that could not be sent.
     pub send_errors: u64,
-    /// The last of them.
+    /// The last send error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_send_error: Option<String>,
-    /// Which member of an authority's group this terminal is, and the generation of the group's key; absent: there is no authority.
+    /// This terminal's member number and the group key generation; absent: the group has no authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub membership: Option<MembershipStatus>,
 }
 
-/// A terminal whose key an authority gave out.
+/// A member whose key was issued by an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipStatus {
-    /// Its number at the authority.
+    /// Its number, assigned by the authority.
     pub number: u32,
-    /// The generation of the group's key: it grows when somebody is shut out.
+    /// The generation of the group key; it increases whenever a member is excluded.
     pub generation: u32,
 }
 
-/// A member.
+/// A group member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Who, 16 hexadecimal digits.
+    /// Its node ID, 16 hexadecimal digits.
     pub node: String,
-    /// Where it was last heard from; absent: it is this terminal.
+    /// The source address of its last message; absent: this terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
-    /// It has flows that send.
+    /// Whether it has flows that send.
     pub sends: bool,
-    /// It leads.
+    /// Whether it is the leader.
     pub leads: bool,
-    /// It has proved that it is no recording; asked for only where it matters.
+    /// Whether it has answered a challenge, which proves that its messages are not replayed. Members
+    /// are challenged only if the result matters.
     pub proved: bool,
-    /// It sends with the key that is accepted besides the one in use here.
+    /// Whether it sends with the second, accepted key instead of this terminal's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_key: bool,
-    /// Since it was last heard, seconds.
+    /// Seconds since its last message.
     pub age_s: f64,
 }
 
-/// What the leader said.
+/// The leader's summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryStatus {
-    /// How far the group is.
+    /// The phase of the group.
     pub phase: yuzuri_policy::Phase,
-    /// Members, silent ones included.
+    /// All members, including those without flows that send.
     pub members: u16,
     /// Members that send.
     pub senders: u16,
-    /// What the group is thought to carry, bit/s.
+    /// The estimated capacity of the group, bit/s.
     pub capacity_bps: u64,
-    /// The share of a member that does not know its radio, bit/s.
+    /// The share of a member that does not know its radio rate, bit/s.
     pub share_bps: u64,
-    /// The share of the air, millionths of what a member would deliver alone.
+    /// The share of air time, in millionths of the rate that a member would reach alone.
     pub air_share_ppm: u32,
-    /// Not 0: the wire behind the access point limits, at this many bit/s.
+    /// If not 0: the wired path behind the access point is the bottleneck, with this capacity, bit/s.
     pub wire_bps: u64,
-    /// Queue that a window may hold, µs.
+    /// Queueing delay that a window may add, µs.
     pub queue_us: u32,
     /// Largest smoothed round-trip time in the group, µs.
     pub srtt_us: u32,
-    /// Windows are to be spread over the round trip.
+    /// Whether to pace windows over the round-trip time.
     pub paced: bool,
 }
 
@@ -211,71 +214,71 @@ impl From<&Summary> for SummaryStatus {
     }
 }
 
-/// A flow, its bounds and why.
+/// A flow, its bounds and the rule that set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowStatus {
-    /// The socket's cookie.
+    /// The socket cookie.
     pub id: u64,
-    /// This end.
+    /// The local address and port.
     pub local: SocketAddr,
-    /// The far end.
+    /// The remote address and port.
     pub remote: SocketAddr,
-    /// Payload acknowledged in the last half second, bit/s.
+    /// Payload acknowledged within the last 500 ms, bit/s.
     pub rate_bps: u64,
-    /// Window, segments.
+    /// Congestion window, segments.
     pub cwnd: u32,
     /// Smoothed round-trip time, µs.
     pub srtt_us: u32,
-    /// Least round-trip time, µs.
+    /// Minimum round-trip time, µs.
     pub min_rtt_us: u32,
-    /// Segments sent again since it began.
+    /// Segments retransmitted since the start of the connection.
     pub retransmitted: u64,
     /// Its congestion control.
     pub control: String,
-    /// Whether it obeys bounds.
+    /// Whether the bounds apply to it.
     pub obeys: bool,
-    /// Whose its control is, in words.
+    /// Who chose its congestion control, as text.
     pub standing: String,
     /// Its bounds.
     pub bound: Bound,
-    /// Which rule set them.
+    /// The rule that set the bounds.
     pub rule: Rule,
-    /// It is spared reductions.
+    /// Whether it is exempt from window reductions.
     pub no_decrease: bool,
-    /// Segments that leave at once where the window is spread over the round trip; 0: it is not.
+    /// Segments that may be sent back to back if the window is paced over the round trip; 0: not paced.
     pub burst: u32,
 }
 
-/// How many flows an interface has.
+/// The number of flows of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowCounts {
-    /// All.
+    /// All flows.
     pub all: u32,
-    /// Of these, flows on which nothing was written or under way for five seconds.
+    /// Of these, flows that wrote nothing and had nothing in flight for 5 s.
     pub resting: u32,
-    /// Of all, those that the list of flows leaves out.
+    /// Of all flows, those that the list omits.
     pub left_out: u32,
-    /// Flows that obey bounds, by the rule that set them; rules without a flow are left out.
+    /// Flows with bounds, by the rule that set them; rules without flows are omitted.
     pub rules: BTreeMap<String, u32>,
 }
 
-/// Messages of a group.
+/// Message counters of a group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageCounts {
-    /// Datagrams that came from others.
+    /// Datagrams received from others.
     pub received: u64,
-    /// Messages that were believed, by kind.
+    /// Messages accepted, by kind.
     pub accepted: BTreeMap<String, u64>,
-    /// Messages that were refused, by reason; those that never occurred are left out.
+    /// Messages refused, by reason; reasons that never occurred are omitted.
     pub refused: BTreeMap<String, u64>,
-    /// Messages that were sent, by kind.
+    /// Messages sent, by kind.
     pub sent: BTreeMap<String, u64>,
-    /// Their bytes, without UDP and IP.
+    /// Bytes sent, excluding UDP and IP headers.
     pub sent_bytes: u64,
-    /// Messages that were believed under the key that is accepted besides the one in use here.
+    /// Messages accepted under the second key.
     #[serde(default)]
     pub by_other_key: u64,
-    /// Times this terminal began to lead.
+    /// How often this terminal became leader.
     pub led: u64,
 }
 
@@ -296,8 +299,8 @@ impl From<&Counts> for MessageCounts {
 }
 
 impl InterfaceStatus {
-    /// `max_rows` bounds the flows that are listed; `without_room` are those whose bounds the kernel's table has no
-    /// room for.
+    /// Builds the status. `max_rows` limits the flows listed. `without_room`: flows whose bounds do not
+    /// fit into the kernel's table.
     pub(crate) fn of(
         link: &Link,
         now: Moment,
@@ -345,7 +348,7 @@ impl InterfaceStatus {
     }
 }
 
-/// The rows of an interface's flows, and how many there are.
+/// The rows and the number of an interface's flows.
 fn flows(
     link: &Link,
     known: &Flows,
@@ -371,7 +374,7 @@ fn flows(
     let rule = link.policy.of_resting();
     count(rule, resting.ours);
     counts.all = (largest.len() as u32).saturating_add(resting.all);
-    // Of flows that carry as much, the older one first: rows keep their places.
+    // Of flows with equal rates the older one comes first, so that rows keep their positions.
     let order = |row: &((&FlowSeen, &FlowState), &Decision)| {
         let ((seen, _), _) = row;
         (std::cmp::Reverse(known.rate_bps(seen.id) as u64), seen.id)
@@ -404,8 +407,8 @@ fn flows(
 }
 
 impl FlowStatus {
-    /// Without what only its past tells: rate and retransmissions. `has_room`: the kernel's table of bounds has room
-    /// for its bound.
+    /// Builds a row without rate and retransmissions, which need earlier walks. `has_room`: the bound
+    /// fits into the kernel's table.
     fn of(state: &FlowState, decision: &Decision, has_room: bool) -> FlowStatus {
         let obeys = state.standing.is_ours();
         let bounded = obeys && has_room;

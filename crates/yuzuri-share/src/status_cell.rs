@@ -1,10 +1,10 @@
-//! The latest status of a sharing daemon, for other threads to read.
+//! Holds the latest status for readers on other threads.
 
 use crate::Status;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// The last status; cheap to clone, read from any thread.
+/// A shared cell with the latest status. It is cheap to clone and can be read from any thread.
 #[derive(Debug, Clone, Default)]
 pub struct StatusCell(Arc<Inner>);
 
@@ -14,35 +14,36 @@ struct Inner {
     all: Mutex<All>,
 }
 
-/// The status with all flows: made for those who wait for it, and gone with them.
+/// The status with all flows. It is built only on request and freed with its last reader.
 #[derive(Debug, Default)]
 struct All {
     wanted: bool,
-    /// Counts what was written.
+    /// Incremented with each status written.
     number: u64,
     status: Option<Arc<Status>>,
 }
 
 impl StatusCell {
-    /// The last status, with the largest flows of each interface ([`MAX_ROWS`](crate::MAX_ROWS)).
+    /// The latest status, with the largest flows of each interface ([`MAX_ROWS`](crate::MAX_ROWS)).
     pub fn read(&self) -> Arc<Status> {
         self.0.last.lock().clone()
     }
 
-    /// Asks for the next half second's status with all flows; [`StatusCell::all_since`] gives it for what this returns.
+    /// Requests a status with all flows at the next tick (500 ms). Pass the returned number to
+    /// [`StatusCell::all_since`].
     pub fn ask_for_all(&self) -> u64 {
         let mut all = self.all();
         all.wanted = true;
         all.number
     }
 
-    /// The status with all flows, if one was made since it was asked for.
+    /// The status with all flows, if one was written since the request `number`.
     pub fn all_since(&self, number: u64) -> Option<Arc<Status>> {
         let all = self.all();
         all.status.clone().filter(|_| all.number != number)
     }
 
-    /// Nobody waits for it any more.
+    /// Cancels the request and frees the status with all flows.
     pub(crate) fn forget_all(&self) {
         let mut all = self.all();
         all.wanted = false;
@@ -58,14 +59,14 @@ impl StatusCell {
         *self.0.last.lock() = Arc::new(status);
     }
 
-    /// Whether somebody waits for all flows.
+    /// Whether a status with all flows is requested.
     pub(crate) fn is_asked_for_all(&self) -> bool {
         self.all().wanted
     }
 
     pub(crate) fn write_all(&self, status: Status) {
         let mut all = self.all();
-        // Who waited may have given up meanwhile.
+        // The request may have been cancelled meanwhile.
         if all.wanted {
             all.wanted = false;
             all.status = Some(Arc::new(status));
@@ -89,7 +90,7 @@ mod tests {
         assert!(status_cell.all_since(first).is_none());
         status_cell.write_all(Status { pid: 7, ..Status::default() });
         assert_eq!(status_cell.all_since(first).unwrap().pid, 7);
-        // Who asks later waits for the next one.
+        // A later request waits for the next status.
         let second = status_cell.ask_for_all();
         assert!(status_cell.all_since(second).is_none());
         assert_eq!(status_cell.all_since(first).unwrap().pid, 7);

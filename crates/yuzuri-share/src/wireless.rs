@@ -1,4 +1,4 @@
-//! What nl80211 tells of a station: its access point and the rate it sends at.
+//! Reads a Wi-Fi station's access point and transmit rate through nl80211.
 
 use crate::answers;
 use neli::consts::genl::{CtrlAttr, CtrlCmd};
@@ -13,7 +13,8 @@ use neli::utils::Groups;
 use std::collections::{HashMap, VecDeque};
 use yuzuri_policy::{Aggregation, RadioHint};
 
-// linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. The rates are in units of 100 kbit/s.
+// linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. Rates are
+// in units of 100 kbit/s.
 const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
@@ -28,22 +29,22 @@ const RATE_HE_MCS: u16 = 13;
 const RATE_EHT_MCS: u16 = 19;
 const RATE_UNIT_BPS: u64 = 100_000;
 
-/// The rate is the median of so many looks: a single frame without payload goes out at any.
+/// The rate is the median of this many samples: a single frame without payload may be sent at any rate.
 const LOOKS: usize = 5;
 
 /// A station and its access point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Station {
     pub(crate) bssid: [u8; 6],
-    /// What it could deliver alone, by the rates it sent at lately.
+    /// The capacity that it would have alone, from its recent transmit rates.
     pub(crate) radio: RadioHint,
 }
 
 type Rate = (u64, Aggregation);
 
-/// The kernel's wireless part, if it has one.
+/// The kernel's nl80211 interface, if any.
 pub(crate) struct Wireless {
-    /// The number of the family "nl80211"; none as long as there is no wireless driver.
+    /// The ID of the generic netlink family "nl80211"; `None` until a wireless driver is loaded.
     family: Option<u16>,
     rates: HashMap<u32, (u64, VecDeque<Rate>)>,
 }
@@ -53,7 +54,7 @@ impl Wireless {
         Wireless { family: family(), rates: HashMap::new() }
     }
 
-    /// The station that an interface is, if it is one and has an access point.
+    /// The station of an interface, if it is associated with an access point.
     pub(crate) fn station(&mut self, interface: u32) -> Option<Station> {
         self.family = self.family.or_else(family);
         let family = self.family?;
@@ -90,14 +91,14 @@ impl Wireless {
 
 type Attributes = GenlBuffer<u16, neli::types::Buffer>;
 
-/// The access point of a station's entry, and the rate of the last frame to it.
+/// The access point in a station entry, and the rate of the last frame sent to it.
 fn access_point(attributes: &Attributes) -> Option<([u8; 6], Option<Rate>)> {
     let handle = attributes.get_attr_handle();
     let bssid = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
     Some((<[u8; 6]>::try_from(bssid).ok()?, rate(attributes)))
 }
 
-/// The rate of the last frame to the access point.
+/// The rate of the last frame sent to the access point.
 fn rate(attributes: &Attributes) -> Option<Rate> {
     let handle = attributes.get_attr_handle();
     let info = handle.get_nested_attributes::<u16>(ATTR_STA_INFO).ok()?;
@@ -121,7 +122,7 @@ fn connect() -> Option<NlSocketHandle> {
     NlSocketHandle::connect(NlFamily::Generic, None, Groups::empty()).ok()
 }
 
-/// Asks about an interface; `None`: the kernel refused.
+/// Queries an interface; `None`: the kernel returned an error.
 fn ask(
     family: u16,
     command: Nl80211Command,
@@ -146,7 +147,7 @@ fn ask(
         .nl_payload(NlPayload::Payload(question))
         .build()
         .ok()?;
-    // A socket for each question: what is left of an answer that broke off is no part of the next.
+    // Use a new socket for each request: the rest of an aborted reply must not mix with the next one.
     let socket = connect()?;
     socket.send(&message).ok()?;
     loop {
@@ -162,7 +163,7 @@ fn ask(
     }
 }
 
-/// The number of the family "nl80211"; `None` where the kernel has none.
+/// The ID of the family "nl80211"; `None` if the kernel does not have it.
 fn family() -> Option<u16> {
     let name = NlattrBuilder::default()
         .nla_type(AttrTypeBuilder::default().nla_type(CtrlAttr::FamilyName).build().ok()?)
@@ -193,8 +194,8 @@ fn family() -> Option<u16> {
     None
 }
 
-/// For the fuzzer: reads a datagram as the kernel's answer about stations, and about families. How many access points with a rate, kinds of
-/// interfaces and families are in it.
+/// For the fuzzer: decodes a datagram as a reply about stations and about families. Returns the number
+/// of access points with a rate, interface types and families.
 #[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     let mut found = 0;
@@ -223,7 +224,7 @@ mod tests {
     use neli::FromBytesWithInput;
     use std::io::Cursor;
 
-    /// An attribute as the kernel writes it; `NLA_F_NESTED` where it holds others.
+    /// Encodes an attribute as the kernel does; `NLA_F_NESTED` marks nested attributes.
     fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
         let length = 4 + payload.len() as u16;
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

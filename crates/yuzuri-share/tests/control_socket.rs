@@ -1,4 +1,4 @@
-//! The desk under clients that are slow, rude or many. Needs no privilege.
+//! The control socket with clients that are slow, malformed or many. Needs no privilege.
 #![allow(clippy::unwrap_used)]
 
 mod slow;
@@ -15,9 +15,9 @@ use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, Question,
 use yuzuri_testnet::eventually;
 
 const CLIENTS: usize = 1000;
-/// What a client has in all to ask and to take the answer.
+/// The total time in which a client must send its request and read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a machine that is busy with other tests may add to a deadline.
+/// Tolerance for deadlines on a machine that is busy with other tests.
 const BUSY: Duration = Duration::from_secs(3);
 
 struct Open {
@@ -53,7 +53,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// How long each of a number of calls takes.
+/// Measures the duration of each of several calls.
 fn times(mut call: impl FnMut()) -> Vec<Duration> {
     let once = |()| {
         let began = Instant::now();
@@ -95,7 +95,7 @@ fn a_thousand_slow_clients_on_each_listener_keep_nobody_waiting() {
     assert!(closed < Duration::from_secs(1), "{closed:?}");
 }
 
-/// When a client that sends a byte each 0.3 s was closed.
+/// How long the daemon keeps a client that sends one byte every 0.3 s.
 fn closed_after(mut stream: impl Read + Write) -> Duration {
     let began = Instant::now();
     let mut byte = [0];
@@ -143,7 +143,7 @@ fn requests_are_answered_by_what_they_are() {
     for (request, answer) in [
         ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
         ("GET /metrics?x=y HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
-        // A proxy asks so.
+        // A proxy sends the absolute form.
         ("GET http://here/metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
         ("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
         ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 Not Found\r\n"),
@@ -172,7 +172,7 @@ fn a_question_that_is_not_understood_is_told_so() {
     let answer = |question: &[u8]| {
         let mut stream = UnixStream::connect(&open.socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        // The rest of what is too long meets a closed door.
+        // The daemon may have closed the connection before the rest of the oversized request.
         let _ = stream.write_all(question);
         let _ = stream.shutdown(Shutdown::Write);
         let mut text = String::new();
@@ -194,7 +194,7 @@ fn a_daemon_that_does_not_answer_is_told_of_within_a_few_seconds() {
     let hangs = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
     hangs.bind(&address).unwrap();
     hangs.listen(0).unwrap();
-    // The first is taken into the queue and not answered; the second finds the queue full.
+    // The first connection is queued and never answered; the second finds the queue full.
     let asking: Vec<_> = (0..2)
         .map(|_| {
             let path = path.clone();

@@ -1,4 +1,5 @@
-//! A flood of garbage in a member's name, on real sockets: the group stays one and misses nothing.
+//! A flood of garbage with a member's source address, on real sockets: the group stays in one piece and
+//! loses no messages.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -13,7 +14,8 @@ use yuzuri_testnet::eventually;
 
 const PER_SECOND: u64 = 20_000;
 
-/// Sends garbage that only its tag tells from a message, in the name of one host to another, at a rate; until it is dropped.
+/// Sends garbage at a given rate, with one host's address as the source, to another host, until
+/// dropped. Only the authentication tag distinguishes it from a valid message.
 struct Flood {
     go: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -22,11 +24,11 @@ struct Flood {
 }
 
 impl Flood {
-    /// From a third host, whose packets have another's address as their source.
+    /// Sends from a third host with a forged source address.
     fn begin(cell: &Cell, at: u32, forged: u32, to: u32, group: [u8; 8]) -> Flood {
         let socket = cell.inside(at, || {
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
-            // Whoever has privilege binds addresses that are others'.
+            // With privilege a socket can bind addresses of other hosts.
             socket.set_ip_transparent_v4(true).unwrap();
             let address = |host: u32| SocketAddr::new([10, 88, 0, host as u8].into(), DEFAULT_PORT);
             socket.bind(&address(forged).into()).unwrap();
@@ -36,7 +38,8 @@ impl Flood {
         let (go, stop, sent) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
         let (going, stopped, count) = (go.clone(), stop.clone(), sent.clone());
         let thread = std::thread::spawn(move || {
-            // Version 1 and a summary, keyed, leads and sends, this group; the rest says nothing.
+            // Version 1 and a summary; flags: keyed, leads and sends; this group. The rest is
+            // arbitrary.
             let mut bytes = vec![0x13, 0x27];
             bytes.extend_from_slice(&group);
             bytes.resize(115, 0x5a);
@@ -48,7 +51,8 @@ impl Flood {
             let mut number = 0_u64;
             while !stopped.load(Ordering::Relaxed) {
                 let due = (begun.elapsed().as_secs_f64() * PER_SECOND as f64) as u64;
-                // What a busy machine made it miss is not made up for in one burst that no network brings.
+                // If a busy machine delayed this thread, do not send the whole backlog as one burst
+                // that no network would deliver.
                 number = number.max(due.saturating_sub(200));
                 while number < due {
                     number += 1;
@@ -63,7 +67,7 @@ impl Flood {
         Flood { go, stop, sent, thread: Some(thread) }
     }
 
-    /// How many it sent after the first one.
+    /// The number of datagrams sent after the first one.
     fn end(mut self) -> u64 {
         self.stop_sending();
         self.sent.load(Ordering::Relaxed)
@@ -84,7 +88,7 @@ impl Drop for Flood {
     }
 }
 
-/// Datagrams that found a full receive queue at this host.
+/// Datagrams that this host dropped because of a full receive queue.
 fn dropped(cell: &Cell, host: u32) -> u64 {
     let table = cell.inside(host, || std::fs::read_to_string("/proc/thread-self/net/udp").unwrap());
     let port = format!(":{DEFAULT_PORT:04X}");
@@ -103,10 +107,10 @@ fn count(status: &Status, of: &str, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or(0)
 }
 
-/// Two senders under a flood, one after the other. Gives the share of a core that the flooded one used.
+/// Floods two senders one after the other. Returns the fraction of a core that the flooded one used.
 fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
     let cell = Cell::or_skip(test, 3)?;
-    // The address that is forged is one of IPv4: no neighbour discovery is troubled.
+    // Use IPv4 only, so that the forged address does not disturb neighbour discovery.
     (1..=2).for_each(|host| cell.without_v6(host));
     cell.shape(3, "eth0", 1000);
     let named =
@@ -130,21 +134,23 @@ fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
     let led = || of(0).interfaces[0].messages.led + of(1).interfaces[0].messages.led;
     let group = InterfaceConfig::group_named("flooded").0;
     let (led_before, mut used) = (led(), 0.0_f64);
-    // What sharing costs without a flood is part of what is measured: the walk through the machine's flows above all.
+    // The measurement includes the cost of sharing without a flood, mainly the walk over the machine's
+    // flows.
     let before = [0, 1].map(|at| instances[at].cpu());
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs(seconds / 4));
     let quiet =
         [0, 1].map(|at| (instances[at].cpu() - before[at]).as_secs_f64() / begun.elapsed().as_secs_f64());
     for (flooded, other) in [(follower, leader), (leader, follower)] {
-        // What the other one says to all: summaries of the leader; to the leader alone: reports.
+        // Count the messages of the other host: the leader's summaries to all members, or a member's
+        // reports to the leader.
         let kind = if other == leader { "summary" } else { "report" };
         let counted = || (count(&of(other), "sent", kind), count(&of(flooded), "accepted", kind));
         let before = counted();
         let refused = || count(&of(flooded), "refused", "tag");
         let cpu = instances[flooded].cpu();
         let flood = Flood::begin(&cell, 3, other as u32 + 1, flooded as u32 + 1, group);
-        // The first one, which asks for the link address, has come.
+        // The first datagram, which triggers address resolution, has arrived.
         assert!(eventually(|| refused() > 0));
         let refused_before = refused();
         flood.go.store(true, Ordering::Relaxed);
@@ -158,7 +164,7 @@ fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
         let after = counted();
         let share = (instances[flooded].cpu() - cpu).as_secs_f64() / took.as_secs_f64();
         let sent = flood.end();
-        // All that was sent is seen in a status at the latest a tick later.
+        // The status shows all datagrams at most one tick later.
         let all = eventually(|| refused() - refused_before >= sent);
         let dropped = dropped(&cell, flooded as u32 + 1);
         assert!(
@@ -176,7 +182,8 @@ fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
             quiet[flooded] * 100.0
         );
         assert!(sent > 1000 * seconds, "no flood: {sent}");
-        // Both are of each one's last half second: one may be in the one and not yet in the other.
+        // Both counters are of the last 500 ms of different hosts, so that they may differ by one
+        // message.
         assert!(said >= seconds && heard + 1 >= said, "{said} {heard}");
         assert_eq!(split, 0, "the group was not one");
         assert_eq!(count(&of(flooded), "refused", "rate-limited"), 0);

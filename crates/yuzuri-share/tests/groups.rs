@@ -1,4 +1,5 @@
-//! Sharings on the machine's own kernel: hosts on one link find each other, elect a leader, bound their flows, and leave.
+//! Sharing daemons on the machine's own kernel: hosts on one link discover each other, elect a leader,
+//! bound their flows, and leave.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -9,7 +10,8 @@ use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
 use yuzuri_share::{ControlLoop, FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
-/// Waits until all follow one of them that knows so many members: followers need not know of each other.
+/// Waits until all instances follow one of them that knows `members` members. Followers need not know
+/// each other.
 fn one_leader(instances: &[&Instance], members: usize) -> String {
     let mut leader = None;
     let found = eventually(|| {
@@ -26,13 +28,13 @@ fn one_leader(instances: &[&Instance], members: usize) -> String {
     leader.unwrap()
 }
 
-/// A flow as a status has it.
+/// The status row of a flow.
 fn flow_of(status: &Status, traffic: &Traffic) -> Option<FlowStatus> {
     let flows = status.interfaces.iter().flat_map(|interface| &interface.flows);
     flows.into_iter().find(|flow| flow.local == traffic.local()).cloned()
 }
 
-/// Waits until a flow has an upper bound by a share of what the group carries.
+/// Waits until a flow has an upper bound derived from the group's capacity.
 fn until_shared(instance: &Instance, traffic: &Traffic) -> FlowStatus {
     let status = instance.until("a flow with a share", |status| {
         flow_of(status, traffic).is_some_and(|flow| {
@@ -54,7 +56,7 @@ fn three_find_each_other_share_and_leave() {
         let Some(instance) = Instance::or_skip(TEST, &cell, host, config) else { return };
         instances.push(instance);
     }
-    // A flow that is there before, and two that begin later: all are taken.
+    // One flow exists before and two begin later; all of them are migrated.
     let traffic: Vec<Traffic> = (1..=3).map(|host| cell.traffic(host)).collect();
     for (instance, flow) in instances.iter().zip(&traffic) {
         instance.until("a flow at its beginning", |status| {
@@ -65,7 +67,7 @@ fn three_find_each_other_share_and_leave() {
     for ((instance, flow), name) in instances.iter().zip(&traffic).zip(&names) {
         let shared = until_shared(instance, flow);
         assert_eq!((&shared.control, &flow.control()), (name, name));
-        // The bound is the kernel's: the window does not stay above it.
+        // The kernel enforces the bound: the window does not stay above it.
         let within = || {
             flow_of(&instance.status(), flow)
                 .is_some_and(|f| f.bound.upper > 0 && flow.cwnd() <= f.bound.upper)
@@ -76,7 +78,8 @@ fn three_find_each_other_share_and_leave() {
         assert_eq!(summary.senders, 3, "{status:#?}");
         assert!(summary.capacity_bps > 1_000_000, "{status:#?}");
     }
-    // One leaves: its flow is as it was before it came, and goes on; the others know.
+    // One host leaves: its flow gets its former congestion control back and continues; the others
+    // notice.
     let first = instances.remove(0);
     first.leave();
     assert_eq!(traffic[0].control(), "reno");
@@ -108,7 +111,7 @@ fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
                 let flow = flow_of(status, &flow);
                 flow.is_some_and(|f| f.standing == "migrated from reno" && f.control == config.control_name)
             };
-            // It ends with a word, or is dropped without one.
+            // The daemon ends with a departure message, or is dropped without one.
             cell.inside(1, || {
                 let mut share = ControlLoop::start(config.clone()).unwrap();
                 let seen = eventually(|| {
@@ -124,7 +127,7 @@ fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
         }
         traffic.push(flow);
     }
-    // A program that chooses is left alone as before.
+    // A flow whose program chose its congestion control is left alone as before.
     let chosen = cell.traffic(1);
     socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"reno").unwrap();
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(9)) else { return };
@@ -147,7 +150,7 @@ fn they_meet_by_either_family() {
     let status = first.status();
     let other = status.interfaces[0].members.iter().find_map(|member| member.address).unwrap();
     assert_eq!(other.ip(), "10.88.0.2".parse::<IpAddr>().unwrap());
-    // One that has both families.
+    // A host that has both address families.
     let Some(third) = Instance::or_skip(TEST, &cell, 3, keyed(2)) else { return };
     let _more = cell.traffic(3);
     one_leader(&[&first, &second, &third], 3);
@@ -199,9 +202,9 @@ fn the_policy_changes_under_traffic_and_the_flow_stays() {
     instance.until("no bound", |status| {
         flow_of(status, &traffic).is_some_and(|f| f.obeys && f.rule == Rule::None && f.bound.upper == 0)
     });
-    // The kernel knows of none either: the window grows beyond what was its bound.
+    // The kernel has no bound either: the window grows beyond the former bound.
     assert!(eventually(|| traffic.cwnd() > before.bound.upper), "{} {before:?}", traffic.cwnd());
-    // Other settings for the interfaces: the group is another one, the flow the same.
+    // New interface settings: the group changes, the flow does not.
     let interface = InterfaceConfig {
         group: Some(InterfaceConfig::group_named("room 4")),
         ..InterfaceConfig::named("eth0")
@@ -224,7 +227,7 @@ fn each_interface_has_a_group_and_the_flows_of_its_addresses() {
     cell.add_bridge("br1", "10.89.0.100/24");
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(6)) else { return };
     instance.until("one interface", |status| status.interfaces.len() == 1);
-    // An interface comes while it runs.
+    // An interface appears at run time.
     cell.attach(1, "wlan9", "br1", "10.89.0.1/24");
     cell.shape(1, "wlan9", 10);
     let traffic = [cell.traffic(1), cell.traffic_to(1, "10.89.0.100".parse().unwrap())];
@@ -241,7 +244,7 @@ fn each_interface_has_a_group_and_the_flows_of_its_addresses() {
         shared("eth0", &traffic[0]) && shared("wlan9", &traffic[1])
     });
     assert_eq!(status.interfaces.len(), 2);
-    // And one goes.
+    // An interface disappears.
     ip(&format!("-n {} link del wlan9", cell.name(1)));
     instance.until("one interface again", |status| status.interfaces.len() == 1);
     until_shared(&instance, &traffic[0]);
@@ -275,7 +278,7 @@ fn the_gateways_link_address_tells_the_group_and_another_one_another() {
     second.until("the other group", |status| {
         status.interfaces[0].group.as_ref() == Some(&other) && status.interfaces[0].members.len() == 1
     });
-    // The one that stayed leads alone.
+    // The host that stayed leads alone.
     first.until("nobody else sends", |status| {
         status.interfaces[0].summary.as_ref().is_some_and(|summary| summary.senders == 1)
             && status.interfaces[0].leads
@@ -294,7 +297,7 @@ fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
     let unknown = ShareConfig { interfaces, control_name: control_name(), ..config.clone() };
     let error = Instance::start(&cell, 2, unknown).err().unwrap().to_string();
     assert!(error.contains("'wlan7'") && error.contains("eth0"), "{error}");
-    // Without the kernel part it watches, if it may.
+    // Without the congestion control the daemon observes, if the settings allow it.
     let without_kernel = yuzuri_share::WithoutKernel::Watch;
     let watching = Instance::start(&cell, 2, ShareConfig { without_kernel, ..config }).unwrap();
     let status = watching.status();
@@ -316,7 +319,7 @@ fn flows_that_find_no_room_in_the_kernels_table_are_counted_and_bounded_once_the
     let mut traffic: Vec<Traffic> = (0..4).map(|_| cell.traffic(1)).collect();
     let problem = |status: &Status| status.problems.iter().any(|p| p.contains("room to bound 2 flows"));
     let full = instance.until("flows without room", |status| status.bounds_refused == 2 && problem(status));
-    // The two that send most are bounded.
+    // The two flows with the highest rates are bounded.
     let check = |status: &Status| {
         let flows = status.interfaces.iter().flat_map(|interface| &interface.flows).filter(|flow| flow.obeys);
         let (bounded, free): (Vec<_>, Vec<_>) = flows.partition(|flow| flow.rule != Rule::None);
@@ -326,7 +329,7 @@ fn flows_that_find_no_room_in_the_kernels_table_are_counted_and_bounded_once_the
     };
     check(&full);
     assert!(yuzuri_share::table(&full).contains("room to bound 2 flows"));
-    // For longer than a kernel that refuses would be asked again.
+    // Long enough for a kernel that failed to be tried again.
     let later = instance.until("ten half seconds", |status| status.ticks >= full.ticks + 10);
     assert!(later.steers && later.kernel_refusals == 0 && later.bounds_refused == 2, "{later:#?}");
     check(&later);

@@ -1,4 +1,4 @@
-//! Thousands of flows on which nothing happens: a sharing leaves them alone, lists the largest, and still knows of each.
+//! Thousands of idle flows: the daemon skips them, lists the largest flows, and still counts every one.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -44,12 +44,12 @@ fn idle_flows_rest_are_counted_and_wake() {
     let (all, left_out) = (FLOWS as u32, (FLOWS - MAX_ROWS) as u32);
     let at_rest = (MAX_ROWS, all, all, left_out);
     let status = instance.until("every flow at rest", |status| counts(status) == at_rest);
-    // 18,000 flows would be 5 MB if each had its row.
+    // 18,000 flows with one row each would be 5 MB.
     let length = serde_json::to_vec(status.as_ref()).unwrap().len();
     assert!(length < 120_000, "{length} bytes");
     let text = yuzuri_share::table(&status);
     assert!(text.contains(&format!("and {left_out} more of {all} flows")), "{text}");
-    // Who asks for all is told of all; the next status is as short as before.
+    // A request for all flows returns all of them; the next status is as short as before.
     let asked = instance.status_cell.ask_for_all();
     assert!(yuzuri_testnet::eventually(|| instance.status_cell.all_since(asked).is_some()));
     let every = instance.status_cell.all_since(asked).unwrap();
@@ -58,7 +58,7 @@ fn idle_flows_rest_are_counted_and_wake() {
     assert_eq!(not_taken, None, "all were taken before they rested");
     assert_eq!(counts(&instance.status()), at_rest);
 
-    // One speaks: it is listed first, with its rate and its bounds, until it rests again.
+    // An idle flow sends data: it is listed first, with its rate and its bounds, until it rests again.
     let local = flows[700].near.local_addr().unwrap();
     let message = [7; 100_000];
     instance.until("the flow that speaks", |status| {
@@ -69,12 +69,12 @@ fn idle_flows_rest_are_counted_and_wake() {
     });
     instance.until("the flow at rest again", |status| counts(status) == at_rest);
 
-    // Nobody tells of the end of a flow that rests: the walk counts them.
+    // No event reports the end of a resting flow; the walk counts the remaining ones.
     flows.truncate(FLOWS - 300);
     let fewer = (MAX_ROWS, all - 300, all - 300, left_out - 300);
     instance.until("the flows that are left", |status| counts(status) == fewer);
     instance.leave();
-    // All have their former control again, those that rested too.
+    // All flows get their former congestion control back, including resting ones.
     let used = |stream: &TcpStream| socket2::SockRef::from(stream).tcp_congestion().unwrap();
     for flow in &flows {
         let control = used(&flow.near);

@@ -1,5 +1,6 @@
-//! An insider that leads, tells tiny shares, and explains them by a thousand members that it invented, is not obeyed. Over real sockets, with the
-//! kernel's own TCP; how much the terminal keeps of what plain CUBIC has is judged in simulation (`yuzuri-sim`, `invented_members`).
+//! A malicious leader announces tiny shares and justifies them with a thousand invented members; it is
+//! not obeyed. The test uses real sockets and the kernel's TCP. How much of plain CUBIC's rate the
+//! terminal keeps is tested by simulation (`yuzuri-sim`, `invented_members`).
 #![allow(clippy::unwrap_used)]
 
 mod cell;
@@ -21,7 +22,8 @@ const KEY: [u8; 32] = [
 ];
 const INVENTED: u64 = 1000;
 
-/// Who leads, and lies. Its messages are those of a real member of the best rank, but for what its summaries say.
+/// A malicious leader. Its messages are those of a real member with the best rank, except for the
+/// contents of its summaries.
 struct Insider {
     member: Member,
     group: GroupId,
@@ -29,16 +31,17 @@ struct Insider {
     socket: UdpSocket,
     began: Instant,
     sequence: u32,
-    /// Half seconds since it was followed first.
+    /// Ticks since another terminal first followed it.
     followed: u64,
 }
 
-/// All the invented members have said that they are there when it begins to lie, half seconds after it was followed.
+/// By this tick, counted from when it was first followed, all invented members have sent a hello; the
+/// insider then starts to lie.
 const LIES_FROM: u64 = INVENTED / HELLOS + 4;
 const HELLOS: u64 = 50;
 const LIE_BPS: u64 = 20_000;
 
-/// What it says.
+/// The summary that it sends.
 fn said(phase: Phase, share_bps: u64) -> Summary {
     Summary {
         phase,
@@ -77,7 +80,7 @@ impl Insider {
         self.followed >= LIES_FROM
     }
 
-    /// Half a second: it leads, and once it is followed its invented members say that they are there; then it lies.
+    /// One tick: it leads. Once it is followed, its invented members send hellos; then it lies.
     fn tick(&mut self) {
         self.sequence += 1;
         let report =
@@ -89,7 +92,7 @@ impl Insider {
                 if self.lies() { (Phase::Hold, LIE_BPS) } else { (Phase::StartUp, 20_000_000) };
             self.member.summarize(now, said(phase, share_bps));
         }
-        // Before that they would only put each other out of the table.
+        // Earlier hellos would only evict each other from the member table.
         if self.member.reports(now).count() > 1 {
             self.followed += 1;
             let first = self.followed * HELLOS % INVENTED;
@@ -101,7 +104,7 @@ impl Insider {
         self.speak();
     }
 
-    /// Says what its member says, but for the number of senders in summaries.
+    /// Sends its member's messages, with the number of senders in summaries replaced.
     fn speak(&mut self) {
         let now = self.now();
         let mut out = Vec::new();
@@ -156,7 +159,7 @@ fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
     let socket = cell.inside(2, || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)).unwrap();
         socket.set_broadcast(true).unwrap();
-        // As a terminal's own socket: else a broadcast needs a route.
+        // Bind the device like the terminal's own socket; otherwise a broadcast needs a route.
         socket2::SockRef::from(&socket).bind_device(Some(b"eth0")).unwrap();
         socket
     });
@@ -166,8 +169,9 @@ fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
     let traffic = cell.traffic(1);
     let share = |status: &Status| status.interfaces.iter().find_map(|i| Some(i.summary.as_ref()?.share_bps));
     victim.until("the insider lies", |status| share(status) == Some(LIE_BPS));
-    // Long enough for the question, a time of doubt, and mistrust after it. On a link of microseconds any window is enough, so what is looked at is
-    // not the rate but whether the flow is bounded by what the insider says.
+    // Long enough for the challenge, a period of doubt, and the mistrust that follows. On a link with
+    // microseconds of delay any window suffices; the test therefore checks whether the insider's
+    // summaries bound the flow, not the flow's rate.
     let (mut ticks, mut obeyed, mut mistrusted) = (0, 0, 0);
     let mut last = victim.status().ticks;
     while ticks < 80 {

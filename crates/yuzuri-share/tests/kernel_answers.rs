@@ -1,6 +1,6 @@
-//! What the daemon decodes of the kernel's answers: recorded ones, and changed ones.
+//! Decodes recorded and mutated kernel replies.
 #![allow(clippy::unwrap_used, missing_docs)]
-// What it enters by is not part of a release.
+// The entry point does not exist in release builds.
 #![cfg(debug_assertions)]
 
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()
 }
 
-/// What the fuzzer begins from is what a kernel says, and reaches all that is decoded.
+/// The fuzzer's seeds are real kernel replies and cover everything that is decoded.
 #[test]
 fn the_seeds_are_answers() {
     let seeds = seeds();

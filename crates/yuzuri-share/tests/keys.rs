@@ -1,4 +1,4 @@
-//! Keys on the machine's own kernel: they are changed under traffic, and a member is shut out.
+//! Keys on the machine's own kernel: a key change under traffic, and the exclusion of a member.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -17,7 +17,7 @@ fn refused(status: &Status, why: &str) -> u64 {
     status.interfaces[0].messages.refused.get(why).copied().unwrap_or(0)
 }
 
-/// Waits until all are in one group of so many senders.
+/// Waits until all instances are in one group with `count` senders.
 fn until_one(instances: &[&Instance], count: u16) {
     let one = || {
         let all: Vec<_> = instances.iter().map(|instance| instance.status()).collect();
@@ -56,7 +56,7 @@ fn keys_are_changed_under_traffic_step_by_step() {
             instance.orders.send(Order::Reload(Box::new(config))).unwrap();
             instance.until("the reload", |status| status.reload.as_ref().is_some_and(|r| r.count > count));
             assert_eq!(instance.status().reload.as_ref().unwrap().error, None);
-            // Each hears the other anew under these keys, and they are one group still.
+            // Each instance receives new messages under these keys, and they are still one group.
             let heard =
                 || instances.map(|i| i.status().interfaces[0].messages.accepted.values().sum::<u64>());
             let before = heard();
@@ -69,7 +69,7 @@ fn keys_are_changed_under_traffic_step_by_step() {
         assert_eq!(refused(&instance.status(), "tag"), 0);
         assert!(instance.status().interfaces[0].messages.by_other_key > 0);
     }
-    // A key that cannot be used changes nothing, and it is said.
+    // An unusable key changes nothing, and the status reports it.
     let weak = KeySource::Key(yuzuri_policy::Key::from_bytes([0; 32]));
     first.orders.send(Order::Reload(Box::new(ShareConfig { key: weak, ..configs[0].clone() }))).unwrap();
     let status = first.until("a failed reload", |s| s.reload.as_ref().is_some_and(|r| r.error.is_some()));
@@ -94,7 +94,7 @@ fn a_passphrase_is_changed_for_a_key_file() {
     assert!(eventually(|| other(&first) || other(&second)));
 }
 
-/// A configuration whose key an authority gave out.
+/// Settings with a key issued by an authority.
 fn member(folder: &Path, name: &str) -> ShareConfig {
     ShareConfig { key: KeySource::File(folder.join(name)), ..keyed(1) }
 }
@@ -127,10 +127,10 @@ fn a_member_is_shut_out_and_stays_out_under_another_id() {
     assert_eq!([&first, &second, &third].map(generation), [2, 2, 1]);
     let refusals = || [&first, &second].map(|instance| refused(&instance.status(), "retired-key"));
     assert!(eventually(|| refusals().iter().all(|count| *count > 0)), "{:?}", refusals());
-    // The flows of those that stay went on.
+    // The flows of the remaining members continued.
     assert_eq!([0, 1].map(|at| flow([&first, &second][at], &traffic[at]).map(|(id, _)| id)), ids);
 
-    // It comes back as somebody else.
+    // The excluded host returns under another identity.
     third.leave();
     let before = refusals();
     let config = ShareConfig { node: Some(NodeId(0x0bad_cafe_0000_0000)), rank: 0, ..outcast_config };

@@ -1,5 +1,6 @@
-//! For tests and benchmarks: two network namespaces with a path between them, removed when dropped. Every test has
-//! its own, so that tests run side by side. [`Relay`] adds a path on which a test decides each packet's fate.
+//! For tests and benchmarks: two network namespaces connected by a path, removed on drop. Every test
+//! has its own, so that tests can run in parallel. [`Relay`] adds a path on which a test decides the
+//! fate of each packet.
 
 mod attack;
 pub mod packet;
@@ -37,8 +38,8 @@ impl Side {
     }
 }
 
-/// Two namespaces joined by a veth pair, with loopback, IPv4 and IPv6 up and segmentation offloads off (so that
-/// packets are what they would be on a wire).
+/// Two namespaces connected by a veth pair, with loopback, IPv4 and IPv6 up and segmentation offloads
+/// disabled (so that packets are as on a wire).
 #[derive(Debug)]
 pub struct Net {
     names: [String; 2],
@@ -55,7 +56,7 @@ fn run(program: &str, args: &str) -> Result<(), String> {
     Err(format!("{program} {args}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Runs a command that reads its orders from standard input.
+/// Runs a command that reads its input from standard input.
 fn feed(command: &mut Command, orders: &str) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -69,10 +70,10 @@ fn feed(command: &mut Command, orders: &str) -> Result<(), String> {
 }
 
 impl Net {
-    /// Builds the path. Without root there is none: the caller says *skipped* and why.
+    /// Creates the path. Without root this fails; the caller then prints *skipped* and the reason.
     ///
     /// # Errors
-    /// The reason.
+    /// If the namespaces or the links cannot be created, with the reason.
     pub fn new() -> Result<Net, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() {
@@ -93,8 +94,8 @@ impl Net {
             feed(Command::new("ip").args(["-n", name, "-batch", "-"]), &lines)?;
             run("ip", &format!("netns exec {name} ethtool -K {link} tso off gso off gro off"))?;
         }
-        // The first packets of a new link are lost while neighbours are found: a refused connection shows that both
-        // directions work.
+        // A new link drops its first packets until neighbours are resolved. A refused connection shows
+        // that both directions work.
         for to in [net.v4(Side::B), net.v6(Side::B)] {
             let refused = || {
                 let tried = TcpStream::connect_timeout(&SocketAddr::new(to, 1), Duration::from_millis(50));
@@ -107,37 +108,37 @@ impl Net {
         Ok(net)
     }
 
-    /// As [`Net::new`]; without one prints that the test is skipped and why.
+    /// Same as [`Net::new`]; on failure prints that the test is skipped and why.
     pub fn or_skip(test: &str) -> Option<Net> {
         Net::new().map_err(|why| println!("{test}: skipped: {why}")).ok()
     }
 
-    /// What a shaped side may send at once, bytes.
+    /// Token bucket size of a shaped side, bytes.
     pub const BURST_BYTES: u32 = 10 * 1024;
 
-    /// Limits what leaves a side: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
+    /// Limits the egress rate of a side: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
     ///
     /// # Errors
-    /// What `tc` says.
+    /// If `tc` fails, with its message.
     pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
         let (name, link) = (self.name(side), self.link(side));
         let tbf = format!("tbf rate {rate_mbit}mbit burst {} limit {limit_bytes}", Self::BURST_BYTES);
         run("tc", &format!("-n {name} qdisc replace dev {link} root {tbf}"))
     }
 
-    /// Takes a side's link down or up: nobody is told, packets are lost.
+    /// Sets a side's link down or up. While it is down, packets are lost without notice to the peers.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// If `ip` fails, with its message.
     pub fn connect(&self, side: Side, up: bool) -> Result<(), String> {
         let (name, link, word) = (self.name(side), self.link(side), if up { "up" } else { "down" });
         run("ip", &format!("-n {name} link set {link} {word}"))
     }
 
-    /// Drops one in `every` packets that arrive at a side, after `first` have passed, without regard to what they are.
+    /// Drops one in `every` TCP packets that arrive at a side, whatever they carry.
     ///
     /// # Errors
-    /// What `nft` says.
+    /// If `nft` fails, with its message.
     pub fn drop_every(&self, side: Side, every: u32) -> Result<(), String> {
         let name = self.name(side);
         run("ip", &format!("netns exec {name} nft add table inet lossy"))?;
@@ -158,7 +159,7 @@ impl Net {
     /// Adds rules to a side's firewall: lines of `nft -f`.
     ///
     /// # Errors
-    /// What `nft` says.
+    /// If `nft` fails, with its message.
     pub fn firewall(&self, side: Side, rules: &str) -> Result<(), String> {
         feed(self.command(side, "nft").args(["-f", "-"]), rules)
     }
@@ -166,14 +167,14 @@ impl Net {
     /// Sets a kernel parameter (`net.ipv4.tcp_ecn`) of a side's namespace.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses, with the reason.
     pub fn set(&self, side: Side, name: &str, value: &str) -> Result<(), String> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         self.inside(side, || std::fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
     }
 
-    /// A counter of a side's TCP or IP by its name in `nstat` without the group (`RetransSegs`, `TCPTimeouts`); 0 where
-    /// the kernel has no such counter.
+    /// A TCP or IP counter of a side, named as in `nstat` but without the protocol prefix
+    /// (`RetransSegs`, `TCPTimeouts`); 0 if the kernel does not have it.
     pub fn counter(&self, side: Side, name: &str) -> u64 {
         let text = self.inside(side, || {
             ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"]
@@ -187,7 +188,7 @@ impl Net {
         pairs.filter_map(|(_, value)| value.parse::<i64>().ok()).map(|v| v as u64).sum()
     }
 
-    /// The namespace's name.
+    /// The name of the namespace.
     pub fn name(&self, side: Side) -> &str {
         &self.names[side as usize]
     }
@@ -196,27 +197,28 @@ impl Net {
         ["va", "vb"][side as usize]
     }
 
-    /// A side's IPv4 address.
+    /// The IPv4 address of a side.
     pub fn v4(&self, side: Side) -> IpAddr {
         IpAddr::from([10, 77, 0, 1 + side as u8])
     }
 
-    /// A side's IPv6 address.
+    /// The IPv6 address of a side.
     pub fn v6(&self, side: Side) -> IpAddr {
         IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, 1 + side as u16])
     }
 
-    /// Inode number of a side's namespace.
+    /// The inode number of a side's namespace.
     pub fn inode(&self, side: Side) -> u32 {
         use std::os::unix::fs::MetadataExt;
         let path = format!("/run/netns/{}", self.name(side));
         std::fs::metadata(path).map(|m| m.ino() as u32).unwrap_or_default()
     }
 
-    /// Runs a closure inside a side's namespace, on a thread of its own: sockets it makes stay there.
+    /// Runs a closure on a separate thread inside a side's namespace; sockets that it creates remain in
+    /// that namespace.
     ///
     /// # Panics
-    /// Where the closure does, or the namespace is gone.
+    /// If the closure panics or the namespace is gone.
     pub fn inside<T: Send>(&self, side: Side, f: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.name(side));
         std::thread::scope(|scope| {
@@ -229,7 +231,7 @@ impl Net {
         })
     }
 
-    /// A command that will run inside a side's namespace.
+    /// A command that runs inside a side's namespace.
     pub fn command(&self, side: Side, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.name(side), program]);
@@ -245,7 +247,7 @@ impl Drop for Net {
     }
 }
 
-/// Waits until a condition holds, at most 20 s; false where it did not.
+/// Waits until a condition is true, at most 20 s; returns whether it became true.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {

@@ -1,22 +1,22 @@
-//! What a packet on the relayed path says: enough of IP and TCP for a test to choose by.
+//! Parses as much of the IP and TCP headers of a relayed packet as a test needs to choose packets.
 
 use crate::Side;
 
-/// TCP flags.
+/// TCP flag FIN.
 pub const FIN: u8 = 1;
-/// SYN.
+/// TCP flag SYN.
 pub const SYN: u8 = 2;
-/// RST.
+/// TCP flag RST.
 pub const RST: u8 = 4;
-/// ECN echo.
+/// TCP flag ECE (ECN echo).
 pub const ECE: u8 = 64;
 
-/// A TCP segment's header.
+/// A TCP header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Segment {
-    /// Port it comes from.
+    /// Source port.
     pub source: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub destination: u16,
     /// Sequence number.
     pub seq: u32,
@@ -26,7 +26,7 @@ pub struct Segment {
     pub flags: u8,
     /// Window field, not scaled.
     pub window: u16,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub payload: u32,
     /// SACK blocks (RFC 2018) in the order of the option.
     pub sacks: Vec<(u32, u32)>,
@@ -38,7 +38,8 @@ impl Segment {
         self.payload > 0
     }
 
-    /// Whether the first SACK block reports a duplicate (RFC 2883 section 4: below the ACK, or within the second block).
+    /// Whether the first SACK block reports a duplicate (RFC 2883, section 4: below the ACK, or within
+    /// the second block).
     pub fn is_dsack(&self) -> bool {
         let before = |a: u32, b: u32| (a.wrapping_sub(b) as i32) < 0;
         match self.sacks.as_slice() {
@@ -50,14 +51,14 @@ impl Segment {
     }
 }
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Debug)]
 pub struct Packet<'a> {
-    /// Which side sent it.
+    /// The side that sent it.
     pub from: Side,
-    /// Its header, where it is TCP.
+    /// Its TCP header, if it is TCP.
     pub tcp: Option<Segment>,
-    /// All of it, from the IP header on.
+    /// The whole packet from the IP header on.
     pub bytes: &'a mut [u8],
 }
 
@@ -67,7 +68,7 @@ impl<'a> Packet<'a> {
         Packet { from, tcp, bytes }
     }
 
-    /// Sets Congestion Experienced where the packet is ECN-capable (RFC 3168); false where it is not.
+    /// Sets Congestion Experienced if the packet is ECN-capable (RFC 3168); returns whether it is.
     pub fn set_congestion_experienced(&mut self) -> bool {
         const CE: u8 = 3;
         match self.bytes.first().map(|b| b >> 4) {

@@ -1,6 +1,6 @@
-//! A second path between the two namespaces, through user space: a test decides for each packet what becomes of it, by
-//! what the packet says and what went before. So a loss or a reordering happens exactly where the test wants it, and
-//! not when a clock or a queue happens to agree.
+//! A second path between the two namespaces, through user space. A test decides the fate of each packet
+//! by its contents and by earlier packets. A loss or a reordering thus happens exactly where the test
+//! needs it and does not depend on a clock or a queue.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -15,25 +15,25 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on.
+    /// Forward it.
     Pass,
-    /// It is lost.
+    /// Drop it.
     Drop,
-    /// It waits for a release.
+    /// Hold it until a release.
     Hold,
-    /// It goes on, and after it all that waits, in order, on both directions.
+    /// Forward it, then all held packets of both directions, in order.
     PassAndRelease,
-    /// All that waits goes on, and after it this.
+    /// Forward all held packets, then this one.
     ReleaseAndPass,
 }
 
-/// Decides.
+/// Decides the fate of each packet.
 pub type Policy = Box<dyn FnMut(&mut Packet<'_>) -> Verdict + Send>;
 
-/// The path: a TUN device in each namespace and a thread between them. Gone when dropped.
+/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the path.
 pub struct Relay {
     policy: Arc<Mutex<Policy>>,
     stop: Option<OwnedFd>,
@@ -41,10 +41,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Builds the path; until told otherwise it passes everything.
+    /// Creates the path. It forwards every packet until [`Relay::decide`] is called.
     ///
     /// # Errors
-    /// Where there is no `/dev/net/tun`, or what `ip` says.
+    /// If `/dev/net/tun` is not available or `ip` fails.
     pub fn new(net: &Net) -> Result<Relay, String> {
         let tuns = [tun(net, Side::A)?, tun(net, Side::B)?];
         let policy: Arc<Mutex<Policy>> = Arc::new(Mutex::new(Box::new(|_| Verdict::Pass)));
@@ -56,12 +56,12 @@ impl Relay {
         Ok(Relay { policy, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// As [`Relay::new`]; without one prints that the test is skipped and why.
+    /// Same as [`Relay::new`]; on failure prints that the test is skipped and why.
     pub fn or_skip(net: &Net, test: &str) -> Option<Relay> {
         Relay::new(net).map_err(|why| println!("{test}: skipped: {why}")).ok()
     }
 
-    /// Decides otherwise from the next packet on. What waits goes on waiting.
+    /// Replaces the policy from the next packet on. Held packets stay held.
     pub fn decide(&self, policy: impl FnMut(&mut Packet<'_>) -> Verdict + Send + 'static) {
         *self.lock() = Box::new(policy);
     }
@@ -70,12 +70,12 @@ impl Relay {
         self.policy.lock()
     }
 
-    /// A side's IPv4 address on this path.
+    /// The IPv4 address of a side on this path.
     pub fn v4(&self, side: Side) -> IpAddr {
         IpAddr::from([10, 78, 0, 1 + side as u8])
     }
 
-    /// A side's IPv6 address on this path.
+    /// The IPv6 address of a side on this path.
     pub fn v6(&self, side: Side) -> IpAddr {
         IpAddr::from([0xfd78, 0, 0, 0, 0, 0, 0, 1 + side as u16])
     }
@@ -90,7 +90,7 @@ impl Drop for Relay {
     }
 }
 
-/// Makes a TUN device `relay` in a side's namespace.
+/// Creates a TUN device `relay` in a side's namespace.
 fn tun(net: &Net, side: Side) -> Result<File, String> {
     let file = net.inside(side, || -> Result<File, String> {
         let file = File::options().read(true).write(true).open("/dev/net/tun");
@@ -101,7 +101,7 @@ fn tun(net: &Net, side: Side) -> Result<File, String> {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-        // SAFETY: the descriptor is open and the request lives through the call.
+        // SAFETY: the descriptor is open and the request outlives the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
         if result < 0 {
             return Err(format!("making a TUN device: {}", std::io::Error::last_os_error()));
@@ -137,11 +137,11 @@ fn carry(mut tuns: [File; 2], policy: &Mutex<Policy>, stopped: &OwnedFd) {
             if !any[from as usize] {
                 continue;
             }
-            // The namespace is gone: so is the path.
+            // The namespace is gone, and the path with it.
             let Ok(length) = tuns[from as usize].read(&mut buffer) else { return };
             let mut packet = Packet::read(from, &mut buffer[..length]);
             let verdict = policy.lock()(&mut packet);
-            // A full receive queue loses packets, as every network may.
+            // A full receive queue drops packets, as any network may.
             let mut deliver = |from: Side, bytes: &[u8]| drop(tuns[from.other() as usize].write(bytes));
             if verdict == Verdict::ReleaseAndPass {
                 held.drain(..).for_each(|(from, bytes)| deliver(from, &bytes));

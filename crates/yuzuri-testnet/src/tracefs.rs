@@ -1,4 +1,4 @@
-//! The kernel's own trace for a test, also where nobody mounted it.
+//! Access to the kernel's tracefs for a test, even if it is not mounted.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -7,11 +7,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 
-/// Where distributions mount it.
+/// The usual mount points.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// A tracefs that can be read and written; where it is not mounted, a mount without a place, which ends with this value
-/// and is not seen by anybody else.
+/// A readable and writable tracefs. If it is not mounted, this is a detached mount, which no other
+/// process sees and which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
@@ -19,10 +19,10 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds it, or mounts it.
+    /// Finds the mount, or creates a detached one.
     ///
     /// # Errors
-    /// The reason, for a test that is skipped.
+    /// If tracefs is not available, with the reason for skipping the test.
     pub fn open() -> Result<Tracefs, String> {
         let mounted = |place: &&str| Path::new(place).join("instances").is_dir();
         if let Some(place) = PLACES.into_iter().find(mounted) {
@@ -32,13 +32,13 @@ impl Tracefs {
         Ok(Tracefs { path: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), _mount: Some(mount) })
     }
 
-    /// Its folder, for this process.
+    /// Its path, valid for this process.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A new mount of tracefs that stands nowhere (`fsopen`, Linux 5.2).
+/// Creates a detached mount of tracefs (`fsopen`, Linux 5.2).
 fn detached() -> io::Result<File> {
     let none = std::ptr::null::<libc::c_char>();
     // SAFETY: the name is a C string that outlives the call.
@@ -57,21 +57,22 @@ fn detached() -> io::Result<File> {
 
 fn owned(descriptor: libc::c_long) -> io::Result<File> {
     match i32::try_from(descriptor) {
-        // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { File::from_raw_fd(descriptor) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// For a child between fork and exec: a mount namespace of its own in which tracefs is mounted, for programs that look
-/// for it in its usual place. Only system calls are made. Where it is mounted already, nothing changes.
+/// Mounts tracefs in a new mount namespace, for programs that look for it at its usual place. Runs in a
+/// child between fork and exec and therefore only makes system calls. If tracefs is already mounted,
+/// nothing changes.
 ///
 /// # Errors
-/// What the kernel refused.
+/// If the kernel refuses a call, with its error.
 pub fn mount_for_child() -> io::Result<()> {
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};
-    // Mounted: tracefs has this file. `access` allocates nothing.
+    // If this file of tracefs exists, it is mounted. `access` allocates nothing.
     // SAFETY: the path is a C string.
     if unsafe { libc::access(c"/sys/kernel/tracing/instances".as_ptr(), libc::F_OK) } == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A member's settings, and the group's timers.
+//! The settings of a member, and the timers of the group protocol.
 
 use super::Randomness;
 use crate::{GroupId, Key, NodeId, Notices};
@@ -6,41 +6,44 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most members that a member keeps; the others are refused and counted.
+/// Maximum number of members in a member's table; messages of further members are refused and counted.
 pub const MAX_MEMBERS: usize = 1024;
-/// Rank of a member that nobody gave another one.
+/// The default rank.
 pub const COMMON_RANK: u8 = 128;
 
 /// Settings of a [`Member`](super::Member).
 #[derive(Debug, Clone)]
 pub struct MemberConfig {
-    /// Who this is; not 0. Drawn at random once and kept.
+    /// The node ID; not 0. Drawn at random once and stored.
     pub node: NodeId,
-    /// The group: the access point it is behind.
+    /// The group, derived from the access point.
     pub group: GroupId,
-    /// What proves membership.
+    /// The key that authenticates members.
     pub key: Option<Key>,
-    /// A second key that is accepted, and nothing is sent with: [`Keys::accepts`](super::Keys).
+    /// A second key that is accepted but never used for sending: [`Keys::accepts`](super::Keys).
     pub accepts: Option<Key>,
-    /// What tells others the group's next key: [`Keys::notices`](super::Keys).
+    /// Notices that carry the next group key to the members: [`Keys::notices`](super::Keys).
     pub notices: Option<Arc<Notices>>,
-    /// Without a key, be in a group of those that have none: anybody on the network can then say anything. Ignored with a key.
+    /// Without a key, join a group without authentication. Anybody on the network can then forge
+    /// messages. Ignored if a key is set.
     pub allow_keyless: bool,
-    /// This session: another one after each start ([`epoch`](crate::epoch) makes one).
+    /// The session; different after each start ([`epoch`](crate::epoch) creates one).
     pub epoch: u64,
-    /// What random numbers come from.
+    /// The source of random numbers.
     pub random: Randomness,
-    /// The lower, the rather it leads among those that send: for terminals on mains power, say.
+    /// Rank in the leader election: among the members that send, a lower rank is preferred, for example
+    /// for terminals on mains power.
     pub rank: u8,
-    /// Stations of the access point as it tells (BSS Load element, vendor interfaces), this one included, where it does: no more are
-    /// believed to send.
+    /// The number of stations that the access point reports (BSS Load element, vendor interfaces), this
+    /// one included. If it is known, no more members are counted as senders.
     pub station_count: Option<u16>,
-    /// A relay for networks where terminals do not hear each other. Everything is then sent there, and nothing heard from elsewhere.
+    /// The rendezvous relay, for networks where terminals cannot receive each other. All messages are
+    /// then sent to it, and messages from other addresses are refused.
     pub rendezvous: Option<SocketAddr>,
 }
 
 impl MemberConfig {
-    /// The usual settings.
+    /// The default settings.
     pub fn new(
         node: NodeId,
         group: GroupId,
@@ -65,76 +68,81 @@ impl MemberConfig {
     }
 }
 
-/// Why there is no member with such settings.
+/// Why a member cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    /// Neither a key nor leave to do without.
+    /// No key is configured, and groups without a key are not allowed.
     #[error(
         "joining the group: no key is configured; give a passphrase or a key file, or explicitly allow a group without a key"
     )]
     NoKey,
-    /// The node's id is 0.
+    /// The node ID is 0.
     #[error("joining the group: the node id is 0, which is not valid; generate another one")]
     NoNode,
 }
 
-/// Trickle (RFC 6206): first and longest interval, redundancy.
+/// Trickle (RFC 6206): shortest and longest interval, redundancy constant.
 pub(super) const TRICKLE_MIN: Duration = Duration::from_millis(500);
 pub(super) const TRICKLE_MAX: Duration = Duration::from_secs(8);
 pub(super) const TRICKLE_REDUNDANCY: u32 = 3;
-/// A terminal that begins to send says so within this.
+/// A terminal that begins to send announces it within this time.
 pub(super) const FIRST_HELLO: Duration = Duration::from_millis(100);
-/// One that found no leader for so long leads.
+/// A sender claims leadership if it finds no leader within this time.
 pub(super) const CLAIM_AFTER: Duration = Duration::from_millis(600);
-/// The same when a better candidate was heard.
+/// The same, if it has heard a better candidate.
 pub(super) const CLAIM_AT_LATEST: Duration = Duration::from_millis(1200);
-/// How long a named successor is waited for.
+/// How long to wait for a named successor.
 pub(super) const AWAIT_SUCCESSOR: Duration = Duration::from_millis(1000);
-/// Least time between two questions to the same member.
+/// Minimum interval between two challenges to the same member.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// Least time between two answers to the same member.
+/// Minimum interval between two answers to the same member.
 pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
-/// A terminal that has nothing to report for so long has stopped to send.
+/// A terminal without a report for this long no longer counts as a sender.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
-/// A summary, or a leader nobody attached to, is of use for so long.
+/// How long a summary is valid, and how long a leader that has not answered a report is remembered.
 pub const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
-/// Whoever was not asked for the time for so long was suspended: it starts anew.
+/// A member that was not polled for this long was suspended; it starts over.
 pub(super) const STALL: Duration = Duration::from_secs(5);
-/// A silent member is not shown any more.
+/// A member that is silent for longer is no longer shown.
 pub(super) const MEMBER_FRESH: Duration = Duration::from_secs(60);
-/// What is known of a silent member's sessions is kept for longer than any challenge it may have answered is valid.
+/// How long a silent member's session state is kept: longer than any challenge that it may have
+/// answered is valid.
 pub(super) const PEER_KEPT: Duration = Duration::from_secs(120);
-/// A better rank takes over from a leader that works only after so long a time of sending.
+/// A member with a better rank replaces a working leader only after it has sent for this long.
 pub(super) const TAKE_OVER_AFTER: Duration = Duration::from_secs(10);
-/// How often one tells a rendezvous that one is there: NAT forgets UDP after 30 s.
+/// Interval of keep-alive messages to a rendezvous: NAT devices drop UDP mappings after 30 s.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Another member's proof of life is good for so long, where it is needed ...
+/// How long another member's proof of liveness is valid, if it is needed ...
 pub(super) const PROOF_FRESH: Duration = Duration::from_secs(60);
-/// ... or, in large groups, for so long for each sender: asking costs each terminal as many answers as there are senders.
+/// ... and, in large groups, this long per sender, because a challenge to all senders costs each
+/// terminal as many answers as there are senders.
 pub(super) const PROOF_FRESH_PER_SENDER: Duration = Duration::from_secs(10);
-/// Least time between two calls of one terminal to all senders.
+/// Minimum interval between two challenges of one terminal to all senders.
 pub(super) const CALL_AGAIN: Duration = Duration::from_secs(2);
-/// Answers to such calls that a terminal gives in a second, and that wait at most.
+/// Maximum number of answers to such challenges per second, and of answers that are queued.
 pub(super) const ANSWERS_PER_SECOND: u32 = 32;
 pub(super) const MAX_WAITING_ANSWERS: usize = 64;
-/// Ids that are kept of one address at most: a member that draws another id at each of its starts has a few.
+/// Maximum number of IDs per address. A member that draws a new ID at each start has a few.
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
-/// Ids that were not known are taken in at this pace at most, after as many as the table holds.
+/// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
-/// How early a report or summary may go, since ticks do not come exactly.
+/// How early a report or summary may be sent, since ticks are not exact.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
-/// Messages that wait to be fetched; beyond, the oldest go. A leader answers 1,000 newcomers at once.
+/// Maximum number of outgoing messages queued; the oldest are dropped. A leader answers 1000 newcomers
+/// at once.
 pub(super) const MAX_WAITING: usize = 2 * MAX_MEMBERS;
 
-/// How often the leader speaks while nothing changes. A summary costs the air about as much as five reports: where broadcasts go at
-/// 1 Mbit/s, more than one a second fit into half a percent of it only beside very few reports.
+/// Interval of summaries while nothing changes. A summary needs about as much air time as five reports:
+/// where broadcasts are sent at 1 Mbit/s, more than one per second fits into half a percent of air time
+/// only with very few reports.
 pub(super) fn summary_interval(senders: u16) -> Duration {
     Duration::from_millis(if senders <= 2 { 500 } else { 1000 })
 }
-/// How soon it may speak again where something did change.
+/// Minimum interval of summaries after a change.
 pub(super) const SUMMARY_SOONEST: Duration = Duration::from_millis(500);
 
-/// How often each sender reports, tenths of a second: about eight reports a second in all, whatever their number.
+/// Report interval of each sender, tenths of a second. All senders together send about eight reports
+/// per second, whatever their number.
 pub(super) fn report_interval_ds(senders: u16) -> u8 {
     (u32::from(senders) * 10).div_ceil(8).clamp(5, 250) as u8
 }

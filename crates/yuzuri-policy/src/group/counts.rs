@@ -1,56 +1,56 @@
-//! What a member heard, refused and said.
+//! Counters of received, refused and sent messages.
 
 use crate::{Kind, Refusal};
 
-/// Counters since the member began. `received = accepted + refused`.
+/// Counters since the member was created. `received = accepted + refused`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     accepted: [u64; Kind::ALL.len()],
     sent: [u64; Kind::ALL.len()],
     refused: [u64; Refusal::ALL.len()],
-    /// Datagrams that were handed in.
+    /// Datagrams received.
     pub received: u64,
-    /// Cookies of a rendezvous that were taken; part of neither sum.
+    /// Rendezvous cookies accepted; counted in neither sum.
     pub cookies: u64,
-    /// Messages that were believed under the key that is accepted besides the own one; part of `accepted`.
+    /// Messages accepted under the second key; part of `accepted`.
     pub by_other_key: u64,
-    /// Bytes of the messages that were sent, without UDP and IP.
+    /// Bytes sent, excluding UDP and IP headers.
     pub sent_bytes: u64,
-    /// Messages that nobody fetched in time.
+    /// Outgoing messages dropped because the queue was full.
     pub overflowed: u64,
-    /// Times this member began to lead.
+    /// How often this member became leader.
     pub led: u64,
-    /// Times it drew another id because somebody had the same.
+    /// How often it drew a new ID because another member had the same.
     pub redrawn: u64,
 }
 
 impl Counts {
-    /// Messages of a kind that were believed.
+    /// Accepted messages of one kind.
     pub fn accepted(&self, kind: Kind) -> u64 {
         self.accepted[kind as usize]
     }
 
-    /// Messages of a kind that were sent.
+    /// Sent messages of one kind.
     pub fn sent(&self, kind: Kind) -> u64 {
         self.sent[kind as usize]
     }
 
-    /// Messages refused for a reason.
+    /// Messages refused for one reason.
     pub fn refused(&self, why: Refusal) -> u64 {
         self.refused[why as usize]
     }
 
-    /// Messages that were believed.
+    /// All accepted messages.
     pub fn accepted_total(&self) -> u64 {
         self.accepted.iter().sum()
     }
 
-    /// Messages that were sent.
+    /// All sent messages.
     pub fn sent_total(&self) -> u64 {
         self.sent.iter().sum()
     }
 
-    /// Messages refused.
+    /// All refused messages.
     pub fn refused_total(&self) -> u64 {
         self.refused.iter().sum()
     }

@@ -1,8 +1,10 @@
-//! Who leads. Only terminals that send take part: the leader is awake, and the others need none.
+//! The leader election. Only terminals that send take part: the leader is then awake, and the others
+//! need no leader.
 //!
-//! Whoever begins to send and finds no leader says so and, if nobody answers, leads. A leader stays until it stops to send, leaves or
-//! falls silent; its summaries name the one that then follows. Two leaders that hear each other prove themselves to each other, and the
-//! one with the higher (rank, id) yields.
+//! A terminal that begins to send and finds no leader announces itself and, if nobody answers, leads. A
+//! leader stays until it stops sending, leaves or falls silent; its summaries name the deputy that then
+//! takes over. Two leaders that hear each other answer each other's challenges, and the one with the
+//! higher (rank, ID) yields.
 
 use super::config::*;
 use super::member::Member;
@@ -12,56 +14,56 @@ use crate::{Moment, NodeId, Report, Summary};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What this terminal is in its group.
+/// The role of this terminal in its group.
 #[derive(Debug, Clone)]
 pub(super) enum Role {
     /// It does not send.
     Idle,
     /// It sends and looks for a leader.
     Seeking(Seeking),
-    /// It reports to a leader.
+    /// It sends reports to a leader.
     Following(Following),
-    /// It leads.
+    /// It is the leader.
     Leading(Leading),
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Seeking {
-    /// A successor was named: until then it alone speaks.
+    /// A successor was named; until this time only the successor may speak.
     waits_until: Option<Moment>,
     claim_at: Moment,
     claim_at_latest: Moment,
-    /// When leaders that did not answer are reported to again.
+    /// When to send the report again to leaders that did not answer.
     again_at: Moment,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Following {
     pub leader: NodeId,
-    /// When it was last heard.
+    /// When the leader was last heard.
     heard: Moment,
     summary_interval: Duration,
     report_interval: Duration,
-    /// We lead if it falls silent.
+    /// Whether this terminal takes over if the leader falls silent.
     deputy: bool,
-    /// It was asked whether it lives since it was last heard.
+    /// Whether the leader was challenged since it was last heard.
     asked: bool,
-    /// It has answered a report: it counts us.
+    /// Whether the leader has answered a report, which shows that it counts this terminal.
     confirmed: bool,
     reported: Option<(Moment, Report)>,
-    /// When a report last went before its time.
+    /// When a report was last sent early.
     hurried: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leading {
-    /// When the last summary went out, and what it said.
+    /// The time and contents of the last summary.
     said: Option<(Moment, Summary)>,
     report_interval_ds: u8,
     deputy: Option<NodeId>,
 }
 
-/// What the election needs to know of a message.
+/// The parts of a message that the election needs.
 pub(super) struct Heard {
     pub node: NodeId,
     pub from: SocketAddr,
@@ -72,7 +74,7 @@ pub(super) struct Heard {
     pub leads: bool,
     pub sends: bool,
     pub rank: u8,
-    /// Whom it names.
+    /// The leader that it names.
     pub leader: Option<NodeId>,
 }
 
@@ -93,7 +95,7 @@ impl Heard {
     }
 }
 
-/// A change of rate that is reported before its time: by half, and by this much at least, bits per second.
+/// A rate change that is reported early: by half, and by at least this much, bits per second.
 const BIG_CHANGE_BPS: u64 = 500_000;
 
 fn changed_much(before: &Report, after: &Report) -> bool {
@@ -102,7 +104,7 @@ fn changed_much(before: &Report, after: &Report) -> bool {
     rate || before.elastic != after.elastic || (before.flows == 0) != (after.flows == 0)
 }
 
-/// What members should not wait a second for.
+/// Whether a change should be sent without waiting for the next regular summary.
 fn changed_for_all(before: &Summary, after: &Summary) -> bool {
     let tenth = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 10;
     before.senders != after.senders
@@ -117,7 +119,8 @@ impl Member {
         (rank, node) < (self.rank, self.node)
     }
 
-    /// Begins to send: known leaders are reported to at once, else everybody is told.
+    /// Starts to look for a leader: sends the report to recent leaders, or a hello to all if there are
+    /// none.
     pub(super) fn seek_first(&mut self, now: Moment) {
         self.seek(now);
         if self.attach_to_known(now) == 0 {
@@ -135,7 +138,7 @@ impl Member {
         });
     }
 
-    /// Reports to those that lately led; how many they are.
+    /// Sends the report to members that led recently. Returns how many there are.
     fn attach_to_known(&mut self, now: Moment) -> usize {
         let leads = |at: Option<Moment>| at.is_some_and(|at| now.since(at) <= SUMMARY_FRESH);
         let known: Vec<NodeId> =
@@ -146,7 +149,8 @@ impl Member {
         known.len()
     }
 
-    /// Reports to one that says that it leads and has not proved itself, and asks it to. If it is a recording, nobody answers.
+    /// Sends the report and a challenge to a member that claims to lead and has not proved its
+    /// liveness. A replayed message gets no answer.
     fn attach(&mut self, now: Moment, node: NodeId) {
         let Some(address) = self.peers.get(node).map(|peer| peer.address) else { return };
         if self.may_ask(now, node) {
@@ -202,7 +206,7 @@ impl Member {
         self.say(now, self.hello(None), None, false, None);
     }
 
-    /// Weighs what somebody says about leading.
+    /// Evaluates a message for the election.
     pub(super) fn consider(&mut self, now: Moment, heard: &Heard) {
         let proved = heard.standing.proved;
         let better = self.is_better(heard.rank, heard.node);
@@ -219,7 +223,8 @@ impl Member {
             }
             Role::Following(following) if heard.node == following.leader => {
                 if !proved {
-                    // A session that is not the one followed: if it lives, the leader has started again.
+                    // A message of another session than the one followed: if its sender is live, the
+                    // leader has restarted.
                     self.ask_at(now, heard.node, heard.from, heard.challenge);
                 } else if heard.leads {
                     following.heard = now;
@@ -230,7 +235,7 @@ impl Member {
                 }
             }
             Role::Following(following) => {
-                // Two leaders settle it between them; but ours may be out of reach.
+                // Two leaders settle it between themselves, but our leader may be out of reach.
                 if heard.leads && now.since(following.heard) > following.summary_interval * 3 / 2 {
                     if proved {
                         self.follow(now, heard.node, false);
@@ -242,19 +247,19 @@ impl Member {
             Role::Leading(_) => {
                 if heard.leads && proved && better {
                     self.follow(now, heard.node, false);
-                    // What followed us now knows whither.
+                    // Tell our followers whom to follow.
                     self.say(now, self.hello(None), None, false, None);
                 } else if heard.leads {
                     self.ask_at(now, heard.node, heard.from, heard.challenge);
                 } else if heard.sends && !heard.addressed && !heard.asks {
-                    // Who asks all senders is answered as by them.
+                    // A terminal that challenges all senders is answered like by any sender.
                     self.answer(now, heard.node, heard.from, heard.challenge);
                 }
             }
         }
     }
 
-    /// A leader resigned or left, and named who follows.
+    /// The leader has resigned or left, and named its successor.
     pub(super) fn lose_leader(&mut self, now: Moment, leader: NodeId, successor: Option<NodeId>) {
         let Role::Following(following) = &self.role else { return };
         if following.leader != leader {
@@ -308,9 +313,9 @@ impl Member {
         }
     }
 
-    /// The leader's summary of this tick. Members and senders are counted here. It goes out when it is time for the next one: each
-    /// half second for two senders, each second for more, and each half second while the senders, the phase or the shares change.
-    /// Ignored unless this terminal leads.
+    /// Takes the leader's summary of this tick and fills in the numbers of members and senders. It is
+    /// sent at the summary interval: every 500 ms for two senders, every second for more, and every 500
+    /// ms while the senders, the phase or the shares change. Ignored unless this terminal leads.
     pub fn summarize(&mut self, now: Moment, mut summary: Summary) {
         let now = now.max(self.now);
         let count = |all: usize| u16::try_from(all).unwrap_or(u16::MAX);
@@ -334,14 +339,15 @@ impl Member {
         }
     }
 
-    /// How long a report is good for at the leader: three are missed.
+    /// How long the leader keeps a report: three report intervals.
     pub(super) fn report_kept(&self) -> Duration {
         let interval_ds =
             if let Role::Leading(leading) = &self.role { leading.report_interval_ds.max(5) } else { 5 };
         Duration::from_millis(300) * u32::from(interval_ds) + Duration::from_secs(1)
     }
 
-    /// The best of those that report; the same as before while it reports, unless one of a better rank does.
+    /// The best of the reporting members. The deputy does not change while it reports, unless a member
+    /// with a better rank does.
     fn choose_deputy(&self, now: Moment) -> Option<NodeId> {
         let Role::Leading(leading) = &self.role else { return None };
         let kept = self.report_kept();
@@ -355,12 +361,12 @@ impl Member {
         }
     }
 
-    /// Who leads if this terminal, which does, stops.
+    /// The successor if this terminal, which leads, stops.
     pub(super) fn successor(&self) -> Option<NodeId> {
         self.choose_deputy(self.now)
     }
 
-    /// Stops to send where there has been nothing to report for a while.
+    /// Leaves the sender role after a while without a report.
     pub(super) fn stop_if_silent(&mut self, now: Moment) {
         let silent = self.own.as_ref().is_none_or(|(at, _)| now.since(*at) >= LINGER);
         if self.sends_since.is_none() || !silent {
@@ -372,7 +378,7 @@ impl Member {
         self.trickle.rest(&mut self.random, now);
         match before {
             Role::Following(Following { leader, .. }) => {
-                // So that it need not wait to find out.
+                // Tell the leader, so that it need not wait for a timeout.
                 let address = self.peers.get(leader).map(|peer| peer.address);
                 let body = Body::Hello { leader: Some(leader) };
                 self.say(now, body, Some(self.addressed(leader, None)), false, address);
@@ -384,7 +390,7 @@ impl Member {
         }
     }
 
-    /// Nothing that was known of others counts any more.
+    /// Discards everything known about the group's state.
     pub(super) fn begin_anew(&mut self, now: Moment) {
         self.heard_summary = None;
         self.role = Role::Idle;
@@ -395,7 +401,7 @@ impl Member {
         }
     }
 
-    /// When something is due next in this role.
+    /// The next deadline of this role.
     pub(super) fn next_of_role(&self) -> Option<Moment> {
         match &self.role {
             Role::Idle | Role::Leading(_) => None,
@@ -442,19 +448,21 @@ impl Member {
                     && takes_over
                     && self.peers.get(leader).is_some_and(|peer| self.rank < peer.rank)
                 {
-                    // Named by the leader itself as the best of all, and better in rank than the leader.
+                    // The leader itself has named this terminal as the best of all, and its rank is
+                    // better than the leader's.
                     self.claim(now);
                 }
             }
         }
     }
 
-    /// Whether this terminal waits for a named successor to speak.
+    /// Whether this terminal waits for a named successor.
     pub(super) fn waits_for_successor(&self) -> bool {
         matches!(&self.role, Role::Seeking(Seeking { waits_until: Some(_), .. }))
     }
 
-    /// Somebody said that it is there. Who seeks is silenced only by better candidates.
+    /// Processes another member's hello. A terminal that looks for a leader is suppressed only by
+    /// better candidates.
     pub(super) fn hear_hello(&mut self, rank: u8, node: NodeId) {
         if matches!(self.role, Role::Idle) || self.is_better(rank, node) {
             self.trickle.hear();

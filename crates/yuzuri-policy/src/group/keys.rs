@@ -1,34 +1,38 @@
-//! A member's keys at work: the one it sends with, one that it accepts besides, and those that were replaced to shut somebody out.
+//! A member's keys in use: the one for sending, a second accepted one, and former ones that were
+//! replaced to exclude a member.
 
 use super::limiter::Limiter;
 use crate::message::{Notice, Notices, Sealed};
 use crate::{GroupId, GroupKey, Key, Message, Moment, NodeId, Refusal};
 use std::sync::Arc;
 
-/// Generations of the group's key that are told from garbage, so that who still uses them can be told the present one.
+/// Number of former generations of the group key that are recognised, so that a member that still uses
+/// one can be sent the current key.
 const MAX_RETIRED: usize = 16;
-/// A message under any other key is compared with the key of the generation before, always. With older ones only so often a second: each
-/// comparison costs as much as the first one, and garbage is none of them.
+/// A message with an unknown tag is always checked against the previous generation's key. Older keys
+/// are tried only this often per second: each check costs as much as the first one, and garbage matches
+/// none.
 const MAX_OLDER_TRIES: u32 = 64;
 
-/// The keys of a member, as they are configured.
+/// The configured keys of a member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// What messages are signed with, and what is accepted. None: a group without a key.
+    /// The key for sending and receiving; `None`: a group without a key.
     pub key: Option<Key>,
-    /// A second key that is accepted, and nothing is sent with: for changing keys without splitting the group.
+    /// A second key that is accepted but never used for sending. It allows a key change without
+    /// splitting the group.
     pub accepts: Option<Key>,
-    /// The notices of a generation of the group's key that replaces the one before, for those members that stay.
+    /// The notices of a group key generation that replaces the previous one, for the remaining members.
     pub notices: Option<Arc<Notices>>,
 }
 
 impl Keys {
-    /// This key and nothing besides.
+    /// One key and nothing else.
     pub fn of(key: Option<Key>) -> Keys {
         Keys { key, ..Keys::default() }
     }
 
-    /// Takes the key that the notices have for this member, where they have one that is news; which.
+    /// Applies the notice for this member if it carries a newer key; returns that notice.
     fn update(&mut self) -> Option<Notice> {
         let key = self.key.as_ref()?;
         let notice = *self.notices.as_ref()?.0.get(&key.membership()?.number)?;
@@ -36,7 +40,7 @@ impl Keys {
         Some(notice)
     }
 
-    /// The member's id, where its key says who it is: the key's number is the id's lower half.
+    /// The node ID with the member number in its lower half, if the key is a member's key.
     pub fn bind(&self, node: NodeId) -> NodeId {
         match self.key.as_ref().and_then(Key::membership) {
             Some(membership) => NodeId(node.0 & !0xffff_ffff | u64::from(membership.number)),
@@ -45,27 +49,27 @@ impl Keys {
     }
 }
 
-/// Which key a message was signed with.
+/// The key with which a message was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Under {
-    /// The one that is sent with.
+    /// The key for sending.
     Sent,
-    /// The one that is accepted besides.
+    /// The second accepted key.
     Accepted,
-    /// One that was replaced: its place among them.
+    /// A former key, by its index.
     Retired(usize),
 }
 
-/// The same for one group.
+/// The keys of one group.
 #[derive(Debug)]
 pub(super) struct KeyRing {
     pub keys: Keys,
     pub sends: GroupKey,
     accepts: Option<GroupKey>,
-    /// The newest first.
+    /// Newest first.
     retired: Vec<GroupKey>,
     older_tries: Limiter<()>,
-    /// What told the key, where it is another one than was configured.
+    /// The notice that carried the key, if it differs from the configured one.
     pub told: Option<Notice>,
 }
 
@@ -84,7 +88,7 @@ impl KeyRing {
         }
     }
 
-    /// Reads a message of the group: what costs nothing to look at, then the tag, then the rest.
+    /// Decodes a message of the group: first the checks that cost nothing, then the tag, then the rest.
     pub fn open(&mut self, now: Moment, bytes: &[u8], group: GroupId) -> Result<(Message, Under), Refusal> {
         let sealed = Sealed::of(bytes, group, self.sends.is_keyed())?;
         let under = if sealed.is_signed_with(&self.sends) {

@@ -1,14 +1,15 @@
-//! Nobody gets more of our time than a member needs.
+//! Rate limits per source: no source gets more processing time than a member needs.
 
 use crate::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// Sources that are kept apart. Forged ones can push a real flood out of the table; they never lock anybody out of it.
+/// Maximum number of sources tracked. Forged sources can displace a real flood from the table, but they
+/// never lock anybody out.
 const MAX_SOURCES: usize = 1024;
 
-/// Counts messages of each source in each second.
+/// Counts the messages of each source per second.
 #[derive(Debug)]
 pub(super) struct Limiter<S> {
     sources: BTreeMap<S, (Moment, u32)>,
@@ -21,7 +22,7 @@ impl<S> Default for Limiter<S> {
 }
 
 impl<S: Ord> Limiter<S> {
-    /// Whether one more message of this source is read.
+    /// Whether to process one more message of this source.
     pub fn admits(&mut self, now: Moment, source: S, max: u32) -> bool {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sources.retain(|_, (since, _)| now.since(*since) < WINDOW);

@@ -1,4 +1,4 @@
-//! What a member makes of what it hears.
+//! Processing of received messages.
 
 use super::election::{Heard, Role};
 use super::keys::Under;
@@ -10,15 +10,17 @@ use rand_core::Rng as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Messages a second that are read of a member that proved itself: a leader that answers many newcomers says this much for a moment.
+/// Messages processed per second from a member that has proved its liveness. A leader that answers many
+/// newcomers briefly sends this many.
 const MAX_OF_MEMBER: u32 = 200;
-/// The same of one address whose messages prove nothing (recordings, or a group without a key), and of all such addresses together.
+/// The same for one address whose messages prove nothing (replayed messages, or a group without a key),
+/// and for all such addresses together.
 const MAX_OF_ADDRESS: u32 = 200;
 const MAX_OF_RENDEZVOUS: u32 = 8192;
 const MAX_UNPROVED: u32 = 4096;
 
 impl Member {
-    /// Takes a datagram that came from an address. Whatever it is, it is counted, and nothing fails.
+    /// Processes a datagram. Every datagram is counted; none causes an error.
     pub fn receive(&mut self, now: Moment, from: SocketAddr, bytes: &[u8]) {
         let now = self.advance(now);
         self.counts.received += 1;
@@ -36,7 +38,7 @@ impl Member {
         }
         let max_of_address = if relayed.is_some() { MAX_OF_RENDEZVOUS } else { MAX_OF_ADDRESS };
         let keyed = self.keys.sends.is_keyed();
-        // Without a key a tag proves nothing and costs who forges it nothing. All that tells senders apart is the address.
+        // Without a key anybody can compute a valid tag. Only the address distinguishes senders.
         if !keyed && !self.of_addresses.admits(now, from.ip(), max_of_address) {
             return Err(Refusal::RateLimited);
         }
@@ -45,10 +47,12 @@ impl Member {
         {
             return self.take_cookie(now, cookie).map(|()| None);
         }
-        // With a key nobody's budget is touched before the tag was found to be right: an address is forged more easily than a tag.
+        // With a key, no budget is charged before the tag is verified: an address is easier to forge
+        // than a tag.
         let (message, under) = self.keys.open(now, bytes, self.group)?;
         if let Under::Retired(_) = under {
-            // A notice is signed with the key of the one it is for, and its sender has a newer one: two that hold notices would go on for ever.
+            // A notice is signed with its recipient's key, and its sender has a newer one. Answering it
+            // would make two members that hold notices exchange them forever.
             if !matches!(message.body, Body::Notice(_)) {
                 self.hand_out(now, from, &message, under);
             }
@@ -76,14 +80,16 @@ impl Member {
                 standing
             }
             Err(Refusal::Epoch) => {
-                // It may be alive, with a clock that went back: a challenge that no recording repeats will tell.
+                // The member may be live with a clock that went back. A challenge that no replayed
+                // message can answer will tell.
                 self.challenges.renew(&mut self.random, now);
                 self.ask_at(now, message.node, from, message.challenge);
                 return Err(Refusal::Epoch);
             }
             Err(why) => return Err(why),
         };
-        // After the guard against replays: who plays a member's messages again uses up nothing of what the member has.
+        // This check follows the replay check, so that replaying a member's messages does not use up
+        // the member's budget.
         let in_budget = match (keyed, standing.proved) {
             (false, _) => true,
             (true, true) => self.of_members.admits(now, message.node, MAX_OF_MEMBER),
@@ -95,7 +101,8 @@ impl Member {
         if !in_budget {
             return Err(Refusal::RateLimited);
         }
-        // What a believed session's newest message says replaces what was known; an unproved one replaces only what is unproved.
+        // The newest message of a proved session replaces what was known. A message of an unproved
+        // session replaces only unproved data.
         let news = standing.latest && (standing.proved || !peer.sessions.is_proved());
         if news {
             peer.address = from;
@@ -157,7 +164,7 @@ impl Member {
                     self.take_summary(now, node, deputy, report_interval_ds, summary);
                 }
             }
-            // Was taken before.
+            // Already processed above.
             Body::Notice(_) => {}
             Body::Goodbye { successor } => {
                 if !standing.proved {
@@ -193,14 +200,15 @@ impl Member {
         Ok(())
     }
 
-    /// A message under our own id that is not ours: another member drew the same, or somebody plays an old session of ours.
+    /// Handles a message with our own ID that we did not send: another member drew the same ID, or
+    /// somebody replays an old session of ours.
     fn hear_own_name(&mut self, now: Moment, from: SocketAddr, message: &Message, to_me: bool) {
         if message.epoch == self.epoch {
             return;
         }
         let echoed = message.addressed.filter(|_| to_me);
         if echoed.is_some_and(|addressed| self.challenges.place_of(addressed.echo, now).is_some()) {
-            // It repeats our challenge: it lives.
+            // It answers our challenge, so that its sender is live.
             self.draw_again(now);
             return;
         }
@@ -219,7 +227,7 @@ impl Member {
     }
 
     fn take_cookie(&mut self, now: Moment, cookie: Cookie) -> Result<(), Refusal> {
-        // Only who saw one of our last messages can answer it.
+        // Only a host that saw one of our recent messages can answer it.
         let ours = cookie.epoch == self.epoch
             && cookie.sequence <= self.sequence
             && self.sequence - cookie.sequence < u64::BITS;

@@ -1,4 +1,4 @@
-//! A member of a group: what it is, what is asked of it, what goes out.
+//! A group member: its state, its inputs, and its outgoing messages.
 
 use super::config::*;
 use super::counts::Counts;
@@ -17,16 +17,16 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// A message to be sent.
+/// An outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Whither.
+    /// The destination.
     pub to: To,
-    /// The payload of the datagram.
+    /// The UDP payload.
     pub bytes: Vec<u8>,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum To {
     /// Everybody on the link: IPv4 broadcast, IPv6 link-local multicast.
@@ -35,26 +35,27 @@ pub enum To {
     One(SocketAddr),
 }
 
-/// A member as a status page shows it.
+/// A member as shown in the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberSeen {
-    /// Who.
+    /// Its node ID.
     pub node: NodeId,
-    /// Where it was last heard from; none: it is this terminal.
+    /// The source address of its last message; `None`: this terminal.
     pub address: Option<SocketAddr>,
-    /// It has flows that send.
+    /// Whether it has flows that send.
     pub sends: bool,
-    /// Time since it was last heard; zero for this terminal.
+    /// Time since its last message; zero for this terminal.
     pub age: Duration,
-    /// It leads, as far as this terminal knows.
+    /// Whether it leads, as far as this terminal knows.
     pub leads: bool,
-    /// It has proved to this terminal that it is no recording. Members that need nothing of each other do not ask for that.
+    /// Whether it has answered a challenge of this terminal, which proves that its messages are not
+    /// replayed. Members that do not need each other's messages do not challenge each other.
     pub proved: bool,
-    /// It sends with the key that this terminal accepts besides its own.
+    /// Whether it sends with this terminal's second accepted key.
     pub other_key: bool,
 }
 
-/// The way over a rendezvous.
+/// The state of the connection to a rendezvous.
 #[derive(Debug)]
 pub(super) struct Relayed {
     pub address: SocketAddr,
@@ -62,9 +63,11 @@ pub(super) struct Relayed {
     pub keep_alive: Moment,
 }
 
-/// This terminal's part in its group. All times are handed in; nothing is sent but what [`poll`](Member::poll) gives.
+/// This terminal's member state. It reads no clock and opens no socket: the caller passes in the time,
+/// and sends what [`poll`](Member::poll) returns.
 ///
-/// Whoever drives it does this each half second, and besides hands in each datagram when it comes and polls at [`next`](Member::next):
+/// The caller runs the steps below every 500 ms. In addition it passes in each datagram on arrival, and
+/// polls at the time that [`next`](Member::next) returns:
 ///
 /// ```
 /// # use yuzuri_policy::{Capacity, GroupId, Key, Member, MemberConfig, Moment, NodeId, Report};
@@ -95,23 +98,23 @@ pub struct Member {
     pub(super) station_count: Option<u16>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
-    /// The latest time that was handed in: it never goes back.
+    /// The latest time passed in; it never goes back.
     pub(super) now: Moment,
     pub(super) challenges: Challenges,
     pub(super) peers: Peers,
     pub(super) role: Role,
-    /// Since when this terminal sends.
+    /// Since when this terminal has been a sender.
     pub(super) sends_since: Option<Moment>,
-    /// When there last was something to report, and what.
+    /// The last report and its time.
     pub(super) own: Option<(Moment, Report)>,
     pub(super) trickle: Trickle,
-    /// The last summary of the leader, or the own one.
+    /// The leader's last summary, or this terminal's own if it leads.
     pub(super) heard_summary: Option<(Moment, Summary)>,
     pub(super) out: VecDeque<Outgoing>,
     pub(super) counts: Counts,
-    /// Messages that were taken of each member that proved itself.
+    /// Message budgets of the members that have proved their liveness.
     pub(super) of_members: Limiter<NodeId>,
-    /// Messages of others by their addresses, and of all others together.
+    /// Message budgets of other sources, per address and in total.
     pub(super) of_addresses: Limiter<IpAddr>,
     pub(super) of_unproved: Limiter<()>,
     pub(super) handed_out: HandedOut,
@@ -124,10 +127,10 @@ pub struct Member {
 const PRUNE_EACH: Duration = Duration::from_secs(10);
 
 impl Member {
-    /// A member that has heard nobody yet and does not send.
+    /// Creates a member that knows no other members and does not send.
     ///
     /// # Errors
-    /// Without a key, unless the settings allow that; with a node id of 0.
+    /// If there is no key and the settings do not allow that, or if the node ID is 0.
     pub fn new(config: MemberConfig, now: Moment) -> Result<Member, MemberError> {
         if config.key.is_none() && !config.allow_keyless {
             return Err(MemberError::NoKey);
@@ -168,7 +171,8 @@ impl Member {
         })
     }
 
-    /// What this terminal has to say this tick; none: it does not send. A few ticks of silence are taken for a pause.
+    /// Takes this terminal's report of the tick; `None`: no flow sends. A few ticks without a report
+    /// count as a pause.
     pub fn report(&mut self, now: Moment, report: Option<Report>) {
         let now = self.advance(now);
         match report {
@@ -186,7 +190,7 @@ impl Member {
         }
     }
 
-    /// When to [`poll`](Member::poll) next, at the latest.
+    /// The latest time for the next [`poll`](Member::poll).
     pub fn next(&self) -> Moment {
         if !self.out.is_empty() {
             return self.now;
@@ -200,7 +204,7 @@ impl Member {
             .fold(self.prune_at, Moment::min)
     }
 
-    /// Does what is due and gives what is to be sent.
+    /// Runs the due timers and returns the messages to send.
     pub fn poll(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
         let now = self.advance(now);
         self.stop_if_silent(now);
@@ -227,7 +231,7 @@ impl Member {
         !self.left && matches!(self.role, Role::Idle | Role::Seeking(_)) && !self.waits_for_successor()
     }
 
-    /// The leader's summary, or the own one of a leader: a fresh one, of the last few seconds.
+    /// The valid summary of the leader, or of this terminal if it leads: one from the last few seconds.
     pub fn summary(&self, now: Moment) -> Option<&Summary> {
         let now = now.max(self.now);
         self.heard_summary
@@ -236,12 +240,12 @@ impl Member {
             .map(|(_, summary)| summary)
     }
 
-    /// Whether this terminal leads and is to make a summary each tick.
+    /// Whether this terminal leads and must make a summary at each tick.
     pub fn is_leader(&self, now: Moment) -> bool {
         matches!(self.role, Role::Leading(_)) && now.since(self.now) < STALL
     }
 
-    /// What the senders last reported, this terminal first; nothing unless it leads.
+    /// The senders' latest reports, this terminal's first; empty unless this terminal leads.
     pub fn reports(&self, now: Moment) -> impl Iterator<Item = (NodeId, &Report)> {
         let now = now.max(self.now);
         let leads = self.is_leader(now);
@@ -255,7 +259,7 @@ impl Member {
             .map(|(node, (_, report))| (node, report))
     }
 
-    /// Members that were heard lately, this terminal first.
+    /// The members heard recently, this terminal first.
     pub fn members(&self, now: Moment) -> impl Iterator<Item = MemberSeen> {
         let now = now.max(self.now);
         let leader = self.leader();
@@ -281,7 +285,7 @@ impl Member {
         }))
     }
 
-    /// The leader, as far as this terminal knows and needs to.
+    /// The leader, as far as this terminal knows it and needs it.
     pub fn leader(&self) -> Option<NodeId> {
         match &self.role {
             Role::Idle | Role::Seeking(_) => None,
@@ -290,12 +294,13 @@ impl Member {
         }
     }
 
-    /// What was heard, refused and said.
+    /// The message counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Who this terminal is now: another than in its settings if another member had the same id. Worth keeping for the next start.
+    /// The current node ID. It differs from the settings if another member had the same ID; store it
+    /// for the next start.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -305,12 +310,13 @@ impl Member {
         self.group
     }
 
-    /// How many stations the access point says it has, this one included; none: it does not say.
+    /// Sets the number of stations that the access point reports, this one included; `None`: not
+    /// reported.
     pub fn set_station_count(&mut self, stations: Option<u16>) {
         self.station_count = stations;
     }
 
-    /// This terminal is behind another access point now: everything of the old group is forgotten.
+    /// Changes the group after a move to another access point. All state of the old group is discarded.
     pub fn set_group(&mut self, now: Moment, group: GroupId) {
         let now = self.advance(now);
         if group == self.group {
@@ -319,7 +325,7 @@ impl Member {
         self.move_to(now, group, self.keys.keys.clone());
     }
 
-    /// The same, where the key is another one in each group.
+    /// The same, for keys that differ between groups.
     pub fn set_group_and_keys(&mut self, now: Moment, group: GroupId, keys: Keys) {
         let now = self.advance(now);
         if group == self.group {
@@ -335,12 +341,13 @@ impl Member {
         self.node = self.keys.keys.bind(self.node);
         self.out.clear();
         self.peers.clear();
-        // What was repeated to us before proves nothing any more: it is forgotten who used it.
+        // Answers to former challenges prove nothing any more, because the state that detects replays
+        // is discarded.
         self.challenges = Challenges::new(&mut self.random, now);
         self.begin_anew(now);
     }
 
-    /// Says goodbye. Until there is something to report again, this terminal then says nothing.
+    /// Announces the departure. This terminal then sends nothing until there is a report again.
     pub fn leave(&mut self, now: Moment) {
         let now = self.advance(now);
         let successor = self.successor();
@@ -350,7 +357,8 @@ impl Member {
         self.left = true;
     }
 
-    /// Takes the time, which never goes back. After a gap that only a suspended machine has, everything is taken for over.
+    /// Advances the time, which never goes back. After a gap that only a suspend explains, all state is
+    /// discarded.
     pub(super) fn advance(&mut self, now: Moment) -> Moment {
         let now = self.now.max(now);
         let stalled = now.since(self.now) > STALL;

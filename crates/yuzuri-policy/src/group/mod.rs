@@ -1,7 +1,8 @@
-//! Who is in the group and who leads it: membership, proof against replays, election, and when to say what.
+//! Group membership, replay protection, leader election, and message timing.
 //!
-//! [`Member`] is a terminal's part, [`Rendezvous`] the relay for networks where terminals do not hear each other. Both are state machines:
-//! datagrams and the time go in, datagrams come out. The protocol: `docs/group.md`.
+//! [`Member`] is one terminal's state, [`Rendezvous`] the relay for networks where terminals cannot
+//! receive each other. Both are state machines: datagrams and the time go in, datagrams come out.
+//! Protocol: `docs/group.md`.
 
 mod config;
 mod counts;

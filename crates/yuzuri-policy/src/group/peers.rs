@@ -1,4 +1,4 @@
-//! The other members, as far as they were heard.
+//! The table of the other members.
 
 use super::config::{MAX_IDS_PER_ADDRESS, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
 use super::session::Sessions;
@@ -10,26 +10,26 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     pub address: SocketAddr,
-    /// Where it was first heard: it is counted among the ids of that address.
+    /// The first source address; the ID counts towards the limit of that address.
     first_ip: IpAddr,
     pub sessions: Sessions,
-    /// When one of its sessions first proved that it lives.
+    /// When one of its sessions first proved its liveness.
     pub proved_since: Option<Moment>,
-    /// The last challenge heard of it.
+    /// The last challenge received from it.
     pub challenge: u32,
     pub rank: u8,
     pub sends: bool,
     pub leads: bool,
-    /// It said that it leaves.
+    /// Whether it announced its departure.
     pub gone: bool,
     pub heard: Moment,
-    /// When it last was heard leading.
+    /// When it was last heard as leader.
     pub led: Option<Moment>,
-    /// What it reported to us, when, and since when it does.
+    /// Its last report with the time, and since when it has been reporting.
     pub report: Option<(Moment, Report)>,
     pub asked: Option<Moment>,
     pub answered: Option<Moment>,
-    /// It sends with the key that is accepted besides ours.
+    /// Whether it sends with our second accepted key.
     pub other_key: bool,
 }
 
@@ -54,12 +54,12 @@ impl Peer {
         }
     }
 
-    /// Whether it has proved that it lives, and was heard within this time.
+    /// Whether it has proved its liveness and was heard within this time.
     pub fn is_proved_since(&self, now: Moment, within: Duration) -> bool {
         self.sessions.is_proved() && now.since(self.heard) <= within
     }
 
-    /// What its header says of it.
+    /// Stores what a message header says about its sender.
     pub fn note(&mut self, message: &Message, now: Moment) {
         self.rank = message.rank;
         self.sends = message.sends;
@@ -78,13 +78,13 @@ impl Peer {
     }
 }
 
-/// The table of them: never more than [`MAX_MEMBERS`].
+/// The member table, limited to [`MAX_MEMBERS`].
 #[derive(Debug)]
 pub(super) struct Peers {
     all: BTreeMap<NodeId, Peer>,
-    /// How many of them were first heard at each address.
+    /// The number of IDs first heard from each address.
     ids_at: BTreeMap<IpAddr, usize>,
-    /// Ids that may be taken in now, and when that was worked out.
+    /// The number of new IDs that may be accepted now, and when it was computed.
     room: (f64, Moment),
 }
 
@@ -105,9 +105,11 @@ impl Peers {
         self.all.iter().map(|(node, peer)| (*node, peer))
     }
 
-    /// The member's entry, a new one if there is room. A full table gives up one that never proved anything and was silent longest; what
-    /// is known of believed sessions stays, because it is what keeps their recorded messages out. Unless all have the address of a rendezvous
-    /// (`relayed`), an address has [`MAX_IDS_PER_ADDRESS`]: beyond, its own oldest goes.
+    /// Returns a member's entry; creates it if there is room. A full table evicts the member that
+    /// proved nothing and was silent longest. Proved sessions are kept, because their state is what
+    /// detects replays of their messages. Unless all members have the address of a rendezvous
+    /// (`relayed`), each address may have [`MAX_IDS_PER_ADDRESS`] IDs; beyond that its own oldest ID is
+    /// evicted.
     pub fn entry(
         &mut self,
         node: NodeId,

@@ -1,15 +1,16 @@
-//! Where a member's random numbers come from: handed in, as its time and its messages are.
+//! The source of a member's random numbers; passed in by the caller, like the time and the messages.
 
 use rand_core::{Rng as _, SeedableRng as _, TryRng};
 use rand_pcg::Pcg32;
 use std::convert::Infallible;
 
-/// Where the random numbers of a [`Member`](super::Member) come from.
+/// The source of random numbers of a [`Member`](super::Member).
 #[derive(Debug, Clone, Copy)]
 pub enum Randomness {
-    /// A function that gives what nobody can foresee: the system's generator.
+    /// A function that returns unpredictable numbers: the system's generator.
     System(fn() -> u64),
-    /// A seed: one seed, one run. For tests and simulations alone. Who hears a few challenges can compute the next ones.
+    /// A seed, for reproducible runs in tests and simulations only. An observer of a few challenges can
+    /// compute the next ones.
     Seed(u64),
 }
 
@@ -19,7 +20,7 @@ impl From<u64> for Randomness {
     }
 }
 
-/// A generator at work.
+/// The generator in use.
 #[derive(Debug, Clone)]
 pub(super) enum Generator {
     System(fn() -> u64),
@@ -27,7 +28,7 @@ pub(super) enum Generator {
 }
 
 impl Generator {
-    /// The node and the session part generators that got the same seed.
+    /// Node and session make the sequences of generators with equal seeds differ.
     pub fn new(from: Randomness, node: u64, epoch: u64) -> Generator {
         match from {
             Randomness::System(draw) => Generator::System(draw),

@@ -1,7 +1,9 @@
-//! The relay for networks where terminals do not hear each other: mobile networks, access points that isolate their clients.
+//! The relay for networks where terminals cannot receive each other: mobile networks, and access points
+//! with client isolation.
 //!
-//! It has no key and believes nothing: it passes members' messages on, and they judge them. Nothing goes to an address that has not
-//! repeated a cookie sent to it, as DTLS does it (RFC 9147, section 5.1), but that cookie, which is smaller than what caused it.
+//! It has no key and verifies nothing: it forwards the members' messages, and they verify them. As in
+//! DTLS (RFC 9147, section 5.1), an address that has not returned a cookie is sent nothing but that
+//! cookie, which is smaller than the message that caused it.
 
 use super::member::{Outgoing, To};
 use crate::message::{COOKIE_BYTES, Cookie, Glance, glance, keyed_hash};
@@ -15,60 +17,62 @@ use std::time::Duration;
 /// Settings of a [`Rendezvous`].
 #[derive(Debug, Clone)]
 pub struct RendezvousConfig {
-    /// What its cookies are made with: random, new at each start.
+    /// The secret for cookies: random, new at each start.
     pub secret: [u8; 32],
-    /// Most groups at a time.
+    /// Maximum number of groups.
     pub max_groups: usize,
-    /// Most members of a group.
+    /// Maximum number of members per group.
     pub max_members: usize,
-    /// Most datagrams sent in a second, to all groups together.
+    /// Maximum number of datagrams sent per second, for all groups together.
     pub max_per_second: u32,
 }
 
 impl RendezvousConfig {
-    /// The usual limits: 256 groups of 1,024 members, 20,000 datagrams a second (about 20 Mbit/s).
+    /// The default limits: 256 groups of 1024 members, 20,000 datagrams per second (about 20 Mbit/s).
     pub fn new(secret: [u8; 32]) -> RendezvousConfig {
         let (max_groups, max_members) = (256, super::MAX_MEMBERS);
         RendezvousConfig { secret, max_groups, max_members, max_per_second: 20_000 }
     }
 }
 
-/// What a rendezvous did. `received = passed_on + kept + cookies + refused`.
+/// Counters of a rendezvous. `received = passed_on + kept + cookies + refused`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RendezvousCounts {
-    /// Datagrams that came.
+    /// Datagrams received.
     pub received: u64,
-    /// Datagrams that were passed on to somebody.
+    /// Datagrams forwarded to at least one address.
     pub passed_on: u64,
-    /// Datagrams that were for the rendezvous itself, or for nobody who is there.
+    /// Datagrams addressed to the rendezvous itself, or to nobody who is registered.
     pub kept: u64,
     /// Cookies sent to addresses that had none.
     pub cookies: u64,
-    /// No messages.
+    /// Datagrams that are no messages.
     pub malformed: u64,
-    /// From addresses that say too much, or beyond what may be sent in all.
+    /// Datagrams dropped by a rate limit of their address or of the whole relay.
     pub rate_limited: u64,
-    /// Of groups or members for which there is no room.
+    /// Datagrams dropped because there was no room for their group or member.
     pub crowded: u64,
     /// Datagrams sent.
     pub sent: u64,
 }
 
-/// Cookies are made anew so often; the one before is good for as long again.
+/// How often cookies change; the previous cookie remains valid for as long again.
 const COOKIE_SLOT: Duration = Duration::from_secs(120);
-/// A member that is silent for so long is forgotten.
+/// A member that is silent for this long is removed.
 const MEMBER_KEPT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-/// Most datagrams a second of one address: a member says far less, a leader that answers many newcomers more for a moment.
+/// Rate limit per address, datagrams per second. A member sends far fewer; a leader that answers many
+/// newcomers briefly sends more.
 const MAX_FROM_ONE: f64 = 16.0;
 const BURST: f64 = 256.0;
-/// Most addresses that a message for one member goes to: anybody can register under another's id.
+/// Maximum number of addresses to which a message for one member is forwarded, because anybody can
+/// register under another's ID.
 const MAX_OF_ONE: usize = 4;
 
-/// Members of a group at one IP address: people behind one NAT.
+/// Maximum number of members of a group at one IP address, that is, behind one NAT.
 const MAX_MEMBERS_PER_ADDRESS: usize = 16;
 
-/// Most groups that were first heard of from one IP address: nobody takes all the room.
+/// Maximum number of groups founded from one IP address, so that no address takes all the room.
 const MAX_FOUNDED: usize = 8;
 
 #[derive(Debug)]
@@ -80,15 +84,15 @@ struct Group {
 #[derive(Debug)]
 struct Entry {
     node: NodeId,
-    /// Since when it has this id.
+    /// Since when it has had this ID.
     named: Moment,
     heard: Moment,
-    /// Datagrams it may send now, and when that was worked out.
+    /// Token bucket level in datagrams, and when it was last filled.
     tokens: f64,
     filled: Moment,
 }
 
-/// A relay without a key. Hand in each datagram; what it gives goes out at once.
+/// A relay without a key. Pass in each datagram, and send the returned ones immediately.
 #[derive(Debug)]
 pub struct Rendezvous {
     config: RendezvousConfig,
@@ -102,7 +106,7 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// A rendezvous that knows nobody.
+    /// Creates a rendezvous without members.
     pub fn new(config: RendezvousConfig, now: Moment) -> Rendezvous {
         let mac = keyed_hash(&config.secret);
         Rendezvous {
@@ -117,7 +121,7 @@ impl Rendezvous {
         }
     }
 
-    /// Takes a datagram; gives what is to be sent for it.
+    /// Processes a datagram and returns the datagrams to send.
     pub fn receive(&mut self, now: Moment, from: SocketAddr, bytes: &[u8], out: &mut Vec<Outgoing>) {
         let now = self.advance(now);
         self.counts.received += 1;
@@ -130,7 +134,8 @@ impl Rendezvous {
         let is_current = seen.cookie == Some(current);
         let is_known = is_current || slot > 0 && seen.cookie == Some(self.cookie(from, slot - 1));
         if !is_known {
-            // Strangers get no more than half of what may be sent: members go on.
+            // Unregistered addresses get at most half of the send budget, so that members continue to
+            // work.
             if self.sent_this_second < self.config.max_per_second / 2 && self.may_send(1) {
                 self.counts.cookies += 1;
                 self.send_cookie(from, &seen.glance, current, out);
@@ -179,7 +184,7 @@ impl Rendezvous {
         }
         entry.tokens -= 1.0;
         if entry.node != glance.node {
-            // A member takes another id where it finds its own at another one; not each moment.
+            // A member changes its ID if another member has the same, but not more often than this.
             if now.since(entry.named) < MEMBER_KEPT {
                 self.counts.crowded += 1;
                 return;
@@ -233,7 +238,7 @@ impl Rendezvous {
         may
     }
 
-    /// Shows that who has it gets what is sent to the address.
+    /// The cookie, which proves that its holder receives datagrams at the address.
     fn cookie(&self, address: SocketAddr, slot: u64) -> [u8; COOKIE_BYTES] {
         let mut mac =
             self.mac.clone().chain_update(slot.to_be_bytes()).chain_update(address.port().to_be_bytes());
@@ -264,12 +269,12 @@ impl Rendezvous {
         now
     }
 
-    /// What it did.
+    /// The counters.
     pub fn counts(&self) -> &RendezvousCounts {
         &self.counts
     }
 
-    /// Groups and members that are registered.
+    /// The numbers of registered groups and members.
     pub fn registered(&self) -> (usize, usize) {
         (self.groups.len(), self.groups.values().map(|group| group.members.len()).sum())
     }

@@ -1,8 +1,10 @@
-//! Which members send, as far as this terminal knows by itself.
+//! Which members send, according to this terminal's own observation.
 //!
-//! Whoever holds the key can invent members, and so can anybody in a group without one. So an address stands for one member, a session counts
-//! once it has repeated a challenge, and new ids come in at a bounded pace. Most senders need no proof of each other: a terminal asks all of
-//! them at once, and only when their number is what decides ([`Policy::wants_proof`](crate::Policy::wants_proof)).
+//! Anybody who holds the key, or anybody in a group without one, can invent members. Therefore an
+//! address counts as one member, a session counts once it has answered a challenge, and new IDs are
+//! accepted at a limited rate. Most senders need no proof of each other's liveness: a terminal
+//! challenges all of them at once, and only if their number decides
+//! ([`Policy::wants_proof`](crate::Policy::wants_proof)).
 
 use super::config::{
     ANSWERS_PER_SECOND, CALL_AGAIN, MAX_WAITING_ANSWERS, PROOF_FRESH, PROOF_FRESH_PER_SENDER,
@@ -17,16 +19,17 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How many senders a terminal knows of, one for each address, itself included where it sends or not.
+/// The number of senders that a terminal knows, one per address, this terminal included whether it
+/// sends or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SendersSeen {
-    /// Those whose session proved lately that it lives; this terminal is one of them.
+    /// Senders whose session has proved its liveness recently, this terminal included.
     pub proved: u16,
-    /// Those that were heard of, and have not.
+    /// Other senders.
     pub unproved: u16,
 }
 
-/// An answer to a terminal that asked all senders for proof.
+/// An answer to a terminal that challenged all senders.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
     at: Moment,
@@ -35,21 +38,21 @@ pub(super) struct Answer {
     challenge: u32,
 }
 
-/// Who asked, and when we did.
+/// The received and sent challenges to all senders.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// When this terminal asked all senders last.
+    /// When this terminal last challenged all senders.
     called: Option<Moment>,
     answers: Vec<Answer>,
-    /// Answers to calls.
+    /// Rate limit of answers to such challenges.
     answered: Limiter<()>,
 }
 
 impl Member {
-    /// The senders that this terminal knows of by itself.
+    /// The senders that this terminal has observed.
     pub fn senders(&self, now: Moment) -> SendersSeen {
         let now = now.max(self.now);
-        // Over a rendezvous all have its address: there it bounds the ids of each.
+        // With a rendezvous all members have its address; the rendezvous limits the IDs of each.
         let relayed = self.relayed.is_some();
         let mut proved: BTreeSet<(IpAddr, NodeId)> = BTreeSet::new();
         let mut unproved = BTreeSet::new();
@@ -68,7 +71,7 @@ impl Member {
         SendersSeen { proved: count(proved.len() + 1), unproved: count(unproved.difference(&proved).count()) }
     }
 
-    /// Asks all senders to prove themselves, unless it has just been done.
+    /// Challenges all senders, unless this was done recently.
     pub fn ask_senders(&mut self, now: Moment) {
         let now = self.advance(now);
         if self.asked.called.is_some_and(|at| now.since(at) < CALL_AGAIN) {
@@ -79,7 +82,8 @@ impl Member {
         self.say(now, hello, None, true, None);
     }
 
-    /// A terminal asked all senders for proof: it is answered after a moment, so that not all answer at once.
+    /// Schedules the answer to a terminal that challenged all senders, with a random delay so that not
+    /// all answer at once.
     pub(super) fn hear_call(
         &mut self,
         now: Moment,
@@ -99,7 +103,7 @@ impl Member {
         waiting.push(Answer { at, node, address, challenge });
     }
 
-    /// Says what is due of the answers.
+    /// Sends the answers that are due.
     pub(super) fn answer_calls(&mut self, now: Moment) {
         let (due, waiting) = self.asked.answers.drain(..).partition(|answer| answer.at <= now);
         self.asked.answers = waiting;
@@ -109,7 +113,8 @@ impl Member {
         }
     }
 
-    /// Whether a member's report counts: of those that report from one address only the one that has been proved for longest.
+    /// Whether a member's report counts: of several reporting members with one address, only the one
+    /// whose liveness was proved first counts.
     pub(super) fn may_report(&self, now: Moment, node: NodeId) -> bool {
         let Some(own) = self.peers.get(node) else { return false };
         let kept = self.report_kept();

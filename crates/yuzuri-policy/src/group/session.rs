@@ -1,19 +1,23 @@
-//! Against replays: which session of a member is alive, and which of its messages were seen.
+//! Replay protection: decides which session of a member is live and which of its messages were seen
+//! before.
 //!
-//! A session (node, epoch) is believed once it has repeated one of our challenges: then it lives, whatever its clock says. From then on
-//! its sequence numbers guard it. Another epoch of the same node takes its place only by repeating a challenge, and, if it is not higher
-//! than every one believed before, one that was drawn after the last message of the session it replaces: no recorded message can.
+//! A session (node, epoch) is proved once it has answered one of our challenges: it is then live,
+//! whatever its clock says. From then on its sequence numbers protect it. Another epoch of the same
+//! node replaces it only by answering a challenge. If that epoch is not higher than every proved one
+//! before, the challenge must have been drawn after the last message of the session that it replaces,
+//! which no recorded message can answer.
 
 use crate::{Moment, Refusal};
 use rand_core::Rng;
 use std::time::Duration;
 
-/// How long a challenge is given out, how long it is good for, and how soon another one can be wanted.
+/// How long a challenge is issued, how long it is valid, and how soon another one may be drawn.
 const GIVEN: Duration = Duration::from_secs(30);
 const VALID: Duration = Duration::from_secs(60);
 const RENEWED_AFTER: Duration = Duration::from_secs(2);
 
-/// Sequence numbers of a session that were seen: the highest and the 64 up to it (RFC 6479's idea, in one word).
+/// The sequence numbers seen in a session: the highest and the 64 up to it, in one word (as in RFC
+/// 6479).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     highest: u32,
@@ -25,7 +29,7 @@ impl Window {
         Window { highest: sequence, seen: 1 }
     }
 
-    /// Notes a sequence number; whether it is the highest so far.
+    /// Records a sequence number. Returns whether it is the highest so far.
     pub fn note(&mut self, sequence: u32) -> Result<bool, Refusal> {
         if sequence > self.highest {
             let ahead = sequence - self.highest;
@@ -49,28 +53,29 @@ struct Session {
     window: Window,
 }
 
-/// What is known of one member's sessions.
+/// The state of one member's sessions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sessions {
     proved: Option<Session>,
     heard: Option<Session>,
-    /// The highest epoch that was ever believed.
+    /// The highest epoch ever proved.
     highest: u64,
-    /// Our challenge at the time of the believed session's last message.
+    /// Our challenge's generation at the time of the proved session's last message.
     generation: u64,
 }
 
-/// What a message that was let in is worth.
+/// The status of an admitted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// Of a session that has repeated a challenge of ours.
+    /// Its session has answered one of our challenges.
     pub proved: bool,
-    /// The latest of its session so far.
+    /// It is the latest message of its session so far.
     pub latest: bool,
 }
 
 impl Sessions {
-    /// Judges a message of the group, its tag already found right. `echoed` is which of our challenges it repeats.
+    /// Checks a message of the group whose tag has been verified. `echoed`: the generation of our
+    /// challenge that it answers.
     pub fn admit(
         &mut self,
         epoch: u64,
@@ -114,10 +119,10 @@ impl Sessions {
     }
 }
 
-/// Our challenges: numbers that others repeat.
+/// Our challenges: numbers that other members echo.
 #[derive(Debug, Clone)]
 pub(super) struct Challenges {
-    /// The latest last. Their places in all there were are counted, from 1.
+    /// The latest last. Generations count all challenges ever drawn, from 1.
     drawn: Vec<(u32, Moment)>,
     generation: u64,
 }
@@ -131,31 +136,31 @@ impl Challenges {
 
     fn draw(&mut self, random: &mut impl Rng, now: Moment) {
         self.drawn.retain(|(_, at)| now.since(*at) <= VALID);
-        // 0 stands for none. 60 s of renewals are at most 31.
+        // 0 means none. Within 60 s at most 31 challenges are drawn.
         self.drawn.push((random.next_u32().max(1), now));
         self.generation += 1;
     }
 
-    /// Draws another one where it is time.
+    /// Draws a new challenge when the current one has been in use for its time.
     pub fn refresh(&mut self, random: &mut impl Rng, now: Moment) {
         if self.drawn.last().is_none_or(|(_, at)| now.since(*at) >= GIVEN) {
             self.draw(random, now);
         }
     }
 
-    /// Draws another one before its time, but not too often.
+    /// Draws a new challenge early, but not too often.
     pub fn renew(&mut self, random: &mut impl Rng, now: Moment) {
         if self.drawn.last().is_none_or(|(_, at)| now.since(*at) >= RENEWED_AFTER) {
             self.draw(random, now);
         }
     }
 
-    /// What to give out, and its place.
+    /// The challenge to issue, and its generation.
     pub fn current(&self) -> (u32, u64) {
         (self.drawn.last().map_or(0, |(value, _)| *value), self.generation)
     }
 
-    /// The place of a challenge that was repeated; none if it is not ours or too old.
+    /// The generation of an echoed challenge; `None`: it is not ours or too old.
     pub fn place_of(&self, echo: u32, now: Moment) -> Option<u64> {
         let back =
             self.drawn.iter().rev().position(|(value, at)| *value == echo && now.since(*at) <= VALID)?;
@@ -215,7 +220,7 @@ mod tests {
         assert_eq!(sessions.admit(1_000, 51, None, 2), standing(true, true));
         assert_eq!(sessions.admit(3, 1, Some(2), 2), Err(Refusal::Epoch), "may have been recorded before");
         assert_eq!(sessions.admit(3, 2, Some(3), 3), standing(true, true));
-        // The old session's messages repeat challenges that were drawn before, even those it never delivered.
+        // Messages of the old session answer earlier challenges, even messages that it never delivered.
         assert_eq!(sessions.admit(1_000, 60, Some(2), 3), Err(Refusal::Epoch));
         assert_eq!(sessions.admit(1_000, 61, None, 3), standing(false, true), "heard, not believed");
     }

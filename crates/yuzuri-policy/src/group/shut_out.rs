@@ -1,4 +1,4 @@
-//! Changing keys: by whoever administers the terminal, and by a notice of the group's authority.
+//! Key changes: by the terminal's administrator, and by a notice of the group's authority.
 
 use super::keys::{KeyRing, Keys, Under};
 use super::limiter::Limiter;
@@ -8,11 +8,12 @@ use crate::message::{Addressed, Body, Notice};
 use crate::{Key, Message, Moment, NodeId, Refusal};
 use std::net::SocketAddr;
 
-/// Notices a second to all, and to one member: each costs an addressed message, caused by one that may be forged.
+/// Maximum number of notices per second in total, and to one member. Each is an addressed message whose
+/// trigger may be forged.
 const MAX_NOTICES: u32 = 64;
 const MAX_NOTICES_TO_ONE: u32 = 1;
 
-/// What was handed out lately.
+/// Rate limits of notices.
 #[derive(Debug, Default)]
 pub(super) struct HandedOut {
     in_all: Limiter<()>,
@@ -20,12 +21,13 @@ pub(super) struct HandedOut {
 }
 
 impl Member {
-    /// Other keys from now on. Where one of them was the one before, as in changing keys step by step, nothing else changes; else everybody
-    /// has to prove himself anew.
+    /// Sets new keys. If one of them was in use before, as in a step-by-step key change, nothing else
+    /// changes; otherwise every member has to prove its liveness again.
     pub fn set_keys(&mut self, now: Moment, mut keys: Keys) {
         let now = self.advance(now);
         let before = self.keys.keys.clone();
-        // A notice may have told the group's next key since the key was configured: there is no way back.
+        // A notice may have carried a newer group key than the configured one; there is no way back to
+        // an older key.
         if std::iter::successors(before.key.clone(), Key::before).any(|key| Some(&key) == keys.key.as_ref()) {
             keys.key.clone_from(&before.key);
         }
@@ -45,24 +47,26 @@ impl Member {
         }
     }
 
-    /// The keys at work. The key is another one than it was configured once a notice has told the group's next key.
+    /// The keys in use. The key differs from the configured one after a notice has carried the next
+    /// group key.
     pub fn keys(&self) -> &Keys {
         &self.keys.keys
     }
 
-    /// The notice that told this member the present key since the last call, to be kept for the next start.
+    /// The notice that carried the current key, if one arrived since the last call. Store it for the
+    /// next start.
     pub fn told(&mut self) -> Option<Notice> {
         self.keys.told.take()
     }
 
-    /// Whatever was believed under another key counts no more.
+    /// Discards everything that was learned under the former key.
     fn start_over(&mut self, now: Moment) {
         self.peers.clear();
         self.challenges = Challenges::new(&mut self.random, now);
         self.begin_anew(now);
     }
 
-    /// A notice of our authority, from whomever: it proves itself.
+    /// Applies a notice of our authority, whoever sent it: its own proof authenticates it.
     pub(super) fn take_notice(&mut self, now: Moment, notice: &Notice) -> Result<(), Refusal> {
         let told = self.keys.keys.key.as_ref().and_then(|key| key.take(notice)).ok_or(Refusal::Replay)?;
         let keys = Keys { key: Some(told), ..self.keys.keys.clone() };
@@ -72,7 +76,8 @@ impl Member {
         Ok(())
     }
 
-    /// Somebody uses a key that was replaced. Where the notices have its number, it is told the present one.
+    /// Answers a message under a former key with the current key, if the notices include its sender's
+    /// number.
     pub(super) fn hand_out(&mut self, now: Moment, from: SocketAddr, message: &Message, under: Under) {
         let Under::Retired(place) = under else { return };
         let Some((number, notice)) = self.notice_for(message.node) else { return };
@@ -85,7 +90,7 @@ impl Member {
         self.say_notice(now, place, Addressed { to: message.node, echo: 0 }, notice, from);
     }
 
-    /// Those that were heard lately are told at once. They use the key that was ours until now.
+    /// Sends the notices to all members heard recently. They still use the key that was ours until now.
     fn hand_out_to_all(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
         let generation = |key: Option<&Key>| key.and_then(Key::membership).map(|it| it.generation);
         let (Some(now_at), Some(was_at)) = (generation(self.keys.keys.key.as_ref()), generation(before))

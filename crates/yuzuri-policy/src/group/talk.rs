@@ -1,4 +1,4 @@
-//! How a member makes its messages.
+//! Creation of a member's messages.
 
 use super::config::{ANSWER_AGAIN, ASK_AGAIN, MAX_WAITING};
 use super::election::Role;
@@ -8,12 +8,12 @@ use crate::{GroupKey, Moment, NodeId};
 use std::net::SocketAddr;
 
 impl Member {
-    /// A Hello as things stand; `leader` where it is not whom this member follows.
+    /// A hello with the current state; `leader` overrides the leader that this member follows.
     pub(super) fn hello(&self, leader: Option<NodeId>) -> Body {
         Body::Hello { leader: leader.or(self.leader()) }
     }
 
-    /// Puts a message where [`poll`](Member::poll) fetches it. `at`: where the one it is for was heard; none: for all.
+    /// Queues a message for [`poll`](Member::poll). `at`: the recipient's address; `None`: to all.
     pub(super) fn say(
         &mut self,
         now: Moment,
@@ -26,7 +26,7 @@ impl Member {
         self.say_under(now, &key, body, addressed, asks, at);
     }
 
-    /// The same, signed with this key.
+    /// The same, signed with the given key.
     pub(super) fn say_under(
         &mut self,
         now: Moment,
@@ -38,7 +38,8 @@ impl Member {
     ) {
         self.challenges.refresh(&mut self.random, now);
         if self.sequence == u32::MAX {
-            // Numbers are used up after decades: another session begins, and proves itself like any other.
+            // The sequence numbers last for decades. When they are used up, a new session begins and
+            // proves its liveness like any other.
             self.epoch = self.epoch.wrapping_add(1);
             self.sequence = 0;
         }
@@ -78,13 +79,13 @@ impl Member {
         self.out.push_back(Outgoing { to, bytes });
     }
 
-    /// The head of a message to a member: the challenge heard of it.
+    /// The header of a message to one member, with the challenge received from it.
     pub(super) fn addressed(&self, node: NodeId, challenge: Option<u32>) -> Addressed {
         let known = self.peers.get(node).map_or(0, |peer| peer.challenge);
         Addressed { to: node, echo: challenge.unwrap_or(known) }
     }
 
-    /// Repeats a member's challenge to it; asks for the same where it has not proved itself.
+    /// Answers a member's challenge, and challenges it if it has not proved its liveness.
     pub(super) fn answer(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
         let Some(peer) = self.peers.get_mut(node) else { return };
         if peer.answered.is_some_and(|before| now.since(before) < ANSWER_AGAIN) {
@@ -96,14 +97,14 @@ impl Member {
         self.say(now, self.hello(None), Some(addressed), asks, Some(at));
     }
 
-    /// Asks a member to repeat our challenge, where it is.
+    /// Challenges a member at its known address.
     pub(super) fn ask(&mut self, now: Moment, node: NodeId) {
         if let Some(address) = self.peers.get(node).map(|peer| peer.address) {
             self.ask_at(now, node, address, None);
         }
     }
 
-    /// Asks whoever spoke in a member's name to repeat our challenge.
+    /// Challenges the host at an address that spoke as a member.
     pub(super) fn ask_at(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
         if self.may_ask(now, node) {
             let addressed = self.addressed(node, challenge);
@@ -111,7 +112,7 @@ impl Member {
         }
     }
 
-    /// Not too often; notes that it was asked.
+    /// Whether a member may be challenged again; if so, records that it was.
     pub(super) fn may_ask(&mut self, now: Moment, node: NodeId) -> bool {
         let Some(peer) = self.peers.get_mut(node) else { return false };
         let may = peer.asked.is_none_or(|before| now.since(before) >= ASK_AGAIN);

@@ -1,4 +1,5 @@
-//! Trickle timers (RFC 6206): soon after a change, seldom in quiet, silent where others said the same.
+//! Trickle timers (RFC 6206): messages follow soon after a change, are rare in steady state, and are
+//! suppressed if others sent the same.
 
 use super::config::{TRICKLE_MAX, TRICKLE_MIN, TRICKLE_REDUNDANCY};
 use crate::Moment;
@@ -9,12 +10,12 @@ use std::time::Duration;
 pub(super) struct Trickle {
     interval: Duration,
     begins: Moment,
-    /// Where in the interval to speak; none: it is over for this interval.
+    /// When to send in this interval; `None`: already decided for this interval.
     speaks: Option<Moment>,
     heard: u32,
 }
 
-/// A duration up to `most`, all equally likely.
+/// A uniformly distributed duration up to `most`.
 pub(super) fn up_to(random: &mut impl Rng, most: Duration) -> Duration {
     let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(((u128::from(random.next_u64()) * (u128::from(nanos) + 1)) >> 64) as u64)
@@ -34,23 +35,23 @@ impl Trickle {
         self.speaks = Some(now + interval / 2 + up_to(random, interval / 2));
     }
 
-    /// Something changed: the shortest interval begins.
+    /// Restarts with the shortest interval, after a change.
     pub fn reset(&mut self, random: &mut impl Rng, now: Moment) {
         self.begin(random, now, TRICKLE_MIN);
     }
 
-    /// The same, and it speaks within `soon`.
+    /// The same, sending within `soon`.
     pub fn reset_soon(&mut self, random: &mut impl Rng, now: Moment, soon: Duration) {
         self.begin(random, now, TRICKLE_MIN);
         self.speaks = Some(now + up_to(random, soon));
     }
 
-    /// Nothing to say for a while: the longest interval begins.
+    /// Restarts with the longest interval, if nothing is to be sent for a while.
     pub fn rest(&mut self, random: &mut impl Rng, now: Moment) {
         self.begin(random, now, TRICKLE_MAX);
     }
 
-    /// Somebody said what we would say.
+    /// Counts a consistent message of another member.
     pub fn hear(&mut self) {
         self.heard = self.heard.saturating_add(1);
     }
@@ -60,7 +61,7 @@ impl Trickle {
         self.speaks.unwrap_or(self.begins + self.interval)
     }
 
-    /// Whether to speak now. Whole intervals that nobody polled (a suspended machine) are skipped.
+    /// Whether to send now. Whole intervals without a poll (suspend) are skipped.
     pub fn poll(&mut self, random: &mut impl Rng, now: Moment) -> bool {
         let speaks = self.speaks.is_some_and(|at| at <= now);
         if speaks {
@@ -82,7 +83,7 @@ mod tests {
     use rand_core::SeedableRng;
     use rand_pcg::Pcg32;
 
-    /// When it speaks until `end`, if `heard` others speak in each interval before it.
+    /// The times at which it sends until `end`, if `heard` others send before it in each interval.
     fn speaks(trickle: &mut Trickle, random: &mut Pcg32, end: Duration, heard: u32) -> Vec<Duration> {
         let mut times = Vec::new();
         while trickle.next() <= Moment::at(end) {

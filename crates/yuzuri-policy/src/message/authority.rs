@@ -1,28 +1,31 @@
-//! Keys that an authority gives out: one key for each member, under which it can be told the group's next key. Whoever is not told it
-//! is shut out. The reasons for this scheme: `docs/group-keys.md`.
+//! Keys issued by an authority: one key for each member, under which the next group key can be sent to
+//! that member. A member that does not receive it is excluded. `docs/group-keys.md` explains the
+//! design.
 //!
-//! Everything follows from the authority's 32 random bytes. The group's keys, one for each *generation*, form a chain: each follows from
-//! the next one by HKDF, so a member knows the keys of former generations and can still read who uses them, but not the keys to come.
+//! Everything is derived from the authority's 32 random bytes. The group keys, one per *generation*,
+//! form a chain: each is derived from the next one by HKDF. A member can thus compute former keys and
+//! recognise members that still use them, but not future keys.
 
 use super::key::{KEY_BYTES, Key, TAG_BYTES, derive, keyed_hash};
 use hmac::Mac;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The last generation of the group's key: how often an authority can shut somebody out.
+/// The last generation of the group key: how often an authority can exclude members.
 pub const MAX_GENERATION: u32 = 1000;
 
-/// Who gives out keys. Its bytes stay with whoever administers the group, on no member's device.
+/// The authority that issues keys. Its bytes stay with the administrator of the group, not on any
+/// member's device.
 #[derive(Clone)]
 pub struct Authority([u8; KEY_BYTES]);
 
 impl Authority {
-    /// From 32 random bytes.
+    /// Creates an authority from 32 random bytes.
     pub const fn from_bytes(master: [u8; KEY_BYTES]) -> Authority {
         Authority(master)
     }
 
-    /// The group's key of a generation, 1 to [`MAX_GENERATION`].
+    /// The group key of a generation, 1 to [`MAX_GENERATION`].
     fn key(&self, generation: u32) -> [u8; KEY_BYTES] {
         let last = derive(&self.0, b"yuzuri last key 1");
         (generation..MAX_GENERATION).fold(last, |key, _| before(&key))
@@ -32,7 +35,8 @@ impl Authority {
         derive(&self.0, &[&b"yuzuri member 1 "[..], &number.to_be_bytes()].concat())
     }
 
-    /// The key of member `number`, from 1, as the group is in this generation. None: there is no such member or generation.
+    /// The key of member `number`, from 1, with the group key of this generation. `None`: no such
+    /// member number or generation.
     pub fn member(&self, number: u32, generation: u32) -> Option<Key> {
         let exists = number > 0 && (1..=MAX_GENERATION).contains(&generation);
         exists.then(|| Key::of_member(self.key(generation), self.membership(number, generation)))
@@ -42,10 +46,10 @@ impl Authority {
         Membership { number, own: self.own(number), generation }
     }
 
-    /// What tells these members the key of a generation, each its own. Numbers that no member has are left out; none: there is no such
-    /// generation.
+    /// The notices that carry the key of a generation to these members, one for each. Invalid numbers
+    /// are skipped; `None`: no such generation.
     pub fn notices(&self, numbers: impl IntoIterator<Item = u32>, generation: u32) -> Option<Notices> {
-        // Once for all: the way from the last generation is long.
+        // Computed once for all: the chain from the last generation is long.
         let key = (1..=MAX_GENERATION).contains(&generation).then(|| self.key(generation))?;
         let notice = |number: u32| {
             let membership = self.membership(number, generation);
@@ -55,7 +59,7 @@ impl Authority {
         Some(Notices(numbers.into_iter().filter(|number| *number > 0).map(notice).collect()))
     }
 
-    /// The same for one member.
+    /// The notice for one member.
     pub fn notice(&self, number: u32, generation: u32) -> Option<Notice> {
         self.notices([number], generation)?.0.remove(&number)
     }
@@ -67,7 +71,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// The key of the generation before.
+/// The key of the previous generation.
 pub(super) fn before(key: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
     derive(key, b"yuzuri key before 1")
 }
@@ -76,19 +80,20 @@ fn xor(one: &[u8; KEY_BYTES], other: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
     std::array::from_fn(|place| one[place] ^ other[place])
 }
 
-/// A member's own part of its key: nobody but this member and the authority knows it.
+/// The individual part of a member's key, known to this member and the authority only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Membership {
-    /// Which member, from 1. It is the lower half of the member's id.
+    /// The member number, from 1. It is the lower half of the member's node ID.
     pub number: u32,
-    /// Its own secret.
+    /// The member's individual secret.
     pub own: [u8; KEY_BYTES],
-    /// The generation of the group's key beside it.
+    /// The generation of the accompanying group key.
     pub generation: u32,
 }
 
 impl Membership {
-    /// What hides a generation's key on its way to this member. It hides nothing else, so it is used once.
+    /// The one-time pad that encrypts a generation's key for this member. It encrypts nothing else, so
+    /// that it is used once.
     fn pad(&self, generation: u32) -> [u8; KEY_BYTES] {
         derive(&self.own, &[&b"yuzuri notice 1 "[..], &generation.to_be_bytes()].concat())
     }
@@ -101,7 +106,7 @@ impl Membership {
         proof
     }
 
-    /// The key in a notice, if the authority made the notice for this member.
+    /// Decrypts the key in a notice, if the authority made the notice for this member.
     pub(super) fn open(&self, notice: &Notice) -> Option<[u8; KEY_BYTES]> {
         let mac = keyed_hash(&derive(&self.own, b"yuzuri proof 1"));
         let mac = mac.chain_update(notice.generation.to_be_bytes()).chain_update(notice.wrapped);
@@ -116,22 +121,22 @@ impl fmt::Debug for Membership {
     }
 }
 
-/// Tells one member a generation's key. Worth nothing to others: it may be shown to anybody.
+/// Carries a generation's key to one member. It is useless to others and need not be kept secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
-    /// Which generation.
+    /// The generation.
     pub generation: u32,
-    /// The key, under the member's own.
+    /// The group key, encrypted with the member's secret.
     pub wrapped: [u8; KEY_BYTES],
-    /// That it comes from the authority: HMAC-SHA-256 with the member's own key, truncated.
+    /// Authentication by the authority: HMAC-SHA-256 with the member's secret, truncated.
     pub proof: [u8; TAG_BYTES],
 }
 
 impl Notice {
-    /// Bytes of a notice.
+    /// Size of a notice in bytes.
     pub const BYTES: usize = 4 + KEY_BYTES + TAG_BYTES;
 
-    /// As it is kept in files.
+    /// The file format.
     pub fn to_bytes(&self) -> [u8; Notice::BYTES] {
         let mut bytes = [0; Notice::BYTES];
         bytes[..4].copy_from_slice(&self.generation.to_be_bytes());
@@ -140,7 +145,7 @@ impl Notice {
         bytes
     }
 
-    /// The same, read.
+    /// Parses the file format.
     pub fn from_bytes(bytes: &[u8; Notice::BYTES]) -> Notice {
         let mut notice = Notice { generation: 0, wrapped: [0; KEY_BYTES], proof: [0; TAG_BYTES] };
         let (generation, rest) = bytes.split_at(4);
@@ -151,7 +156,7 @@ impl Notice {
     }
 }
 
-/// The notices of a generation for all members that stay, by their numbers.
+/// The notices of a generation for all remaining members, by member number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notices(pub BTreeMap<u32, Notice>);
 

@@ -1,12 +1,12 @@
-//! Bodies of messages: written, read, and checked for sense.
+//! Message bodies: encoding, decoding and plausibility checks.
 
 use super::wire::{Reader, Writer};
 use super::{Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Notice, REPORT_INTERVAL_DS, Refusal};
 use crate::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
 
-/// Largest loss a report may speak of, of a thousand.
+/// Largest loss in a report, per mille.
 const MAX_LOST_PERMILLE: u16 = 1000;
-/// Beside the number of destinations.
+/// A flag in the byte with the number of destinations.
 const ELASTIC: u8 = 0x80;
 const PACED: u8 = 0x80;
 
@@ -88,7 +88,7 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
     })
 }
 
-/// What a member that works would never say, whoever signs it.
+/// Rejects contents that no correct member sends, whoever signed them.
 pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> Result<(), Refusal> {
     let within = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Range) };
     let agrees = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Contradictory) };
@@ -116,12 +116,12 @@ pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> R
     }
 }
 
-/// A probe shares out more than is known to be carried: twice as much at most.
+/// The largest share: a probe hands out at most twice the known capacity.
 fn max_share_bps(capacity_bps: u64) -> u64 {
     capacity_bps.saturating_mul(2).min(MAX_BPS)
 }
 
-/// Each once, and none with a round trip that takes no time.
+/// Whether no destination occurs twice and no round-trip time is 0.
 fn distinct(destinations: &[(Destination, u32)]) -> bool {
     destinations.iter().enumerate().all(|(i, (destination, us))| {
         *us > 0 && destinations[..i].iter().all(|(other, _)| other != destination)
@@ -129,8 +129,9 @@ fn distinct(destinations: &[(Destination, u32)]) -> bool {
 }
 
 impl Report {
-    /// The same with every value where receivers accept it: rates up to 100 Gbit/s, times up to 16.8 s, losses up to all, not elastic
-    /// without flows, at most [`MAX_DESTINATIONS`] destinations, each once.
+    /// Limits every value to the range that receivers accept: rates up to 100 Gbit/s, times up to 16.8
+    /// s, losses up to 100 %, not elastic without flows, at most [`MAX_DESTINATIONS`] different
+    /// destinations.
     pub fn bounded(&self) -> Report {
         Report {
             rate_bps: self.rate_bps.min(MAX_BPS),
@@ -146,8 +147,8 @@ impl Report {
 }
 
 impl Summary {
-    /// The same with every value where receivers accept it: as [`Report::bounded`], and at least one member, not more senders than
-    /// members, no share above twice the capacity.
+    /// Limits every value to the range that receivers accept: as [`Report::bounded`], and at least one
+    /// member, no more senders than members, no share above twice the capacity.
     pub fn bounded(&self) -> Summary {
         let members = self.members.max(1);
         let capacity_bps = self.capacity_bps.min(MAX_BPS);

@@ -1,4 +1,4 @@
-//! The group's key and what is derived from it.
+//! The group key and the keys derived from it.
 
 use super::GroupId;
 use super::authority::{MAX_GENERATION, Membership, Notice, before};
@@ -7,14 +7,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Bytes of a key and of a key file.
+/// Size of a key and of a key file, bytes.
 pub const KEY_BYTES: usize = 32;
-/// Bytes of a tag: HMAC-SHA-256 truncated to its first half (RFC 2104, section 5).
+/// Size of a tag, bytes: HMAC-SHA-256 truncated to its first half (RFC 2104, section 5).
 pub const TAG_BYTES: usize = 16;
-/// Rounds of PBKDF2 from a passphrase to a key: what makes guessing passphrases from recorded messages dear.
+/// PBKDF2 iterations from a passphrase to a key. They make guessing passphrases from captured messages
+/// expensive.
 pub const PASSPHRASE_ROUNDS: u32 = 600_000;
 
-/// What the members of a group have in common and nobody else knows.
+/// The secret that the members of a group share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     secret: [u8; KEY_BYTES],
@@ -22,18 +23,20 @@ pub struct Key {
 }
 
 impl Key {
-    /// 32 random bytes, as a key file holds them.
+    /// A key from the 32 random bytes of a key file.
     pub const fn from_bytes(secret: [u8; KEY_BYTES]) -> Key {
         Key { secret, membership: None }
     }
 
-    /// The key of one member of a group whose keys an [`Authority`](super::Authority) gives out, as its key file holds it.
+    /// The key of one member of a group with an [`Authority`](super::Authority), from the member's key
+    /// file.
     pub const fn of_member(secret: [u8; KEY_BYTES], membership: Membership) -> Key {
         Key { secret, membership: Some(membership) }
     }
 
-    /// From words: PBKDF2-HMAC-SHA-256 (RFC 8018) with [`PASSPHRASE_ROUNDS`] rounds, salted with the group's id, so that a table of
-    /// passphrases is worth something for one group alone. Takes a part of a second: keep the result, and compute it where nobody waits.
+    /// A key from a passphrase: PBKDF2-HMAC-SHA-256 (RFC 8018) with [`PASSPHRASE_ROUNDS`] iterations,
+    /// salted with the group ID, so that a precomputed table is valid for one group only. It takes a
+    /// fraction of a second: cache the result, and do not call it on a thread that must not block.
     pub fn from_passphrase(passphrase: &str, group: GroupId) -> Key {
         let mut key = [0; KEY_BYTES];
         let salt = [&b"yuzuri passphrase 2 "[..], &group.0].concat();
@@ -41,30 +44,31 @@ impl Key {
         Key::from_bytes(key)
     }
 
-    /// Whose key it is, where each member has its own.
+    /// The member to which the key was issued, if an authority issued it.
     pub fn membership(&self) -> Option<&Membership> {
         self.membership.as_ref()
     }
 
-    /// The part that all members have.
+    /// The part that all members share.
     pub fn secret(&self) -> &[u8; KEY_BYTES] {
         &self.secret
     }
 
-    /// This member's key as the notice tells it. None: the notice is for another member, not from the authority, or no news.
+    /// This member's key after a notice. `None`: the notice is for another member, not from the
+    /// authority, or not newer.
     pub fn take(&self, notice: &Notice) -> Option<Key> {
         let membership = self.membership.as_ref()?;
         if notice.generation <= membership.generation || notice.generation > MAX_GENERATION {
             return None;
         }
         let secret = membership.open(notice)?;
-        // The chain leads back to the present key, or it is the key of another group.
+        // The chain must lead back to the current key; otherwise the notice belongs to another group.
         let back = (membership.generation..notice.generation).fold(secret, |key, _| before(&key));
         let membership = Membership { generation: notice.generation, ..membership.clone() };
         (back == self.secret).then(|| Key::of_member(secret, membership))
     }
 
-    /// The key of the generation before; none where there was none.
+    /// The key of the previous generation, if there was one.
     pub fn before(&self) -> Option<Key> {
         let membership = self.membership.as_ref().filter(|membership| membership.generation > 1)?;
         let generation = membership.generation - 1;
@@ -81,27 +85,27 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why bytes are no key: somebody who tries simple things first finds them. The errors of random keys are not among them: 32 random
-/// bytes have such a form once in 10^13 keys.
+/// Why bytes are not accepted as a key: an attacker tries simple patterns first. A false alarm is
+/// improbable: of 10^13 random keys, one has such a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WeakKey {
-    /// One pattern of at most half the length, again and again.
+    /// A repeated pattern of at most half the length.
     #[error("it repeats a pattern of {0} bytes")]
     Repeated(usize),
-    /// Each differs from the one before by the same, as in 00 01 02.
+    /// A constant difference between successive bytes, as in 00 01 02.
     #[error("it is a sequence: each byte differs from the previous one by {0}")]
     Counting(u8),
-    /// Letters, digits and signs alone: words, which are guessed a million times faster than random bytes.
+    /// Printable text only. Text is guessed a million times faster than random bytes.
     #[error(
         "it is text, not random bytes; use it as a `passphrase` instead, which makes it much harder to guess"
     )]
     Text,
 }
 
-/// Whether bytes have a form that somebody who guesses would try.
+/// Checks for patterns that an attacker would try.
 ///
 /// # Errors
-/// Which form.
+/// If the bytes have such a pattern, with the pattern.
 pub fn check_pattern(bytes: &[u8]) -> Result<(), WeakKey> {
     let repeated = (1..=bytes.len() / 2)
         .find(|period| bytes.iter().zip(&bytes[*period..]).all(|(before, after)| before == after));
@@ -115,26 +119,28 @@ pub fn check_pattern(bytes: &[u8]) -> Result<(), WeakKey> {
     }
 }
 
-/// Whether a key's bytes may be random: [`check_pattern`], and not text.
+/// Checks that a key may be random: [`check_pattern`], and not text.
 ///
 /// # Errors
-/// Which form they have instead.
+/// If the bytes have a pattern or are text, with what was found.
 pub fn check_key(bytes: &[u8; KEY_BYTES]) -> Result<(), WeakKey> {
     check_pattern(bytes)?;
     if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) { Err(WeakKey::Text) } else { Ok(()) }
 }
 
-/// What a group's messages are signed with: derived from a [`Key`] for this group alone, or known to everybody where the group has none.
+/// The key that signs a group's messages: derived from a [`Key`] for this group only, or publicly known
+/// if the group has no key.
 #[derive(Clone)]
 pub struct GroupKey {
     keyed: bool,
-    // With the key's two blocks already hashed: a message costs two blocks less.
+    // The key's two blocks are already hashed, which saves two blocks per message.
     mac: Hmac<Sha256>,
 }
 
 impl GroupKey {
-    /// The group's key by HKDF-SHA-256 (RFC 5869), so that messages of one access point's group mean nothing at another. Without a
-    /// key the "secret" is a constant: the tag is then a checksum, and proves nothing.
+    /// Derives the group's key by HKDF-SHA-256 (RFC 5869), so that messages of one access point's group
+    /// are not valid at another. Without a key the "secret" is a constant; the tag is then only a
+    /// checksum and authenticates nothing.
     pub fn new(key: Option<&Key>, group: GroupId) -> GroupKey {
         let secret = key.map_or(&[0; KEY_BYTES], |key| &key.secret);
         let salt: &[u8] = if key.is_some() { b"yuzuri" } else { b"yuzuri keyless" };
@@ -142,7 +148,7 @@ impl GroupKey {
         GroupKey { keyed: key.is_some(), mac: keyed_hash(&derived) }
     }
 
-    /// Whether there is a secret behind it.
+    /// Whether the key is derived from a secret.
     pub fn is_keyed(&self) -> bool {
         self.keyed
     }
@@ -154,27 +160,27 @@ impl GroupKey {
         tag
     }
 
-    /// In constant time.
+    /// Verifies a tag in constant time.
     pub(super) fn verify(&self, bytes: &[u8], tag: &[u8; TAG_BYTES]) -> bool {
         self.mac.clone().chain_update(bytes).verify_truncated_left(tag).is_ok()
     }
 }
 
-/// HKDF-SHA-256 to one key.
+/// HKDF-SHA-256 with an output of one key.
 fn expand(salt: &[u8], secret: &[u8; KEY_BYTES], info: &[u8]) -> [u8; KEY_BYTES] {
     let mut derived = [0; KEY_BYTES];
-    // The only error is a length beyond 255 hashes: 32 bytes are one.
+    // The only possible error is an output beyond 255 hash lengths; 32 bytes are one.
     let expanded = Hkdf::<Sha256>::new(Some(salt), secret).expand(info, &mut derived);
     debug_assert!(expanded.is_ok());
     derived
 }
 
-/// A key for one use alone.
+/// Derives a key for a single purpose.
 pub(super) fn derive(secret: &[u8; KEY_BYTES], info: &[u8]) -> [u8; KEY_BYTES] {
     expand(b"yuzuri", secret, info)
 }
 
-/// HMAC-SHA-256 with a key of 32 bytes; HMAC fills keys up to its block with zeros (RFC 2104).
+/// HMAC-SHA-256 with a key of 32 bytes; HMAC pads keys to its block size with zeros (RFC 2104).
 pub(crate) fn keyed_hash(key: &[u8; KEY_BYTES]) -> Hmac<Sha256> {
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block[..KEY_BYTES].copy_from_slice(key);

@@ -1,4 +1,4 @@
-//! What members of a group say to each other, and how it looks on the wire. The table of the layout: `docs/group.md`.
+//! The messages between members of a group and their wire format. Layout: `docs/group.md`.
 
 mod authority;
 mod body;
@@ -22,23 +22,25 @@ use wire::{Reader, Writer};
 
 /// The version of the wire format, 0 to 15.
 pub const VERSION: u8 = 1;
-/// Longest message, bytes. What is longer is refused unread.
+/// Maximum message size, bytes. Longer datagrams are refused without decoding.
 pub const MAX_BYTES: usize = 160;
-/// Largest rate a message may speak of, bits per second.
+/// Largest rate in a message, bits per second.
 pub const MAX_BPS: u64 = 100_000_000_000;
-/// Longest round-trip time a message can hold, µs (three bytes: 16.8 s).
+/// Largest round-trip time in a message, µs (three bytes: 16.8 s).
 pub const MAX_RTT_US: u32 = (1 << 24) - 1;
-/// Largest share of the air, millionths: unequal estimates of what each could do alone can sum up beyond the whole.
+/// Largest share of air time, millionths. Estimates of what each member would reach alone differ, so
+/// that the sum of shares can exceed the whole.
 pub const MAX_AIR_PPM: u32 = 4_000_000;
-/// Least and largest interval of reports that a leader may ask for, tenths of a second.
+/// Range of report intervals that a leader may request, tenths of a second.
 pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;
 
-/// Which group: a hash of what its access point is known by.
+/// The group ID: a hash of what identifies its access point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub [u8; 8]);
 
 impl GroupId {
-    /// The first 8 bytes of a SHA-256 over what identifies the access point: its BSSID, or the link address of the gateway.
+    /// The first 8 bytes of the SHA-256 of what identifies the access point: its BSSID, or the
+    /// link-layer address of the gateway.
     pub fn of(access_point: &[u8]) -> GroupId {
         let hash = Sha256::new().chain_update(b"yuzuri group").chain_update(access_point).finalize();
         let mut id = [0; 8];
@@ -53,67 +55,70 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A message with all its header says.
+/// A message with all header fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// The group it belongs to.
+    /// The group.
     pub group: GroupId,
-    /// Who says it; never 0.
+    /// The sender's node ID; never 0.
     pub node: NodeId,
-    /// The sender's session: another one after each start.
+    /// The sender's session; different after each start.
     pub epoch: u64,
-    /// Its place in the session: each message of a session, to whomever it goes, has a number of its own.
+    /// The sequence number within the session. Each message of a session has its own, whatever its
+    /// destination.
     pub sequence: u32,
-    /// The lower, the rather the sender leads.
+    /// The sender's rank in the leader election; lower is preferred.
     pub rank: u8,
     /// The sender has flows that send.
     pub sends: bool,
-    /// The sender leads the group.
+    /// The sender is the leader.
     pub leads: bool,
-    /// The sender wants a [`Body::Hello`] that repeats its challenge. Only with a challenge.
+    /// The sender requests a [`Body::Hello`] that echoes its challenge. Set only together with a
+    /// challenge.
     pub asks: bool,
-    /// For one member alone; none: for all.
+    /// The recipient, if the message is for one member; `None`: for all.
     pub addressed: Option<Addressed>,
-    /// What an addressed message must repeat to prove that its sender lives and hears this one.
+    /// The challenge that an addressed answer must echo, to prove that its sender is live and receives
+    /// this one.
     pub challenge: Option<u32>,
-    /// What it says.
+    /// The body.
     pub body: Body,
 }
 
-/// The part of a message's header that a message for one member has.
+/// The header part of a message for one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressed {
-    /// The member. 0: nobody but the rendezvous.
+    /// The recipient. 0: the rendezvous.
     pub to: NodeId,
-    /// The challenge last heard from it; 0: none was.
+    /// The last challenge received from the recipient; 0: none.
     pub echo: u32,
 }
 
-/// What a message says.
+/// The body of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// "I am here": presence, candidacy, claim of leadership, answers to challenges.
+    /// Presence, candidacy, claim of leadership, and answers to challenges.
     Hello {
-        /// Whom it takes for the leader; of one that resigns: its successor.
+        /// The leader according to the sender; in the hello of a leader that resigns, its successor.
         leader: Option<NodeId>,
     },
-    /// What a sending member tells its leader.
+    /// A sending member's report to its leader.
     Report(Report),
-    /// What the leader tells all.
+    /// The leader's summary for all.
     Summary {
-        /// Who leads if the leader falls silent.
+        /// The member that takes over if the leader falls silent.
         deputy: Option<NodeId>,
-        /// How often each shall report, tenths of a second, within [`REPORT_INTERVAL_DS`].
+        /// The requested report interval, tenths of a second, within [`REPORT_INTERVAL_DS`].
         report_interval_ds: u8,
-        /// What the group carries and each one's share.
+        /// The group's capacity and each member's share.
         summary: Summary,
     },
-    /// "I leave."
+    /// The sender leaves.
     Goodbye {
-        /// Who leads from now on, if the one that leaves did.
+        /// The next leader, if the sender was the leader.
         successor: Option<NodeId>,
     },
-    /// The group's next key, for the member that it is addressed to.
+    /// The next group key, for the addressed member.
     Notice(Notice),
 }
 
@@ -136,7 +141,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 5] = [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice];
 
-    /// The word for it on screens and in metrics.
+    /// The name in the status and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Hello => "hello",
@@ -159,7 +164,7 @@ impl Kind {
 }
 
 impl Body {
-    /// Its kind.
+    /// The kind of this body.
     pub fn kind(&self) -> Kind {
         match self {
             Body::Hello { .. } => Kind::Hello,
@@ -181,8 +186,8 @@ const CHALLENGE: u8 = 32;
 const HEADER_BYTES: usize = 31;
 
 impl Message {
-    /// The bytes to send. Values that no receiver would accept are brought into range first ([`Report::bounded`],
-    /// [`Summary::bounded`]).
+    /// Encodes the message. Values that no receiver would accept are first limited to the valid range
+    /// ([`Report::bounded`], [`Summary::bounded`]).
     pub fn encode(&self, key: &GroupKey) -> Vec<u8> {
         let mut out = Writer::with_capacity(MAX_BYTES);
         out.u8(VERSION << 4 | self.body.kind().number());
@@ -211,10 +216,11 @@ impl Message {
         out.into_vec()
     }
 
-    /// Reads a message of this group. Nothing but the version and the group is looked at before the tag is found to be right.
+    /// Decodes a message of this group. Only the version and the group are examined before the tag is
+    /// verified.
     ///
     /// # Errors
-    /// Why it was not believed.
+    /// If the message is not accepted, with the reason.
     pub fn decode(bytes: &[u8], group: GroupId, key: &GroupKey) -> Result<Message, Refusal> {
         let sealed = Sealed::of(bytes, group, key.is_keyed())?;
         if sealed.is_signed_with(key) { sealed.read() } else { Err(Refusal::Tag) }
@@ -241,7 +247,7 @@ impl Message {
     }
 }
 
-/// A datagram of this group's that may be a message: its tag was not looked at yet.
+/// A datagram of this group that may be a message; its tag is not verified yet.
 pub(crate) struct Sealed<'a> {
     group: GroupId,
     kind: u8,
@@ -251,7 +257,7 @@ pub(crate) struct Sealed<'a> {
 }
 
 impl<'a> Sealed<'a> {
-    /// Looks at what costs nothing to look at: length, version, group, keyed or not.
+    /// Checks what costs nothing to check: length, version, group, keyed or not.
     pub fn of(bytes: &'a [u8], group: GroupId, keyed: bool) -> Result<Sealed<'a>, Refusal> {
         if bytes.len() > MAX_BYTES {
             return Err(Refusal::Oversized);
@@ -279,14 +285,15 @@ impl<'a> Sealed<'a> {
         key.verify(self.signed, self.tag)
     }
 
-    /// Reads it. Only after a tag was found to be right.
+    /// Decodes the message. Call it only after the tag was verified.
     pub fn read(self) -> Result<Message, Refusal> {
         Message::read(Reader::new(self.signed), self.kind, self.flags, self.group)
     }
 }
 
-/// The epoch of a session: the seconds of the wall clock above, random bits below. What matters is that no two sessions of a member
-/// have the same; a clock that is wrong only delays a member that started again by a round trip.
+/// The epoch of a session: wall-clock seconds in the upper bits, random bits below. It only has to
+/// differ between the sessions of a member; with a wrong clock a restarted member is accepted one round
+/// trip later.
 pub fn epoch(unix_time: Duration, random: u32) -> u64 {
     (unix_time.as_secs() & 0xffff_ffff) << 32 | u64::from(random)
 }

@@ -1,49 +1,51 @@
-//! Why a message was not believed.
+//! The reasons for which messages are refused.
 
 use std::fmt;
 
-/// Why a message was refused. Each has a counter ([`Counts`](crate::Counts)).
+/// Why a message was refused. Each reason has a counter ([`Counts`](crate::Counts)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
-    /// Longer than any message is.
+    /// Longer than the maximum message size.
     Oversized,
-    /// Cut short, too long for its kind, or with bits that mean nothing.
+    /// Truncated, too long for its kind, or with undefined bits set.
     Malformed,
-    /// Another version of the protocol.
+    /// Another protocol version.
     Version,
-    /// Another group's.
+    /// Another group.
     Group,
-    /// Without a key, but this group has one.
+    /// Sent without a key, but this group has one.
     Keyless,
-    /// With a key, but this group has none.
+    /// Sent with a key, but this group has none.
     Keyed,
-    /// The tag is wrong: another key, or changed on its way.
+    /// Invalid tag: another key, or modified in transit.
     Tag,
-    /// Under a key that was replaced to shut a member out: of that member, or of one that was not told the new key yet.
+    /// Signed with a group key that was replaced to exclude a member: by that member, or by one that
+    /// has not received the new key yet.
     RetiredKey,
-    /// A value that cannot be: a rate beyond any radio's, an interval out of range.
+    /// A value out of range, such as a rate above that of any radio or an invalid interval.
     Range,
-    /// Values that do not go together: more senders than members, a share above the whole.
+    /// Inconsistent values, such as more senders than members or a share above the total.
     Contradictory,
-    /// Our own, come back.
+    /// Our own message.
     Own,
-    /// For another member.
+    /// Addressed to another member.
     Misdirected,
-    /// Seen before, or so old that nobody knows whether it was.
+    /// Seen before, or too old to tell.
     Replay,
-    /// Of a session that is over, or that has not proved yet that it is not.
+    /// From a session that is over, or that has not proved that it is not.
     Epoch,
-    /// Of a session that has not answered a challenge, where that matters.
+    /// From a session that has not answered a challenge, where that is required.
     Unproved,
-    /// A report, but this member does not lead.
+    /// A report, but this member is not the leader.
     NotLeader,
-    /// More members than this one keeps, or than the access point has stations.
+    /// More members than the table holds, or than the access point has stations.
     Crowded,
-    /// More than any member says: from a member that proved itself, or from an address that did not (in a group without a key: from any address).
+    /// Rate limit exceeded: by a member that has proved its liveness, or by an address that has not (in
+    /// a group without a key: by any address).
     RateLimited,
-    /// A report from the address of another member that reports.
+    /// A report from the address of another reporting member.
     Address,
-    /// Not from the rendezvous, but this member hears nobody else.
+    /// Not from the rendezvous, although this member uses one.
     Source,
 }
 
@@ -72,7 +74,7 @@ impl Refusal {
         Refusal::Source,
     ];
 
-    /// The word for it on screens and in metrics.
+    /// The name in the status and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Refusal::Oversized => "oversized",

@@ -1,6 +1,8 @@
-//! What passes between a member and its rendezvous beside messages: cookies, and messages with a cookie before them.
+//! The exchange between a member and its rendezvous in addition to messages: cookies, and messages
+//! prefixed with a cookie.
 //!
-//! The rendezvous has no key. It reads what stands in every header ([`Glance`]) and proves nothing but that an address answers.
+//! The rendezvous has no key. It reads the fields of every header ([`Glance`]) and verifies only that
+//! an address answers.
 
 use super::wire::{Reader, Writer};
 use super::{ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
@@ -8,15 +10,16 @@ use crate::NodeId;
 
 const COOKIE: u8 = 8;
 const RELAY: u8 = 9;
-/// Bytes of a cookie.
+/// Size of a cookie, bytes.
 pub(crate) const COOKIE_BYTES: usize = 8;
-/// Bytes before a message that is to be passed on.
+/// Size of the prefix of a message to be forwarded, bytes.
 const RELAY_HEADER_BYTES: usize = 1 + COOKIE_BYTES;
 
-/// The rendezvous' answer to one whose address it does not know: "say it again with this".
+/// The rendezvous's answer to an unknown address: repeat the message with this cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cookie {
-    /// Session and place of the message it answers: who did not see that message cannot make one.
+    /// Session and sequence number of the message that it answers: a host that did not see that message
+    /// cannot forge the answer.
     pub epoch: u64,
     pub sequence: u32,
     pub cookie: [u8; COOKIE_BYTES],
@@ -44,7 +47,7 @@ impl Cookie {
     }
 }
 
-/// A message with the cookie before it.
+/// Prefixes a message with the cookie.
 pub(crate) fn relay(cookie: [u8; COOKIE_BYTES], message: &[u8]) -> Vec<u8> {
     let mut out = Writer::with_capacity(RELAY_HEADER_BYTES + message.len());
     out.u8(VERSION << 4 | RELAY);
@@ -53,14 +56,14 @@ pub(crate) fn relay(cookie: [u8; COOKIE_BYTES], message: &[u8]) -> Vec<u8> {
     out.into_vec()
 }
 
-/// What came to the rendezvous.
+/// A datagram received by the rendezvous.
 pub(crate) struct Seen<'a> {
     pub cookie: Option<[u8; COOKIE_BYTES]>,
     pub glance: Glance,
     pub message: &'a [u8],
 }
 
-/// What the rendezvous reads of a message.
+/// The fields of a message that the rendezvous reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Glance {
     pub kind: Kind,
@@ -68,11 +71,11 @@ pub(crate) struct Glance {
     pub node: NodeId,
     pub epoch: u64,
     pub sequence: u32,
-    /// For one member alone; 0: for the rendezvous itself.
+    /// The recipient, if the message is for one member; 0: the rendezvous itself.
     pub to: Option<NodeId>,
 }
 
-/// Reads what may be a message, with or without a cookie; none: it is no message.
+/// Parses a possible message with or without a cookie; `None`: it is no message.
 pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
     let (cookie, message) = if bytes.first() == Some(&(VERSION << 4 | RELAY)) {
         let (header, message) = bytes.split_first_chunk::<RELAY_HEADER_BYTES>()?;

@@ -1,4 +1,4 @@
-//! Numbers on the wire: big-endian, of as many bytes as they need.
+//! Big-endian integers on the wire, with as many bytes as they need.
 
 use super::Refusal;
 
@@ -29,7 +29,7 @@ impl Writer {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// The lower three bytes.
+    /// Writes the lower three bytes.
     pub fn u24(&mut self, value: u32) {
         self.bytes(&value.to_be_bytes()[1..]);
     }
@@ -38,7 +38,7 @@ impl Writer {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// The lower five bytes.
+    /// Writes the lower five bytes.
     pub fn u40(&mut self, value: u64) {
         self.bytes(&value.to_be_bytes()[3..]);
     }
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Nothing may be left.
+    /// Fails if any bytes are left.
     pub fn end(&self) -> Result<(), Refusal> {
         if self.0.is_empty() { Ok(()) } else { Err(Refusal::Malformed) }
     }

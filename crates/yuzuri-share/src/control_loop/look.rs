@@ -1,4 +1,5 @@
-//! What a sharing takes part in: its interfaces, the group behind each, and whose flows are taken.
+//! Discovers which interfaces take part and which group is behind each, and sets which flows are
+//! migrated.
 
 use super::ControlLoop;
 use crate::config::InterfaceConfig;
@@ -9,7 +10,7 @@ use yuzuri_kernel::steer::{Prefix, Scope};
 use yuzuri_policy::Moment;
 
 impl ControlLoop {
-    /// Looks which interfaces there are and what is behind them.
+    /// Updates the list of interfaces and their groups.
     pub(super) fn look(&mut self, now: Moment) {
         let mut problems = Vec::new();
         match self.discovery.interfaces() {
@@ -32,7 +33,7 @@ impl ControlLoop {
         self.problems = problems;
     }
 
-    /// Leaves interfaces that are gone, and those that have another relay now.
+    /// Closes the links of interfaces that are gone or whose relay has changed.
     fn leave_others(&mut self, now: Moment, wanted: &[(Interface, InterfaceConfig)]) {
         let stays = |link: &Link| {
             wanted.iter().any(|(interface, config)| {
@@ -49,7 +50,7 @@ impl ControlLoop {
         }
     }
 
-    /// Takes part in an interface, or goes on to, as it is now; why it cannot.
+    /// Opens or updates the link of an interface. Returns why that is not possible.
     fn take_part(
         &mut self,
         now: Moment,
@@ -77,7 +78,7 @@ impl ControlLoop {
         link.radio = told.or(station.map(|station| station.radio)).unwrap_or_default();
         let Some((group, from)) = group else {
             return match (&link.member, link.interface.broadcasts) {
-                // What was found before holds until something else is.
+                // Keep the known group until another one is found.
                 (Some(_), _) => Ok(()),
                 (None, true) => Err(format!(
                     "{name}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
@@ -87,7 +88,8 @@ impl ControlLoop {
                 )),
             };
         };
-        // A passphrase's key is computed beside; until it is there the link stays as it is.
+        // The key of a passphrase is computed on another thread. Until it is ready the link is left
+        // unchanged.
         let Some(keys) = self.keys.of(group) else { return Ok(()) };
         let is_news = link.set_group(now, (group, from), keys, &self.identity);
         if is_news.map_err(|error| format!("{name}: {error}"))? {
@@ -96,7 +98,7 @@ impl ControlLoop {
         Ok(())
     }
 
-    /// Flows of these interfaces' addresses are taken, and no others.
+    /// Restricts migration to flows with a local address of these interfaces.
     fn set_scope(&mut self, problems: &mut Vec<String>) {
         let addresses = self.links.iter().flat_map(|link| &link.interface.addresses);
         let mut prefixes: Vec<Prefix> = addresses.map(|address| Prefix::host(*address)).collect();

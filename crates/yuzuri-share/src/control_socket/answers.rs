@@ -1,4 +1,4 @@
-//! Whether a question is whole, and what is answered to it.
+//! Checks whether a request is complete, and answers it.
 
 use super::client::Protocol;
 use super::{Answer, Question};
@@ -9,27 +9,28 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use yuzuri_policy::PolicyConfig;
 
-/// Longest question, and longest head of a request, bytes.
+/// Maximum size of a request, and of an HTTP request head, bytes.
 pub(super) const MAX_ASKED_BYTES: usize = 8192;
-/// Most header lines of a request.
+/// Maximum number of header lines in a request.
 const MAX_HEADERS: usize = 64;
 
-/// What is written to a client: bytes of its own, then bytes that all clients share who asked at the same
+/// The bytes to send to a client: its own, then bytes shared by all clients that asked at the same
 /// time.
 pub(super) struct Reply {
     pub(super) head: Vec<u8>,
     pub(super) body: Arc<[u8]>,
 }
 
-/// What comes of a question.
+/// The outcome of a request.
 pub(super) enum Answered {
     Now(Reply),
-    /// Once the status with all flows was made that was asked for: [`Clerk::all`].
+    /// The request needs the status with all flows; [`Clerk::all`] returns the reply once it is
+    /// available.
     WithAll(u64),
 }
 
-/// Bytes made of a status. They live as long as a client needs them, so that those who do not read cost one
-/// copy of each status of the last two seconds, however many they are.
+/// A status in serialised form. The bytes are freed with the last client that needs them, so that slow
+/// readers cost one copy for each status of the last two seconds, regardless of their number.
 #[derive(Default)]
 struct Made(Option<(Weak<Status>, Weak<[u8]>)>);
 
@@ -47,7 +48,7 @@ impl Made {
     }
 }
 
-/// Who answers.
+/// Answers requests.
 pub(super) struct Clerk {
     status_cell: StatusCell,
     orders: Sender<Order>,
@@ -56,7 +57,7 @@ pub(super) struct Clerk {
     metrics: Made,
 }
 
-/// As [`Answer::Status`] is written, without a copy of it all.
+/// Serialises [`Answer::Status`] without cloning the status.
 fn line(status: &Status) -> Vec<u8> {
     let mut text = serde_json::to_vec(status).unwrap_or_default();
     text.push(b'\n');
@@ -68,7 +69,7 @@ impl Clerk {
         Clerk { status_cell, orders, status: Made::default(), all: Made::default(), metrics: Made::default() }
     }
 
-    /// The answer, once the question is whole: `ended` says that no more of it will come.
+    /// Answers the request once it is complete. `ended`: the client will send nothing more.
     pub(super) fn answer(&mut self, protocol: Protocol, asked: &[u8], ended: bool) -> Option<Answered> {
         match protocol {
             Protocol::Json if asked.len() > MAX_ASKED_BYTES => {
@@ -80,13 +81,13 @@ impl Clerk {
         }
     }
 
-    /// The status with all flows, once it was made.
+    /// The reply with all flows, once that status is available.
     pub(super) fn all(&mut self, number: u64) -> Option<Reply> {
         let status = self.status_cell.all_since(number)?;
         Some(Reply { head: Vec::new(), body: self.all.of(&status, line) })
     }
 
-    /// Nobody waits for all flows any more.
+    /// Cancels the request for all flows, after its last client has gone.
     pub(super) fn forget_all(&self) {
         self.status_cell.forget_all();
     }
@@ -114,7 +115,7 @@ impl Clerk {
         })
     }
 
-    /// The answer to a request, once its head is whole. Its body, if it has one, is nobody's concern.
+    /// Answers an HTTP request once its head is complete. A request body is ignored.
     fn scrape(&mut self, asked: &[u8]) -> Option<Reply> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -140,7 +141,7 @@ impl Clerk {
     }
 }
 
-/// The path of a request's target, which may be an absolute address (RFC 9112, section 3.2).
+/// The path of a request target, which may be in absolute form (RFC 9112, section 3.2).
 fn path(target: &str) -> &str {
     let path = match target.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),

@@ -1,4 +1,5 @@
-//! One who asks: what came of the question, and how much of the answer went out.
+//! The connection state of one client: the request received so far, and how much of the answer has been
+//! sent.
 
 use super::answers::{Answered, Clerk, Reply};
 use nix::poll::PollFlags;
@@ -7,63 +8,64 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// A client has so long in all to ask and to take the answer; who asks for all flows has it twice: until they are there, and to take them.
+/// Time limit for sending the request and reading the answer. A request for all flows has the limit
+/// twice: until the flows are available, and for reading the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes read at a time.
+/// Bytes per read.
 const PART_BYTES: usize = 4096;
-/// Most parts read from a client before others have their turn.
+/// Maximum number of reads from one client before other clients are served.
 const MAX_PARTS_IN_A_ROW: usize = 16;
 
-/// How a question is asked.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// A JSON document, ended by the end of writing.
+    /// A JSON document; the client ends it by shutting down its side of the connection.
     Json,
-    /// A request of HTTP/1.
+    /// An HTTP/1 request.
     Http,
 }
 
 enum Stage {
-    /// The question so far.
+    /// Receiving the request; the bytes so far.
     Asking(Vec<u8>),
-    /// The status with all flows is waited for.
+    /// Waiting for the status with all flows.
     Waiting(u64),
-    /// The answer, and how many of its bytes are written.
+    /// Sending the answer; the number of bytes sent.
     Answering(Reply, usize),
-    /// All is said. What the client still sends is read and thrown away: closing before it was read would
-    /// reset the connection, and the answer could be lost with it (RFC 9112, section 9.6).
+    /// The answer has been sent. Further input is read and discarded: closing a socket with unread data
+    /// resets the connection, and the client could lose the answer (RFC 9112, section 9.6).
     Ending,
-    /// Over.
+    /// Finished.
     Over,
 }
 
-/// A client. No call waits for it.
+/// A client connection. No call blocks.
 pub(super) struct Client {
     pub(super) socket: Socket,
     pub(super) deadline: Instant,
     protocol: Protocol,
     stage: Stage,
-    /// The client has ended its writing.
+    /// The client has shut down its sending side.
     ended: bool,
 }
 
 impl Client {
-    /// The socket does not block.
+    /// Takes a socket in non-blocking mode.
     pub(super) fn new(socket: Socket, protocol: Protocol, now: Instant) -> Client {
         Client { socket, deadline: now + PATIENCE, protocol, stage: Stage::Asking(Vec::new()), ended: false }
     }
 
-    /// What it waits for.
+    /// The events to poll for.
     pub(super) fn waits_for(&self) -> PollFlags {
         match self.stage {
             Stage::Answering(..) => PollFlags::POLLOUT,
-            // The end of its question is there to be read all the time.
+            // The request has ended, so that the socket would be readable all the time.
             Stage::Waiting(_) => PollFlags::empty(),
             _ => PollFlags::POLLIN,
         }
     }
 
-    /// Whether it waits for what no socket tells of.
+    /// Whether the client waits for the status with all flows, which no file descriptor signals.
     pub(super) fn awaits_all(&self) -> bool {
         matches!(self.stage, Stage::Waiting(_))
     }
@@ -72,9 +74,9 @@ impl Client {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Goes on as far as is possible without waiting.
+    /// Makes as much progress as possible without blocking.
     pub(super) fn advance(&mut self, clerk: &mut Clerk) {
-        // A client who goes away in the middle is not our trouble.
+        // A client that disconnects early is not an error of the daemon.
         if self.go_on(clerk).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
             self.stage = Stage::Over;
         }
@@ -98,7 +100,7 @@ impl Client {
                 Stage::Waiting(number) => match clerk.all(*number) {
                     Some(reply) => {
                         self.stage = Stage::Answering(reply, 0);
-                        // Until now it waited for us.
+                        // The client was waiting for the daemon until now: restart its time limit.
                         self.deadline = Instant::now() + PATIENCE;
                     }
                     None => return Ok(()),
@@ -165,7 +167,7 @@ mod tests {
         theirs.shutdown(Shutdown::Write).unwrap();
         let cell = StatusCell::default();
         let mut clerk = Clerk::new(cell.clone(), std::sync::mpsc::channel().0);
-        // Its time is nearly over when the daemon has them ready.
+        // Almost all of the time limit has passed when the daemon has the flows ready.
         let asked = Instant::now().checked_sub(PATIENCE - Duration::from_millis(1)).unwrap();
         let mut client = Client::new(own.into(), Protocol::Json, asked);
         client.advance(&mut clerk);

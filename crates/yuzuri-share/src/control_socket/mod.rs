@@ -1,5 +1,5 @@
-//! Where a running daemon is asked: a unix socket with one JSON document each way, and Prometheus metrics
-//! over HTTP.
+//! The control socket of a running daemon: a Unix socket with one JSON document in each direction, and
+//! Prometheus metrics over HTTP.
 
 mod answers;
 mod client;
@@ -19,59 +19,60 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_policy::{Objective, PolicyName};
 
-/// How long [`ask`] waits for the whole answer.
+/// Time that [`ask`] waits for the complete answer.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Where a desk is.
+/// The addresses of a control socket.
 #[derive(Debug, Clone, Default)]
 pub struct ControlSocketOptions {
-    /// The unix socket, mode 0660.
+    /// The Unix socket, mode 0660.
     pub socket: PathBuf,
-    /// Where metrics are served, if they are.
+    /// The HTTP address of the metrics; `None`: not served.
     pub metrics: Option<SocketAddr>,
 }
 
-/// What is asked: a JSON document, ended by the end of writing. Nothing at all asks for the status.
+/// A request: a JSON document. The client ends it by shutting down its side of the connection. An empty
+/// request asks for the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
-    /// The status.
+    /// Returns the status.
     #[default]
     Status,
-    /// The status with every flow, at the next half second.
+    /// Returns the status with every flow, as of the next tick (500 ms).
     StatusAll,
-    /// Another policy; the objective stays if none is named.
+    /// Changes the policy. If no objective is given, the objective is kept.
     Policy {
-        /// Which.
+        /// The new policy.
         name: PolicyName,
-        /// What it aims at.
+        /// The objective of the policy.
         #[serde(default)]
         objective: Option<Objective>,
     },
 }
 
-/// What is answered: a JSON document.
+/// An answer: a JSON document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// The order was handed on.
+    /// The order was accepted.
     Done {
-        /// What will be in force within half a second.
+        /// What takes effect within 500 ms.
         done: String,
     },
-    /// The question was not understood.
+    /// The request was invalid.
     Error {
-        /// Why.
+        /// The error message.
         error: String,
     },
     /// The status.
     Status(Box<Status>),
 }
 
-/// A desk: a thread of its own that serves all clients at once and waits for none of them, so that who asks
-/// slowly keeps neither the daemon nor another client from its work.
+/// The control socket: one thread serves all clients without blocking on any of them. A slow client
+/// delays neither the daemon nor other clients.
 pub struct ControlSocket {
-    /// The thread ends when this end of the pipe is closed.
+    /// Closing this end of the pipe stops the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
     socket: PathBuf,
@@ -79,11 +80,11 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens the desk of a sharing. Whoever holds the lock of its places may: what another instance left
-    /// there is removed.
+    /// Opens the control socket. Call it while holding the lock of [`Places`](crate::Places): a socket
+    /// file left by a former instance is removed.
     ///
     /// # Errors
-    /// Where the socket or the address cannot be had.
+    /// If the socket cannot be created or an address cannot be bound.
     pub fn open(
         options: &ControlSocketOptions,
         status_cell: StatusCell,
@@ -116,7 +117,7 @@ impl ControlSocket {
         Ok(ControlSocket { stop: Some(stop), thread: Some(thread), socket: path.clone(), metrics })
     }
 
-    /// Where metrics are served.
+    /// The bound address of the metrics.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
@@ -126,18 +127,18 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // What it panicked over has been printed.
+            // If the thread panicked, the message has already been printed.
             let _ = thread.join();
         }
-        // A next start removes it, too.
+        // The next start removes it as well.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
 
-/// Asks a running daemon, and waits for its answer for five seconds at most.
+/// Sends a request to a running daemon and waits for its answer, at most 5 s.
 ///
 /// # Errors
-/// Where none runs, it does not answer, or we may not ask.
+/// If no daemon is running, if it does not answer, or if access is denied.
 pub fn ask(socket: &Path, question: Question) -> Result<Answer, ShareError> {
     let until = Instant::now() + MAX_WAIT;
     let failed = |e: std::io::Error| {
@@ -168,7 +169,7 @@ pub fn ask(socket: &Path, question: Question) -> Result<Answer, ShareError> {
 
 fn exchange(path: &Path, question: Question, until: Instant) -> std::io::Result<Vec<u8>> {
     let mut socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // Connecting waits for room in the listener's queue for so long, too (unix(7)).
+    // This timeout also limits how long `connect` waits for room in the listen queue (unix(7)).
     socket.set_write_timeout(Some(MAX_WAIT))?;
     socket.connect(&SockAddr::unix(path)?)?;
     serde_json::to_writer(&mut socket, &question)?;
@@ -176,7 +177,7 @@ fn exchange(path: &Path, question: Question, until: Instant) -> std::io::Result<
     let mut text = Vec::new();
     let mut part = [0; 8192];
     loop {
-        // A timeout of zero would be none.
+        // A timeout of 0 would mean no timeout.
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(left))?;
         match socket.read(&mut part) {

@@ -1,4 +1,4 @@
-//! Serves all clients of all listeners in one thread, which waits in `poll` alone.
+//! Serves the clients of all listeners in one thread. The thread blocks only in `poll`.
 
 use super::answers::Clerk;
 use super::client::{Client, Protocol};
@@ -14,17 +14,17 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// Most clients of a listener at once. One more takes the place of the oldest, so that a new one always gets
-/// in.
+/// Maximum number of clients per listener. A further connection replaces the oldest, so that a new
+/// client is always accepted.
 const MAX_CLIENTS: usize = 128;
-/// Most clients taken from a listener's queue before others have their turn.
+/// Maximum number of connections accepted from one listener before others are served.
 const MAX_ACCEPTS_IN_A_ROW: usize = 64;
-/// How long a listener is left alone after the process ran out of descriptors or memory.
+/// How long a listener is not polled after the process ran out of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How often is looked whether the status with all flows was made, while somebody waits for it.
+/// Poll interval for the status with all flows while a client waits for it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A listener with its clients, the oldest first. No listener takes the place of another's clients.
+/// A listener and its clients, oldest first. A listener never replaces another listener's clients.
 pub(super) struct Counter {
     listener: Socket,
     protocol: Protocol,
@@ -33,12 +33,12 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// For the status and orders; the listener does not block.
+    /// A listener for the status and orders, in non-blocking mode.
     pub(super) fn status(listener: UnixListener) -> Counter {
         Counter::new(listener.into(), Protocol::Json)
     }
 
-    /// For metrics; the listener does not block.
+    /// A listener for metrics, in non-blocking mode.
     pub(super) fn metrics(listener: TcpListener) -> Counter {
         Counter::new(listener.into(), Protocol::Http)
     }
@@ -57,7 +57,8 @@ impl Counter {
                 Ok((socket, _)) => socket,
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                        // The oldest makes room for the next; where there is none the process itself has to.
+                        // Close the oldest client to free resources. Without a client to close, wait
+                        // until the process has resources again.
                         if self.clients.pop_front().is_none() {
                             self.paused_until = Some(now + PAUSE);
                             return;
@@ -65,7 +66,7 @@ impl Counter {
                         continue;
                     }
                     _ if e.kind() == ErrorKind::WouldBlock => return,
-                    // That connection died in the queue (accept(2)): others may wait behind it.
+                    // That connection was aborted in the queue (accept(2)); others may follow it.
                     _ => continue,
                 },
             };
@@ -73,7 +74,7 @@ impl Counter {
                 continue;
             }
             let mut client = Client::new(socket, self.protocol, now);
-            // Whose question has come already is answered before anybody can take its place.
+            // If its request has already arrived, answer it before another client can replace it.
             client.advance(clerk);
             if !client.is_over() {
                 if self.clients.len() >= MAX_CLIENTS {
@@ -107,7 +108,7 @@ pub(super) fn serve(
     }
 }
 
-/// Waits until something can go on, and lets it; whether the end has come.
+/// Waits for the next event and processes it. Returns whether to stop.
 fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool {
     let now = Instant::now();
     let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::empty())];
@@ -123,7 +124,7 @@ fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool 
         fds.push(PollFd::new(counter.listener.as_fd(), accepts));
         fds.extend(counter.clients.iter().map(|c| PollFd::new(c.socket.as_fd(), c.waits_for())));
     }
-    // Rounded up, so that a deadline has passed when it is looked at.
+    // Round up, so that the deadline has passed when it is checked.
     let timeout = next.map_or(PollTimeout::NONE, |next| {
         let ms = next.saturating_duration_since(now).as_nanos().div_ceil(1_000_000);
         PollTimeout::from(u16::try_from(ms).unwrap_or(u16::MAX))

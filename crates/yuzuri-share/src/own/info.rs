@@ -1,22 +1,23 @@
-//! `TCP_INFO` of an own socket (`struct tcp_info` of linux/tcp.h) as a flow that was walked by.
+//! Converts `TCP_INFO` of an own socket (`struct tcp_info` of linux/tcp.h) to the flow state of a walk.
 
 use std::net::SocketAddr;
 use yuzuri_kernel::steer::{FlowState, Standing};
 use yuzuri_trace::{CaState, FlowId};
 
-/// The machine's states that are worth sharing for: established, and those in which this end has more to send.
+/// TCP states of sockets that take part: ESTABLISHED, and the states in which this end may have more to
+/// send.
 const ESTABLISHED: u8 = 1;
 const CLOSE_WAIT: u8 = 8;
 
-/// What is read.
+/// The decoded fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Info {
-    /// Whether data can still be sent.
+    /// Whether the socket can still send data.
     pub open: bool,
     pub flow: FlowState,
 }
 
-/// Of the kernel's bytes; fields that an older kernel does not have are 0.
+/// Decodes the kernel's bytes; fields that an older kernel lacks are 0.
 pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAddr) -> Info {
     let byte = |at: usize| raw.get(at).copied().unwrap_or(0);
     let word = |at: usize| raw.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
@@ -38,7 +39,8 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         min_rtt_us: word(148),
         delivered: word(192),
         bytes_acked: long(120),
-        // Not told: what was sent again was taken for lost, but for probes of the tail.
+        // Not reported: every retransmission counts as a lost segment, although tail loss probes are
+        // included.
         lost: total_retrans,
         total_retrans,
         app_limited: byte(7) & 1 != 0,

@@ -1,13 +1,15 @@
-//! Bounds without privilege: a program that shares for its own sockets alone.
+//! Bounds without privilege, for a program that shares with its own sockets only.
 //!
-//! The kernel lets nobody but its congestion controls set a window. But a program may leave less outstanding than the window allows, which
-//! bounds what is in flight as a window does: a [`Gate`] that its writer asks. Sockets whose program has none are bounded by how fast segments
-//! may leave (`SO_MAX_PACING_RATE`): the window wanted in each round-trip time, renewed each half second.
+//! The kernel lets only a congestion control set the congestion window. A program can, however, keep
+//! less data outstanding than the window allows, which bounds the data in flight like a window does:
+//! the writer asks a [`Gate`]. Sockets whose program has no gate are bounded by pacing
+//! (`SO_MAX_PACING_RATE`): the wanted window per round-trip time, updated every 500 ms.
 //!
-//! A send buffer (`SO_SNDBUF`) does not serve: the kernel fills it in pieces of up to 64 kB, as much as many a share.
+//! A send buffer limit (`SO_SNDBUF`) is no substitute: the kernel fills the buffer in chunks of up to
+//! 64 kB, as much as many a share.
 //!
-//! What cannot be had this way: a lower bound, a flow without reductions, the choice of a burst. A pace does not expire by itself: a program
-//! that hangs keeps it; one that ends takes its sockets with it.
+//! This method has no lower bound, no exemption from reductions, and no choice of burst size. A pacing
+//! rate does not expire: a program that hangs keeps it; when a program ends, its sockets end with it.
 
 mod info;
 mod sys;
@@ -26,10 +28,10 @@ use yuzuri_kernel::steer::FlowState;
 use yuzuri_trace::FlowId;
 use yuzuri_transfer::{Gate, Shown};
 
-/// A socket that takes part for as long as its owner keeps it.
+/// A socket that takes part as long as its owner keeps it.
 type Socket = Weak<dyn AsFd + Send + Sync>;
 
-/// Sockets of this process that take part; clones are the same.
+/// The sockets of this process that take part; clones refer to the same list.
 #[derive(Clone, Default)]
 pub struct OwnSockets(Arc<Mutex<Vec<Held>>>);
 
@@ -39,17 +41,18 @@ impl fmt::Debug for OwnSockets {
     }
 }
 
-/// A gate is looked at each eighth of a round trip, in which an eighth of the window is acknowledged: at the mean so much of it is lacking.
+/// The gate is evaluated every eighth of a round trip, in which an eighth of the window is
+/// acknowledged. On average half of that, a sixteenth of the window, is missing.
 const LACKING: u64 = 16;
 
 /// How a socket is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// Not at all.
+    /// Not bounded.
     Free,
-    /// By its program's gate, to so many segments.
+    /// Bounded by its program's gate to this many segments.
     Gate(u32),
-    /// By its pacing rate, to so many segments.
+    /// Bounded by its pacing rate to this many segments.
     Rate(u32),
 }
 
@@ -63,10 +66,10 @@ struct Held {
 }
 
 impl OwnSockets {
-    /// A connected socket takes part until it is dropped or closed.
+    /// Adds a connected socket, until it is dropped or closed.
     ///
     /// # Errors
-    /// What the kernel says when it is asked for the socket's cookie.
+    /// If the kernel does not return the socket's cookie.
     pub fn add(&self, socket: Socket, gate: Option<Arc<Gate>>) -> io::Result<()> {
         let Some(alive) = socket.upgrade() else { return Ok(()) };
         let id = FlowId(own::cookie(alive.as_fd())?);
@@ -75,7 +78,8 @@ impl OwnSockets {
         Ok(())
     }
 
-    /// For a transfer: each of its connections takes part. Those that cannot are told of on standard error.
+    /// A callback for a transfer that adds each of its connections. Failures are reported on standard
+    /// error.
     pub fn shown(&self) -> Shown {
         let sockets = self.clone();
         Shown::new(move |connection| {
@@ -86,15 +90,15 @@ impl OwnSockets {
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Held>> {
-        // Each change is made in one go: a panic elsewhere leaves nothing half done.
+        // Each change is atomic under the lock, so that a panic elsewhere leaves consistent data.
         self.0.lock()
     }
 
-    /// The flows as they stand.
+    /// Reports the current flows.
     pub(crate) fn observe(&self, out: &mut Vec<FlowState>) {
         self.lock().retain_mut(|held| {
             let Some(socket) = held.socket.upgrade() else { return false };
-            // A socket that is over says so; it leaves with its owner.
+            // A closed socket returns an error; it is removed when its owner drops it.
             if let Ok(info) = held.look(socket.as_fd())
                 && info.open
             {
@@ -104,7 +108,7 @@ impl OwnSockets {
         });
     }
 
-    /// Sets bounds; sockets that are not named are free.
+    /// Sets the bounds; sockets that are not listed become unbounded.
     pub(crate) fn apply(&self, bounds: &[(FlowId, Bound)]) -> io::Result<()> {
         let mut result = Ok(());
         for held in self.lock().iter_mut() {
@@ -117,11 +121,11 @@ impl OwnSockets {
         result
     }
 
-    /// Frees all; how many were bounded.
+    /// Releases all sockets. Returns how many were bounded.
     pub(crate) fn release(&self) -> usize {
         let mut freed = 0;
         for held in self.lock().iter_mut().filter(|held| held.hold != Hold::Free) {
-            // One that is closed is free.
+            // A closed socket needs no release.
             if let Some(socket) = held.socket.upgrade() {
                 freed += usize::from(held.release(socket.as_fd()).is_ok());
             }
@@ -146,7 +150,8 @@ impl Held {
                 info.flow.sndbuf_bytes = u32::try_from(socket.send_buffer_size()?).unwrap_or(u32::MAX)
             }
             Hold::Gate(upper) | Hold::Rate(upper) => {
-                // The window that acts is the bound. What the gate holds back the application does not.
+                // The effective window is the bound. Data held back by the gate is not an application
+                // limit.
                 info.flow.cwnd = info.flow.cwnd.min(upper);
                 if self.gate.as_ref().is_some_and(|gate| gate.held_back()) {
                     info.flow.unsent_bytes = info.flow.unsent_bytes.max(info.flow.mss);
@@ -186,7 +191,7 @@ impl Held {
     }
 }
 
-/// For the fuzzer: reads bytes as the kernel's `TCP_INFO`. Whether they are of an open connection.
+/// For the fuzzer: decodes bytes as `TCP_INFO`. Returns whether they describe an open connection.
 #[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 1));

@@ -1,4 +1,5 @@
-//! Hosts on one link, each in a network namespace of its own, with a server; sharings in them, and traffic.
+//! A test network: hosts on one link, each in its own network namespace, and a server, with sharing
+//! daemons and traffic.
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
@@ -14,10 +15,11 @@ use std::time::Duration;
 use yuzuri_kernel::control::ControlError;
 use yuzuri_share::{ControlLoop, KeySource, Order, ShareConfig, ShareError, Status, StatusCell};
 
-/// What each host may send, Mbit/s; the queue before it holds about 60 ms of that.
+/// Rate limit of each host, Mbit/s. Its queue holds about 60 ms at this rate.
 pub const RATE_MBIT: u32 = 20;
 
-/// A server's namespace with a bridge, and hosts at it: host N has `eth0` with 10.88.0.N and fd88::N.
+/// A server namespace with a bridge, and the hosts attached to it: host N has `eth0` with 10.88.0.N and
+/// fd88::N.
 pub struct Cell {
     base: String,
     hosts: u32,
@@ -29,7 +31,7 @@ pub fn ip(words: &str) {
 }
 
 impl Cell {
-    /// `None`, with a word why, where namespaces cannot be had.
+    /// Returns `None` and prints the reason if namespaces are not available.
     pub fn or_skip(test: &str, hosts: u32) -> Option<Cell> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() {
@@ -60,7 +62,7 @@ impl Cell {
         ip(&format!("-n {server} link set {bridge} up"));
     }
 
-    /// A link from a host to a bridge.
+    /// Connects a host to a bridge.
     pub fn attach(&self, host: u32, link: &str, bridge: &str, address: &str) {
         let (name, server) = (self.name(host), self.name(0));
         let peer = format!("h{host}{link}");
@@ -93,7 +95,7 @@ impl Cell {
         self.inside(host, || std::fs::write(format!("/proc/sys/{name}"), value).unwrap());
     }
 
-    /// On a thread of its own in a host's namespace.
+    /// Runs `f` on a separate thread in a host's namespace.
     pub fn inside<T: Send>(&self, host: u32, f: impl FnOnce() -> T + Send) -> T {
         let name = self.name(host);
         std::thread::scope(|scope| {
@@ -113,7 +115,7 @@ impl Cell {
         command
     }
 
-    /// Payload from a host to the server, as much as goes.
+    /// A bulk transfer from a host to the server.
     pub fn traffic(&self, host: u32) -> Traffic {
         self.traffic_to(host, Ipv4Addr::new(10, 88, 0, 100).into())
     }
@@ -154,7 +156,7 @@ fn enter(name: &str) {
     nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
 }
 
-/// A flow; ends when dropped.
+/// A bulk transfer; dropping it ends the flow.
 pub struct Traffic {
     pub near: TcpStream,
     far: TcpStream,
@@ -198,7 +200,7 @@ impl Traffic {
 
 impl Drop for Traffic {
     fn drop(&mut self) {
-        // Both: no word may come through any more.
+        // Shut down both ends, so that no data can follow.
         let _ = self.near.shutdown(Shutdown::Both);
         let _ = self.far.shutdown(Shutdown::Both);
         for thread in self.threads.drain(..) {
@@ -207,31 +209,31 @@ impl Drop for Traffic {
     }
 }
 
-/// A name of its own, so that tests run beside each other.
+/// A unique name, so that tests can run in parallel.
 pub fn control_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("yd{}n{}", std::process::id() % 1_000_000, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 pub fn keyed(byte: u8) -> ShareConfig {
-    // What is not easily guessed; a byte again and again is refused.
+    // Derive the key: one byte repeated would be rejected as easily guessed.
     let key = yuzuri_policy::Authority::from_bytes([byte; 32]).member(1, 1).unwrap();
     let key = KeySource::Key(yuzuri_policy::Key::from_bytes(*key.secret()));
     ShareConfig { key, control_name: control_name(), ..ShareConfig::default() }
 }
 
-/// A sharing on a thread in a host's namespace; leaves when dropped.
+/// A sharing daemon on a thread in a host's namespace; dropping it makes it leave the group.
 pub struct Instance {
     pub status_cell: StatusCell,
     pub orders: Sender<Order>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// The thread's number.
+    /// The thread ID.
     tid: i32,
 }
 
 impl Instance {
-    /// `None`, with a word why, where the kernel has no struct_ops for us.
+    /// Returns `None` and prints the reason if the kernel does not accept our struct_ops program.
     pub fn or_skip(test: &str, cell: &Cell, host: u32, config: ShareConfig) -> Option<Instance> {
         match Instance::start(cell, host, config) {
             Ok(instance) => Some(instance),
@@ -262,7 +264,7 @@ impl Instance {
         Ok(Instance { status_cell, orders, stop, thread: Some(thread), tid })
     }
 
-    /// Time that its thread spent on a processor.
+    /// The CPU time of its thread.
     pub fn cpu(&self) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.tid)).unwrap();
         Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -272,7 +274,7 @@ impl Instance {
         self.status_cell.read()
     }
 
-    /// Waits until the status shows something, at most 20 s; or the test fails with `what`.
+    /// Waits until `shown` is true for the status. After 20 s the test fails with the message `what`.
     pub fn until(&self, what: &str, shown: impl Fn(&Status) -> bool) -> Arc<Status> {
         let seen = yuzuri_testnet::eventually(|| shown(&self.status()));
         let status = self.status();

@@ -1,5 +1,5 @@
-//! Clients that hold on to a server: each sends one byte at a time, never ends its request, and connects
-//! again when it is closed.
+//! Slow clients: each sends one byte at a time, never completes its request, and reconnects when it is
+//! closed.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// From one byte of a client to its next: shorter than any read timeout of a second.
+/// Interval between the bytes of a client: shorter than a read timeout of 1 s.
 const BYTE_EVERY: Duration = Duration::from_millis(800);
 
-/// A crowd of slow clients; they go away when it is dropped.
+/// A crowd of slow clients; they disconnect when it is dropped.
 pub struct Crowd {
     stop: Arc<AtomicBool>,
     connected: Arc<AtomicUsize>,
@@ -21,19 +21,19 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// At a unix socket; what they send is the beginning of a JSON string.
+    /// Connects to a Unix socket; the bytes are the beginning of a JSON string.
     pub fn at_socket(path: &Path, clients: usize) -> Crowd {
         Crowd::start(SockAddr::unix(path).unwrap(), clients, b'"')
     }
 
-    /// At a TCP port of the calling thread's network namespace; what they send is the beginning of a method
-    /// of HTTP.
+    /// Connects to a TCP port in the calling thread's network namespace; the bytes are the beginning of
+    /// an HTTP method.
     pub fn at_port(address: SocketAddr, clients: usize) -> Crowd {
         Crowd::start(address.into(), clients, b'G')
     }
 
-    /// All sockets are made before it returns, so in the caller's network namespace; a client that was closed
-    /// connects from the thread's, which is inherited from the caller.
+    /// Creates all sockets before it returns, in the caller's network namespace. A client that was
+    /// closed reconnects on the new thread, which inherits the caller's namespace.
     fn start(address: SockAddr, clients: usize, byte: u8) -> Crowd {
         let stop = Arc::new(AtomicBool::new(false));
         let connected = Arc::new(AtomicUsize::new(0));
@@ -60,7 +60,7 @@ impl Crowd {
         Crowd { stop, connected, thread: Some(thread) }
     }
 
-    /// How many of them had a connection after the last round.
+    /// The number of clients that were connected after the last round.
     pub fn connected(&self) -> usize {
         self.connected.load(Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ impl Drop for Crowd {
     }
 }
 
-/// Without waiting: where the queue of the listener is full it is tried again in the next round.
+/// Connects without blocking; if the listen queue is full, the next round tries again.
 fn connect(address: &SockAddr) -> Option<Socket> {
     let domain = if address.is_unix() { Domain::UNIX } else { Domain::for_address(address.as_socket()?) };
     let socket = Socket::new(domain, Type::STREAM, None).ok()?;
@@ -85,7 +85,7 @@ fn connect(address: &SockAddr) -> Option<Socket> {
     }
 }
 
-/// Lets this process have as many open files as it may.
+/// Raises this process's limit of open files to the maximum.
 pub fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
