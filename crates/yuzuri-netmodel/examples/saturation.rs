@@ -1,4 +1,5 @@
-//! How fast the cell runs: simulated seconds per CPU second, with all stations uploading as much as the air takes.
+//! Benchmark of the cell model: simulated seconds per CPU second when all stations upload at
+//! saturation.
 //!
 //! `cargo run -p yuzuri-netmodel --release --example saturation [seconds]`
 
@@ -11,7 +12,7 @@ use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::{CellConfig, Phy, StationConfig};
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 
-/// CPU time of this process, s.
+/// CPU time of this process, seconds.
 fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
     Ok(text.split_whitespace().next().unwrap_or("0").parse::<f64>()? / 1e9)

@@ -1,16 +1,16 @@
-//! What is wrong with a configuration.
+//! Errors of configurations.
 
 use std::fmt::Display;
 
-/// A setting that cannot be: the field, the value it has, the values it may have.
+/// An invalid setting: the field, its value and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}: {allowed}")]
 pub struct ConfigError {
-    /// The field's path, such as `stations[2].phy.mcs`.
+    /// Path of the field, such as `stations[2].phy.mcs`.
     pub field: String,
-    /// The value it has.
+    /// The rejected value.
     pub value: String,
-    /// What is allowed there.
+    /// Description of the allowed values.
     pub allowed: String,
 }
 
@@ -23,21 +23,21 @@ impl ConfigError {
         ConfigError { field: field.into(), value: value.to_string(), allowed: allowed.into() }
     }
 
-    /// The same error, seen from the owner of the field.
+    /// Prefixes the field with the path of its owner.
     pub(crate) fn within(mut self, owner: impl Display) -> ConfigError {
         self.field = format!("{owner}.{}", self.field);
         self
     }
 }
 
-/// Refuses a value outside `least..=most`.
+/// Returns an error if the value is outside `least..=most`.
 pub(crate) fn check_range<T: PartialOrd + Display>(
     field: &str,
     value: T,
     least: T,
     most: T,
 ) -> Result<(), ConfigError> {
-    // Written so that NaN is refused, too.
+    // The comparison also rejects NaN.
     if value >= least && value <= most {
         Ok(())
     } else {

@@ -1,7 +1,9 @@
-//! What packets travel through: one 802.11 cell ([`radio::Cell`]), the path behind its access point ([`wire::Wire`]) and
-//! their queues ([`queue`]), as pure state machines: no I/O, no clock, no threads. Whoever drives them hands in the time.
+//! Models of a packet's path: one 802.11 cell ([`radio::Cell`]), the wired path behind its access
+//! point ([`wire::Wire`]) and their queues ([`queue`]). All are pure state machines without I/O,
+//! clock or threads; the driver supplies the time.
 //!
-//! A driver keeps to one rule: [`advance`](radio::Cell::advance) to the present, then [`send`](radio::Cell::send).
+//! A driver must call [`advance`](radio::Cell::advance) up to the present time before it calls
+//! [`send`](radio::Cell::send).
 //!
 //! ```
 //! use yuzuri_netmodel::radio::{Cell, CellConfig, Node, Phy, StationConfig, To};
@@ -30,7 +32,8 @@
 //! # Ok::<(), yuzuri_netmodel::ConfigError>(())
 //! ```
 //!
-//! What the radio covers, what it leaves out and how it is checked: `docs/radio.md`.
+//! `docs/radio.md` describes what the radio model covers, what it leaves out and how it is
+//! validated.
 
 mod error;
 mod packet;

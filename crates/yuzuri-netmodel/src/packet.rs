@@ -1,32 +1,35 @@
-//! What the medium has to know of a packet.
+//! The packet properties that the models use.
 
 use crate::Time;
 
-/// A packet as the medium sees it. `Clone` only because a group-addressed frame is delivered to many.
+/// A packet as the models see it. `Clone` is required only because a group-addressed frame is
+/// delivered to several receivers.
 pub trait Packet: Clone {
-    /// Length of the IP packet plus its 14-byte Ethernet header: what a TAP device carries.
+    /// Length of the IP packet plus its 14-byte Ethernet header, as on a TAP device.
     fn bytes(&self) -> u32;
 
-    /// A hash of addresses, protocol and ports: the flow that FQ-CoDel keeps apart.
+    /// Hash of addresses, protocol and ports, by which FQ-CoDel separates flows.
     fn flow(&self) -> u64;
 
-    /// Whether the packet is marked ECN-capable (RFC 3168): CoDel then marks instead of dropping.
+    /// Whether the packet is ECN-capable (RFC 3168). CoDel marks such packets instead of dropping
+    /// them.
     fn ecn_capable(&self) -> bool {
         false
     }
 
-    /// Sets "congestion experienced" (RFC 3168). Called only if [`ecn_capable`](Packet::ecn_capable).
+    /// Sets the Congestion Experienced codepoint (RFC 3168). Called only if
+    /// [`ecn_capable`](Packet::ecn_capable) returns true.
     fn mark_ce(&mut self) {}
 }
 
-/// A packet that has come through; `W` names the places of the medium.
+/// A delivered packet; `W` is the type of the model's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival<P, W> {
     /// When the last bit arrived.
     pub at: Time,
-    /// Where.
+    /// The node at which the packet arrived.
     pub at_node: W,
-    /// Who sent it first (the access point relays between stations without becoming the sender).
+    /// The original sender. The access point relays between stations without becoming the sender.
     pub from: W,
     /// The packet.
     pub packet: P,

@@ -1,14 +1,15 @@
-//! The seedable generator: PCG32 (XSH RR 64/32), whose values its crate keeps stable. The distributions are our own few lines,
-//! because those of the `rand` crate may change between versions, and a seed must give the same run for ever.
+//! Seedable random number generator: PCG32 (XSH RR 64/32), whose output its crate keeps stable. The
+//! distributions are implemented here, because those of the `rand` crate may change between
+//! versions and a seed must reproduce the same run permanently.
 
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 
-/// Draws numbers. One seed draws the same ones for ever.
+/// A random number generator. The same seed always produces the same sequence.
 #[derive(Clone, Debug)]
 pub struct Random(Pcg32);
 
-/// From a generator in a state of the caller's own.
+/// Wraps a generator whose state the caller has set.
 impl From<Pcg32> for Random {
     fn from(generator: Pcg32) -> Random {
         Random(generator)
@@ -16,30 +17,33 @@ impl From<Pcg32> for Random {
 }
 
 impl Random {
-    /// `stream` keeps the generators of one experiment apart.
+    /// Creates a generator. `stream` separates the generators of one experiment.
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         bytes[8..].copy_from_slice(&stream.to_le_bytes());
         let mut generator = Pcg32::from_seed(bytes);
-        // Seeds that differ in few bits begin alike; a few steps part them.
+        // Seeds that differ in few bits produce similar first values; discarding some separates
+        // them.
         for _ in 0..8 {
             generator.next_u32();
         }
         Random(generator)
     }
 
-    /// One of `0..=most`, all equally likely (the bias of the multiplication is below 2^-16 for every window there is).
+    /// Uniform integer in `0..=most`. The bias of the multiplication is below 2^-16 for all
+    /// contention windows.
     pub(crate) fn up_to(&mut self, most: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * (u64::from(most) + 1)) >> 32) as u32
     }
 
-    /// One of `0..=most`.
+    /// Uniform integer in `0..=most`.
     pub(crate) fn up_to_u64(&mut self, most: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * (u128::from(most) + 1)) >> 64) as u64
     }
 
-    /// Whether something of this probability (0 to 1) happens. Certain and impossible things draw no number.
+    /// Returns true with this probability (0 to 1). Probabilities of 0 and 1 consume no random
+    /// number.
     pub fn happens(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;
@@ -47,22 +51,22 @@ impl Random {
         probability >= 1.0 || f64::from(self.0.next_u32()) < probability * 4_294_967_296.0
     }
 
-    /// A number of 0 to below 1.
+    /// Uniform number from 0 to below 1.
     pub fn part(&mut self) -> f64 {
         f64::from(self.0.next_u32()) / 4_294_967_296.0
     }
 
-    /// A number of `low` to below `high`, both positive, even over the logarithm.
+    /// Number from `low` to below `high`, both positive, with a uniform logarithm.
     pub fn log_even(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.part())
     }
 
-    /// One of `0..n`.
+    /// Uniform integer in `0..n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.part() * n as f64) as usize
     }
 
-    /// One of these. Panics if there is none.
+    /// Picks an element. Panics if there is none.
     pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }

@@ -1,17 +1,17 @@
-//! The time of an experiment.
+//! Simulated time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since the experiment's start; enough for 584 years.
+/// Nanoseconds since the start of the experiment; the range is 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
-    /// The experiment's start.
+    /// Start of the experiment.
     pub const ZERO: Time = Time(0);
-    /// The last instant there is: `advance` to it runs everything there is to run.
+    /// The last representable instant. `advance` to it processes all events.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The instant `nanos` ns after the start.
@@ -24,7 +24,7 @@ impl Time {
         self.0
     }
 
-    /// The instant `seconds` after the start; negative ones and NaN are the start.
+    /// The instant `seconds` after the start. Negative values and NaN yield the start.
     pub fn from_secs_f64(seconds: f64) -> Time {
         Time((seconds * 1e9) as u64)
     }
@@ -34,7 +34,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to this instant, zero if `earlier` is later.
+    /// Time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -61,7 +61,7 @@ impl AddAssign<Duration> for Time {
     }
 }
 
-/// Zero if the right instant is the later one, as [`Time::since`].
+/// Zero if the right operand is later, like [`Time::since`].
 impl Sub for Time {
     type Output = Duration;
     fn sub(self, earlier: Time) -> Duration {
@@ -70,7 +70,7 @@ impl Sub for Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds with six decimals.
+    /// Formats as seconds with six decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06} s", self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 1000)
     }

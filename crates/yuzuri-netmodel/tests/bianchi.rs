@@ -1,5 +1,6 @@
-//! Saturation throughput and collision probability against G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
-//! Coordination Function", IEEE JSAC 18(3), 2000: the fixed point is solved here, from the standard's constants alone.
+//! Compares saturation throughput and collision probability with G. Bianchi, "Performance Analysis
+//! of the IEEE 802.11 Distributed Coordination Function", IEEE JSAC 18(3), 2000. The fixed point is
+//! solved here from the standard's constants alone.
 //!
 //! `cargo test -p yuzuri-netmodel --release --test bianchi -- --nocapture`
 
@@ -24,13 +25,13 @@ impl Packet for Frame {
     }
 }
 
-/// tau(p), equation (7) of the paper, with the sum in place of its quotient.
+/// tau(p), equation (7) of the paper, with the sum in place of the quotient.
 fn tau(p: f64) -> f64 {
     let sum: f64 = (0..M).map(|i| (2.0 * p).powi(i)).sum();
     2.0 / (1.0 + W + p * W * sum)
 }
 
-/// The probability that a transmission collides, p = 1 - (1 - tau(p))^(n-1), by bisection, and tau.
+/// Solves p = 1 - (1 - tau(p))^(n-1) by bisection. Returns the collision probability p and tau.
 fn fixed_point(n: u32) -> (f64, f64) {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..100 {
@@ -44,7 +45,7 @@ fn fixed_point(n: u32) -> (f64, f64) {
     (low, tau(low))
 }
 
-/// Mbit/s of IP packets, equation (13).
+/// Throughput of IP packets, Mbit/s (equation 13).
 fn throughput(n: u32, tau: f64, success_us: f64, collision_us: f64) -> f64 {
     let n = n as i32;
     let idle = (1.0 - tau).powi(n);
@@ -57,7 +58,7 @@ fn throughput(n: u32, tau: f64, success_us: f64, collision_us: f64) -> f64 {
 fn simulated(phy: Phy, n: u32) -> (f64, f64) {
     let mut config = CellConfig::new(vec![StationConfig::new(phy); n as usize]);
     config.ampdu.mpdus = 1;
-    // The paper's stations never give up.
+    // The paper's stations retry without limit.
     config.retry_limit = 255;
     let mut cell = Cell::new(&config, 7).expect("a valid cell");
     let mut arrivals = Vec::new();
@@ -84,7 +85,8 @@ fn simulated(phy: Phy, n: u32) -> (f64, f64) {
     (bits as f64 / SECONDS as f64 / 1e6, collided as f64 / accesses as f64)
 }
 
-/// Durations are worked out by hand in µs, not taken from the crate.
+/// Compares the model with the paper. The durations are computed by hand in µs, independently of
+/// the crate.
 fn compare(name: &str, phy: Phy, success_us: f64, collision_us: f64, throughput_limit: f64, p_limit: f64) {
     println!("{name}\n  n   Mbit/s ours/Bianchi           p ours/Bianchi");
     for n in [1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50] {
@@ -100,7 +102,8 @@ fn compare(name: &str, phy: Phy, success_us: f64, collision_us: f64, throughput_
 
 #[test]
 fn edca_saturates_as_bianchi_says() {
-    // 802.11n, 65 Mbit/s, 5 GHz. MPDU 26 + 8 + 1500 + 4 = 1538 bytes: ceil((16 + 8 * 1538 + 6) / 260) = 48 symbols.
+    // 802.11n, 65 Mbit/s, 5 GHz. MPDU 26 + 8 + 1500 + 4 = 1538 bytes:
+    // ceil((16 + 8 * 1538 + 6) / 260) = 48 symbols.
     let ppdu = 36.0 + 48.0 * 4.0;
     let ack = 28.0; // 14 bytes at 24 Mbit/s: 20 + 2 * 4
     let aifs = 16.0 + 3.0 * 9.0;
@@ -117,7 +120,8 @@ fn edca_saturates_as_bianchi_says() {
 
 #[test]
 fn dcf_saturates_as_bianchi_says() {
-    // 802.11g, 54 Mbit/s. MPDU 24 + 8 + 1500 + 4 = 1536 bytes: ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
+    // 802.11g, 54 Mbit/s. MPDU 24 + 8 + 1500 + 4 = 1536 bytes:
+    // ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
     let ppdu = 20.0 + 57.0 * 4.0 + 6.0;
     let ack = 34.0; // 28 and the signal extension
     let difs = 28.0;

@@ -1,4 +1,4 @@
-//! What a cell does, one thing at a time.
+//! Tests of individual functions of the cell.
 
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::{Cell, CellConfig, Node, Phy, StationConfig, To};
@@ -33,7 +33,7 @@ fn stations(phy: Phy, count: usize) -> CellConfig {
     CellConfig::new(vec![StationConfig::new(phy); count])
 }
 
-/// Runs until nothing is left to do.
+/// Processes all remaining events.
 fn drain(cell: &mut Cell<Frame>) -> Vec<Arrival<Frame, Node>> {
     let mut arrivals = Vec::new();
     while let Some(at) = cell.next() {
@@ -42,7 +42,8 @@ fn drain(cell: &mut Cell<Frame>) -> Vec<Arrival<Frame, Node>> {
     arrivals
 }
 
-/// Keeps the queues of `from` towards `to` filled for so many seconds; packets that came through, by pair.
+/// Keeps the queues from `from` to `to` filled for `seconds`. Returns the delivered packets by
+/// pair.
 fn saturate(cell: &mut Cell<Frame>, pairs: &[(Node, Node)], bytes: u32, seconds: f64) -> Vec<u64> {
     let end = Time::from_secs_f64(seconds);
     let mut counts = vec![0; pairs.len()];
@@ -70,9 +71,9 @@ fn a_frame_on_an_idle_channel_goes_at_once() {
     let at = Time::from_nanos(1_000_000);
     g.send(at, Node::Station(0), To::One(Node::Ap), frame(1));
     let arrivals = drain(&mut g);
-    // Idle for more than DIFS: no waiting, 254 µs on the air.
+    // The channel was idle for longer than DIFS: no waiting, 254 µs of airtime.
     assert_eq!(arrivals[0].at, Time::from_nanos(1_254_000));
-    // SIFS and Ack at 24 Mbit/s follow.
+    // SIFS and an Ack at 24 Mbit/s follow.
     let station = g.account().stations[0];
     assert_eq!((station.airtime.data_ns, station.airtime.response_ns), (254_000, 10_000 + 34_000));
     assert_eq!(station.sent_bytes, u64::from(FULL));
@@ -89,7 +90,7 @@ fn stations_speak_through_the_access_point() {
     assert!(arrivals.iter().all(|one| one.at_node == Node::Station(2) && one.from == Node::Station(0)));
     let account = cell.account();
     assert_eq!((account.stations[0].sent, account.ap.received, account.ap.sent), (10, 10, 10));
-    // In one aggregate each way: 10 subframes, once up, once down.
+    // One aggregate of 10 subframes in each direction.
     assert_eq!((account.stations[0].frames, account.ap.frames), (1, 1));
 }
 
@@ -102,11 +103,11 @@ fn a_broadcast_goes_out_once_at_a_basic_rate() {
     let expected = [Node::Ap, Node::Station(0), Node::Station(1), Node::Station(2), Node::Station(4)];
     assert_eq!(reached, expected.map(|node| (node, Node::Station(3))));
     let account = cell.account();
-    // 24 + 8 + 1500 + 4 bytes at 6 Mbit/s: 20 + 513 * 4 µs, without an Ack.
+    // 24 + 8 + 1500 + 4 bytes at 6 Mbit/s take 20 + 513 * 4 µs; there is no Ack.
     assert_eq!(account.ap.airtime.group_ns, 2_072_000);
     assert_eq!(account.ap.airtime.total_ns(), 2_072_000);
     assert_eq!((account.ap.group.sent, account.ap.group.copies), (1, 4));
-    // From the access point itself it reaches all.
+    // A frame from the access point itself reaches all stations.
     cell.send(cell.account().at(), Node::Ap, To::Group, frame(8));
     assert_eq!(drain(&mut cell).len(), 5);
 }
@@ -133,7 +134,7 @@ fn errors_cost_airtime_and_not_order() {
     }
     let numbers: Vec<_> = drain(&mut cell).into_iter().map(|one| one.packet.number).collect();
     let station = cell.account().stations[0];
-    // 0.3^7 = 0.02 %: hardly any is given up.
+    // 0.3^7 = 0.02 %: almost no packet is discarded.
     assert!(numbers.len() > 890 && numbers.is_sorted());
     assert_eq!(station.sent + station.drops.retry, 900);
     let share = station.retries as f64 / station.mpdus as f64;
@@ -169,10 +170,10 @@ fn rts_makes_collisions_cheap() {
         let lost: u64 = cell.account().nodes().map(|node| node.airtime.collision_ns).sum();
         lost / cell.account().collisions
     };
-    // A data frame lasts 254 µs, an RTS at 24 Mbit/s 20 + 2 * 4 + 6.
+    // A data frame takes 254 µs, an RTS at 24 Mbit/s 20 + 2 * 4 + 6.
     assert!((254_000..260_000).contains(&per_collision(&plain)), "{}", per_collision(&plain));
     assert!((34_000..39_000).contains(&per_collision(&protected)), "{}", per_collision(&protected));
-    // Each frame pays RTS, SIFS, CTS, SIFS.
+    // Each frame costs RTS, SIFS, CTS and SIFS.
     let station = protected.account().stations[0];
     assert_eq!(station.airtime.protection_ns / (34_000 + 10_000 + 34_000 + 10_000), station.sent);
 }
@@ -200,8 +201,9 @@ fn a_slow_station_eats_the_air_unless_airtime_is_shared() {
     };
     let (in_order, _) = shares(QueueConfig::drop_tail(1000), false);
     let (fair, fast) = shares(fq(), true);
-    // One queue: what comes in equal numbers goes out in equal numbers, but that aggregation draws later packets of the fast
-    // station ahead. Equal airtime: as the rates, 390 to 6.5, less what frames cost beyond their data.
+    // With a shared queue, equal arrivals lead to equal departures, except that aggregation
+    // advances later packets of the fast station. With equal airtime the ratio is that of the
+    // rates, 390 to 6.5, minus the per-frame overhead.
     assert!((0.8..1.6).contains(&in_order), "{in_order}");
     assert!(fair > 40.0, "{fair}");
     let alone = {
@@ -215,8 +217,8 @@ fn a_slow_station_eats_the_air_unless_airtime_is_shared() {
 
 #[test]
 fn acks_of_many_uploads_pile_up_at_the_access_point() {
-    // Each station always has something to send, and so has the access point: it gets one access in n + 1, though it has an ACK to
-    // send for every second segment.
+    // All stations and the access point are always backlogged. The access point gets one access in
+    // n + 1, although it has an ACK to send for every second segment.
     let mut lengths = Vec::new();
     for n in [1_u16, 4, 16] {
         let mut cell = cell(&stations(Phy::g(54), usize::from(n)));
@@ -274,12 +276,12 @@ fn stations_come_go_and_change_their_rate() {
     let ap = cell.account().ap;
     assert!(ap.sent > 0 && ap.drops.departed > 0);
     assert_eq!(ap.sent + ap.drops.departed, 300);
-    // Nothing reaches it any more.
+    // No packet reaches the station any more.
     cell.send(cell.account().at(), Node::Ap, To::One(Node::Station(0)), frame(1));
     cell.send(cell.account().at(), Node::Station(0), To::One(Node::Ap), frame(1));
     assert!(drain(&mut cell).is_empty());
     assert_eq!(cell.account().stations[0].drops.departed, 1);
-    // Its number is the next that is given.
+    // Its number is the next one assigned.
     let now = cell.account().at();
     assert_eq!(cell.join(now, &StationConfig::new(Phy::g(6))).ok(), Some(0));
     assert_eq!(cell.join(now, &StationConfig::new(Phy::ax(80, 1, 5))).ok(), Some(2));
@@ -290,7 +292,7 @@ fn stations_come_go_and_change_their_rate() {
     cell.set_phy(now, 0, Phy::ac(80, 1, 9)).expect("a rate");
     cell.send(now, Node::Station(0), To::One(Node::Ap), frame(1));
     drain(&mut cell);
-    // 4 + 26 + 8 + 1500 + 4 bytes are 8 symbols at 390 Mbit/s.
+    // 4 + 26 + 8 + 1500 + 4 bytes take 8 symbols at 390 Mbit/s.
     assert_eq!(cell.account().stations[0].airtime.data_ns - before, 40_000 + 8 * 4_000);
     let error = cell.set_phy(now, 9, Phy::g(54)).expect_err("no station 9");
     assert_eq!(error.to_string(), "station is 9: no such station; there are 3");
@@ -301,14 +303,15 @@ fn a_thousand_stations() {
     let pairs: Vec<_> = (0..1000).map(|number| (Node::Station(number), Node::Ap)).collect();
     let mut cell = cell(&stations(Phy::g(54), 1000));
     let sum: u64 = saturate(&mut cell, &pairs, FULL, 0.5).iter().sum();
-    // Hardly anything comes through, but something does, and all is accounted for.
+    // Little is delivered, but not nothing, and all packets are accounted for.
     assert!(sum > 50, "{sum}");
     assert!(cell.account().collisions > 100);
 }
 
 #[test]
 fn what_is_sent_late_still_comes_out_in_order() {
-    // A driver that sends before it has advanced gets the arrivals in between with the next `advance`.
+    // A driver that calls `send` before `advance` receives the intermediate arrivals with the next
+    // `advance`.
     let mut cell = cell(&stations(Phy::g(54), 2));
     cell.send(Time::ZERO, Node::Station(0), To::One(Node::Ap), frame(1));
     cell.send(Time::from_nanos(9_000_000), Node::Station(1), To::One(Node::Ap), frame(2));

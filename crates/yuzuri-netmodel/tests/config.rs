@@ -1,4 +1,4 @@
-//! What cannot be is refused: by field, value and what is allowed there.
+//! Invalid configurations are rejected with field, value and allowed values.
 
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::{Access, Band, Cell, CellConfig, Phy, StationConfig};

@@ -1,11 +1,12 @@
-//! The most a single upload can get when nothing collides: one cycle of data and ACK frames, each behind AIFS and the mean
-//! back-off of 7.5 slots. `cargo test -p yuzuri-netmodel --test head_room -- --nocapture` prints them.
+//! Maximum throughput of a single upload without collisions: a cycle of data and ACK frames, each
+//! after AIFS and the mean back-off of 7.5 slots. `cargo test -p yuzuri-netmodel --test head_room
+//! -- --nocapture` prints the values.
 
 use yuzuri_netmodel::radio::{Band, Cell, CellConfig, Node, Phy, StationConfig, Timing, To};
 use yuzuri_netmodel::wire::{Direction, LineConfig, Wire, WireConfig};
 use yuzuri_netmodel::{Packet, Time};
 
-/// TCP payload of a segment of 1500 bytes with time stamps.
+/// TCP payload of a 1500-byte segment with timestamps.
 const MSS: f64 = 1448.0;
 const BACK_OFF_US: f64 = 7.5 * 9.0;
 
@@ -20,14 +21,16 @@ impl Packet for Frame {
     }
 }
 
-/// Runs `packets` of `bytes` from a station alone on the channel, at most `at_once` at a time in its queue so that frames carry
-/// as many, and returns the mean time per frame less AIFS and back-off: the frame and its response, µs.
+/// Sends `packets` of `bytes` from a station alone on the channel, with at most `at_once` in its
+/// queue so that each frame carries as many. Returns the mean time of a frame and its response,
+/// without AIFS and back-off, µs.
 fn exchange_us(phy: Phy, aifs_us: f64, bytes: u32, at_once: usize) -> f64 {
     let mut cell = Cell::new(&CellConfig::new(vec![StationConfig::new(phy)]), 3).expect("a valid cell");
     let mut arrivals = Vec::new();
     const FRAMES: usize = 2000;
     for _ in 0..FRAMES {
-        // The queue is refilled before the last frame is over, so the next one draws its back-off behind it.
+        // The queue is refilled before the last frame ends, so that the next one draws its back-off
+        // after it.
         for _ in 0..at_once {
             let now = cell.account().at();
             cell.send(now, Node::Station(0), To::One(Node::Ap), Frame(bytes));
@@ -44,7 +47,8 @@ fn exchange_us(phy: Phy, aifs_us: f64, bytes: u32, at_once: usize) -> f64 {
     let account = cell.account();
     let airtime = account.stations[0].airtime.total_ns() as f64 / 1e3;
     let frames = account.stations[0].frames as f64;
-    // All but the airtime is idle, and idleness is AIFS and back-off: its mean shows the mean back-off.
+    // All time outside the airtime is AIFS and back-off, so the mean idle time shows the mean
+    // back-off.
     let idle = account.idle.contention_ns as f64 / 1e3 / frames;
     assert!((idle - aifs_us - BACK_OFF_US).abs() < 2.5, "{phy:?}: idle {idle} µs per frame");
     assert_eq!(frames as usize, FRAMES, "{phy:?}");
@@ -54,7 +58,7 @@ fn exchange_us(phy: Phy, aifs_us: f64, bytes: u32, at_once: usize) -> f64 {
 fn limit(name: &str, phy: Phy, aifs_us: f64, segments: usize, expected: f64) -> f64 {
     let access = aifs_us + BACK_OFF_US;
     let acks = segments.div_ceil(2);
-    // Without aggregation each segment and each ACK is a frame of its own.
+    // Without aggregation, each segment and each ACK is a frame of its own.
     let (per_frame, frames, ack_frames) = if phy.is_qos() { (segments, 1.0, 1.0) } else { (1, 2.0, 1.0) };
     let acks_per_frame = if phy.is_qos() { acks } else { 1 };
     let data = exchange_us(phy, aifs_us, 1514, per_frame);
@@ -68,7 +72,7 @@ fn limit(name: &str, phy: Phy, aifs_us: f64, segments: usize, expected: f64) -> 
 #[test]
 fn collision_free_limits() {
     let g = limit("11g 54", Phy::g(54), 28.0, 2, 23.9);
-    // 5.484 ms hold 28 segments at 65 Mbit/s, 64 at 390 Mbit/s.
+    // 5.484 ms hold 28 segments at 65 Mbit/s and 64 at 390 Mbit/s.
     let n = limit("11n 65", Phy::n(20, 1, 7), 43.0, 28, 55.0);
     let ac = limit("11ac 390", Phy::ac(80, 1, 9), 43.0, 64, 298.0);
     let shared = (ac + n) / 2.0;

@@ -1,6 +1,7 @@
-//! The cell and the wire against ns-3.48, in the settings where bounded windows leave TCP nothing to decide.
+//! Compares cell and wire with ns-3.48 in settings whose bounded windows leave no decision to TCP.
 //!
-//! Prints ours and ns-3's; fails beyond 5 % in total, 15 % in mean RTT, 0.05 in Jain's index.
+//! Prints the results of both. Fails if the total differs by more than 5 %, the mean RTT by more
+//! than 15 % or Jain's index by more than 0.05.
 //! `cargo test -p yuzuri-netmodel --release --test ns3_capped -- --nocapture`
 
 mod window;
@@ -33,7 +34,7 @@ impl Row<'_> {
     fn cell(&self) -> CellConfig {
         let stations = (0..self.number("n") as usize).map(|station| {
             let phy = match self.text("std") {
-                // Two of the fast and two of the slow, as the windows in these rows show.
+                // Two fast and two slow stations, as the windows in these rows show.
                 _ if self.text("tag").starts_with("het") && station >= 2 => Phy::n(20, 1, 7),
                 "g" => Phy::g(54),
                 "n" => Phy::n(20, 1, 7),
@@ -43,13 +44,14 @@ impl Row<'_> {
             StationConfig { queue: QueueConfig::drop_tail(1000), ..StationConfig::new(phy) }
         });
         let mut cell = CellConfig::new(stations.collect());
-        // As ns-3 does (UseExplicitBarAfterMissedBlockAck).
+        // ns-3 does the same (UseExplicitBarAfterMissedBlockAck).
         cell.request_missed_block_ack = true;
         cell.ap.queue = QueueConfig::drop_tail(self.number("apqlen") as u32);
         cell
     }
 
-    /// PSDUs and MPDUs the stations sent (`phytx`) beyond their segments and, without aggregation, their Acks, per segment.
+    /// PSDUs and MPDUs that the stations sent (`phytx`) in excess of their segments and, without
+    /// aggregation, their Acks, per segment.
     fn sent_again(&self) -> f64 {
         let segments = self.number("tot") * self.number("T") * 1e6 / (window::MSS * 8) as f64;
         let acks = if self.text("std") == "g" { self.number("ackin") } else { 0.0 };

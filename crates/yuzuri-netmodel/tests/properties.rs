@@ -1,4 +1,4 @@
-//! What must hold in every cell and on every wire, whatever is in them.
+//! Invariants of every cell and every wire.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ impl Packet for Numbered {
         self.bytes
     }
     fn flow(&self) -> u64 {
-        // All packets of a pair are one flow, or FQ-CoDel may reorder them.
+        // All packets of a pair form one flow; otherwise FQ-CoDel could reorder them.
         match self.to {
             To::One(Node::Station(number)) => u64::from(number),
             To::One(Node::Ap) => 1000,
@@ -32,7 +32,7 @@ impl Packet for Numbered {
     }
 }
 
-/// One thing that is done to a cell.
+/// An operation on a cell.
 #[derive(Clone, Debug)]
 enum Deed {
     Send { from: Node, to: To, count: u8, bytes: u32, ecn: bool },
@@ -119,22 +119,22 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 fn deeds() -> impl Strategy<Value = Vec<(u64, Deed)>> {
-    // Pauses from none to longer than anything takes.
+    // Pauses range from none to longer than any exchange.
     prop::collection::vec((prop_oneof![Just(0), 1..50_000_u64, 1..5_000_000_u64], deed()), 1..60)
 }
 
-/// Where a cell is advanced to between two deeds.
+/// How a cell is advanced between two operations.
 #[derive(Clone, Copy)]
 enum Steps {
-    /// To the next deed only.
+    /// In a single step to the next operation.
     One,
-    /// In steps of so many nanoseconds.
+    /// In steps of this many nanoseconds.
     Of(u64),
-    /// To each moment at which something may arrive, and not a nanosecond before it.
+    /// To each time at which a packet may arrive, and never a nanosecond earlier.
     Arrivals,
 }
 
-/// Does it all and checks the account at each step.
+/// Performs all operations and checks the statistics after each step.
 fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> Played {
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
@@ -152,7 +152,7 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
                     }
                 }
                 Steps::Arrivals => {
-                    // What a call other than `advance` made arrive comes out first.
+                    // Arrivals caused by a call other than `advance` are returned first.
                     cell.advance(from, arrivals);
                     while let Some(at) = cell.next_arrival().filter(|at| *at < to) {
                         let known = arrivals.len();
@@ -182,11 +182,11 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
             }
             Deed::Leave(station) => cell.leave(now, *station),
             Deed::Join(phy) => {
-                // Refused if the band has no such rate.
+                // Rejected if the band does not have the rate.
                 let _ = cell.join(now, &StationConfig::new(*phy));
             }
             Deed::SetPhy(station, phy) => {
-                // Refused where there is no such station.
+                // Rejected if the station does not exist.
                 let _ = cell.set_phy(now, *station, *phy);
             }
         }
@@ -196,7 +196,7 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
     walk(&mut cell, now, end, &mut arrivals);
     check_account(&cell, end);
     let halfway = format!("{:?}", cell.account());
-    // In the end everything is over: within an hour of the cell's time, and it does not stand still.
+    // All activity ends within an hour of simulated time, and the time advances.
     let mut steps = 0;
     while let Some(at) = cell.next() {
         steps += 1;
@@ -235,7 +235,7 @@ fn check_account(cell: &Cell<Numbered>, now: Time) {
         assert!(node.queue.max >= node.queue.now && node.queue.time_mean(now) <= node.queue.max as f64);
         assert!(node.retries <= node.mpdus && node.frames <= node.mpdus && node.collisions <= node.accesses);
     }
-    // What is sent over a hop is received there; copies apart.
+    // Every unicast packet sent over a hop is received there.
     let sent: u64 = account.nodes().map(|node| node.sent).sum();
     let received: u64 = account.nodes().map(|node| node.received).sum();
     assert_eq!(sent + account.ap.group.copies, received, "received");

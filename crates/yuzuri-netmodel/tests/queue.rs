@@ -1,4 +1,4 @@
-//! The queues on their own.
+//! Tests of the queues in isolation.
 
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, Queue, QueueConfig, QueueDrops};
 use yuzuri_netmodel::{Packet, Time};
@@ -38,7 +38,8 @@ fn queue(config: QueueConfig) -> Queue<Frame> {
     Queue::new(&config).expect("a valid queue")
 }
 
-/// Keeps 100 packets waiting that came 50 ms before, takes one each ms, and says when packets were dropped or marked.
+/// Keeps 100 packets queued that arrived 50 ms earlier and takes one per ms. Returns the times of
+/// drops or marks.
 fn codel_acts(capable: bool) -> (Vec<u64>, QueueDrops) {
     let mut queue = queue(QueueConfig::Codel(CodelConfig::default()));
     let mut drops = QueueDrops::default();
@@ -56,7 +57,7 @@ fn codel_acts(capable: bool) -> (Vec<u64>, QueueDrops) {
         if drops.aqm + drops.marked > before {
             acts.push(at);
         }
-        // What is dropped is made up for, so that the delay stands.
+        // Dropped packets are replaced, so that the delay persists.
         for _ in before..drops.aqm {
             arrive(&mut queue, at, &mut drops);
         }
@@ -67,8 +68,9 @@ fn codel_acts(capable: bool) -> (Vec<u64>, QueueDrops) {
 
 #[test]
 fn codel_follows_its_control_law() {
-    // RFC 8289: first after an interval above target (first seen at 50 ms), then each interval / sqrt(count) later:
-    // 150, + 100, + 100 / sqrt(2), + 100 / sqrt(3) ...
+    // RFC 8289: the first action follows an interval after the delay exceeded target (first seen at
+    // 50 ms), each further one interval / sqrt(count) later: 150, + 100, + 100 / sqrt(2), + 100 /
+    // sqrt(3) ...
     let mut expected = vec![150.0];
     for count in 1..12 {
         expected.push(expected[count - 1] + 100.0 / (count as f64).sqrt());
@@ -79,7 +81,7 @@ fn codel_follows_its_control_law() {
         assert!((*act as f64 - expected).abs() <= 1.0, "{acts:?} instead of {expected:?}");
     }
     assert!(acts.len() >= 10, "{acts:?}");
-    // ECN-capable packets are marked at the same times, and none is lost.
+    // ECN-capable packets are marked at the same times and none is lost.
     let (marks, drops) = codel_acts(true);
     assert_eq!((drops.aqm, &marks[..5]), (0, &acts[..5]));
 }
@@ -88,7 +90,7 @@ fn codel_follows_its_control_law() {
 fn codel_lets_short_queues_be() {
     let mut queue = queue(QueueConfig::Codel(CodelConfig::default()));
     let mut drops = QueueDrops::default();
-    // One packet at a time, however late.
+    // One packet at a time, with a long sojourn time.
     for at in 0..50 {
         queue.push(millis(at * 100), frame(1, 1500), &mut drops);
         assert!(queue.pop(millis(at * 100 + 90), &mut drops).is_some());
@@ -113,7 +115,7 @@ fn fq_codel_serves_flows_in_turn_by_bytes_and_new_ones_first() {
     }
     let ratio = bytes[1] as f64 / bytes[2] as f64;
     assert!((0.95..1.05).contains(&ratio), "{bytes:?}");
-    // A flow that comes anew does not wait for the backlog of the others.
+    // A new flow does not wait for the backlog of the others.
     queue.push(Time::ZERO, frame(3, 100), &mut drops);
     assert_eq!(queue.pop(Time::ZERO, &mut drops).map(|one| one.flow), Some(3));
     assert_eq!(drops, QueueDrops::default());
@@ -129,7 +131,7 @@ fn a_full_fq_codel_takes_from_the_fattest_flow() {
     for _ in 0..191 {
         queue.push(Time::ZERO, frame(8, 1514), &mut drops);
     }
-    // Half of the flow, but no more than 64 (RFC 8290 section 4.1).
+    // Half of the flow's packets, but at most 64 (RFC 8290, section 4.1).
     assert_eq!((drops.overflow, queue.packets()), (64, 201 - 64));
     let mut counts = [0; 9];
     while let Some(taken) = queue.pop(Time::ZERO, &mut drops) {

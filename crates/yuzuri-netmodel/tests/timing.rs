@@ -1,4 +1,4 @@
-//! Durations worked out by hand from IEEE Std 802.11-2020 (HE: 802.11ax-2021).
+//! Compares durations with values computed by hand from IEEE Std 802.11-2020 (HE: 802.11ax-2021).
 
 use yuzuri_netmodel::radio::{Band, Phy, Timing};
 
@@ -20,7 +20,7 @@ fn inter_frame_spaces() {
 fn ofdm_frames_of_80211g() {
     // (16 + 8 * 1536 + 6) / 216 = 56.99: 57 symbols; 20 + 228 + 6.
     assert_eq!(G.legacy_ns(54, 1536), 254_000);
-    // One bit more than 57 symbols take: 1539 bytes are 12334 bits, 57.1.
+    // One bit more than 57 symbols hold: 1539 bytes are 12334 bits, 57.1.
     assert_eq!(G.legacy_ns(54, 1539), 258_000);
     // Ack: 134 bits at 6, 12, 24 Mbit/s: 6, 3, 2 symbols.
     assert_eq!([6, 12, 24].map(|rate| G.legacy_ns(rate, 14)), [50_000, 38_000, 34_000]);
@@ -63,18 +63,19 @@ fn ht_ppdus() {
     assert_eq!(A.ppdu_ns(&Phy::n(20, 1, 7), 43_230), 36_000 + 1331 * 4_000);
     // Two streams have two HT-LTF. 130 Mbit/s: 520 bits per symbol; 12326 / 520 = 23.7.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 2, 7), 1538), 40_000 + 24 * 4_000);
-    // Three streams need four.
+    // Three streams need four HT-LTF.
     assert_eq!(Phy::n(20, 3, 7).preamble_ns(), 48_000);
-    // Short guard interval: 48 symbols of 3.6 µs are 172.8 µs, filled up to 176.
+    // Short guard interval: 48 symbols of 3.6 µs take 172.8 µs, extended to 176.
     let short = Phy::N { width_mhz: 20, streams: 1, mcs: 7, guard_ns: 400 };
     assert_eq!(A.ppdu_ns(&short, 1538), 36_000 + 176_000);
-    // In 2.4 GHz the signal extension follows.
+    // In 2.4 GHz the signal extension is added.
     assert_eq!(G.ppdu_ns(&Phy::n(20, 1, 7), 1538), 36_000 + 48 * 4_000 + 6_000);
 }
 
 #[test]
 fn vht_ppdus() {
-    // 390 Mbit/s: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8 symbols; preamble 40.
+    // 390 Mbit/s: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8 symbols;
+    // preamble 40.
     assert_eq!(A.ppdu_ns(&Phy::ac(80, 1, 9), 98_814), 40_000 + 507 * 4_000);
     // Eight streams have eight VHT-LTF.
     assert_eq!(Phy::ac(80, 8, 9).preamble_ns(), 20_000 + 8_000 + 4_000 + 32_000 + 4_000);

@@ -1,4 +1,4 @@
-//! What a wire does, one thing at a time.
+//! Tests of individual functions of the wire.
 
 use yuzuri_netmodel::queue::{CodelConfig, QueueConfig};
 use yuzuri_netmodel::wire::{Direction, LineConfig, LossConfig, Wire, WireConfig};
@@ -15,7 +15,7 @@ impl Packet for Frame {
     }
 }
 
-/// 1496 bytes and the FCS are 1500: at 12 Mbit/s one per ms.
+/// 1496 bytes and the FCS make 1500: at 12 Mbit/s one packet per ms.
 const RATE: Option<u64> = Some(12_000_000);
 
 fn wire(line: LineConfig) -> Wire<Frame> {
@@ -61,7 +61,7 @@ fn limits_in_packets_and_bytes_do_not_count_the_one_in_transmission() {
         let numbers: Vec<_> = drain(&mut wire).into_iter().map(|one| one.packet.0).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
         assert_eq!(wire.account().up.drops.overflow, 4);
-        // 5, 4, 3, 2, 1, 0 packets waited for 1 ms each.
+        // 5, 4, 3, 2, 1 and 0 packets were queued for 1 ms each.
         let mean = wire.account().up.queued_mean(Time::from_nanos(6_000_000));
         assert!((mean - 15.0 / 6.0).abs() < 1e-9, "{mean}");
     }
@@ -72,7 +72,7 @@ fn jitter_is_even_and_does_not_reorder() {
     let mut wire = wire(LineConfig { delay_us: 1000, jitter_us: 4000, ..LineConfig::default() });
     let mut delays = Vec::new();
     for number in 0..4000 {
-        // Far enough apart not to hold each other up.
+        // The spacing keeps packets from delaying each other.
         let at = Time::from_nanos(number * 10_000_000);
         wire.send(at, Direction::Down, Frame(number));
         delays.push((drain(&mut wire)[0].at - at).as_micros() as f64);
@@ -87,7 +87,7 @@ fn jitter_is_even_and_does_not_reorder() {
     assert!(drain(&mut wire).is_sorted_by_key(|one| one.packet.0));
 }
 
-/// Runs of lost packets among a hundred thousand: how many were lost, and how long a run is in the mean.
+/// Sends 100,000 packets. Returns the loss ratio and the mean length of a run of losses.
 fn losses(loss: LossConfig) -> (f64, f64) {
     const COUNT: u64 = 100_000;
     let mut wire = wire(LineConfig { loss, ..LineConfig::default() });
@@ -106,7 +106,7 @@ fn loss_is_as_frequent_and_as_bursty_as_wanted() {
     let (share, run) = losses(LossConfig::Random { probability: 0.02 });
     assert!((share - 0.02).abs() < 0.002, "{share}");
     assert!((run - 1.0 / 0.98).abs() < 0.02, "{run}");
-    // Gilbert: in the bad state for 0.01 / (0.01 + 0.2) of the time, bursts of 1 / 0.2.
+    // Gilbert: in the bad state for 0.01 / (0.01 + 0.2) of the time, with bursts of 1 / 0.2.
     let gilbert = LossConfig::GilbertElliott {
         good_to_bad: 0.01,
         bad_to_good: 0.2,
@@ -116,7 +116,7 @@ fn loss_is_as_frequent_and_as_bursty_as_wanted() {
     let (share, run) = losses(gilbert);
     assert!((share - 0.01 / 0.21).abs() < 0.005, "{share}");
     assert!((run - 5.0).abs() < 0.4, "{run}");
-    // Elliott: each state has its own loss.
+    // Elliott: each state has its own loss probability.
     let elliott = LossConfig::GilbertElliott {
         good_to_bad: 0.1,
         bad_to_good: 0.1,
@@ -129,7 +129,7 @@ fn loss_is_as_frequent_and_as_bursty_as_wanted() {
 
 #[test]
 fn codel_keeps_the_standing_queue_short() {
-    // A load of 1.05 for 20 s: a drop-tail queue of 1000 would stand at its limit.
+    // A load of 1.05 for 20 s, with which a drop-tail queue of 1000 would stay at its limit.
     let delays = |queue: QueueConfig| {
         let mut wire = wire(LineConfig { rate_bps: RATE, queue, ..LineConfig::default() });
         let mut arrivals = Vec::new();

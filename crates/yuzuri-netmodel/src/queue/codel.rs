@@ -1,4 +1,5 @@
-//! CoDel (RFC 8289): drops from the head when packets have waited longer than `target` for at least `interval`.
+//! CoDel (RFC 8289): drops from the head of the queue once the sojourn time has exceeded `target`
+//! for at least `interval`.
 
 use super::QueueDrops;
 use crate::error::check_range;
@@ -6,17 +7,17 @@ use crate::{ConfigError, Packet, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// CoDel's constants.
+/// CoDel's parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodelConfig {
-    /// Acceptable standing delay, µs; RFC 8289 section 4.3: 5 ms.
+    /// Acceptable standing queue delay, µs. RFC 8289, section 4.3: 5 ms.
     pub target_us: u32,
-    /// How long the delay must stand, µs; RFC 8289 section 4.3: 100 ms.
+    /// How long the delay must persist before CoDel drops, µs. RFC 8289, section 4.3: 100 ms.
     pub interval_us: u32,
-    /// Most packets that wait; Linux's `codel`: 1000.
+    /// Maximum number of queued packets. Linux's `codel`: 1000.
     pub packets: u32,
-    /// Mark ECN-capable packets instead of dropping them.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -34,7 +35,7 @@ impl CodelConfig {
     }
 }
 
-/// CoDel's control law for one queue (RFC 8289 section 5).
+/// CoDel's state and control law for one queue (RFC 8289, section 5).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Law {
     first_above: Option<Time>,
@@ -44,7 +45,7 @@ pub(super) struct Law {
     dropping: bool,
 }
 
-/// The constants in the law's units.
+/// CoDel's parameters in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Constants {
     target_ns: u64,
@@ -62,10 +63,10 @@ impl Constants {
     }
 }
 
-/// A packet and when it came.
+/// A packet and the time at which it was queued.
 pub(super) type Waiting<P> = (Time, P);
 
-/// CoDel for a queue that someone else keeps.
+/// CoDel for a queue that the caller owns.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDelLine {
     law: Law,
@@ -80,7 +81,8 @@ impl CoDelLine {
         }
     }
 
-    /// Takes the next packet that may go from `queue`, of a backlog of `bytes` in all.
+    /// Takes the next packet from `queue`, after CoDel's drops. `bytes` is the backlog that the law
+    /// uses and is updated.
     pub(crate) fn pop<P: Packet>(
         &mut self,
         now: Time,
@@ -93,8 +95,8 @@ impl CoDelLine {
 }
 
 impl Law {
-    /// Takes packets from `queue`, dropping as the law says, until one may go. `bytes` is the queue's backlog and is kept up;
-    /// returns the packet and how many were dropped.
+    /// Takes packets from `queue` and drops them according to the control law until one may be
+    /// sent. Updates the backlog `bytes` and counts the drops in `drops`.
     pub(super) fn pop<P: Packet>(
         &mut self,
         now: Time,
@@ -125,7 +127,8 @@ impl Law {
         } else if late {
             let marked = mark(constants, &mut head, drops);
             self.dropping = true;
-            // A drop rate that controlled the queue lately is resumed rather than found again (section 5.5).
+            // A drop rate that recently controlled the queue is resumed instead of being searched
+            // for again (section 5.5).
             let delta = self.count.saturating_sub(self.last_count);
             self.count = if delta > 1 && now.nanos_since(self.drop_next) < 16 * constants.interval_ns {
                 delta
@@ -142,7 +145,8 @@ impl Law {
         Some(head)
     }
 
-    /// The head, and whether the delay has been above target for an interval.
+    /// Takes the head packet. Returns it and whether the delay has been above target for an
+    /// interval.
     fn take<P: Packet>(
         &mut self,
         now: Time,
@@ -157,7 +161,7 @@ impl Law {
         };
         *bytes -= u64::from(packet.bytes());
         let sojourn = now.nanos_since(since);
-        // A queue of at most one packet of full length is no standing queue (section 5.4).
+        // At most one full-size packet is not a standing queue (section 5.4).
         if sojourn < constants.target_ns || *bytes <= FULL_PACKET {
             self.first_above = None;
             return Some((packet, false));
@@ -173,7 +177,7 @@ impl Law {
     }
 }
 
-/// 1500 bytes of IP with the Ethernet header.
+/// Length of a full-size packet: 1500 bytes of IP and the Ethernet header.
 const FULL_PACKET: u64 = 1514;
 
 fn mark<P: Packet>(constants: &Constants, packet: &mut P, drops: &mut QueueDrops) -> bool {
@@ -185,7 +189,7 @@ fn mark<P: Packet>(constants: &Constants, packet: &mut P, drops: &mut QueueDrops
     marks
 }
 
-/// A first-in-first-out queue governed by CoDel.
+/// A FIFO queue managed by CoDel.
 #[derive(Clone, Debug)]
 pub struct Codel<P> {
     queue: VecDeque<Waiting<P>>,
@@ -195,7 +199,7 @@ pub struct Codel<P> {
 }
 
 impl<P: Packet> Codel<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(config: &CodelConfig) -> Codel<P> {
         Codel {
             queue: VecDeque::new(),
@@ -205,7 +209,7 @@ impl<P: Packet> Codel<P> {
         }
     }
 
-    /// Puts a packet at the end, or drops it if the queue is full.
+    /// Appends a packet, or drops it if the queue is full.
     pub fn push(&mut self, now: Time, packet: P, drops: &mut QueueDrops) {
         if self.queue.len() >= self.max_packets {
             drops.overflow += 1;
@@ -215,17 +219,17 @@ impl<P: Packet> Codel<P> {
         self.queue.push_back((now, packet));
     }
 
-    /// Takes the oldest packet that CoDel lets go.
+    /// Takes the oldest packet that CoDel does not drop.
     pub fn pop(&mut self, now: Time, drops: &mut QueueDrops) -> Option<P> {
         self.line.pop(now, &mut self.queue, &mut self.bytes, drops)
     }
 
-    /// Packets waiting.
+    /// Number of queued packets.
     pub fn packets(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes waiting.
+    /// Number of queued bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! First in, first out; what comes to a full queue is dropped.
+//! Drop-tail FIFO queue: packets that arrive at a full queue are dropped.
 
 use super::QueueDrops;
 use crate::Packet;
@@ -14,7 +14,7 @@ pub struct DropTail<P> {
 }
 
 impl<P: Packet> DropTail<P> {
-    /// An empty queue; no limit where `None`.
+    /// Creates an empty queue. `None` means no limit.
     pub fn new(max_packets: Option<u32>, max_bytes: Option<u64>) -> DropTail<P> {
         DropTail {
             packets: VecDeque::new(),
@@ -24,7 +24,7 @@ impl<P: Packet> DropTail<P> {
         }
     }
 
-    /// Puts a packet at the end, or drops it.
+    /// Appends a packet, or drops it if the queue is full.
     pub fn push(&mut self, packet: P, drops: &mut QueueDrops) {
         let bytes = u64::from(packet.bytes());
         if self.packets.len() >= self.max_packets || self.bytes + bytes > self.max_bytes {
@@ -42,12 +42,12 @@ impl<P: Packet> DropTail<P> {
         Some(packet)
     }
 
-    /// Packets waiting.
+    /// Number of queued packets.
     pub fn packets(&self) -> usize {
         self.packets.len()
     }
 
-    /// Bytes waiting.
+    /// Number of queued bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

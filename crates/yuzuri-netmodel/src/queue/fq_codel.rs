@@ -1,4 +1,5 @@
-//! FQ-CoDel (RFC 8290): a CoDel queue per flow, served by deficit round robin, new flows first.
+//! FQ-CoDel (RFC 8290): one CoDel queue per flow, served by deficit round robin with priority for
+//! new flows.
 
 use super::QueueDrops;
 use super::codel::{Constants, Law, Waiting};
@@ -7,21 +8,22 @@ use crate::{ConfigError, Packet, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// FQ-CoDel's constants.
+/// FQ-CoDel's parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FqCodelConfig {
-    /// Acceptable standing delay, µs; RFC 8290 section 5.2: 5 ms. mac80211 takes 20 ms.
+    /// Acceptable standing queue delay, µs. RFC 8290, section 5.2: 5 ms. mac80211 uses 20 ms.
     pub target_us: u32,
-    /// How long the delay must stand, µs; RFC 8290 section 5.2: 100 ms.
+    /// How long the delay must persist before CoDel drops, µs. RFC 8290, section 5.2: 100 ms.
     pub interval_us: u32,
-    /// Most packets that wait in all flows; RFC 8290 section 5.2: 10240. mac80211 takes 8192.
+    /// Maximum number of queued packets over all flows. RFC 8290, section 5.2: 10240. mac80211 uses
+    /// 8192.
     pub packets: u32,
-    /// Hash buckets; RFC 8290 section 5.2: 1024.
+    /// Number of hash buckets. RFC 8290, section 5.2: 1024.
     pub flows: u32,
-    /// Bytes a flow may send per round; RFC 8290 section 5.2: 1514. mac80211 takes 300.
+    /// Bytes that a flow may send per round. RFC 8290, section 5.2: 1514. mac80211 uses 300.
     pub quantum_bytes: u32,
-    /// Mark ECN-capable packets instead of dropping them.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -48,7 +50,8 @@ impl FqCodelConfig {
     }
 }
 
-/// RFC 8290 section 4.1: a full queue loses up to this many packets at once from its fattest flow.
+/// Maximum number of packets that a full queue drops at once from its fattest flow (RFC 8290,
+/// section 4.1).
 const MAX_DROPPED_AT_ONCE: usize = 64;
 const NO_FLOW: u32 = u32::MAX;
 
@@ -61,10 +64,10 @@ struct Flow<P> {
     listed: bool,
 }
 
-/// A queue with a CoDel queue per flow.
+/// An FQ-CoDel queue.
 #[derive(Clone, Debug)]
 pub struct FqCodel<P> {
-    /// Bucket -> place in `flows`; flows are made when their bucket is first used.
+    /// Maps a bucket to an index in `flows`. A flow is created when its bucket is first used.
     buckets: Vec<u32>,
     flows: Vec<Flow<P>>,
     new: VecDeque<u32>,
@@ -77,7 +80,7 @@ pub struct FqCodel<P> {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(config: &FqCodelConfig) -> FqCodel<P> {
         FqCodel {
             buckets: vec![NO_FLOW; config.flows as usize],
@@ -92,9 +95,10 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Puts a packet into its flow; if the queue is over its limit then, the fattest flow loses packets from its head.
+    /// Appends a packet to its flow. If the queue then exceeds its limit, the fattest flow loses
+    /// packets from its head.
     pub fn push(&mut self, now: Time, packet: P, drops: &mut QueueDrops) {
-        // Fibonacci hashing: `flow` may be a hash of poor low bits or a plain number.
+        // Fibonacci hashing, because `flow` may be a plain number or a hash with poor low bits.
         let hash = packet.flow().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let bucket = (hash % self.buckets.len() as u64) as usize;
         if self.buckets[bucket] == NO_FLOW {
@@ -124,12 +128,12 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Bytes in the fattest flow.
+    /// Bytes queued in the fattest flow.
     pub fn fattest_bytes(&self) -> u64 {
         self.flows.iter().map(|flow| flow.bytes).max().unwrap_or(0)
     }
 
-    /// Drops half of the fattest flow's packets, 64 at most, from its head (RFC 8290 section 4.1).
+    /// Drops half of the fattest flow's packets, at most 64, from its head (RFC 8290, section 4.1).
     pub fn drop_from_fattest(&mut self, drops: &mut QueueDrops) {
         let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.bytes) else { return };
         let count = flow.queue.len().div_ceil(2).min(MAX_DROPPED_AT_ONCE);
@@ -168,7 +172,8 @@ impl<P: Packet> FqCodel<P> {
                     return Some(packet);
                 }
                 None if from_new => {
-                    // An emptied new flow goes through the old ones once, lest it starve them by returning as new.
+                    // A new flow that becomes empty passes through the old flows once, so that it
+                    // cannot starve them by returning as a new flow.
                     self.new.pop_front();
                     self.old.push_back(index);
                 }
@@ -180,12 +185,12 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Packets waiting in all flows.
+    /// Number of packets queued in all flows.
     pub fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Bytes waiting in all flows.
+    /// Number of bytes queued in all flows.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

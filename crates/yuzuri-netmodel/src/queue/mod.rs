@@ -1,4 +1,4 @@
-//! Queues for packets: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290); shared by radio and wire.
+//! Packet queues of the radio and the wire: drop-tail, CoDel (RFC 8289) and FQ-CoDel (RFC 8290).
 
 mod codel;
 mod drop_tail;
@@ -13,27 +13,29 @@ pub use codel::{Codel, CodelConfig};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCodel, FqCodelConfig};
 
-/// Which queue, and its limits.
+/// Kind and limits of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueConfig {
-    /// First in, first out; what comes to a full queue is dropped.
+    /// FIFO; packets that arrive at a full queue are dropped.
     DropTail {
-        /// Most packets that wait; without it only bytes count. Not counted: the one in transmission.
+        /// Maximum number of queued packets; without it only bytes are limited. Excludes the packet
+        /// in transmission.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packets: Option<u32>,
-        /// Most bytes (with Ethernet header) that wait; without it only packets count.
+        /// Maximum number of queued bytes, including Ethernet headers; without it only packets are
+        /// limited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// First in, first out, governed by CoDel.
+    /// FIFO managed by CoDel.
     Codel(CodelConfig),
-    /// A CoDel queue per flow, served in turn.
+    /// One CoDel queue per flow, served by deficit round robin.
     FqCodel(FqCodelConfig),
 }
 
 impl QueueConfig {
-    /// Drop-tail with room for `packets`.
+    /// A drop-tail queue with a limit of `packets`.
     pub fn drop_tail(packets: u32) -> QueueConfig {
         QueueConfig::DropTail { packets: Some(packets), bytes: None }
     }
@@ -53,33 +55,33 @@ impl QueueConfig {
     }
 }
 
-/// What a queue did with packets it could not keep, since its making.
+/// Packets that a queue dropped or marked since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueDrops {
     /// Dropped because the queue was full.
     pub overflow: u64,
-    /// Dropped by CoDel because packets waited too long.
+    /// Dropped by CoDel because of their sojourn time.
     pub aqm: u64,
-    /// Marked "congestion experienced" instead (not lost).
+    /// Marked Congestion Experienced instead of dropped.
     pub marked: u64,
 }
 
 /// A queue of any kind.
 #[derive(Clone, Debug)]
 pub enum Queue<P> {
-    /// First in, first out.
+    /// Drop-tail FIFO.
     DropTail(DropTail<P>),
-    /// First in, first out, governed by CoDel.
+    /// FIFO managed by CoDel.
     Codel(Codel<P>),
-    /// A CoDel queue per flow.
+    /// One CoDel queue per flow.
     FqCodel(Box<FqCodel<P>>),
 }
 
 impl<P: Packet> Queue<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// If a limit is out of range.
+    /// Returns an error if a limit is out of range.
     pub fn new(config: &QueueConfig) -> Result<Queue<P>, ConfigError> {
         config.check()?;
         Ok(match config {
@@ -89,7 +91,7 @@ impl<P: Packet> Queue<P> {
         })
     }
 
-    /// Puts a packet in. What that pushes out (this packet or others) is counted in `drops`.
+    /// Queues a packet. Packets dropped as a result, this one or others, are counted in `drops`.
     pub fn push(&mut self, now: Time, packet: P, drops: &mut QueueDrops) {
         match self {
             Queue::DropTail(queue) => queue.push(packet, drops),
@@ -98,7 +100,8 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Takes the next packet out. What CoDel drops on the way is counted in `drops`; `None` if nothing is left.
+    /// Takes the next packet; `None` if the queue is empty. Packets that CoDel drops or marks are
+    /// counted in `drops`.
     pub fn pop(&mut self, now: Time, drops: &mut QueueDrops) -> Option<P> {
         match self {
             Queue::DropTail(queue) => queue.pop(),
@@ -107,7 +110,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Packets waiting.
+    /// Number of queued packets.
     pub fn packets(&self) -> usize {
         match self {
             Queue::DropTail(queue) => queue.packets(),
@@ -116,7 +119,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Bytes waiting.
+    /// Number of queued bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Queue::DropTail(queue) => queue.bytes(),

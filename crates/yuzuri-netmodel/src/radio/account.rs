@@ -1,30 +1,31 @@
-//! What happened in the cell, node by node.
+//! Statistics of the cell, per node.
 
 use super::backlog::BacklogDrops;
 use crate::Time;
 use serde::{Deserialize, Serialize};
 
-/// Time on the channel by what it was spent on, ns. A response and its SIFS are charged to the node whose frame it answers.
+/// Channel time of a node by purpose, ns. A response and its SIFS are charged to the node that sent
+/// the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Airtime {
-    /// PPDUs with data of which at least one MPDU was received.
+    /// Data PPDUs of which at least one MPDU was received.
     pub data_ns: u64,
     /// SIFS and Ack or BlockAck.
     pub response_ns: u64,
-    /// RTS, CTS and the SIFS behind each.
+    /// RTS, CTS and the SIFS after each.
     pub protection_ns: u64,
     /// BlockAckReq.
     pub block_ack_req_ns: u64,
     /// Group-addressed frames.
     pub group_ns: u64,
-    /// PPDUs (or RTS) sent alone of which nothing was received.
+    /// PPDUs or RTS frames sent without collision of which nothing was received.
     pub failed_ns: u64,
-    /// Share of collisions: while k nodes send at once, each bears one kth.
+    /// Share of collisions: while k nodes transmit simultaneously, each is charged 1/k of the time.
     pub collision_ns: u64,
 }
 
 impl Airtime {
-    /// All of it.
+    /// Sum over all purposes, ns.
     pub fn total_ns(&self) -> u64 {
         self.data_ns
             + self.response_ns
@@ -36,26 +37,26 @@ impl Airtime {
     }
 }
 
-/// Packets that wait in a node's queue. Not counted: those the MAC has taken out to send.
+/// Length of a node's queue, packets. Excludes packets that the MAC has dequeued for transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueLength {
-    /// Now.
+    /// Current length.
     pub now: u64,
-    /// The most there were.
+    /// Maximum length.
     pub max: u64,
     packet_ns: u128,
     since_ns: u64,
 }
 
 impl QueueLength {
-    /// Mean from the start to `now`.
+    /// Time average of the length from the start to `now`.
     pub fn time_mean(&self, now: Time) -> f64 {
         let waiting = u128::from(self.now) * u128::from(now.as_nanos().saturating_sub(self.since_ns));
         if now == Time::ZERO { 0.0 } else { (self.packet_ns + waiting) as f64 / now.as_nanos() as f64 }
     }
 
-    /// Packets times nanoseconds from the start to `now`: the difference of two readings, over the time between them, is the
-    /// mean of that time.
+    /// Integral of the length from the start to `now`, packet nanoseconds. The difference of two
+    /// readings divided by the time between them is the average over that time.
     pub fn packet_ns(&self, now: Time) -> u128 {
         self.packet_ns + u128::from(self.now) * u128::from(now.as_nanos().saturating_sub(self.since_ns))
     }
@@ -68,78 +69,82 @@ impl QueueLength {
     }
 }
 
-/// Packets that did not come through, by cause.
+/// Dropped packets by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
     /// The queue was full.
     pub overflow: u64,
-    /// CoDel: it waited too long.
+    /// CoDel dropped the packet because of its sojourn time.
     pub aqm: u64,
-    /// Given up after [`retry_limit`](super::CellConfig::retry_limit) attempts.
+    /// Discarded after [`retry_limit`](super::CellConfig::retry_limit) attempts.
     pub retry: u64,
-    /// Its sender or receiver is not (or no longer) associated.
+    /// The sender or receiver is not, or no longer, associated.
     pub departed: u64,
 }
 
 impl Drops {
-    /// All of them.
+    /// Sum over all causes.
     pub fn total(&self) -> u64 {
         self.overflow + self.aqm + self.retry + self.departed
     }
 }
 
-/// Group-addressed frames, counted apart because one that is sent is delivered to many. Only the access point sends them.
+/// Group-addressed frames, counted separately because one transmission is delivered to several
+/// stations. Only the access point sends them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupAccount {
-    /// Packets put into the queue, own and relayed: `offered = sent + dropped + queued`.
+    /// Packets queued, own and relayed: `offered = sent + dropped + queued`.
     pub offered: u64,
-    /// Sent on the channel.
+    /// Packets transmitted.
     pub sent: u64,
-    /// Dropped by the queue.
+    /// Packets dropped by the queue.
     pub dropped: u64,
-    /// Waiting or being sent now.
+    /// Packets queued or in transmission.
     pub queued: u64,
     /// Copies received by stations.
     pub copies: u64,
-    /// Copies lost to errors or collisions: nobody acknowledges, nobody retries.
+    /// Copies lost to errors or collisions. Group-addressed frames are neither acknowledged nor
+    /// retransmitted.
     pub copies_lost: u64,
 }
 
-/// What one node did. For packets to one receiver `offered = sent + drops.total() + queue + in_mac`, where the queue
-/// does not count group-addressed ones.
+/// Statistics of one node. For unicast packets `offered = sent + drops.total() + queue + in_mac`,
+/// where `queue` excludes group-addressed packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAccount {
-    /// Time on the channel.
+    /// Channel time.
     pub airtime: Airtime,
-    /// The queue, group-addressed packets included.
+    /// Queue length, including group-addressed packets.
     pub queue: QueueLength,
-    /// Packets to one receiver put into the queue, own and relayed.
+    /// Unicast packets queued, own and relayed.
     pub offered: u64,
-    /// Packets that the receiver at the other end of this hop has handed on.
+    /// Unicast packets that the receiver of this hop delivered in order.
     pub sent: u64,
-    /// Their bytes, as [`Packet::bytes`](crate::Packet::bytes).
+    /// Bytes in `sent`, as defined by [`Packet::bytes`](crate::Packet::bytes).
     pub sent_bytes: u64,
-    /// Packets that did not come through.
+    /// Dropped unicast packets.
     pub drops: Drops,
-    /// Packets marked "congestion experienced" by CoDel.
+    /// Packets that CoDel marked Congestion Experienced.
     pub marked: u64,
-    /// Packets taken out of the queue, being sent, waiting for another attempt, or held at the receiver to keep order.
+    /// Packets dequeued by the MAC: in transmission, waiting for a retransmission, or held by the
+    /// receiver for reordering.
     pub in_mac: u64,
-    /// Times the node got (or took) the channel.
+    /// Number of channel accesses, including those that collided.
     pub accesses: u64,
-    /// PPDUs with data to one receiver sent, collided ones included.
+    /// Unicast data PPDUs sent, including collided ones.
     pub frames: u64,
-    /// MPDUs in them.
+    /// MPDUs in `frames`.
     pub mpdus: u64,
-    /// MPDUs in them that were sent before.
+    /// MPDUs in `frames` that were retransmissions.
     pub retries: u64,
     /// Accesses that collided.
     pub collisions: u64,
-    /// Accesses without collision that got no response.
+    /// Accesses without collision that received no response.
     pub unanswered: u64,
-    /// Packets delivered to the node, copies of group-addressed ones and those it relays included.
+    /// Packets delivered to the node, including copies of group-addressed packets and packets to be
+    /// relayed.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes in `received`.
     pub received_bytes: u64,
     /// Group-addressed frames.
     pub group: GroupAccount,
@@ -156,31 +161,33 @@ impl NodeAccount {
     }
 }
 
-/// Time nobody sends, ns: inter-frame spaces, back-off, and nothing to send.
+/// Time without transmission, ns: interframe spaces, back-off and absence of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleTime {
-    /// While at least one node waits for its turn.
+    /// Idle time while at least one node contends for the channel.
     pub contention_ns: u64,
-    /// While nobody has anything to send.
+    /// Idle time while no node has anything to send.
     pub empty_ns: u64,
 }
 
-/// What happened in the cell from the start to `at`: the airtime of all nodes plus the idle time is `at`.
+/// Statistics of the cell from the start to `at`. The airtime of all nodes and the idle time add up
+/// to `at`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellAccount {
     /// The time up to which the cell was advanced, ns.
     pub at_ns: u64,
     /// The access point.
     pub ap: NodeAccount,
-    /// The stations by number, also those that left.
+    /// The stations by number, including those that have left.
     pub stations: Vec<NodeAccount>,
-    /// Time nobody sent.
+    /// Time without transmission.
     pub idle: IdleTime,
-    /// Collisions, each counted once, whatever the number of nodes in it.
+    /// Collisions, each counted once regardless of the number of nodes involved.
     pub collisions: u64,
-    /// Times the channel became busy: collisions and frames sent alone.
+    /// Number of times the channel became busy, by a collision or a single transmission.
     pub busy_periods: u64,
-    /// Packets handed in for stations that never were: refused, and in no node's account.
+    /// Packets from stations that never existed. They are discarded and appear in no node's
+    /// statistics.
     pub unknown_senders: u64,
 }
 
@@ -190,7 +197,7 @@ impl CellAccount {
         Time::from_nanos(self.at_ns)
     }
 
-    /// One node's account; `None` for a station that never was.
+    /// Statistics of one node; `None` for a station that never existed.
     pub fn node(&self, node: super::Node) -> Option<&NodeAccount> {
         match node {
             super::Node::Ap => Some(&self.ap),
@@ -198,7 +205,7 @@ impl CellAccount {
         }
     }
 
-    /// All nodes, the access point first.
+    /// Statistics of all nodes, the access point first.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeAccount> {
         std::iter::once(&self.ap).chain(&self.stations)
     }

@@ -1,5 +1,6 @@
-//! What waits at a node, by receiver, in one of two orders: one queue for all receivers in the order of arrival (drop-tail or
-//! CoDel), or a queue per receiver (FQ-CoDel), receivers in turn or by airtime.
+//! The backlog of a node by receiver, in one of two disciplines: a shared FIFO for all receivers
+//! (drop-tail or CoDel), or one queue per receiver (FQ-CoDel) with receivers served by round robin
+//! or by airtime.
 
 use super::{Node, To};
 use crate::queue::{CoDelLine, FqCodel, FqCodelConfig, QueueConfig, QueueDrops};
@@ -10,11 +11,11 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Item<P> {
     pub(super) packet: P,
-    /// Who sent it first.
+    /// The original sender.
     pub(super) origin: Node,
-    /// Whom it is for in the end.
+    /// The final destination.
     pub(super) to: To,
-    /// Its number in the order of arrival at this node.
+    /// Sequence number of its arrival at this node.
     pub(super) order: u64,
 }
 
@@ -33,11 +34,12 @@ impl<P: Packet> Packet for Item<P> {
     }
 }
 
-/// A node's receivers are numbered: 0 is the group; at the access point station n is n + 1, at a station the access point is 1.
+/// Index of a node's receiver. 0 is the group. At the access point, station n is n + 1; at a
+/// station, the access point is 1.
 pub(super) type Receiver = usize;
 pub(super) const GROUP: Receiver = 0;
 
-/// What queues did, packets to one receiver and group-addressed ones apart.
+/// Drops of the queues, separately for unicast and group-addressed packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BacklogDrops {
     pub(super) one: QueueDrops,
@@ -50,7 +52,7 @@ impl BacklogDrops {
     }
 }
 
-/// A node's waiting packets.
+/// Backlog of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Backlog<P> {
     Shared(Shared<P>),
@@ -58,7 +60,7 @@ pub(super) enum Backlog<P> {
 }
 
 impl<P: Packet> Backlog<P> {
-    /// For a queue configuration that was checked.
+    /// Creates an empty backlog. The queue configuration must have been checked.
     pub(super) fn new(config: &QueueConfig, airtime_fairness: bool) -> Backlog<P> {
         let shared = |packets: Option<u32>, bytes: Option<u64>, codel| {
             Backlog::Shared(Shared {
@@ -85,7 +87,7 @@ impl<P: Packet> Backlog<P> {
         }
     }
 
-    /// Packets waiting.
+    /// Number of queued packets.
     pub(super) fn packets(&self) -> usize {
         match self {
             Backlog::Shared(shared) => shared.packets,
@@ -93,7 +95,7 @@ impl<P: Packet> Backlog<P> {
         }
     }
 
-    /// Puts a packet in; what that pushes out is counted in `drops`.
+    /// Queues a packet. Packets dropped as a result are counted in `drops`.
     pub(super) fn push(&mut self, now: Time, receiver: Receiver, item: Item<P>, drops: &mut BacklogDrops) {
         match self {
             Backlog::Shared(shared) => shared.push(now, receiver, item, drops),
@@ -101,7 +103,7 @@ impl<P: Packet> Backlog<P> {
         }
     }
 
-    /// Whose turn it is.
+    /// The receiver to be served next.
     pub(super) fn next_receiver(&mut self) -> Option<Receiver> {
         match self {
             Backlog::Shared(shared) => shared.next_receiver(),
@@ -117,7 +119,7 @@ impl<P: Packet> Backlog<P> {
         }
     }
 
-    /// Puts the packet that was just popped back in front, because it does not fit.
+    /// Returns the packet that was popped last to the head of the queue, because it does not fit.
     pub(super) fn put_back(&mut self, now: Time, receiver: Receiver, item: Item<P>) {
         match self {
             Backlog::Shared(shared) => shared.put_back(now, receiver, item),
@@ -125,21 +127,22 @@ impl<P: Packet> Backlog<P> {
         }
     }
 
-    /// A frame was made for `receiver`: the next in turn is to follow, unless airtime decides.
+    /// Records that a frame was built for `receiver`. Without airtime fairness, the next receiver
+    /// takes its turn.
     pub(super) fn served(&mut self, receiver: Receiver) {
         if let Backlog::PerReceiver(per) = self {
             per.served(receiver);
         }
     }
 
-    /// `receiver` used the channel for `airtime_ns`, in either direction.
+    /// Charges `receiver` for `airtime_ns` of channel use in either direction.
     pub(super) fn charge(&mut self, receiver: Receiver, airtime_ns: u64) {
         if let Backlog::PerReceiver(per) = self {
             per.charge(receiver, airtime_ns);
         }
     }
 
-    /// Throws away everything for `receiver`; how many packets that was.
+    /// Discards all packets for `receiver` and returns their number.
     pub(super) fn clear(&mut self, receiver: Receiver) -> usize {
         match self {
             Backlog::Shared(shared) => shared.clear(receiver),
@@ -148,11 +151,13 @@ impl<P: Packet> Backlog<P> {
     }
 }
 
-/// One queue, one limit; packets of one receiver can be taken out of the middle to be aggregated.
+/// A shared queue with a common limit. Packets of one receiver can be taken from its middle for
+/// aggregation.
 #[derive(Clone, Debug)]
 pub(super) struct Shared<P> {
     receivers: Vec<VecDeque<(Time, Item<P>)>>,
-    /// Arrivals in order; entries whose packet is gone are skipped when they come to the front.
+    /// Arrivals in order. Entries whose packet has been taken are skipped when they reach the
+    /// front.
     order: VecDeque<(u64, Receiver)>,
     arrived: u64,
     packets: usize,
@@ -190,7 +195,7 @@ impl<P: Packet> Shared<P> {
         None
     }
 
-    /// The receiver and size of the packet that comes out next, unless an AQM has a say in it.
+    /// Receiver and size of the next packet; `None` if an AQM may change which packet is next.
     pub(super) fn first(&self) -> Option<(Receiver, u32)> {
         if self.codel.is_some() {
             return None;
@@ -220,7 +225,7 @@ impl<P: Packet> Shared<P> {
     fn put_back(&mut self, now: Time, receiver: Receiver, item: Item<P>) {
         self.packets += 1;
         self.bytes += u64::from(item.bytes());
-        // Its waiting starts anew for CoDel; what does not fit now is sent with the next frame.
+        // CoDel's sojourn time restarts. A packet that does not fit is sent in the next frame.
         self.receivers[receiver].push_front((now, item));
     }
 
@@ -235,14 +240,14 @@ impl<P: Packet> Shared<P> {
     }
 }
 
-/// Airtime a receiver may use per round, ns; the order of mac80211's (256 to 300 µs).
+/// Airtime quantum of a receiver per round, ns; similar to mac80211's (256 to 300 µs).
 const AIRTIME_QUANTUM_NS: i64 = 300_000;
 
-/// A queue per receiver.
+/// One queue per receiver.
 #[derive(Clone, Debug)]
 pub(super) struct PerReceiver<P> {
     receivers: Vec<OneReceiver<P>>,
-    /// Receivers with packets, the one whose turn it is in front.
+    /// Receivers with packets, in the order in which they are served.
     turn: VecDeque<Receiver>,
     packets: usize,
     config: FqCodelConfig,

@@ -1,4 +1,5 @@
-//! The cell: its nodes, and the doors through which it is driven. What happens on the channel: `exchange`.
+//! The cell's nodes and the interface through which it is driven. `exchange` implements the events
+//! on the channel.
 
 use super::account::{CellAccount, NodeAccount};
 use super::backlog::{Backlog, BacklogDrops, GROUP, Item, Receiver};
@@ -12,20 +13,20 @@ use super::{Access, CellConfig, Node, Phy, StationConfig, Timing, To};
 use crate::random::Random;
 use crate::{Arrival, ConfigError, Packet, Time};
 
-/// The access point's index.
+/// Index of the access point.
 pub(super) const AP: NodeIndex = 0;
 
-/// One node's sending side.
+/// Sending side of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Terminal<P> {
-    /// Associated; the access point always is.
+    /// Whether the node is associated; always true for the access point.
     pub(super) present: bool,
     pub(super) backlog: Backlog<P>,
-    /// By receiver.
+    /// Links by receiver.
     pub(super) links: Vec<Link<P>>,
-    /// The receiver of MPDUs that wait for another attempt: it goes first.
+    /// Receiver of MPDUs that await a retransmission. It is served first.
     pub(super) unfinished: Option<Receiver>,
-    /// Towards and from the access point; of the access point itself unused.
+    /// Frame durations of the link to the access point; unused for the access point itself.
     pub(super) terms: Terms,
     pub(super) mpdu_error_rate: f64,
     access: Option<Access>,
@@ -37,7 +38,7 @@ pub struct Cell<P> {
     pub(super) config: CellConfig,
     pub(super) timing: Timing,
     pub(super) random: Random,
-    /// The access point, then the stations.
+    /// The access point, followed by the stations.
     pub(super) nodes: Vec<Terminal<P>>,
     pub(super) contention: Contention,
     pub(super) channel: Channel,
@@ -47,19 +48,20 @@ pub struct Cell<P> {
     pub(super) account: CellAccount,
     pub(super) winners: Vec<(NodeIndex, Time)>,
     pub(super) ends: Vec<(Time, NodeIndex)>,
-    /// The least that a frame with a packet in it takes.
+    /// Minimum duration of a frame that carries a packet, ns.
     pub(super) min_frame_ns: u64,
-    /// How far the cell was run.
+    /// The time up to which the cell has been simulated.
     pub(super) now: Time,
-    /// Arrivals that came out when a call other than `advance` had to run the cell; they are handed over with the next one.
+    /// Arrivals from calls other than `advance` that had to advance the cell. The next `advance`
+    /// returns them.
     early: Vec<Arrival<P, Node>>,
 }
 
 impl<P: Packet> Cell<P> {
-    /// An idle cell; one seed, one result.
+    /// Creates an idle cell. Runs with the same seed are identical.
     ///
     /// # Errors
-    /// If the configuration cannot be: the field, its value, and what is allowed there.
+    /// Returns an error that names the invalid field, its value and the allowed values.
     pub fn new(config: &CellConfig, seed: u64) -> Result<Cell<P>, ConfigError> {
         config.check()?;
         let timing = Timing::new(config.band);
@@ -80,7 +82,7 @@ impl<P: Packet> Cell<P> {
             now: Time::ZERO,
             early: Vec::new(),
         };
-        // The access point sends at its stations' rates; its own terms are never looked at.
+        // The access point transmits at the rates of its stations; its own terms are not used.
         cell.nodes.push(Terminal {
             present: true,
             backlog: Backlog::new(&config.ap.queue, config.ap.airtime_fairness),
@@ -98,19 +100,20 @@ impl<P: Packet> Cell<P> {
         Ok(cell)
     }
 
-    /// Puts a packet into `from`'s queue at `now`; a drop is counted in the account. `now` must not lie before an earlier call;
-    /// what is due up to `now` is run first, and its arrivals come out of the next [`advance`](Cell::advance).
+    /// Queues a packet at node `from` at time `now`; a drop is counted in the statistics. `now`
+    /// must not precede an earlier call. Events due up to `now` are processed first, and the next
+    /// [`advance`](Cell::advance) returns their arrivals.
     pub fn send(&mut self, now: Time, from: Node, to: To, packet: P) {
         let now = self.catch_up(now);
         let Some(node) = self.index(from) else {
-            // A station that never was has no account of its own.
+            // A station that never existed has no statistics of its own.
             self.account.unknown_senders += 1;
             return;
         };
         self.enqueue(now, node, Item { packet, origin: from, to, order: 0 });
     }
 
-    /// When something happens next if nothing is sent before.
+    /// Time of the next event if nothing is sent before.
     pub fn next(&self) -> Option<Time> {
         self.early_arrival().or_else(|| Some(self.due()).filter(|at| *at != Time::MAX))
     }
@@ -119,22 +122,23 @@ impl<P: Packet> Cell<P> {
         self.early.first().map(|arrival| arrival.at)
     }
 
-    /// Runs everything due up to and including `to`. Arrivals are appended to `out` in the order of their times.
+    /// Processes all events up to and including `to`. Arrivals are appended to `out` in time order.
     pub fn advance(&mut self, to: Time, out: &mut Vec<Arrival<P, Node>>) {
         out.append(&mut self.early);
         self.run(to, out);
     }
 
-    /// What happened up to the time of the last call.
+    /// Statistics up to the time of the last call.
     pub fn account(&self) -> &CellAccount {
         &self.account
     }
 
-    /// A station associates at `now`: the number it got, the lowest that is free. If another had that number before, the
-    /// account goes on.
+    /// Associates a station at `now` and returns its number, the lowest free one. The statistics of
+    /// an earlier station with the same number continue.
     ///
     /// # Errors
-    /// If the station's configuration cannot be, or 2007 stations are there already.
+    /// Returns an error if the station's configuration is invalid or 2007 stations are already
+    /// associated.
     pub fn join(&mut self, now: Time, station: &StationConfig) -> Result<u16, ConfigError> {
         station.check(self.config.band).map_err(|error| error.within("station"))?;
         self.catch_up(now);
@@ -158,8 +162,8 @@ impl<P: Packet> Cell<P> {
         Ok(number as u16)
     }
 
-    /// A station leaves at `now`: what waits in its queue or for it is dropped and counted as departed. Nothing happens if it
-    /// is not there.
+    /// Removes a station at `now`. Packets queued at or for it are dropped and counted as departed.
+    /// Does nothing if the station is not associated.
     pub fn leave(&mut self, now: Time, station: u16) {
         let now = self.catch_up(now);
         let Some(node) = self.index(Node::Station(station)).filter(|node| self.nodes[*node].present) else {
@@ -169,7 +173,7 @@ impl<P: Packet> Cell<P> {
         self.cancel(node);
         self.discard(now, node, 1);
         self.discard(now, AP, node);
-        // A node on the air is settled at the end of the exchange.
+        // A node in an exchange is dealt with at the end of the exchange.
         for idle in [node, AP] {
             if !self.is_on_air(idle) && !self.has_work(idle) {
                 self.contention.withdraw(idle);
@@ -181,10 +185,10 @@ impl<P: Packet> Cell<P> {
         self.stations_changed();
     }
 
-    /// Changes the rate between a station and the access point from the next frame on.
+    /// Changes the rate between a station and the access point, starting with the next frame.
     ///
     /// # Errors
-    /// If there is no such rate, or no such station.
+    /// Returns an error if the rate is invalid or the station is not associated.
     pub fn set_phy(&mut self, now: Time, station: u16, phy: Phy) -> Result<(), ConfigError> {
         let known = self.index(Node::Station(station)).filter(|node| self.nodes[*node].present);
         let Some(node) = known else {
@@ -204,10 +208,11 @@ impl<P: Packet> Cell<P> {
         Ok(())
     }
 
-    /// Changes the probability, 0 to 1, that an MPDU between a station and the access point is received in error.
+    /// Changes the probability, 0 to 1, that an MPDU between a station and the access point is
+    /// corrupted.
     ///
     /// # Errors
-    /// If the probability is none, or there is no such station.
+    /// Returns an error if the probability is out of range or the station is not associated.
     pub fn set_mpdu_error_rate(
         &mut self,
         now: Time,
@@ -224,7 +229,7 @@ impl<P: Packet> Cell<P> {
         Ok(())
     }
 
-    /// How many stations there are or were: their numbers are below it.
+    /// Number of stations that exist or existed. All station numbers are below it.
     pub fn stations(&self) -> usize {
         self.nodes.len() - 1
     }
@@ -234,7 +239,7 @@ impl<P: Packet> Cell<P> {
         self.index(Node::Station(station)).is_some_and(|node| self.nodes[node].present)
     }
 
-    /// Packets in a node's queue; those the MAC has taken out to send are not counted.
+    /// Number of packets in a node's queue, excluding those that the MAC has dequeued.
     pub fn queued(&self, node: Node) -> usize {
         self.index(node).map_or(0, |node| self.nodes[node].backlog.packets())
     }
@@ -255,7 +260,7 @@ impl<P: Packet> Cell<P> {
         self.account.stations.push(NodeAccount::default());
     }
 
-    /// Puts a new station in the place of one that left.
+    /// Reuses the entry of a station that left.
     fn place_station(&mut self, node: NodeIndex, station: &StationConfig) {
         let terminal = &mut self.nodes[node];
         terminal.present = true;
@@ -267,7 +272,8 @@ impl<P: Packet> Cell<P> {
         self.contention.reset(node);
     }
 
-    /// The access point speaks QoS as soon as one station does; the shortest frame is that of the fastest there.
+    /// Updates what depends on the set of stations: the access point uses QoS if at least one
+    /// station does, and the fastest station determines the shortest frame.
     fn stations_changed(&mut self) {
         self.find_min_frame();
         let qos = self.nodes[1..].iter().any(|station| station.present && station.terms.phy.is_qos());
@@ -293,7 +299,7 @@ impl<P: Packet> Cell<P> {
         self.nodes[node].unfinished.is_some() || self.nodes[node].backlog.packets() > 0
     }
 
-    /// Puts an item into a node's queue.
+    /// Queues an item at a node.
     pub(super) fn enqueue(&mut self, now: Time, node: NodeIndex, item: Item<P>) {
         let receiver = if node == AP {
             match item.to {
@@ -301,7 +307,7 @@ impl<P: Packet> Cell<P> {
                 To::One(to) => self.index(to).filter(|to| *to != AP && self.nodes[*to].present),
             }
         } else {
-            // Everything a station sends goes to the access point first.
+            // A station sends everything to the access point first.
             let myself = item.to == To::One(Self::node(node));
             let known = match item.to {
                 To::One(to) => self.index(to).is_some(),
@@ -338,7 +344,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// Drops everything a node has for a receiver.
+    /// Drops all packets that a node holds for a receiver.
     fn discard(&mut self, now: Time, node: NodeIndex, receiver: Receiver) {
         let terminal = &mut self.nodes[node];
         let waiting = terminal.backlog.clear(receiver) as u64;
@@ -352,7 +358,8 @@ impl<P: Packet> Cell<P> {
         account.queue.set(now, terminal.backlog.packets());
     }
 
-    /// Runs what is due up to `now`; arrivals wait for `advance`. Time does not go back.
+    /// Processes events up to `now`, which cannot go back in time. Keeps the arrivals for
+    /// `advance`.
     fn catch_up(&mut self, now: Time) -> Time {
         let mut early = std::mem::take(&mut self.early);
         self.run(now.max(self.now), &mut early);

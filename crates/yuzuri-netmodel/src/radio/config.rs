@@ -1,4 +1,4 @@
-//! What a cell is made of.
+//! Configuration of a cell.
 
 use super::phy::OFDM_RATES;
 use super::{Band, Phy};
@@ -7,22 +7,22 @@ use crate::error::check_range;
 use crate::queue::QueueConfig;
 use serde::{Deserialize, Serialize};
 
-/// How a node gets onto the channel: EDCA's parameters for best effort, or DCF's.
+/// Channel access parameters: EDCA for best effort, or DCF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// Slots of idleness after SIFS.
+    /// Number of idle slots after SIFS.
     pub aifsn: u8,
-    /// The contention window at first; one less than a power of two.
+    /// Minimum contention window, one less than a power of two.
     pub cw_min: u16,
-    /// The contention window at most; one less than a power of two.
+    /// Maximum contention window, one less than a power of two.
     pub cw_max: u16,
 }
 
 impl Access {
-    /// EDCA, best effort (table 9-155; aCWmin 15, aCWmax 1023).
+    /// EDCA, best effort (table 9-155, aCWmin 15, aCWmax 1023).
     pub const BEST_EFFORT: Access = Access { aifsn: 3, cw_min: 15, cw_max: 1023 };
-    /// DCF: DIFS is SIFS and two slots (10.3.2.3.5).
+    /// DCF. DIFS is SIFS and two slots (10.3.2.3.5).
     pub const DCF: Access = Access { aifsn: 2, cw_min: 15, cw_max: 1023 };
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -40,19 +40,20 @@ impl Access {
     }
 }
 
-/// Limits of aggregation.
+/// Limits of aggregation (A-MPDU).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AmpduConfig {
-    /// Most MPDUs in an A-MPDU; 1 turns aggregation off, n and ac have 64 at most.
+    /// Maximum number of MPDUs in an A-MPDU. 1 disables aggregation; n and ac allow at most 64.
     pub mpdus: u16,
-    /// Most bytes; absent: what the standard allows, 65,535 for n, 1,048,575 for ac and ax.
+    /// Maximum length, bytes. Default: the standard's maximum, 65,535 for n and 1,048,575 for ac
+    /// and ax.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// Longest PPDU, µs; aPPDUMaxTime is 5,484 (tables 19-25, 21-29, 27-52).
+    /// Maximum duration of a PPDU, µs. aPPDUMaxTime is 5,484 (tables 19-25, 21-29, 27-52).
     pub duration_us: u32,
-    /// The block-acknowledgement window: MPDUs that may be sent beyond the first that is unacknowledged. 64, up to
-    /// 256 among ax.
+    /// Block acknowledgement window: how many MPDUs, from the first unacknowledged one, may be in
+    /// flight. 64; with ax up to 256.
     pub window: u16,
 }
 
@@ -73,19 +74,20 @@ impl AmpduConfig {
     }
 }
 
-/// One station.
+/// Configuration of a station.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StationConfig {
-    /// Standard and rate, both ways.
+    /// Standard and rate in both directions.
     pub phy: Phy,
-    /// The station's queue; absent: drop-tail with 1000 packets, Linux's `txqueuelen`.
+    /// Queue of the station. Default: drop-tail with 1000 packets, Linux's `txqueuelen`.
     #[serde(default = "station_queue")]
     pub queue: QueueConfig,
-    /// Absent: [`Access::DCF`] for 802.11g, else [`Access::BEST_EFFORT`].
+    /// Channel access. Default: [`Access::DCF`] for 802.11g, otherwise [`Access::BEST_EFFORT`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
-    /// Probability, 0 to 1, that an MPDU between the station and the access point is received in error, either way.
+    /// Probability, 0 to 1, that an MPDU between the station and the access point is corrupted, in
+    /// either direction.
     #[serde(default)]
     pub mpdu_error_rate: f64,
 }
@@ -95,7 +97,7 @@ fn station_queue() -> QueueConfig {
 }
 
 impl StationConfig {
-    /// A station with the defaults.
+    /// A station with default settings.
     pub fn new(phy: Phy) -> StationConfig {
         StationConfig { phy, queue: station_queue(), access: None, mpdu_error_rate: 0.0 }
     }
@@ -133,15 +135,18 @@ impl StationConfig {
     }
 }
 
-/// The access point.
+/// Configuration of the access point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApConfig {
-    /// The queue towards the stations. With FQ-CoDel each station has flows of its own and stations are served in turn.
+    /// Queue towards the stations. With FQ-CoDel each station has its own flows, and stations are
+    /// served by round robin.
     pub queue: QueueConfig,
-    /// With FQ-CoDel: serve stations by airtime used instead of in turn, as Linux's mac80211.
+    /// With FQ-CoDel: serve stations by used airtime instead of round robin, as Linux's mac80211
+    /// does.
     pub airtime_fairness: bool,
-    /// Absent: [`Access::BEST_EFFORT`] if any station speaks QoS, else [`Access::DCF`].
+    /// Channel access. Default: [`Access::BEST_EFFORT`] if any station uses QoS, otherwise
+    /// [`Access::DCF`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
 }
@@ -152,37 +157,39 @@ impl Default for ApConfig {
     }
 }
 
-/// A cell.
+/// Configuration of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellConfig {
-    /// The stations at the start, numbered from 0; at most 2007, as an access point has association identifiers.
+    /// Initial stations, numbered from 0. At most 2007, the number of association identifiers.
     pub stations: Vec<StationConfig>,
     /// The access point.
     #[serde(default)]
     pub ap: ApConfig,
-    /// The band.
+    /// Frequency band.
     #[serde(default)]
     pub band: Band,
-    /// The basic rates, Mbit/s: responses use the highest that is not above the frame they respond to (10.6.6.5.2).
+    /// Basic rates, Mbit/s. A response uses the highest basic rate that does not exceed the rate of
+    /// the frame (10.6.6.5.2).
     #[serde(default = "mandatory_rates")]
     pub basic_rates_mbps: Vec<u32>,
-    /// The rate of group-addressed frames, Mbit/s; one of the basic rates.
+    /// Rate of group-addressed frames, Mbit/s; must be a basic rate.
     #[serde(default = "lowest_rate")]
     pub group_rate_mbps: u32,
-    /// PSDUs longer than this many bytes are protected by RTS/CTS; absent: none are.
+    /// PSDUs longer than this many bytes are protected by RTS/CTS. Default: no protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rts_threshold_bytes: Option<u32>,
-    /// Attempts after which a frame is given up (dot11ShortRetryLimit).
+    /// Number of attempts after which a frame is discarded (dot11ShortRetryLimit).
     #[serde(default = "seven")]
     pub retry_limit: u8,
-    /// Aggregation.
+    /// Limits of aggregation.
     #[serde(default)]
     pub ampdu: AmpduConfig,
-    /// Bytes that encryption adds to each MPDU: 0 for none, 16 for CCMP-128 and GCMP.
+    /// Bytes that encryption adds to each MPDU: 0 without encryption, 16 for CCMP-128 and GCMP.
     #[serde(default)]
     pub security_bytes: u32,
-    /// When a block acknowledgement stays out, ask for it (BlockAckReq) before anything is sent again.
+    /// Whether a missing block acknowledgement is requested (BlockAckReq) before anything else is
+    /// sent.
     #[serde(default)]
     pub request_missed_block_ack: bool,
 }
@@ -200,7 +207,7 @@ fn seven() -> u8 {
 }
 
 impl CellConfig {
-    /// A cell with the defaults; in 2.4 GHz if all stations are 802.11g.
+    /// A cell with default settings, in the 2.4 GHz band if all stations are 802.11g.
     pub fn new(stations: Vec<StationConfig>) -> CellConfig {
         let only_g = !stations.is_empty() && stations.iter().all(|station| !station.phy.is_qos());
         CellConfig {
@@ -217,10 +224,10 @@ impl CellConfig {
         }
     }
 
-    /// Refuses what cannot be.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// The first field that is wrong, its value and what is allowed there.
+    /// Returns an error that names the first invalid field, its value and the allowed values.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_range("stations", self.stations.len(), 0, MAX_STATIONS)?;
         for (index, station) in self.stations.iter().enumerate() {
@@ -261,5 +268,5 @@ impl CellConfig {
     }
 }
 
-/// Association identifiers end at 2007 (9.4.1.8).
+/// Highest association identifier (9.4.1.8).
 pub(super) const MAX_STATIONS: usize = 2007;

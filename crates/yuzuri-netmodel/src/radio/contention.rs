@@ -1,40 +1,42 @@
-//! Who gets the channel next, and when: back-off by DCF (10.3.4) and EDCA (10.23.2) of IEEE Std 802.11-2020.
+//! Channel access: back-off by DCF (10.3.4) and EDCA (10.23.2) of IEEE Std 802.11-2020.
 //!
-//! Nothing is stepped through: a node whose frame is ready sends at (start of idleness) + AIFS + slots, so the next transmission
-//! is a minimum, and what the others counted down meanwhile is a division.
+//! Slots are not simulated one by one. A node with a frame transmits at (start of idle period) +
+//! AIFS + slots. The next transmission is the minimum over all nodes, and the slots that the others
+//! counted down are a quotient.
 
 use super::Access;
 use super::timing::{CCA_NS, SLOT_NS, Timing};
 use crate::Time;
 use crate::random::Random;
 
-/// A node's place in the cell: 0 is the access point, n + 1 is station n.
+/// Index of a node in the cell: 0 is the access point, n + 1 is station n.
 pub(super) type NodeIndex = usize;
 
 #[derive(Clone, Debug)]
 struct Contender {
     access: Access,
-    /// EDCA counts a slot down at the end of AIFS, DCF at the end of the first slot behind DIFS (10.23.2.4).
+    /// Whether EDCA applies. EDCA decrements the counter at the end of AIFS, DCF at the end of the
+    /// first slot after DIFS (10.23.2.4).
     edca: bool,
     cw: u16,
-    /// Failures in a row (QSRC): at the retry limit the window shrinks again.
+    /// Consecutive failures (QSRC). At the retry limit the contention window is reset.
     failures: u8,
-    /// What is left of the back-off.
+    /// Remaining back-off slots.
     slots: u32,
-    /// Since when it has something to send.
+    /// Time since when the node has a frame to send.
     ready: Option<Time>,
-    /// When idleness began for this node, if not when it did for all.
+    /// Start of the idle period for this node if it differs from that of the others.
     own_from: Option<Time>,
     listed: bool,
 }
 
-/// All nodes' back-off.
+/// Back-off state of all nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Contention {
     contenders: Vec<Contender>,
-    /// Those with a frame ready or a back-off running.
+    /// Nodes with a frame or a running back-off.
     listed: Vec<NodeIndex>,
-    /// Those with an `own_from`.
+    /// Nodes with an `own_from`.
     apart: Vec<NodeIndex>,
     ready: usize,
     idle_from: Time,
@@ -71,7 +73,7 @@ impl Contention {
         });
     }
 
-    /// Changes a node's parameters; a running back-off goes on.
+    /// Changes a node's access parameters. A running back-off continues.
     pub(super) fn set_access(&mut self, node: NodeIndex, access: Access, edca: bool) {
         let contender = &mut self.contenders[node];
         contender.access = access;
@@ -79,18 +81,19 @@ impl Contention {
         contender.cw = contender.cw.clamp(access.cw_min, access.cw_max);
     }
 
-    /// Whether anybody waits for the channel.
+    /// Whether any node contends for the channel.
     pub(super) fn anybody(&self) -> bool {
         self.ready > 0
     }
 
-    /// When the next transmission begins if nothing changes; [`Time::MAX`] if there is none.
+    /// Start of the next transmission if nothing changes; [`Time::MAX`] if there is none.
     pub(super) fn next(&self) -> Time {
         self.next
     }
 
-    /// A moment before which nobody who waits, and none of those who transmit now, can begin if the channel is idle from `from`
-    /// on: the back-off of the others is known, the next one of a sender may be none.
+    /// Lower bound on the start of the next transmission if the channel is idle from `from` on. For
+    /// waiting nodes the remaining back-off is known. A node that currently transmits draws a new
+    /// back-off, which may be 0.
     pub(super) fn earliest_from(&self, from: Time, transmits: impl Fn(NodeIndex) -> bool) -> Time {
         let begins = self.contenders.iter().enumerate().filter_map(|(node, contender)| {
             let slots = match (transmits(node), contender.ready) {
@@ -103,8 +106,9 @@ impl Contention {
         begins.min().unwrap_or(Time::MAX)
     }
 
-    /// A node has something to send from `now` on. If it did not have before and finds the channel busy, it draws a back-off
-    /// unless one is running (10.3.4.2, 10.23.2.2). `in_exchange` says whether the channel is in use, whatever the node finds.
+    /// Registers that a node has a frame to send at `now`. A node that had none before and finds
+    /// the channel busy draws a back-off unless one is running (10.3.4.2, 10.23.2.2). `in_exchange`
+    /// says whether the channel is in use, regardless of what the node senses.
     pub(super) fn request(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
         let contender = &mut self.contenders[node];
         if contender.ready.is_some() {
@@ -121,7 +125,7 @@ impl Contention {
         }
     }
 
-    /// A node has nothing to send after all.
+    /// Withdraws a node that has nothing to send.
     pub(super) fn withdraw(&mut self, node: NodeIndex) {
         let contender = &mut self.contenders[node];
         if contender.ready.take().is_some() {
@@ -129,7 +133,7 @@ impl Contention {
         }
     }
 
-    /// A node leaves for good, or its place is taken by a new one.
+    /// Resets a node that has left or whose entry is reused.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.withdraw(node);
         let contender = &mut self.contenders[node];
@@ -138,15 +142,16 @@ impl Contention {
         contender.slots = 0;
     }
 
-    /// Who transmits at `at`, the time `next` gave, and when each begins: those whose slot comes before they could sense the
-    /// first one, too.
+    /// Nodes that transmit at `at`, the time returned by `next`, and the start of each
+    /// transmission. Includes nodes whose slot begins before they can sense the first transmission.
     pub(super) fn winners(&self, at: Time) -> impl Iterator<Item = (NodeIndex, Time)> {
         let ready = self.listed.iter().filter(|node| self.contenders[**node].ready.is_some());
         let begins = ready.map(|node| (*node, self.access_at(*node)));
         begins.filter(move |(_, begin)| *begin < at.after_nanos(CCA_NS))
     }
 
-    /// The channel became busy at `at`: the others' back-off stops there. `transmits` says who does.
+    /// Freezes the back-off of the other nodes when the channel becomes busy at `at`. `transmits`
+    /// identifies the transmitting nodes.
     pub(super) fn count_down(&mut self, at: Time, transmits: impl Fn(NodeIndex) -> bool) {
         let mut position = 0;
         while position < self.listed.len() {
@@ -169,8 +174,9 @@ impl Contention {
         }
     }
 
-    /// A node's transmission succeeded, or failed: the window changes and a back-off is drawn (10.23.2.2). `own_from` is when
-    /// idleness begins for it, if not for all; `ready` whether it has more to send.
+    /// Ends a node's transmission: adjusts its contention window and draws a back-off (10.23.2.2).
+    /// `own_from` is the start of its idle period if it differs from that of the others; `ready`
+    /// says whether it has more to send.
     pub(super) fn finish(
         &mut self,
         node: NodeIndex,
@@ -203,13 +209,13 @@ impl Contention {
         }
     }
 
-    /// The channel is idle, for all but those that finished with a time of their own, from `from` on.
+    /// Starts an idle period at `from` for all nodes except those that finished with an `own_from`.
     pub(super) fn idle(&mut self, from: Time) {
         self.idle_from = from;
         self.find_next();
     }
 
-    /// Finds the next transmission anew.
+    /// Recomputes the next transmission.
     pub(super) fn find_next(&mut self) {
         let ready = self.listed.iter().filter(|node| self.contenders[**node].ready.is_some());
         self.next = ready.map(|node| self.access_at(*node)).min().unwrap_or(Time::MAX);
@@ -222,14 +228,14 @@ impl Contention {
         }
     }
 
-    /// The end of AIFS.
+    /// End of the node's AIFS.
     fn start(&self, node: NodeIndex) -> Time {
         let contender = &self.contenders[node];
         let from = contender.own_from.unwrap_or(self.idle_from);
         from.after_nanos(self.timing.aifs_ns(contender.access.aifsn))
     }
 
-    /// When a node transmits if nobody does before.
+    /// When a node transmits if no other does before.
     fn access_at(&self, node: NodeIndex) -> Time {
         let contender = &self.contenders[node];
         let start = self.start(node);
@@ -238,7 +244,8 @@ impl Contention {
         if ready <= counted {
             counted
         } else if contender.edca {
-            // EDCA begins on slot boundaries only (10.23.2.4), DCF at once after DIFS of idleness (10.3.4.2).
+            // EDCA starts only on slot boundaries (10.23.2.4). DCF starts immediately after DIFS of
+            // idle channel (10.3.4.2).
             start.after_nanos(ready.nanos_since(start).div_ceil(SLOT_NS) * SLOT_NS)
         } else {
             ready

@@ -1,4 +1,4 @@
-//! What happens on the channel: a node sends alone and is answered or not, or several collide.
+//! Frame exchanges on the channel: single transmissions with or without a response, and collisions.
 
 use super::backlog::{BacklogDrops, GROUP, Item, Receiver};
 use super::cell::{AP, Cell};
@@ -8,20 +8,20 @@ use super::terms::{Psdu, group_ns};
 use super::{Node, To};
 use crate::{Arrival, Packet, Time};
 
-/// What the channel is doing, and until when.
+/// State of the channel and its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Channel {
     Idle,
-    /// One node sends; RTS and CTS are over when this ends.
+    /// One node transmits. `end` is the end of the data frame, after RTS and CTS if any.
     Frame {
         end: Time,
     },
-    /// The receiver answers.
+    /// The receiver responds.
     Response {
         begin: Time,
         end: Time,
     },
-    /// Several send at once.
+    /// Several nodes transmit simultaneously.
     Collision {
         end: Time,
     },
@@ -34,34 +34,35 @@ enum Kind {
     Group,
 }
 
-/// A node that sends.
+/// A transmitting node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnAir {
     node: NodeIndex,
     kind: Kind,
     begin: Time,
-    /// RTS, CTS and the SIFS behind each; 0 if not protected.
+    /// RTS, CTS and the SIFS after each, ns; 0 without protection.
     protection_ns: u64,
     rts_ns: u64,
     frame_ns: u64,
-    /// SIFS and response; 0 if none is wanted.
+    /// SIFS and response, ns; 0 if no response is expected.
     response_ns: u64,
-    /// The sender or receiver left meanwhile: nothing comes through.
+    /// Whether the sender or receiver left in the meantime, so that nothing is delivered.
     cancelled: bool,
 }
 
 impl OnAir {
-    /// The end of what collides: of the RTS if there is one.
+    /// End of the part that can collide: the RTS if there is one, otherwise the frame.
     fn first_end(&self) -> Time {
         self.begin.after_nanos(if self.protection_ns > 0 { self.rts_ns } else { self.frame_ns })
     }
 }
 
 impl<P: Packet> Cell<P> {
-    /// When something happens next on the channel; [`Time::MAX`] if nothing does.
+    /// Time of the next event on the channel; [`Time::MAX`] if there is none.
     pub(super) fn due(&self) -> Time {
         match self.channel {
-            // A change of rate or of parameters may have moved a turn into the past: then it is now.
+            // A change of rate or parameters may have moved an access into the past; it then
+            // happens now.
             Channel::Idle => self.contention.next().max(self.now),
             Channel::Frame { end } | Channel::Response { end, .. } | Channel::Collision { end } => end,
         }
@@ -71,10 +72,11 @@ impl<P: Packet> Cell<P> {
         self.on_air.iter().any(|on_air| on_air.node == node)
     }
 
-    /// Whether a node has just received a frame of one MPDU and waits for SIFS to answer. To it the channel is idle: nobody
-    /// sends, and its own NAV is not set by a frame for itself (10.3.2.4). What it has to send in that moment (the next
-    /// segments, on the ACK that just came) goes out without a new back-off. The MPDUs of an aggregate are taken to be passed on
-    /// one by one as they come in: all but the last while the channel is busy.
+    /// Whether a node has just received a single-MPDU frame and waits for SIFS before it responds.
+    /// The node senses an idle channel: nobody transmits, and a frame addressed to it does not set
+    /// its NAV (10.3.2.4). A frame that it queues at this moment, for example segments triggered by
+    /// the received ACK, needs no new back-off. MPDUs of an aggregate are assumed to be passed up
+    /// one by one while they arrive, all but the last while the channel is busy.
     pub(super) fn is_about_to_answer(&self, node: NodeIndex, now: Time) -> bool {
         let (Channel::Response { begin, .. }, Some(one)) = (self.channel, self.on_air.first()) else {
             return false;
@@ -90,7 +92,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// Frames from or to a node that left come to nothing.
+    /// Cancels frames from or to a node that left.
     pub(super) fn cancel(&mut self, node: NodeIndex) {
         for index in 0..self.on_air.len() {
             let concerned = self.on_air[index].node == node || self.receiver_of(&self.on_air[index]) == node;
@@ -98,7 +100,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// Does what is due at `at`.
+    /// Processes the event at `at`.
     pub(super) fn step(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
         self.ledger.settle(at, self.contention.anybody(), &mut self.account);
         match self.channel {
@@ -109,7 +111,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// The back-off of one node or more is over.
+    /// Starts a transmission after the back-off of one or more nodes has expired.
     fn begin(&mut self, at: Time) {
         let mut winners = std::mem::take(&mut self.winners);
         winners.clear();
@@ -117,7 +119,7 @@ impl<P: Packet> Cell<P> {
         for &(node, begin) in &winners {
             match self.build(at, node, begin.max(at)) {
                 Some(on_air) => self.on_air.push(on_air),
-                // CoDel dropped all there was.
+                // CoDel dropped all packets.
                 None => self.contention.withdraw(node),
             }
         }
@@ -178,7 +180,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// The frame a node sends now; `None` if its queue has nothing after all.
+    /// Builds the next frame of a node; `None` if its queue turns out to be empty.
     fn build(&mut self, now: Time, node: NodeIndex, begin: Time) -> Option<OnAir> {
         let mut drops = BacklogDrops::default();
         let packets = self.nodes[node].backlog.packets();
@@ -256,7 +258,7 @@ impl<P: Packet> Cell<P> {
         }
     }
 
-    /// Collects MPDUs for one PPDU: those that failed before, oldest first, then new ones from the queue.
+    /// Collects the MPDUs of a PPDU: first failed ones, oldest first, then new ones from the queue.
     fn fill(
         &mut self,
         now: Time,
@@ -293,7 +295,7 @@ impl<P: Packet> Cell<P> {
         (psdu, retries)
     }
 
-    /// A frame sent alone has ended: the receiver has it, or parts of it, or nothing.
+    /// Ends a frame without collision. All, some or none of its MPDUs were received.
     fn frame_ends(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
         let one = self.on_air[0];
         let (receiver, mpdus) = match one.kind {
@@ -310,7 +312,7 @@ impl<P: Packet> Cell<P> {
             let link = &mut self.nodes[one.node].links[receiver];
             match one.kind {
                 Kind::Data { .. } => link.sent(mpdus, || !random.happens(error_rate)),
-                // Control frames at basic rates are taken to be robust.
+                // Control frames at basic rates are assumed to be received.
                 _ => {
                     link.asked();
                     true
@@ -334,7 +336,7 @@ impl<P: Packet> Cell<P> {
         account.unanswered += 1;
         let purpose = if mpdus == 0 { Purpose::BlockAckReq } else { Purpose::Data };
         Ledger::rebook(account, one.frame_ns, purpose, Purpose::Failed);
-        // The others know from the frame's Duration field until when to keep quiet (10.3.2.4).
+        // The frame's Duration field tells the other nodes how long to defer (10.3.2.4).
         let idle_from = at.after_nanos(one.response_ns);
         self.fail(at, one, mpdus > 1, at.after_nanos(self.timing.response_timeout_ns()));
         self.end_exchange(idle_from);
@@ -344,7 +346,7 @@ impl<P: Packet> Cell<P> {
         let one = self.on_air[0];
         if let Some(item) = self.group_on_air.take() {
             for station in 1..self.nodes.len() {
-                // A station ignores a frame whose source address is its own.
+                // A station ignores frames whose source address is its own.
                 if !self.nodes[station].present || item.origin == Self::node(station) {
                     continue;
                 }
@@ -360,7 +362,7 @@ impl<P: Packet> Cell<P> {
         self.end_exchange(at);
     }
 
-    /// Everything went well, or at least some of it did.
+    /// Ends an exchange with a response: at least part of the frame was received.
     fn response_ends(&mut self, at: Time) {
         let one = self.on_air[0];
         if let Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } = one.kind {
@@ -382,7 +384,7 @@ impl<P: Packet> Cell<P> {
                 self.nodes[one.node].links[receiver].lost(mpdus);
             }
             if one.kind == Kind::Group {
-                // Nobody answers a group-addressed frame: its sender does not notice.
+                // Group-addressed frames have no response, so the sender does not detect the loss.
                 if let Some(item) = self.group_on_air.take() {
                     let present = self.nodes[1..].iter().filter(|station| station.present).count() as u64;
                     let own = matches!(item.origin, Node::Station(number) if self.is_present(number));
@@ -390,17 +392,17 @@ impl<P: Packet> Cell<P> {
                 }
                 self.finish(at, one.node, true, Some(at));
             } else {
-                // A sender waits for the response in vain, and no longer than that (10.23.2.4).
-                // Behind a collided RTS no block acknowledgement was to be expected.
+                // A sender waits for the response until its timeout, and no longer (10.23.2.4).
+                // After a collided RTS no block acknowledgement was due.
                 let missed = one.protection_ns == 0 && matches!(one.kind, Kind::Data { mpdus: 2.., .. });
                 self.fail(at, one, missed, one.first_end().after_nanos(timeout_ns).max(at));
             }
         }
-        // Those who heard a frame they could not read wait for EIFS (10.3.2.3.7).
+        // Nodes that received a corrupted frame wait for EIFS (10.3.2.3.7).
         self.end_exchange(at.after_nanos(self.timing.eifs_extra_ns()));
     }
 
-    /// A frame got no response; its sender waited for it until `own_from`.
+    /// Ends an exchange without a response. The sender waited for it until `own_from`.
     fn fail(&mut self, at: Time, one: OnAir, block_ack_missed: bool, own_from: Time) {
         if let Kind::Data { receiver, .. } = one.kind {
             if !one.cancelled {
@@ -413,7 +415,7 @@ impl<P: Packet> Cell<P> {
         self.finish(at, one.node, false, Some(own_from));
     }
 
-    /// Gives up MPDUs that failed too often, and notes what is left to do.
+    /// Discards MPDUs at the retry limit and records the remaining work.
     fn settle_link(&mut self, node: NodeIndex, receiver: Receiver, block_ack_missed: bool) {
         let block_ack = self.nodes[if node == AP { receiver } else { node }].terms.block_ack;
         let link = &mut self.nodes[node].links[receiver];
@@ -436,7 +438,7 @@ impl<P: Packet> Cell<P> {
         self.contention.idle(idle_from);
     }
 
-    /// A packet has come over the channel to a node: it is for it, or for others.
+    /// Handles a packet that a node has received: delivers it or, at the access point, relays it.
     fn arrive(&mut self, at: Time, node: NodeIndex, item: Item<P>, out: &mut Vec<Arrival<P, Node>>) {
         let account = node_account(&mut self.account, node);
         account.received += 1;

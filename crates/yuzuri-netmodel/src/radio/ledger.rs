@@ -1,10 +1,10 @@
-//! Books the channel's time: every nanosecond to a node and a purpose, or to idleness.
+//! Accounting of channel time: every nanosecond is charged to a node and a purpose or to idle time.
 
 use super::account::{Airtime, CellAccount, NodeAccount};
 use super::contention::NodeIndex;
 use crate::Time;
 
-/// What a stretch of busy time is for.
+/// Purpose of an interval of busy time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Data,
@@ -23,7 +23,7 @@ struct Stretch {
     purpose: Purpose,
 }
 
-/// The stretches of the running exchange that are not booked yet.
+/// Intervals of the current exchange that have not been charged yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     stretches: Vec<Stretch>,
@@ -32,12 +32,12 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The channel is busy with this until `end`; stretches follow one another.
+    /// Appends an interval that lasts until `end`. Intervals are contiguous.
     pub(super) fn add(&mut self, end: Time, node: NodeIndex, purpose: Purpose) {
         self.stretches.push(Stretch { end, node, purpose });
     }
 
-    /// Books everything up to `to`; what is no stretch's is idle, in `contention` or not.
+    /// Charges all time up to `to`. Time outside intervals is idle, with or without contention.
     pub(super) fn settle(&mut self, to: Time, contention: bool, account: &mut CellAccount) {
         while self.settled < to {
             let Some(stretch) = self.stretches.get(self.done) else {
@@ -61,14 +61,14 @@ impl Ledger {
         }
     }
 
-    /// The last `nanos` booked as `from` turn out to be `to`.
+    /// Moves the last `nanos` from one purpose to another.
     pub(super) fn rebook(account: &mut NodeAccount, nanos: u64, from: Purpose, to: Purpose) {
         *field(&mut account.airtime, from) -= nanos;
         *field(&mut account.airtime, to) += nanos;
     }
 
-    /// Books a collision that begins at `begin`: while k nodes send at once, each bears one kth. `ends` are the nodes and the
-    /// ends of their frames; they are sorted here.
+    /// Adds the intervals of a collision that starts at `begin`: while k nodes transmit, each is
+    /// charged 1/k. `ends` holds the ends of the frames and their nodes; it is sorted here.
     pub(super) fn add_collision(&mut self, begin: Time, ends: &mut [(Time, NodeIndex)]) {
         ends.sort_unstable();
         let mut share = 0;
@@ -78,7 +78,7 @@ impl Ledger {
         for (ended, &(end, node)) in ends.iter().enumerate() {
             share += end.nanos_since(layer_begin) / (nodes - ended as u64);
             layer_begin = end;
-            // The last one ends the collision and bears what division left over.
+            // The last node ends the collision and is charged the remainder of the divisions.
             booked = if ended + 1 == ends.len() { end } else { booked.after_nanos(share) };
             self.add(booked, node, Purpose::Collision);
         }

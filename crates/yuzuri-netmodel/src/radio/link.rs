@@ -1,7 +1,9 @@
-//! From one node to one receiver: MPDUs taken out of the queue until they are acknowledged or given up, and delivered in order.
+//! MPDUs from one node to one receiver, from dequeuing until they are acknowledged or discarded,
+//! and in-order delivery.
 //!
-//! The originator's window (10.25.6.7) and the recipient's reordering buffer (10.25.6.6) are one list here: an MPDU that was
-//! received ahead of its turn stays in it until those before it are received, or given up and the recipient told so.
+//! The originator's window (10.25.6.7) and the recipient's reordering buffer (10.25.6.6) are a
+//! single list. An MPDU received out of order stays in it until all preceding ones are received, or
+//! are discarded and the recipient has been informed.
 
 use super::backlog::Item;
 use crate::Packet;
@@ -9,31 +11,31 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be sent, perhaps again.
+    /// To be transmitted or retransmitted.
     Waiting,
-    /// At the receiver.
+    /// Received.
     Received,
-    /// Given up; with block acknowledgement the recipient has yet to be told.
+    /// Discarded. With block acknowledgement the recipient has not been informed yet.
     GivenUp,
 }
 
 #[derive(Clone, Debug)]
 struct Mpdu<P> {
-    /// Gone when given up.
+    /// `None` after the MPDU was discarded.
     item: Option<Item<P>>,
-    /// With MAC header, LLC and FCS.
+    /// Length with MAC header, LLC and FCS.
     bytes: u32,
     attempts: u8,
     state: State,
 }
 
-/// An MPDU list towards one receiver.
+/// The MPDUs for one receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Link<P> {
     mpdus: VecDeque<Mpdu<P>>,
     waiting: usize,
     given_up: usize,
-    /// A BlockAckReq is due before anything else.
+    /// Whether a BlockAckReq must be sent before anything else.
     pub(super) ask: bool,
 }
 
@@ -42,17 +44,18 @@ impl<P: Packet> Link<P> {
         Link { mpdus: VecDeque::new(), waiting: 0, given_up: 0, ask: false }
     }
 
-    /// Whether something has to be sent that was taken out of the queue before.
+    /// Whether a dequeued MPDU or a BlockAckReq has to be sent.
     pub(super) fn has_work(&self) -> bool {
         self.ask || self.waiting > 0
     }
 
-    /// MPDUs from the first that is neither acknowledged nor given up to the last: they share the window.
+    /// Number of MPDUs from the first one that is neither acknowledged nor discarded to the last
+    /// one. They occupy the window.
     pub(super) fn outstanding(&self) -> usize {
         self.mpdus.len()
     }
 
-    /// Sizes of the MPDUs to be sent, oldest first, and whether each was sent before.
+    /// Length of each MPDU to be sent, oldest first, and whether it is a retransmission.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (u32, bool)> {
         self.mpdus
             .iter()
@@ -66,12 +69,14 @@ impl<P: Packet> Link<P> {
         self.mpdus.push_back(Mpdu { item: Some(item), bytes, attempts: 0, state: State::Waiting });
     }
 
-    /// The first `count` waiting MPDUs were sent; `received` says of each whether it came through. Returns whether any did.
+    /// Records the transmission of the first `count` waiting MPDUs. `received` is called for each
+    /// to determine whether it was received. Returns whether any was.
     pub(super) fn sent(&mut self, count: usize, mut received: impl FnMut() -> bool) -> bool {
         let mut any = false;
         let waiting = self.mpdus.iter_mut().filter(|mpdu| mpdu.state == State::Waiting).take(count);
         for mpdu in waiting {
-            // What failed stays waiting; whether it is given up is settled when the exchange is over.
+            // A failed MPDU keeps waiting. Whether it is discarded is decided at the end of the
+            // exchange.
             if received() {
                 mpdu.state = State::Received;
                 self.waiting -= 1;
@@ -83,15 +88,16 @@ impl<P: Packet> Link<P> {
         any
     }
 
-    /// The first `count` waiting MPDUs were sent, and none came through.
+    /// Records that the first `count` waiting MPDUs were sent and none was received.
     pub(super) fn lost(&mut self, count: usize) {
         for mpdu in self.mpdus.iter_mut().filter(|mpdu| mpdu.state == State::Waiting).take(count) {
             mpdu.attempts = mpdu.attempts.saturating_add(1);
         }
     }
 
-    /// Gives up MPDUs with `limit` attempts; how many. If the recipient holds others back for them, or may do so because frames
-    /// are acknowledged in blocks, it has to be told by a BlockAckReq; else they are forgotten at once.
+    /// Discards MPDUs after `limit` attempts and returns their number. If the recipient holds later
+    /// MPDUs back, or may do so because of block acknowledgement, a BlockAckReq must inform it.
+    /// Otherwise the discarded MPDUs are removed immediately.
     pub(super) fn give_up(&mut self, limit: u8, block_ack: bool) -> usize {
         let mut count = 0;
         for mpdu in
@@ -111,14 +117,15 @@ impl<P: Packet> Link<P> {
         count
     }
 
-    /// The recipient was told by BlockAckReq where the window begins: holes of given-up MPDUs close.
+    /// Records that a BlockAckReq informed the recipient of the start of the window, which closes
+    /// the gaps of discarded MPDUs.
     pub(super) fn asked(&mut self) {
         self.mpdus.retain(|mpdu| mpdu.state != State::GivenUp);
         self.given_up = 0;
         self.ask = false;
     }
 
-    /// The next packet that is delivered in order.
+    /// Takes the next packet that is deliverable in order.
     pub(super) fn deliver(&mut self) -> Option<Item<P>> {
         if self.mpdus.front()?.state != State::Received {
             return None;
@@ -126,7 +133,7 @@ impl<P: Packet> Link<P> {
         self.mpdus.pop_front()?.item
     }
 
-    /// Throws everything away; how many packets that was.
+    /// Discards everything and returns the number of packets.
     pub(super) fn clear(&mut self) -> usize {
         let count = self.mpdus.len() - self.given_up;
         self.mpdus.clear();

@@ -1,4 +1,5 @@
-//! When the next packet can arrive: who drives a cell in real time need not wake for what happens in between.
+//! Lower bounds on the next arrival. A real-time driver of a cell need not wake up for events in
+//! between.
 
 use super::backlog::{Backlog, GROUP};
 use super::cell::{AP, Cell};
@@ -8,10 +9,12 @@ use super::terms::Terms;
 use crate::{Packet, Time};
 
 impl<P: Packet> Cell<P> {
-    /// A moment before which nothing arrives if nothing is done to the cell before, and as late as that can be told without
-    /// running it; none if nothing will. At that moment there may still be no arrival: then ask again.
+    /// The latest time that is known, without running the cell, to precede the next arrival,
+    /// provided that nothing else is done to the cell. `None` if nothing will arrive. If there is
+    /// no arrival at that time, call this again.
     ///
-    /// [`next`](Cell::next) also tells of turns and responses: two moments more for each frame.
+    /// [`next`](Cell::next) also reports channel accesses and responses, two further times per
+    /// frame.
     pub fn next_arrival(&self) -> Option<Time> {
         if let Some(arrival) = self.early_arrival() {
             return Some(arrival);
@@ -22,25 +25,26 @@ impl<P: Packet> Cell<P> {
                 Time::MAX => Time::MAX,
                 next => next.max(self.now).after_nanos(self.min_frame_at(next)),
             },
-            // The sender draws a new back-off then, which may be none.
+            // The sender then draws a new back-off, which may be 0.
             Channel::Response { end, .. } => {
                 let next = self.contention.earliest_from(end, |node| self.is_on_air(node));
                 next.after_nanos(self.min_frame_ns)
             }
-            // Each of the senders has an idleness of its own.
+            // Each sender has its own idle period.
             Channel::Collision { end } => end.after_nanos(self.min_frame_ns),
         };
         Some(at).filter(|at| *at != Time::MAX)
     }
 
-    /// The least that the frame can take whose turn comes at `at`, ns.
+    /// Minimum duration of the frame whose access is at `at`, ns.
     fn min_frame_at(&self, at: Time) -> u64 {
         let mut winners = self.contention.winners(at);
         let alone = winners.next().filter(|_| winners.next().is_none());
         alone.and_then(|(node, _)| self.min_frame_of(node)).unwrap_or(self.min_frame_ns)
     }
 
-    /// The least that a node's next frame can take, where its first packet tells.
+    /// Minimum duration of a node's next frame, ns; `None` if its first packet does not determine
+    /// it.
     fn min_frame_of(&self, node: NodeIndex) -> Option<u64> {
         let terminal = &self.nodes[node];
         let Backlog::Shared(shared) = &terminal.backlog else { return None };
@@ -52,8 +56,8 @@ impl<P: Packet> Cell<P> {
         Some(terms.ppdu_ns(terms.mpdu_bytes(bytes)))
     }
 
-    /// Works out the least that any frame can take after which something arrives: one with a packet, or the request behind
-    /// which the receiver passes on what it held back.
+    /// Computes the minimum duration of a frame that leads to an arrival: a frame with a packet, or
+    /// a BlockAckReq after which the receiver releases packets it held back.
     pub(super) fn find_min_frame(&mut self) {
         let min_of = |terms: &Terms| terms.ppdu_ns(terms.mpdu_bytes(0)).min(terms.block_ack_req_ns);
         let stations = self.nodes[1..].iter().filter(|station| station.present);

@@ -1,7 +1,8 @@
-//! One 802.11 cell: an access point and its stations on one half-duplex channel.
+//! Model of one 802.11 cell: an access point and its stations on a half-duplex channel.
 //!
-//! Everyone hears everyone. Access is by EDCA (best effort) or, among 802.11g stations, DCF; frames to one receiver are
-//! acknowledged, aggregated from 802.11n on, retried and delivered in order; frames to a group go out once at a basic rate.
+//! All nodes hear each other. Channel access is EDCA (best effort), or DCF for 802.11g stations.
+//! Unicast frames are acknowledged, aggregated from 802.11n on, retransmitted and delivered in
+//! order. Group-addressed frames are sent once at a basic rate.
 
 mod account;
 mod backlog;
@@ -26,22 +27,22 @@ pub use phy::Phy;
 pub use standard::Standard;
 pub use timing::{Band, Timing};
 
-/// A place in the cell.
+/// A node of the cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
     /// The access point.
     Ap,
-    /// A station; they are numbered from 0.
+    /// A station; numbers start at 0.
     Station(u16),
 }
 
-/// Whom a packet is for.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
-    /// One node. What a station sends to another station is relayed by the access point.
+    /// One node. The access point relays packets between stations.
     One(Node),
-    /// All. A station sends it to the access point, which takes one and broadcasts it, at a basic rate and without
-    /// acknowledgement, to all other stations.
+    /// All nodes. A station sends the packet to the access point, which keeps a copy and broadcasts
+    /// it to all other stations at a basic rate and without acknowledgement.
     Group,
 }

@@ -1,11 +1,11 @@
-//! The physical layer: which rates there are, and how long a PPDU of so many bytes lasts.
-//! Clauses are those of IEEE Std 802.11-2020; HE is IEEE Std 802.11ax-2021.
+//! Physical layer: available rates and the duration of a PPDU. Clauses refer to IEEE Std
+//! 802.11-2020, for HE to IEEE Std 802.11ax-2021.
 
 use crate::ConfigError;
 use crate::error::check_range;
 use serde::{Deserialize, Serialize};
 
-/// The standard and rate at which a station and the access point send data to each other.
+/// Standard and rate of the data frames between a station and the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "standard", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Phy {
@@ -20,7 +20,7 @@ pub enum Phy {
         width_mhz: u32,
         /// Spatial streams, 1 to 4.
         streams: u8,
-        /// 0 to 7, per stream: the standard's MCS 15 is two streams, MCS 7.
+        /// MCS per stream, 0 to 7. The standard's MCS 15 is two streams with MCS 7.
         mcs: u8,
         /// 400 or 800 ns.
         #[serde(default = "long_guard")]
@@ -74,12 +74,14 @@ impl Phy {
         Phy::Ax { width_mhz, streams, mcs, guard_ns: 800 }
     }
 
-    /// Whether the station speaks QoS (EDCA, QoS header, aggregation, block acknowledgement): all but 802.11g.
+    /// Whether the station uses QoS (EDCA, QoS header, aggregation, block acknowledgement). All
+    /// standards but 802.11g do.
     pub const fn is_qos(&self) -> bool {
         !matches!(self, Phy::G { .. })
     }
 
-    /// The longest A-MPDU the standard lets a receiver announce, bytes (9.4.2.55.3, 9.4.2.157.2); `None` without aggregation.
+    /// Maximum A-MPDU length that the standard allows a receiver to announce, bytes (9.4.2.55.3,
+    /// 9.4.2.157.2); `None` without aggregation.
     pub const fn ampdu_bytes(&self) -> Option<u32> {
         match self {
             Phy::G { .. } => None,
@@ -88,10 +90,10 @@ impl Phy {
         }
     }
 
-    /// Refuses what the standard does not have.
+    /// Checks that the standard defines this combination.
     ///
     /// # Errors
-    /// The field, its value and what is allowed there.
+    /// Returns an error that names the invalid field, its value and the allowed values.
     pub fn check(&self) -> Result<(), ConfigError> {
         let one_of = |field: &str, value: u32, allowed: &[u32]| {
             if allowed.contains(&value) {
@@ -160,7 +162,7 @@ impl Phy {
         }
     }
 
-    /// Duration of one OFDM symbol with its guard interval, ns.
+    /// Duration of an OFDM symbol including its guard interval, ns.
     pub fn symbol_ns(&self) -> u64 {
         match *self {
             Phy::G { .. } => 4000,
@@ -169,22 +171,24 @@ impl Phy {
         }
     }
 
-    /// The data rate, bits per second.
+    /// Data rate, bits per second.
     pub fn rate_bps(&self) -> u64 {
         u64::from(self.bits_per_symbol()) * 1_000_000_000 / self.symbol_ns()
     }
 
-    /// Preamble and PHY header, ns.
+    /// Duration of preamble and PHY header, ns.
     pub fn preamble_ns(&self) -> u64 {
         match *self {
             // L-STF 8, L-LTF 8, L-SIG 4 µs (table 17-5).
             Phy::G { .. } => 20_000,
-            // The same, then HT-SIG 8, HT-STF 4, HT-LTF 4 each (table 19-6, 19.3.9.4.6).
+            // L-STF, L-LTF and L-SIG, then HT-SIG 8, HT-STF 4, HT-LTF 4 each (table 19-6,
+            // 19.3.9.4.6).
             Phy::N { streams, .. } => 20_000 + 8_000 + 4_000 + 4_000 * training_fields(streams),
-            // The same, then VHT-SIG-A 8, VHT-STF 4, VHT-LTF 4 each, VHT-SIG-B 4 (table 21-5, 21.3.8.3.5).
+            // L-STF, L-LTF and L-SIG, then VHT-SIG-A 8, VHT-STF 4, VHT-LTF 4 each, VHT-SIG-B 4
+            // (table 21-5, 21.3.8.3.5).
             Phy::Ac { streams, .. } => 20_000 + 8_000 + 4_000 + 4_000 * training_fields(streams) + 4_000,
-            // The same, then RL-SIG 4, HE-SIG-A 8, HE-STF 4, HE-LTF: 2x (6.4 µs) with GI 0.8 and 1.6 µs,
-            // 4x (12.8 µs) with 3.2 µs (table 27-12, 27.3.11.10).
+            // L-STF, L-LTF and L-SIG, then RL-SIG 4, HE-SIG-A 8, HE-STF 4, HE-LTF: 2x (6.4 µs) with
+            // GI 0.8 and 1.6 µs, 4x (12.8 µs) with 3.2 µs (table 27-12, 27.3.11.10).
             Phy::Ax { streams, guard_ns, .. } => {
                 let training = if guard_ns == 3200 { 12_800 } else { 6_400 } + u64::from(guard_ns);
                 20_000 + 4_000 + 8_000 + 4_000 + training * training_fields(streams)
@@ -192,14 +196,14 @@ impl Phy {
         }
     }
 
-    /// Duration of a PPDU that carries `bytes` of PSDU, ns, without the signal extension of 2.4 GHz
+    /// Duration of a PPDU with a PSDU of `bytes`, ns, without the signal extension of 2.4 GHz
     /// (TXTIME of 17.4.3, 19.4.3, 21.4.3, 27.4.3).
     pub fn ppdu_ns(&self, bytes: u32) -> u64 {
         let bits = SERVICE_BITS + self.tail_bits() + 8 * u64::from(bytes);
         let symbols = bits.div_ceil(u64::from(self.bits_per_symbol()));
         let data = symbols * self.symbol_ns();
         match self {
-            // With the short guard interval the data field is filled up to whole symbols of 4 µs.
+            // With the short guard interval, the data field is extended to a multiple of 4 µs.
             Phy::N { guard_ns: 400, .. } | Phy::Ac { guard_ns: 400, .. } => {
                 self.preamble_ns() + data.div_ceil(4000) * 4000
             }
@@ -207,7 +211,7 @@ impl Phy {
         }
     }
 
-    /// Most bytes of PSDU that fit into a PPDU of `nanos`.
+    /// Maximum PSDU length in a PPDU of `nanos`, bytes.
     pub fn bytes_within(&self, nanos: u64) -> u32 {
         let room = nanos.saturating_sub(self.preamble_ns());
         let room = match self {
@@ -218,7 +222,8 @@ impl Phy {
         (bits.saturating_sub(SERVICE_BITS + self.tail_bits()) / 8).min(u64::from(u32::MAX)) as u32
     }
 
-    /// Tail bits: six per convolutional encoder, none with LDPC, which HE is taken to use.
+    /// Number of tail bits: six per convolutional encoder, none with LDPC, which HE is assumed to
+    /// use.
     fn tail_bits(&self) -> u64 {
         let encoders = match *self {
             Phy::G { .. } => 1,
@@ -239,7 +244,8 @@ impl Phy {
         6 * encoders
     }
 
-    /// The non-HT reference rate (10.6.11, table 10-10), Mbit/s: what control responses are chosen by.
+    /// Non-HT reference rate (10.6.11, table 10-10), Mbit/s, which determines the rate of control
+    /// responses.
     pub fn reference_rate_mbps(&self) -> u32 {
         match *self {
             Phy::G { rate_mbps } => rate_mbps,
@@ -250,9 +256,9 @@ impl Phy {
     }
 }
 
-/// The rates of OFDM at 20 MHz, Mbit/s (table 17-4).
+/// OFDM rates at 20 MHz, Mbit/s (table 17-4).
 pub(crate) const OFDM_RATES: [u32; 8] = [6, 9, 12, 18, 24, 36, 48, 54];
-/// SERVICE field (17.3.5.2).
+/// Length of the SERVICE field (17.3.5.2), bits.
 const SERVICE_BITS: u64 = 16;
 
 #[derive(Clone, Copy)]
@@ -264,7 +270,7 @@ impl CodeRate {
     }
 }
 
-/// Coded bits per carrier and code rate, by MCS (tables 19-27, 21-30, 27-54).
+/// Coded bits per subcarrier and code rate, by MCS (tables 19-27, 21-30, 27-54).
 const MODULATIONS: [(u32, CodeRate); 12] = [
     (1, CodeRate(1, 2)),
     (2, CodeRate(1, 2)),
@@ -280,7 +286,7 @@ const MODULATIONS: [(u32, CodeRate); 12] = [
     (10, CodeRate(5, 6)),
 ];
 
-/// Long training fields for so many streams (tables 19-13, 21-13).
+/// Number of long training fields for a number of streams (tables 19-13, 21-13).
 fn training_fields(streams: u8) -> u64 {
     match streams {
         0 | 1 => 1,
@@ -291,7 +297,7 @@ fn training_fields(streams: u8) -> u64 {
     }
 }
 
-/// Combinations that VHT leaves out (tables 21-30 to 21-61).
+/// Combinations that VHT excludes (tables 21-30 to 21-61).
 fn vht_excludes(width_mhz: u32, streams: u8, mcs: u8) -> bool {
     match (width_mhz, mcs) {
         (20, 9) => !matches!(streams, 3 | 6),

@@ -1,9 +1,9 @@
-//! The standards of a radio, without its rate, and the rates that a lot draws.
+//! The 802.11 standards, and random selection of a rate within a standard.
 
 use super::Phy;
 use crate::random::Random;
 
-/// A standard.
+/// An 802.11 standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
     /// 802.11g.
@@ -17,11 +17,11 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// Every standard.
+    /// All standards.
     pub const ALL: [Standard; 4] = [Standard::G, Standard::N, Standard::Ac, Standard::Ax];
 
-    /// A radio of this standard with one stream, at any of its rates, all equally likely: g at 6 to 54
-    /// Mbit/s; n, 20 MHz; ac, 80 MHz; ax, 20 MHz.
+    /// Draws one of the standard's rates for a single stream with equal probability: g at 6 to 54
+    /// Mbit/s; n at 20 MHz; ac at 80 MHz; ax at 20 MHz.
     pub fn at_any_rate(self, random: &mut Random) -> Phy {
         match self {
             Standard::G => Phy::g(random.one(&[6, 9, 12, 18, 24, 36, 48, 54])),
@@ -33,7 +33,7 @@ impl Standard {
 }
 
 impl Phy {
-    /// Its standard.
+    /// The standard of this PHY.
     pub fn standard(&self) -> Standard {
         match self {
             Phy::G { .. } => Standard::G,

@@ -1,25 +1,27 @@
-//! What a frame between a station and the access point costs, worked out once per station and rate.
+//! Frame sizes and durations between a station and the access point, computed once per station and
+//! rate.
 
 use super::timing::{ACK_BYTES, BLOCK_ACK_REQ_BYTES, RTS_BYTES, block_ack_bytes};
 use super::{CellConfig, Phy, Timing};
 
-/// LLC and SNAP in place of the Ethernet header's type field (RFC 1042).
+/// LLC and SNAP headers, which replace the Ethernet header's type field (RFC 1042).
 const LLC_BYTES: u32 = 8;
-/// The Ethernet header that [`Packet::bytes`](crate::Packet::bytes) counts and the channel does not carry.
+/// Length of the Ethernet header, which [`Packet::bytes`](crate::Packet::bytes) includes but the
+/// channel does not carry.
 const ETHERNET_BYTES: u32 = 14;
 const FCS_BYTES: u32 = 4;
-/// MAC header of data frames (9.3.2.1), without and with QoS control.
+/// MAC header of data frames (9.3.2.1), without and with the QoS Control field.
 const HEADER_BYTES: u32 = 24;
 const QOS_HEADER_BYTES: u32 = 26;
-/// MPDU delimiter (9.7.1).
+/// Length of an MPDU delimiter (9.7.1).
 const DELIMITER_BYTES: u32 = 4;
 
-/// Sizes and durations between the access point and one station.
+/// Sizes and durations of frames between the access point and one station.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) phy: Phy,
     timing: Timing,
-    /// Frames are aggregated and acknowledged in blocks.
+    /// Whether frames are aggregated and acknowledged by BlockAck.
     pub(super) block_ack: bool,
     pub(super) max_mpdus: usize,
     pub(super) window: usize,
@@ -40,7 +42,7 @@ impl Terms {
         let control_mbps = control_rate_mbps(&phy, &config.basic_rates_mbps);
         let header = if phy.is_qos() { QOS_HEADER_BYTES } else { HEADER_BYTES };
         let fits = timing.bytes_within(&phy, u64::from(config.ampdu.duration_us) * 1000);
-        // Windows beyond 64 came with HE (10.25.2).
+        // HE introduced windows beyond 64 (10.25.2).
         let max_window = if matches!(phy, Phy::Ax { .. }) { 256 } else { 64 };
         let window = config.ampdu.window.min(max_window);
         let most = config.ampdu.bytes.unwrap_or(u32::MAX).min(phy.ampdu_bytes().unwrap_or(u32::MAX));
@@ -62,60 +64,64 @@ impl Terms {
         }
     }
 
-    /// The MPDU that carries a packet, bytes.
+    /// Length of the MPDU that carries a packet, bytes.
     pub(super) fn mpdu_bytes(&self, packet_bytes: u32) -> u32 {
         packet_bytes.saturating_sub(ETHERNET_BYTES) + self.mpdu_overhead_bytes
     }
 
-    /// Duration of the PPDU, ns.
+    /// Duration of a PPDU, ns.
     pub(super) fn ppdu_ns(&self, psdu_bytes: u32) -> u64 {
         self.timing.ppdu_ns(&self.phy, psdu_bytes)
     }
 
-    /// Duration of the response, without the SIFS before it, ns: a single MPDU is acknowledged by an Ack.
+    /// Duration of the response without the preceding SIFS, ns. A single MPDU is acknowledged by an
+    /// Ack.
     pub(super) fn response_ns(&self, mpdus: usize) -> u64 {
         if mpdus == 1 { self.ack_ns } else { self.block_ack_ns }
     }
 
-    /// BlockAck, ns.
+    /// Duration of a BlockAck, ns.
     pub(super) fn block_ack_ns(&self) -> u64 {
         self.block_ack_ns
     }
 
-    /// Whether a PSDU of this size is protected by RTS and CTS.
+    /// Whether a PSDU of this length is protected by RTS and CTS.
     pub(super) fn is_protected(&self, psdu_bytes: u32) -> bool {
         psdu_bytes > self.rts_threshold_bytes
     }
 }
 
-/// Duration of a group-addressed frame, ns: not QoS, not aggregated, at the group rate.
+/// Duration of a group-addressed frame, ns. It is sent at the group rate, without QoS and
+/// aggregation.
 pub(super) fn group_ns(config: &CellConfig, timing: Timing, packet_bytes: u32) -> u64 {
     let overhead = HEADER_BYTES + LLC_BYTES + config.security_bytes + FCS_BYTES;
     timing.legacy_ns(config.group_rate_mbps, packet_bytes.saturating_sub(ETHERNET_BYTES) + overhead)
 }
 
-/// The rate of control responses: the highest basic rate not above the frame's (10.6.6.5.2); 6 Mbit/s always is one.
+/// Rate of control responses: the highest basic rate that does not exceed the frame's rate
+/// (10.6.6.5.2). 6 Mbit/s is always a basic rate.
 fn control_rate_mbps(phy: &Phy, basic_rates_mbps: &[u32]) -> u32 {
     let reference = phy.reference_rate_mbps();
     basic_rates_mbps.iter().copied().filter(|rate| *rate <= reference).max().unwrap_or(6)
 }
 
-/// The PSDU as MPDUs are added to it.
+/// A PSDU to which MPDUs are added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Psdu {
-    /// MPDUs in it.
+    /// Number of MPDUs.
     pub(super) mpdus: usize,
-    /// Bytes of all subframes, the last one padded, too.
+    /// Length of all subframes, including the padding of the last one, bytes.
     padded: u32,
-    /// Bytes that are sent.
+    /// Transmitted length, bytes.
     pub(super) bytes: u32,
 }
 
 impl Psdu {
-    /// Adds an MPDU if it fits; the first one always does.
+    /// Adds an MPDU if it fits. The first one always fits.
     pub(super) fn add(&mut self, mpdu_bytes: u32, terms: &Terms) -> bool {
         let subframe = DELIMITER_BYTES + mpdu_bytes;
-        // A VHT or HE PPDU is an A-MPDU even around a single MPDU (10.12.8); an HT one and an older one are not.
+        // A VHT or HE PPDU is an A-MPDU even with a single MPDU (10.12.8); HT and older PPDUs are
+        // not.
         let alone = match terms.phy {
             Phy::G { .. } | Phy::N { .. } => mpdu_bytes,
             Phy::Ac { .. } | Phy::Ax { .. } => subframe,

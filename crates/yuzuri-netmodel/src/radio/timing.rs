@@ -1,9 +1,10 @@
-//! The channel's timing: slots, inter-frame spaces, control frames. Clauses of IEEE Std 802.11-2020.
+//! Channel timing: slots, interframe spaces and control frames. Clauses refer to IEEE Std
+//! 802.11-2020.
 
 use super::Phy;
 use serde::{Deserialize, Serialize};
 
-/// The frequency band.
+/// Frequency band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Band {
     /// 2.4 GHz, ERP-OFDM with short slots: SIFS 10 µs, signal extension 6 µs (18.3.2.4, table 18-5).
@@ -15,7 +16,7 @@ pub enum Band {
     Ghz5,
 }
 
-/// Slots, spaces and the durations of control frames in one band.
+/// Slot time, interframe spaces and durations of control frames in one band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     band: Band,
@@ -23,16 +24,17 @@ pub struct Timing {
 
 /// aSlotTime, ns, of all OFDM PHYs at 20 MHz and above (tables 17-21, 18-5 short slot).
 pub const SLOT_NS: u64 = 9_000;
-/// aPHY-RX-START-Delay of the non-HT OFDM frames that responses are, ns (table 17-21).
+/// aPHY-RX-START-Delay of the non-HT OFDM frames that carry responses, ns (table 17-21).
 pub const RX_START_DELAY_NS: u64 = 20_000;
-/// Transmissions that begin within aCCATime of each other cannot avoid each other, ns (table 17-21: less than 4 µs).
+/// aCCATime, ns (table 17-21: less than 4 µs). Nodes that start within this time of each other
+/// cannot sense each other.
 pub const CCA_NS: u64 = 4_000;
 
-/// RTS (9.3.1.2), bytes with FCS.
+/// Length of an RTS (9.3.1.2) including FCS, bytes.
 pub const RTS_BYTES: u32 = 20;
-/// CTS and Ack (9.3.1.3, 9.3.1.4), bytes with FCS.
+/// Length of CTS and Ack (9.3.1.3, 9.3.1.4) including FCS, bytes.
 pub const ACK_BYTES: u32 = 14;
-/// BlockAckReq, compressed (9.3.1.7), bytes with FCS.
+/// Length of a compressed BlockAckReq (9.3.1.7) including FCS, bytes.
 pub const BLOCK_ACK_REQ_BYTES: u32 = 24;
 
 impl Timing {
@@ -49,32 +51,33 @@ impl Timing {
         }
     }
 
-    /// AIFS (10.3.2.3.6), ns: SIFS and `aifsn` slots. DIFS is two.
+    /// AIFS (10.3.2.3.6), ns: SIFS and `aifsn` slots. DIFS corresponds to two slots.
     pub const fn aifs_ns(&self, aifsn: u8) -> u64 {
         self.sifs_ns() + aifsn as u64 * SLOT_NS
     }
 
-    /// Duration of a PPDU with the signal extension that 2.4 GHz adds (18.3.2.4), ns.
+    /// Duration of a PPDU including the signal extension of 2.4 GHz (18.3.2.4), ns.
     pub fn ppdu_ns(&self, phy: &Phy, bytes: u32) -> u64 {
         phy.ppdu_ns(bytes) + self.extension_ns()
     }
 
-    /// Most bytes of PSDU in a PPDU of at most `nanos`.
+    /// Maximum PSDU length in a PPDU of at most `nanos`, bytes.
     pub fn bytes_within(&self, phy: &Phy, nanos: u64) -> u32 {
         phy.bytes_within(nanos.saturating_sub(self.extension_ns()))
     }
 
-    /// A frame of `bytes` in a non-HT PPDU at `rate_mbps`, ns.
+    /// Duration of a frame of `bytes` in a non-HT PPDU at `rate_mbps`, ns.
     pub fn legacy_ns(&self, rate_mbps: u32, bytes: u32) -> u64 {
         self.ppdu_ns(&Phy::g(rate_mbps), bytes)
     }
 
-    /// What EIFS has beyond DIFS or AIFS (10.3.2.3.7): SIFS and an Ack at the lowest mandatory rate, 6 Mbit/s; ns.
+    /// Difference between EIFS and DIFS or AIFS (10.3.2.3.7), ns: SIFS and an Ack at the lowest
+    /// mandatory rate, 6 Mbit/s.
     pub fn eifs_extra_ns(&self) -> u64 {
         self.sifs_ns() + self.legacy_ns(6, ACK_BYTES)
     }
 
-    /// AckTimeout (10.3.2.11): how long a sender waits for a response to begin, ns.
+    /// AckTimeout (10.3.2.11): how long a sender waits for the start of a response, ns.
     pub const fn response_timeout_ns(&self) -> u64 {
         self.sifs_ns() + SLOT_NS + RX_START_DELAY_NS
     }
@@ -87,7 +90,8 @@ impl Timing {
     }
 }
 
-/// BlockAck, compressed (9.3.1.8.2), bytes with FCS: the bitmap has 64 bits, or 256 with a larger window.
+/// Length of a compressed BlockAck (9.3.1.8.2) including FCS, bytes. The bitmap has 64 bits, or 256
+/// with a larger window.
 pub const fn block_ack_bytes(window: u16) -> u32 {
     if window <= 64 { 32 } else { 56 }
 }

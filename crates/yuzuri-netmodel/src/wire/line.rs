@@ -7,33 +7,34 @@ use crate::random::Random;
 use crate::{ConfigError, Packet, Time};
 use std::collections::VecDeque;
 
-/// What happened on one direction: `sent = delivered + queue.overflow + queue.aqm + lost + queued + on_the_way`.
+/// Statistics of one direction: `sent = delivered + queue.overflow + queue.aqm + lost + queued +
+/// on_the_way`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineAccount {
-    /// Packets handed in.
+    /// Packets sent into the line.
     pub sent: u64,
-    /// Packets that arrived.
+    /// Packets delivered.
     pub delivered: u64,
-    /// Their bytes, as [`Packet::bytes`].
+    /// Bytes in `delivered`, as defined by [`Packet::bytes`].
     pub delivered_bytes: u64,
-    /// What the queue dropped and marked.
+    /// Packets that the queue dropped or marked.
     pub drops: QueueDrops,
-    /// Lost behind the queue.
+    /// Packets lost after the queue.
     pub lost: u64,
-    /// Packets in the queue now.
+    /// Packets currently queued.
     pub queued: u64,
-    /// The most there were.
+    /// Maximum of `queued`.
     pub queued_max: u64,
-    /// Packets in transmission or on the way now.
+    /// Packets currently in transmission or propagating.
     pub on_the_way: u64,
-    /// Time the transmitter was busy, up to the last transmission begun, ns.
+    /// Busy time of the transmitter up to the end of the last transmission started, ns.
     pub busy_ns: u64,
     queued_packet_ns: u128,
     queued_since: Time,
 }
 
 impl LineAccount {
-    /// Mean number of packets in the queue from the start to `now`.
+    /// Time average of the queue length from the start to `now`, packets.
     pub fn queued_mean(&self, now: Time) -> f64 {
         let waiting = u128::from(self.queued) * u128::from(now.nanos_since(self.queued_since));
         if now == Time::ZERO { 0.0 } else { (self.queued_packet_ns + waiting) as f64 / now.as_nanos() as f64 }
@@ -47,13 +48,13 @@ impl LineAccount {
     }
 }
 
-/// A queue, a transmitter, a delay line.
+/// A queue, a transmitter and a delay line.
 #[derive(Clone, Debug)]
 pub(super) struct Line<P> {
     queue: Queue<P>,
-    /// The packet in transmission, and its end.
+    /// The packet in transmission and the end of its transmission.
     transmitting: Option<(Time, P)>,
-    /// Packets on the way in the order of their arrival.
+    /// Propagating packets in the order of their arrival.
     pipe: VecDeque<(Time, P)>,
     loss: Loss,
     random: Random,
@@ -78,7 +79,7 @@ impl<P: Packet> Line<P> {
         })
     }
 
-    /// From the next transmission on.
+    /// Changes the rate, starting with the next transmission.
     pub(super) fn set_rate(&mut self, rate_bps: u64) {
         self.rate_bps = Some(rate_bps);
     }
@@ -88,7 +89,8 @@ impl<P: Packet> Line<P> {
         if self.rate_bps.is_none() {
             self.put_on_the_way(now, packet, account);
         } else if self.transmitting.is_none() {
-            // An idle transmitter has an empty queue. Passing through it would only let CoDel see a packet that never waited.
+            // The queue of an idle transmitter is empty. Passing through it would only present
+            // CoDel with a packet that never waited.
             self.transmit(now, packet, account);
         } else {
             self.queue.push(now, packet, &mut account.drops);
@@ -105,14 +107,14 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// A moment before which nothing arrives if nothing is sent before.
+    /// Lower bound on the next arrival if nothing is sent before.
     pub(super) fn next_arrival(&self) -> Option<Time> {
-        // Nothing overtakes what is on the way already.
+        // Nothing overtakes a packet that is already propagating.
         let on_the_way = self.pipe.front().map(|(at, _)| *at);
         on_the_way.or_else(|| self.transmitting.as_ref().map(|(end, _)| end.after_nanos(self.delay_ns)))
     }
 
-    /// Does the one thing due at `now`; an arriving packet is returned.
+    /// Processes the single event due at `now` and returns the packet if it is an arrival.
     pub(super) fn step(&mut self, now: Time, account: &mut LineAccount) -> Option<P> {
         if let Some((end, packet)) = self.transmitting.take_if(|(end, _)| *end <= now) {
             account.on_the_way -= 1;
@@ -145,7 +147,8 @@ impl<P: Packet> Line<P> {
         }
         let jitter = if self.jitter_ns == 0 { 0 } else { self.random.up_to_u64(self.jitter_ns) };
         let arrival = now.after_nanos(self.delay_ns + jitter);
-        // No overtaking: a packet that would arrive before its predecessor arrives with it.
+        // Packets do not overtake each other: one that would arrive before its predecessor arrives
+        // with it.
         let arrival = self.pipe.back().map_or(arrival, |(before, _)| arrival.max(*before));
         account.on_the_way += 1;
         self.pipe.push_back((arrival, packet));

@@ -1,32 +1,34 @@
-//! Loss on the path.
+//! Packet loss on the path.
 
 use crate::ConfigError;
 use crate::error::check_range;
 use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
-/// How packets get lost behind the queue.
+/// Model of packet loss after the queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LossConfig {
     /// No loss.
     #[default]
     None,
-    /// Each packet on its own with this probability.
+    /// Independent loss of each packet with this probability.
     Random {
-        /// 0 to 1.
+        /// Loss probability, 0 to 1.
         probability: f64,
     },
-    /// Gilbert and Elliott's two states, stepped once per packet: few losses in the good one, many in the bad one.
+    /// Two-state Gilbert-Elliott model with one step per packet: few losses in the good state, many
+    /// in the bad state.
     GilbertElliott {
-        /// Probability per packet to go from good to bad.
+        /// Transition probability per packet from the good to the bad state.
         good_to_bad: f64,
-        /// Probability per packet to go from bad to good; the mean burst lasts its reciprocal.
+        /// Transition probability per packet from the bad to the good state. Its reciprocal is the
+        /// mean burst length, packets.
         bad_to_good: f64,
-        /// Probability of loss in the good state (Gilbert: 0).
+        /// Loss probability in the good state (Gilbert: 0).
         #[serde(default)]
         loss_in_good: f64,
-        /// Probability of loss in the bad state (Gilbert: 1).
+        /// Loss probability in the bad state (Gilbert: 1).
         #[serde(default = "certain")]
         loss_in_bad: f64,
     },
@@ -52,7 +54,7 @@ impl LossConfig {
     }
 }
 
-/// The process that decides about each packet.
+/// State of a loss process.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     config: LossConfig,
@@ -64,7 +66,7 @@ impl Loss {
         Loss { config: config.clone(), bad: false }
     }
 
-    /// Whether the next packet is lost.
+    /// Steps the process and returns whether the next packet is lost.
     pub(super) fn strikes(&mut self, random: &mut Random) -> bool {
         match self.config {
             LossConfig::None => false,

@@ -1,4 +1,4 @@
-//! The path behind the access point, each direction on its own.
+//! Model of the wired path behind the access point; both directions are independent.
 
 mod line;
 mod loss;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use line::LineAccount;
 pub use loss::LossConfig;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -22,22 +22,25 @@ pub enum Direction {
     Down,
 }
 
-/// One direction: a queue, a transmitter of some rate, then delay, jitter and loss.
+/// Configuration of one direction: a queue, a transmitter, then delay, jitter and loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LineConfig {
-    /// Bits per second; absent: infinitely fast, the queue stays empty.
+    /// Rate, bits per second. Without it the transmitter is infinitely fast and the queue stays
+    /// empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Bytes on the wire beyond [`Packet::bytes`]: 4 for Ethernet's FCS (default), 24 with preamble and gap.
+    /// Bytes per packet on the wire beyond [`Packet::bytes`]: 4 for the Ethernet FCS (default), 24
+    /// with preamble and interpacket gap.
     pub overhead_bytes: u32,
-    /// Time from the last bit sent to the last bit received, µs.
+    /// Propagation delay, µs.
     pub delay_us: u64,
-    /// Up to so much more, drawn evenly for each packet, µs. Packets do not overtake each other.
+    /// Maximum additional delay, drawn uniformly per packet, µs. Packets do not overtake each
+    /// other.
     pub jitter_us: u64,
-    /// Loss behind the queue.
+    /// Loss after the queue.
     pub loss: LossConfig,
-    /// The queue in front of the transmitter.
+    /// Queue of the transmitter.
     pub queue: QueueConfig,
 }
 
@@ -67,7 +70,7 @@ impl LineConfig {
     }
 }
 
-/// Both directions.
+/// Configuration of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireConfig {
@@ -78,13 +81,13 @@ pub struct WireConfig {
 }
 
 impl WireConfig {
-    /// The same line both ways.
+    /// The same configuration in both directions.
     pub fn symmetric(line: LineConfig) -> WireConfig {
         WireConfig { up: line.clone(), down: line }
     }
 }
 
-/// What happened on the wire, each direction on its own.
+/// Statistics of both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WireAccount {
     /// From the access point to the server.
@@ -93,7 +96,7 @@ pub struct WireAccount {
     pub down: LineAccount,
 }
 
-/// The path behind the access point.
+/// The wired path behind the access point.
 #[derive(Clone, Debug)]
 pub struct Wire<P> {
     up: Line<P>,
@@ -102,10 +105,10 @@ pub struct Wire<P> {
 }
 
 impl<P: Packet> Wire<P> {
-    /// An empty wire; one seed, one result.
+    /// Creates an empty wire. Runs with the same seed are identical.
     ///
     /// # Errors
-    /// If a setting is out of range: its field, value and range.
+    /// Returns an error that names the invalid field, its value and the allowed range.
     pub fn new(config: &WireConfig, seed: u64) -> Result<Wire<P>, ConfigError> {
         config.up.check().map_err(|error| error.within("up"))?;
         config.down.check().map_err(|error| error.within("down"))?;
@@ -116,16 +119,17 @@ impl<P: Packet> Wire<P> {
         })
     }
 
-    /// As [`new`](Wire::new), for the wire behind a cell that has the same seed: its losses do not repeat what the radio
-    /// draws.
+    /// Like [`new`](Wire::new), for a wire behind a cell with the same seed. The random sequences
+    /// of wire and cell are independent.
     ///
     /// # Errors
-    /// As [`new`](Wire::new).
+    /// Returns the errors of [`new`](Wire::new).
     pub fn behind_cell(config: &WireConfig, seed: u64) -> Result<Wire<P>, ConfigError> {
         Wire::new(config, seed ^ 0x5749_5245)
     }
 
-    /// Hands in a packet at `now`, which must not lie before earlier calls. A drop is counted in the account.
+    /// Sends a packet at `now`, which must not precede an earlier call. A drop is counted in the
+    /// statistics.
     pub fn send(&mut self, now: Time, direction: Direction, packet: P) {
         match direction {
             Direction::Up => self.up.send(now, packet, &mut self.account.up),
@@ -133,10 +137,10 @@ impl<P: Packet> Wire<P> {
         }
     }
 
-    /// Changes the rate of both directions from the next transmission on.
+    /// Changes the rate of both directions, starting with the next transmission.
     ///
     /// # Errors
-    /// If the rate is out of range.
+    /// Returns an error if the rate is out of range.
     pub fn set_rate(&mut self, rate_bps: u64) -> Result<(), ConfigError> {
         check_range("rate_bps", rate_bps, 1000, 1_000_000_000_000)?;
         self.up.set_rate(rate_bps);
@@ -144,7 +148,7 @@ impl<P: Packet> Wire<P> {
         Ok(())
     }
 
-    /// When the next thing happens if nothing is sent before: an arrival or the end of a transmission.
+    /// Time of the next event, an arrival or the end of a transmission, if nothing is sent before.
     pub fn next(&self) -> Option<Time> {
         match (self.up.next(), self.down.next()) {
             (Some(up), Some(down)) => Some(up.min(down)),
@@ -152,14 +156,14 @@ impl<P: Packet> Wire<P> {
         }
     }
 
-    /// A moment before which nothing arrives if nothing is sent before; none if nothing will. At it there may still be no
-    /// arrival (what was to arrive may have been lost): then ask again.
+    /// Lower bound on the next arrival if nothing is sent before; `None` if nothing will arrive.
+    /// There may be no arrival at that time, for example because of a loss; call this again then.
     pub fn next_arrival(&self) -> Option<Time> {
         [self.up.next_arrival(), self.down.next_arrival()].into_iter().flatten().min()
     }
 
-    /// Runs everything due up to and including `to`. Arrivals are appended to `out` in the order of their times; `at_node` and
-    /// `from` are both the direction, at whose end the packet arrived.
+    /// Processes all events up to and including `to`. Arrivals are appended to `out` in time order.
+    /// Their `at_node` and `from` both hold the direction at whose end the packet arrived.
     pub fn advance(&mut self, to: Time, out: &mut Vec<Arrival<P, Direction>>) {
         loop {
             let (up, down) = (self.up.next().unwrap_or(Time::MAX), self.down.next().unwrap_or(Time::MAX));
@@ -178,7 +182,7 @@ impl<P: Packet> Wire<P> {
         }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     pub fn account(&self) -> &WireAccount {
         &self.account
     }

@@ -1,6 +1,6 @@
-//! TCP senders with a bounded window, for the tests and examples of this crate: slow start up to the bound and then a
-//! constant window, one ACK per two segments or after 40 ms, selective retransmission. The real senders live elsewhere; these are
-//! just enough to load a cell.
+//! Simplified TCP senders with a bounded window for the tests and examples of this crate: slow
+//! start up to the bound, then a constant window, one ACK per two segments or after 40 ms, and
+//! selective retransmission. They suffice to load a cell; the full senders are in another crate.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -20,11 +20,12 @@ const INITIAL_WINDOW: f64 = 10.0;
 #[derive(Clone, Debug)]
 pub struct Segment {
     flow: u16,
-    /// First unit of the segment, or the next one wanted; in segments.
+    /// Sequence number of the segment, or of the next segment expected; in segments.
     number: u64,
-    /// In an ACK that was caused by a segment out of order, that segment.
+    /// In an ACK triggered by an out-of-order segment: the number of that segment.
     selective: Option<u64>,
-    /// When the segment was sent; echoed by the ACK (RFC 7323). ZERO if it must not be measured.
+    /// When the segment was sent, echoed by the ACK (RFC 7323). ZERO if it must not be used for an
+    /// RTT sample.
     sent: Time,
     bytes: u32,
 }
@@ -38,23 +39,23 @@ impl Packet for Segment {
     }
 }
 
-/// What a flow got.
+/// Result of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Segments received in order.
     pub segments: u64,
-    /// The same until half of the time.
+    /// Segments received in order during the first half of the run.
     pub segments_at_half: u64,
     /// Retransmissions.
     pub retransmissions: u64,
 }
 
-/// What all flows got.
+/// Result of all flows.
 #[derive(Clone, Debug)]
 pub struct Uploaded {
     pub flows: Vec<Outcome>,
     pub seconds: f64,
-    /// Mean over all RTT samples after `warm` seconds.
+    /// Mean of all RTT samples after `warm` seconds.
     pub mean_rtt_ms: f64,
 }
 
@@ -79,16 +80,17 @@ struct Flow {
     bound: f64,
     acknowledged: u64,
     next: u64,
-    /// Of each segment from `acknowledged` to `next`: whether it was acknowledged selectively, when it was sent again.
+    /// For each segment from `acknowledged` to `next`: whether it was selectively acknowledged, and
+    /// when it was retransmitted.
     outstanding: VecDeque<(bool, Option<Time>)>,
     selective: u64,
-    /// Behind the highest segment acknowledged selectively.
+    /// One past the highest selectively acknowledged segment.
     highest: u64,
-    /// Up to here holes were looked for.
+    /// End of the range that has been searched for holes.
     scanned: u64,
     timeout: Option<Time>,
     srtt_ns: f64,
-    // The receiver.
+    // Receiver state.
     wanted: u64,
     ahead: BTreeSet<u64>,
     unacknowledged: u32,
@@ -100,17 +102,18 @@ struct Flow {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Start of the flow, then retransmission timeout.
+    /// Start of the flow, later the retransmission timeout.
     Send,
     DelayedAck,
 }
 
-/// A cell of stations that upload through the access point and a wire to a server.
+/// A cell whose stations upload through the access point and a wire to a server.
 pub struct Uploads {
     pub cell: Cell<Segment>,
     wire: Wire<Segment>,
     flows: Vec<Flow>,
-    /// At most one timer of each kind per flow; one whose time was changed meanwhile is set anew when it fires.
+    /// At most one timer of each kind per flow. A timer whose time has changed is set again when it
+    /// fires.
     timers: BinaryHeap<Reverse<(Time, u16, Timer)>>,
     now: Time,
     warm: Time,
@@ -119,7 +122,8 @@ pub struct Uploads {
 }
 
 impl Uploads {
-    /// `bounds` are the windows in segments, one per station; flows start evenly over `stagger`.
+    /// Creates the uploads. `bounds` holds the window of each station in segments; flows start
+    /// evenly spaced over `stagger`.
     pub fn new(
         cell: &CellConfig,
         wire: &WireConfig,
@@ -152,7 +156,7 @@ impl Uploads {
         })
     }
 
-    /// Runs for so many seconds and says what came of it.
+    /// Runs for `seconds` and returns the results.
     pub fn run(mut self, seconds: f64) -> (Uploaded, Cell<Segment>, Wire<Segment>) {
         let end = Time::from_secs_f64(seconds);
         let half = Time::from_secs_f64(seconds / 2.0);
@@ -301,7 +305,7 @@ impl Uploads {
             flow.highest = flow.highest.max(number + 1);
         }
         flow.scanned = flow.scanned.max(flow.acknowledged);
-        // Three segments beyond a hole have come: it is lost (RFC 6675).
+        // Three later segments have been received, so the hole is lost (RFC 6675).
         while self.flows[index].scanned + 3 < self.flows[index].highest {
             let flow = &mut self.flows[index];
             let number = flow.scanned;
@@ -313,7 +317,7 @@ impl Uploads {
                 self.transmit(index, number, true);
             }
         }
-        // What was sent again more than a round trip ago was lost again (as RACK finds, RFC 8985).
+        // A segment retransmitted more than a round trip ago was lost again (RACK, RFC 8985).
         let flow = &mut self.flows[index];
         if let Some((false, Some(again))) = flow.outstanding.front_mut()
             && now.since(*again).as_nanos() as f64 > 1.5 * flow.srtt_ns
