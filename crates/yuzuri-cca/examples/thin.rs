@@ -1,9 +1,11 @@
-//! Thins traces of the kernel to the fixtures of `tests/replay.rs`.
+//! Reduces kernel traces to the fixtures of `tests/replay.rs`.
 //!
 //! `cargo run --release -p yuzuri-cca --example thin -- FOLDER OUT [SECONDS]`
 //!
-//! `FOLDER` holds `NAME.csv.xz` (rows of `tcp:tcp_probe`: `t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us`) and `NAME.events.txt.xz`
-//! (`tcp_cong_state_set`); `xz` unpacks them. `OUT/NAME.csv.zst` gets the first `SECONDS` of each.
+//! `FOLDER` contains `NAME.csv.xz` (rows of `tcp:tcp_probe`:
+//! `t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us`) and `NAME.events.txt.xz`
+//! (`tcp_cong_state_set`), which `xz` decompresses. The first `SECONDS` of each trace are written
+//! to `OUT/NAME.csv.zst`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -13,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use yuzuri_cca::CaState;
 
-/// Segments of the traces, bytes.
+/// Segment size of the traces, bytes.
 const MSS: u32 = 1448;
 
 fn unpacked(file: &Path) -> Result<String, String> {
@@ -25,7 +27,7 @@ fn unpacked(file: &Path) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Times and states of `tcp_cong_state_set`, µs.
+/// Times and states of `tcp_cong_state_set`, in µs.
 fn states(text: &str) -> Result<Vec<(u64, CaState)>, String> {
     let mut states = Vec::new();
     for line in text.lines().filter(|line| line.contains("tcp_cong_state_set")) {
@@ -52,7 +54,7 @@ fn thinned(rows: &str, events: &str, seconds: f64) -> Result<Trace, String> {
     }
     let micros = |row: &[f64; 7]| (row[0] * 1e6).round() as u64;
     let (start_us, base) = (micros(&cells[0]), cells[0][2] as u32);
-    // The first sample is what the smoothed round-trip time moved by.
+    // The first RTT sample follows from the change of the smoothed RTT.
     let (before, after) = (cells[0][6] as i64, cells[1][6] as i64);
     let lead_us = (8 * (after - before) + before).max(0) as u64;
     let segments = |sequence: f64| f64::from((sequence as u32).wrapping_sub(base)) / f64::from(MSS);
@@ -65,7 +67,7 @@ fn thinned(rows: &str, events: &str, seconds: f64) -> Result<Trace, String> {
             state = states[next].1;
             next += 1;
         }
-        // The probe of the next acknowledgement shows what this one led to.
+        // The effect of an acknowledgement is visible in the probe of the next one.
         let reduced = matches!(state, CaState::Cwr | CaState::Recovery);
         acks.push(Ack {
             t_us: micros(row) - start_us,
@@ -79,7 +81,7 @@ fn thinned(rows: &str, events: &str, seconds: f64) -> Result<Trace, String> {
     Ok(Trace { lead_us, acks })
 }
 
-/// What was being done to which file, and why it failed.
+/// Formats an I/O error with the file that it concerns.
 fn told(file: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", file.display())
 }

@@ -1,4 +1,4 @@
-//! Which algorithms there are.
+//! The available congestion control algorithms.
 
 use crate::{
     Bbr, Bbr3, Bic, Cdg, CongestionControl, Cubic, CubicConstants, Dctcp, HighSpeed, Htcp, Hybla, Illinois,
@@ -6,17 +6,17 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A congestion control; names as Linux writes them.
+/// A congestion control algorithm. Names are those of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
-    /// CUBIC as `tcp_cubic.c` has it (RFC 9438 with Linux's constants).
+    /// CUBIC as in `tcp_cubic.c` (RFC 9438 with Linux's constants).
     Cubic,
     /// CUBIC with [the constants of Apple's systems](CubicConstants::APPLE).
     CubicApple,
-    /// CUBIC with [those they had before RFC 9438](CubicConstants::APPLE_OLD).
+    /// CUBIC with [the constants of Apple's systems before RFC 9438](CubicConstants::APPLE_OLD).
     CubicAppleOld,
-    /// CUBIC with [those measured at an iPhone of 2017](CubicConstants::IPHONE_2017).
+    /// CUBIC with [the constants measured on an iPhone in 2017](CubicConstants::IPHONE_2017).
     #[serde(rename = "cubic_iphone_2017")]
     CubicIphone2017,
     /// Reno (RFC 5681, `tcp_cong.c`).
@@ -56,7 +56,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 21] = [
         Algorithm::Cubic,
         Algorithm::CubicApple,
@@ -81,7 +81,7 @@ impl Algorithm {
         Algorithm::Bbr3,
     ];
 
-    /// Its name: as Linux writes it, and with what distinguishes it where Linux has only one.
+    /// Name as in Linux, with a suffix for variants that Linux does not distinguish.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Cubic => "cubic",
@@ -108,12 +108,12 @@ impl Algorithm {
         }
     }
 
-    /// The one with this [name](Algorithm::name).
+    /// The algorithm with this [name](Algorithm::name).
     pub fn named(name: &str) -> Option<Algorithm> {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// The constants of a CUBIC.
+    /// The constants of a CUBIC variant; `None` for other algorithms.
     pub fn cubic_constants(self) -> Option<CubicConstants> {
         match self {
             Algorithm::Cubic => Some(CubicConstants::LINUX),
@@ -124,7 +124,8 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm at its start. `exit` is how CUBIC leaves slow start; `seed` is for the algorithms that draw lots.
+    /// Creates the algorithm in its initial state. `exit` determines how CUBIC leaves slow start;
+    /// `seed` initialises algorithms that use random numbers.
     pub fn make(self, exit: SlowStartExit, seed: u64) -> Box<dyn CongestionControl> {
         match self {
             Algorithm::Cubic

@@ -1,4 +1,5 @@
-//! BBR, version 1, after `tcp_bbr.c`. Rates are floating-point segments per µs where the kernel has fixed point of 24 bits.
+//! BBR version 1, after `tcp_bbr.c`. Rates are floating-point segments per µs; the kernel uses
+//! fixed point with 24 fraction bits.
 
 use crate::time::{MILLISECOND, SECOND, micros_between};
 use crate::{CaState, CongestionControl, CwndEvent, INITIAL_WINDOW, NO_SSTHRESH, RateSample, Window};
@@ -6,19 +7,19 @@ use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 use std::collections::VecDeque;
 
-/// Startup's gain: 2/ln 2 (`bbr_high_gain`).
+/// Gain of Startup: 2/ln 2 (`bbr_high_gain`).
 const HIGH_GAIN: f64 = 739.0 / 256.0;
 const DRAIN_GAIN: f64 = 88.0 / 256.0;
 const CWND_GAIN: f64 = 2.0;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Rounds the bandwidth filter covers (`bbr_bw_rtts`).
+/// Length of the bandwidth filter, rounds (`bbr_bw_rtts`).
 const BW_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: u64 = 10 * SECOND;
 const PROBE_RTT: u64 = 200 * MILLISECOND;
 const MIN_CWND: u32 = 4;
 /// Rate below which one segment is scheduled at a time, bytes/s (`bbr_min_tso_rate`).
 const MIN_TSO_RATE: u64 = 1_200_000 / 8;
-/// The pacing rate is 1 % below the estimate (`bbr_pacing_margin_percent`).
+/// Ratio of the pacing rate to the estimated bandwidth: 1 % below it (`bbr_pacing_margin_percent`).
 const PACING_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,8 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Looks for a policer: two intervals of equal rate with at least 20 % loss (`bbr_lt_bw_sampling`).
+/// Detection of traffic policers: two intervals with the same rate and at least 20 % loss
+/// (`bbr_lt_bw_sampling`).
 #[derive(Clone, Copy, Debug, Default)]
 struct LongTerm {
     sampling: bool,
@@ -41,7 +43,7 @@ struct LongTerm {
     lost: u64,
 }
 
-/// The state of BBR.
+/// State of BBR version 1.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     random: Pcg32,
@@ -75,7 +77,8 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// BBR at its start; `seed` decides in which phase of the gain cycle it begins to probe.
+    /// Creates BBR in its initial state. `seed` determines the phase of the gain cycle in which
+    /// PROBE_BW starts.
     pub fn new(seed: u64) -> Bbr {
         Bbr {
             random: Pcg32::seed_from_u64(seed),
@@ -121,9 +124,9 @@ impl Bbr {
         self.min_rtt_us.map_or(INITIAL_WINDOW, |rtt_us| (rate * rtt_us as f64 * gain).ceil() as u32)
     }
 
-    /// `bbr_quantization_budget`: room for what sits in the host's queues, for delayed acknowledgements and for probing.
+    /// `bbr_quantization_budget`: adds allowances for the host's queues, delayed ACKs and probing.
     fn quantized(&self, window: &Window, cwnd: u32) -> u32 {
-        // Without segmentation offload a burst is one or two segments (bbr_tso_segs_goal).
+        // Without segmentation offload a burst is one or two segments (`bbr_tso_segs_goal`).
         let burst = if window.pacing_rate < MIN_TSO_RATE { 1 } else { 2 };
         let burst = burst.max(((window.pacing_rate >> 10) as u32 / window.mss_bytes).min(127));
         let even = cwnd.saturating_add(3 * burst + 1) & !1;
@@ -304,7 +307,7 @@ impl Bbr {
 
     fn enter_probe_bw(&mut self, window: &Window) {
         self.mode = Mode::ProbeBw;
-        // Any phase but the draining one.
+        // Any phase except the draining one.
         let drawn = ((u64::from(self.random.next_u32()) * 7) >> 32) as usize;
         self.cycle = (CYCLE.len() - drawn) % CYCLE.len();
         self.cycle_at_ns = window.delivered_at_ns;
@@ -387,7 +390,8 @@ impl Bbr {
         };
     }
 
-    /// `bbr_set_cwnd_to_recover_or_restore`: the window, and whether packets are conserved.
+    /// `bbr_set_cwnd_to_recover_or_restore`. Returns the window and whether packet conservation
+    /// applies.
     fn recover_or_restore(&mut self, window: &Window, sample: &RateSample) -> (u32, bool) {
         let mut cwnd = window.cwnd;
         if sample.losses > 0 {
@@ -439,7 +443,7 @@ impl CongestionControl for Bbr {
         "bbr"
     }
 
-    /// `bbr_ssthresh`: remembers the window, reduces nothing.
+    /// `bbr_ssthresh`: saves the window without a reduction.
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         self.save_cwnd(window);
         window.ssthresh

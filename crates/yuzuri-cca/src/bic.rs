@@ -1,35 +1,39 @@
-//! BIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", 2004; `tcp_bic.c`): after a loss
-//! the window searches for the former one by steps of a quarter of what is missing, at most 16 segments per round trip, and creeps beyond it.
+//! BIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance
+//! networks", 2004; `tcp_bic.c`). After a loss the window approaches its former value in steps of a
+//! quarter of the remaining distance, at most 16 segments per round trip, and then grows slowly
+//! beyond it.
 //!
-//! How it differs: steps are per round trip and not per second as CUBIC's; it keeps 0.8, but Reno's half up to 14 segments.
+//! Characteristics: steps are per round trip, not per second as in CUBIC. A loss multiplies the
+//! window by 0.8, and by Reno's 0.5 up to 14 segments.
 
 use crate::{AckSample, CaState, CongestionControl, Window};
 
-/// Kept after a loss, in 1/1024 (`beta`).
+/// Multiplicative decrease factor, in units of 1/1024 (`beta`).
 const BETA: u64 = 819;
 const BETA_SCALE: u64 = 1024;
-/// The search goes 1/n of the distance (`BICTCP_B`).
+/// A search step is 1/n of the distance (`BICTCP_B`).
 const SEARCH_DIVISOR: u32 = 4;
-/// Most segments per round trip (`max_increment`).
+/// Maximum growth per round trip, segments (`max_increment`).
 const MAX_INCREMENT: u32 = 16;
-/// Up to here it behaves as Reno (`low_window`), segments.
+/// Maximum window at which BIC behaves like Reno (`low_window`), segments.
 const LOW_WINDOW: u32 = 14;
-/// Round trips for the last step of the search, times the divisor (`smooth_part`).
+/// Round trips of the last search step, times the divisor (`smooth_part`).
 const SMOOTH_PART: u32 = 20;
-/// Most acknowledged segments per segment of growth while nothing is known of the path: 5 % per round trip.
+/// Maximum number of acknowledged segments per segment of growth before the first loss: 5 % per
+/// round trip.
 const UNKNOWN_PATH: u32 = 20;
-/// Fraction bits of the ratio of segments to acknowledgements (`ACK_RATIO_SHIFT`).
+/// Fraction bits of the ratio of segments to ACKs (`ACK_RATIO_SHIFT`).
 const RATIO_BITS: u32 = 4;
 
-/// The state of BIC.
+/// State of BIC.
 #[derive(Clone, Debug)]
 pub struct Bic {
-    /// Grow by one per so many acknowledged.
+    /// Acknowledged segments per segment of growth.
     per: u32,
     last_max_cwnd: u32,
     last_cwnd: u32,
     last_time: u64,
-    /// Segments per acknowledgement, 4 fraction bits.
+    /// Segments per ACK, with 4 fraction bits.
     ratio: u32,
 }
 
@@ -40,7 +44,7 @@ impl Default for Bic {
 }
 
 impl Bic {
-    /// `bictcp_update`, at most once per window or 1/32 s.
+    /// `bictcp_update`, at most once per window value or 1/32 s.
     fn update(&mut self, window: &Window) {
         let (cwnd, now) = (window.cwnd, window.jiffies());
         if self.last_cwnd == cwnd && now - self.last_time <= u64::from(window.hz / 32) {
@@ -56,11 +60,11 @@ impl Bic {
         if self.last_max_cwnd == 0 {
             self.per = self.per.min(UNKNOWN_PATH);
         }
-        // One acknowledgement stands for several segments: the algorithm counts acknowledgements.
+        // An ACK covers several segments, and the algorithm counts ACKs.
         self.per = ((self.per << RATIO_BITS) / self.ratio.max(1)).max(1);
     }
 
-    /// Acknowledgements per segment of growth at `cwnd`.
+    /// ACKs per segment of growth at `cwnd`.
     fn search(&self, cwnd: u32) -> u32 {
         let slowest = cwnd * SMOOTH_PART / SEARCH_DIVISOR;
         if cwnd < self.last_max_cwnd {
@@ -86,7 +90,8 @@ impl CongestionControl for Bic {
         "bic"
     }
 
-    /// `bictcp_recalc_ssthresh`, with fast convergence: who lost below the former window gives way.
+    /// `bictcp_recalc_ssthresh` with fast convergence: a flow that lost below its former window
+    /// releases bandwidth.
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.last_max_cwnd = if window.cwnd < self.last_max_cwnd {
@@ -128,7 +133,7 @@ mod tests {
     #[test]
     fn steps_are_a_quarter_of_the_distance_at_most_sixteen() {
         let bic = Bic { last_max_cwnd: 500, ..Bic::default() };
-        // Per round trip: cwnd / per.
+        // Growth per round trip is cwnd / per.
         assert_eq!(bic.search(400), 400 / 16);
         assert_eq!(bic.search(460), 460 / 10);
         assert_eq!(bic.search(495), 495 * 5);

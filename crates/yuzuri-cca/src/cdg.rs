@@ -1,34 +1,37 @@
-//! CAIA Delay-Gradient (D. Hayes, G. Armitage, "Revisiting TCP congestion control using delay gradients", 2011; `tcp_cdg.c`): backs off by chance, the
-//! likelier the faster least and greatest round-trip times rise from round trip to round trip.
+//! CAIA Delay-Gradient (D. Hayes, G. Armitage, "Revisiting TCP congestion control using delay
+//! gradients", 2011; `tcp_cdg.c`). Backs off randomly, with a probability that grows with the
+//! gradient of the minimum and maximum RTT from one round trip to the next.
 //!
-//! How it differs: it needs no absolute delay. It keeps 0.707 when it backs off; after five back-offs without effect it takes the queue for that of others
-//! and waits for a loss. A shadow window remembers what a loss-based control would have. Slow start ends by its own form of HyStart.
+//! Characteristics: no absolute delay is needed. A back-off multiplies the window by 0.707. After
+//! five back-offs without effect, the queue is attributed to other flows and CDG waits for a loss.
+//! A shadow window tracks the window of a loss-based algorithm. Slow start ends by a variant of
+//! HyStart.
 
 use crate::time::MICROSECOND;
 use crate::{AckSample, CongestionControl, CwndEvent, Window};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 
-/// Round trips whose gradients are summed (`window`).
+/// Number of round trips over which gradients are summed (`window`).
 const ROUNDS: usize = 8;
-/// Kept when it backs off, in 1/1024 (`backoff_beta`).
+/// Factor of a back-off, in units of 1/1024 (`backoff_beta`).
 const BACKOFF_BETA: u32 = 724;
-/// Back-off has probability 1 - exp(-n µs / 1 s) for a gradient of one µs (`backoff_factor`).
+/// Scale of the back-off probability, 1 - exp(-n g / 1 s) for a gradient g (`backoff_factor`).
 const BACKOFF_FACTOR: u64 = 42;
-/// Back-offs without effect that are believed (`use_ineff`).
+/// Number of ineffectual back-offs in a row that are still performed (`use_ineff`).
 const INEFFECTUAL: u32 = 5;
-/// A gradient below this shows that a back-off worked, µs.
+/// A gradient below this value shows that a back-off had an effect, µs.
 const EFFECT_US: i64 = -32;
-/// Acknowledgements closer than this belong to one train, µs.
+/// ACKs closer than this belong to the same train, µs.
 const TRAIN_GAP_US: u64 = 3000;
-/// Least delay that HyStart looks at, µs.
+/// Minimum delay threshold of HyStart, µs.
 const MIN_THRESHOLD_US: u64 = 125;
-/// Round-trip times before HyStart judges the delay.
+/// RTT samples before HyStart evaluates the delay.
 const SAMPLES: u32 = 8;
-/// Most that the filter of delayed acknowledgements counts.
+/// Maximum count of the delayed-ACK filter.
 const MAX_DELAYED: u32 = 5;
 
-/// Least and greatest of a round trip, µs; 0: none.
+/// Minimum and maximum RTT of a round trip, µs; 0 means no sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
     min: i64,
@@ -41,7 +44,7 @@ impl Range {
     }
 }
 
-/// The state of CDG.
+/// State of CDG.
 #[derive(Clone, Debug)]
 pub struct Cdg {
     random: Pcg32,
@@ -63,7 +66,7 @@ pub struct Cdg {
 }
 
 impl Cdg {
-    /// CDG at its start; `seed` decides when it backs off.
+    /// Creates CDG in its initial state. `seed` determines the random back-offs.
     pub fn new(seed: u64) -> Cdg {
         Cdg {
             random: Pcg32::seed_from_u64(seed),
@@ -200,7 +203,7 @@ impl CongestionControl for Cdg {
         self.shadow = self.shadow.saturating_add(window.cwnd - before);
     }
 
-    /// `tcp_cdg_acked`, with a filter for delayed acknowledgements.
+    /// `tcp_cdg_acked`, including the filter for delayed ACKs.
     fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
         let Some(rtt_us) = sample.rtt_us.filter(|rtt_us| *rtt_us > 0) else { return };
         let rtt_us = rtt_us as i64;
@@ -235,7 +238,7 @@ impl CongestionControl for Cdg {
 mod tests {
     use super::*;
 
-    /// Share of back-offs at a gradient.
+    /// Fraction of back-offs at a gradient.
     fn share(gradient_us: i64) -> f64 {
         let mut w = Window::new(250, 1448, false);
         let mut cdg = Cdg::new(7);
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn backs_off_with_the_gradients_probability() {
-        // 1 - exp(-g / G) with G = 1 s / 42 = 23.8 ms summed over eight rounds.
+        // 1 - exp(-g / G) with G = 1 s / 42 = 23.8 ms, summed over eight rounds.
         for gradient_us in [1000, 5000, 23_810] {
             let expected = 1.0 - (-(gradient_us as f64) / 23_810.0).exp();
             assert!((share(gradient_us) - expected).abs() < 0.01, "{gradient_us}");
@@ -265,7 +268,7 @@ mod tests {
         assert_eq!(believed, [true, true, true, true, true, false]);
         assert_eq!(cdg.ssthresh(&mut w), 70);
         cdg.cwnd_event(&mut w, CwndEvent::Reduced);
-        // The shadow window stood at 100.
+        // The shadow window was 100.
         w.cwnd = 40;
         assert_eq!(cdg.ssthresh(&mut w), 40);
     }

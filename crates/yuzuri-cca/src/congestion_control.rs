@@ -1,149 +1,159 @@
-//! What an algorithm is: the calls of the kernel's `struct tcp_congestion_ops`.
+//! Interface of an algorithm, with the callbacks of the kernel's `struct tcp_congestion_ops`.
 
 use crate::window::{CaState, Window};
 
-/// A delivery-rate sample of one acknowledgement (`struct rate_sample`, draft-cheng-iccrg-delivery-rate-estimation).
+/// Delivery rate sample of one ACK (`struct rate_sample`,
+/// draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
-    /// Segments delivered over the interval; `None` if the sample is not valid.
+    /// Segments delivered over the interval; `None` if the sample is invalid.
     pub delivered: Option<u64>,
-    /// The interval, µs.
+    /// Length of the interval, µs.
     pub interval_us: u64,
-    /// `delivered` when the sampled segment was sent.
+    /// [`Window::delivered`] when the sampled segment was sent.
     pub prior_delivered: u64,
-    /// In flight right after the sampled segment was sent, itself included (`tx_in_flight` of BBR v3).
+    /// Segments in flight just after the sampled segment was sent, including it (`tx_in_flight` of
+    /// BBR v3).
     pub tx_in_flight: u32,
-    /// Segments marked lost from when the sampled segment was sent until now (`lost` of BBR v3).
+    /// Segments marked lost between the transmission of the sampled segment and now (`lost` of BBR
+    /// v3).
     pub lost: u64,
-    /// Segments newly acknowledged by this acknowledgement.
+    /// Segments newly acknowledged by this ACK.
     pub acked: u32,
     /// Segments newly marked lost.
     pub losses: u32,
-    /// In flight before this acknowledgement.
+    /// Segments in flight before this ACK.
     pub prior_in_flight: u32,
-    /// Round-trip time of the segment sent last among those acknowledged, µs.
+    /// RTT of the most recently sent segment among those acknowledged, µs.
     pub rtt_us: Option<u64>,
-    /// Whether the application held the sender back.
+    /// Whether the sender was application-limited.
     pub app_limited: bool,
 }
 
-/// The timestamp option of an acknowledgement (RFC 7323), ms of either side's own clock.
+/// TCP timestamps of an ACK (RFC 7323), in ms of the respective sender's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamps {
-    /// When the other side sent it (`rcv_tsval`).
+    /// When the peer sent the ACK (`rcv_tsval`).
     pub value_ms: u32,
-    /// When the segment it answers was sent (`rcv_tsecr`).
+    /// When the acknowledged segment was sent (`rcv_tsecr`).
     pub echo_ms: u32,
 }
 
-/// What one acknowledgement took off the retransmission queue (`struct ack_sample`).
+/// What an ACK removed from the retransmission queue (`struct ack_sample`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckSample {
-    /// Segments acknowledged cumulatively, those that were SACKed before included.
+    /// Segments acknowledged cumulatively, including those SACKed before.
     pub acked: u32,
-    /// Round-trip time of the segment sent last among those acknowledged, µs; below 2^31, as in the kernel.
+    /// RTT of the most recently sent segment among those acknowledged, µs; below 2^31, as in the
+    /// kernel.
     pub rtt_us: Option<u64>,
-    /// Segments delivered since the newest of them was sent: what was in flight with it.
+    /// Segments delivered since the newest of them was sent, which were in flight with it.
     pub in_flight: u32,
-    /// Its timestamps.
+    /// Timestamps of the ACK.
     pub timestamps: Option<Timestamps>,
 }
 
-/// A segment that was just marked lost (`skb_marked_lost` of BBR v3's branch): how things stood when it was sent.
+/// A segment that was just marked lost, with the state when it was sent (`skb_marked_lost` in BBR
+/// v3's branch).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LostSegment {
-    /// In flight right after it was sent, itself included.
+    /// Segments in flight just after it was sent, including it.
     pub tx_in_flight: u32,
-    /// Segments marked lost by then, in all.
+    /// [`Window::lost`] when it was sent.
     pub lost_before: u64,
-    /// Whether the application held the sender back.
+    /// Whether the sender was application-limited when it was sent.
     pub app_limited: bool,
 }
 
-/// How an acknowledgement came (`enum tcp_ca_ack_event_flags`).
+/// Properties of an ACK (`enum tcp_ca_ack_event_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckEvent {
-    /// Not the plain case of the next segments in order (`CA_ACK_SLOWPATH`).
+    /// The ACK took the slow path (`CA_ACK_SLOWPATH`).
     pub slow_path: bool,
-    /// It echoes a congestion mark (`CA_ACK_ECE`).
+    /// The ACK echoes a congestion mark (`CA_ACK_ECE`).
     pub ece: bool,
 }
 
-/// What happens beside acknowledgements (`enum tcp_ca_event`).
+/// Events other than ACKs (`enum tcp_ca_event`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CwndEvent {
-    /// Sending begins with nothing in flight; the last segment was sent at `last_sent_ns` (`CA_EVENT_TX_START`).
+    /// Transmission starts with nothing in flight (`CA_EVENT_TX_START`).
     TxStart {
-        /// ns
+        /// When the previous segment was sent, ns.
         last_sent_ns: u64,
     },
-    /// The window restarts after a pause (`CA_EVENT_CWND_RESTART`).
+    /// The window is restarted after an idle period (`CA_EVENT_CWND_RESTART`).
     Restart,
     /// A reduction is complete (`CA_EVENT_COMPLETE_CWR`).
     Reduced,
     /// A retransmission timeout (`CA_EVENT_LOSS`).
     Loss,
-    /// A tail-loss probe turned out to have repaired a loss (`CA_EVENT_TLP_RECOVERY` of BBR v3's branch).
+    /// A tail loss probe repaired a loss (`CA_EVENT_TLP_RECOVERY` in BBR v3's branch).
     ProbeRepaired,
 }
 
-/// A congestion-control algorithm, called as the kernel calls its modules (`struct tcp_congestion_ops`).
+/// A congestion control algorithm, called like the kernel's modules (`struct tcp_congestion_ops`).
 pub trait CongestionControl: Send {
-    /// Its name as Linux writes it.
+    /// Name of the algorithm as in Linux.
     fn name(&self) -> &'static str;
 
-    /// The connection is established (`init`).
+    /// Called when the connection is established (`init`).
     fn init(&mut self, _window: &mut Window) {}
 
-    /// The threshold after a loss (`ssthresh`).
+    /// Returns the slow start threshold after a loss (`ssthresh`).
     fn ssthresh(&mut self, window: &mut Window) -> u32;
 
-    /// The window grows by `acked` delivered segments (`cong_avoid`).
+    /// Grows the window for `acked` delivered segments (`cong_avoid`).
     fn cong_avoid(&mut self, window: &mut Window, acked: u32);
 
-    /// Segments were acknowledged (`pkts_acked`).
+    /// Called when segments are acknowledged (`pkts_acked`).
     fn pkts_acked(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
-    /// After each acknowledgement, before losses are judged (`in_ack_event`).
+    /// Called for each ACK before losses are detected (`in_ack_event`).
     fn in_ack_event(&mut self, _window: &mut Window, _event: AckEvent) {}
 
-    /// The state is about to become `state` (`set_state`).
+    /// Called before the state changes to `state` (`set_state`).
     fn set_state(&mut self, _window: &mut Window, _state: CaState) {}
 
-    /// Something else happened to the window (`cwnd_event`).
+    /// Called for other events (`cwnd_event`).
     fn cwnd_event(&mut self, _window: &mut Window, _event: CwndEvent) {}
 
-    /// A segment was marked lost; [`Window::lost`] counts it already.
+    /// Called when a segment is marked lost; [`Window::lost`] already includes it.
     fn segment_lost(&mut self, _window: &mut Window, _segment: &LostSegment) {}
 
-    /// The window after a reduction that turned out to be unfounded (`undo_cwnd`).
+    /// Returns the window after a spurious reduction is undone (`undo_cwnd`).
     fn undo_cwnd(&mut self, window: &Window) -> u32 {
         window.cwnd.max(window.prior_cwnd)
     }
 
-    /// The window stands at an upper bound set from outside: growth must not be saved up for later.
+    /// Called while an external upper bound limits the window. The algorithm must not accumulate
+    /// growth during that time.
     fn held(&mut self) {}
 
-    /// Whether it wants congestion marks (`TCP_CONG_NEEDS_ECN`).
+    /// Whether the algorithm needs ECN (`TCP_CONG_NEEDS_ECN`).
     fn needs_ecn(&self) -> bool {
         false
     }
 
-    /// Whether it keeps the window small on purpose at this moment, to see the path empty (BBR's `PROBE_RTT`): no lower bound is to raise it.
+    /// Whether the algorithm currently keeps the window small on purpose to drain the path (BBR's
+    /// `PROBE_RTT`). A lower bound must not raise the window then.
     fn is_draining(&self) -> bool {
         false
     }
 
-    /// The delivery rate that it takes the path to have, segments/µs, where it goes by one.
+    /// Estimated bandwidth of the path, segments/µs; `None` if the algorithm has no such estimate.
     fn bandwidth(&self) -> Option<f64> {
         None
     }
 
-    /// Whether it sets window and pacing rate by itself in [`cong_control`](CongestionControl::cong_control), instead of `cong_avoid` and PRR.
+    /// Whether the algorithm sets window and pacing rate itself in
+    /// [`cong_control`](CongestionControl::cong_control), instead of `cong_avoid` and PRR (RFC
+    /// 6937).
     fn controls_all(&self) -> bool {
         false
     }
 
-    /// After each acknowledgement, if it [controls all](CongestionControl::controls_all) (`cong_control`).
+    /// Called after each ACK if [`controls_all`](CongestionControl::controls_all) returns true
+    /// (`cong_control`).
     fn cong_control(&mut self, _window: &mut Window, _sample: &RateSample) {}
 }

@@ -1,71 +1,80 @@
-//! CUBIC (RFC 9438) with the arithmetic of `tcp_cubic.c`: integers, a clock of ticks; Linux's C = 410/1024, beta = 717/1024.
+//! CUBIC (RFC 9438) with the integer arithmetic and tick clock of `tcp_cubic.c`. Linux uses
+//! C = 410/1024 and beta = 717/1024.
 //!
-//! Where Linux differs from the RFC: the least round-trip time is added to the time since the reduction, the Reno-friendly estimate advances by
-//! counted acknowledgements (one per `cwnd * 15 / 8`), growth is at most half a segment per acknowledged one, and there is no separate
-//! alpha once the estimate has reached the former window.
+//! Linux differs from the RFC in these points: the minimum RTT is added to the time since the
+//! reduction; the Reno-friendly estimate advances by counted ACKs (one segment per
+//! `cwnd * 15 / 8`); the window grows by at most half a segment per acknowledged segment; and alpha
+//! does not change once the estimate has reached the former window.
 //!
-//! How it differs from the other algorithms: growth depends on the time since the reduction and on the former window, not on the round-trip time.
+//! Characteristics: growth depends on the time since the reduction and on the former window, not on
+//! the RTT.
 
 use crate::hystart::Hystart;
 use crate::{AckSample, CaState, CongestionControl, CwndEvent, SlowStartExit, Window};
 use serde::{Deserialize, Serialize};
 
 const SCALE: u64 = 1024;
-/// Bits of a second in CUBIC's own clock (`BICTCP_HZ`).
+/// log2 of the ticks per second of CUBIC's clock (`BICTCP_HZ`).
 const CLOCK_BITS: u32 = 10;
 
-/// What distinguishes the CUBICs there are.
+/// Constants that distinguish the CUBIC variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CubicConstants {
-    /// C in 1/1024 segments per second cubed (`bic_scale` times 10).
+    /// C in units of 1/1024 segments per second cubed (`bic_scale` times 10).
     pub c_1024: u32,
-    /// Kept after a reduction, in 1/1024 (`beta`).
+    /// Multiplicative decrease factor, in units of 1/1024 (`beta`).
     pub beta_1024: u32,
-    /// Who was reduced below the former window remembers so much of the present one, in 1/2048 (RFC 9438, section 4.7; `fast_convergence`); absent: all.
+    /// Fast convergence: a flow reduced below its former W_max sets W_max to this multiple of its
+    /// window, in units of 1/2048 (RFC 9438, section 4.7; `fast_convergence`). `None`: W_max is the
+    /// window itself.
     pub fast_convergence_2048: Option<u32>,
-    /// At least as fast as a Reno that grows by one segment per so many eighths of its window acknowledged (RFC 9438, section 4.3; `tcp_friendliness`,
-    /// `beta_scale`); absent: not.
+    /// Reno-friendly region: CUBIC grows at least as fast as a Reno flow that adds one segment per
+    /// this many eighths of its window acknowledged (RFC 9438, section 4.3; `tcp_friendliness`,
+    /// `beta_scale`). `None`: disabled.
     pub friendly_eighths: Option<u32>,
 }
 
 impl CubicConstants {
-    /// Linux: C = 0.4, 0.7 kept; 8 (1 + 0.7) / 3 / (1 - 0.7) eighths.
+    /// Linux: C = 0.4 and beta = 0.7. The Reno-friendly estimate uses 8 (1 + 0.7) / 3 / (1 - 0.7)
+    /// eighths.
     pub const LINUX: CubicConstants = CubicConstants {
         c_1024: 410,
         beta_1024: 717,
         fast_convergence_2048: Some(1024 + 717),
         friendly_eighths: Some(15),
     };
-    /// Apple's systems with `net.inet.tcp.cubic_rfc_compliant` (XNU, `tcp_cubic.c`): C = 0.4, 0.7 kept, 0.85 remembered, as in Linux.
+    /// Apple's systems with `net.inet.tcp.cubic_rfc_compliant` (XNU, `tcp_cubic.c`): C = 0.4,
+    /// beta = 0.7 and fast convergence to 0.85, as in Linux.
     pub const APPLE: CubicConstants = CubicConstants::LINUX;
-    /// Apple's systems without: C = 0.4, 0.8 kept, 0.875 remembered, a Reno of one segment per window.
+    /// Apple's systems without that setting: C = 0.4, beta = 0.8, fast convergence to 0.875, and a
+    /// Reno estimate of one segment per window.
     pub const APPLE_OLD: CubicConstants = CubicConstants {
         beta_1024: 819,
         fast_convergence_2048: Some(1792),
         friendly_eighths: Some(8),
         ..CubicConstants::LINUX
     };
-    /// The iPhone that Hozumi (2017) measured: C = 0.25, 0.8 kept. XNU's fast convergence came later, and its Reno ruled only where the windows
-    /// at losses varied.
+    /// The iPhone measured by Hozumi (2017): C = 0.25 and beta = 0.8. XNU added fast convergence
+    /// later, and its Reno-friendly region mattered only when the windows at losses varied.
     pub const IPHONE_2017: CubicConstants =
         CubicConstants { c_1024: 256, beta_1024: 819, fast_convergence_2048: None, friendly_eighths: None };
 }
 
-/// The state between two reductions (`struct bictcp`).
+/// State between two reductions (`struct bictcp`).
 #[derive(Clone, Debug)]
 pub struct Cubic {
     constants: CubicConstants,
-    /// Grow by one per so many acknowledged.
+    /// Acknowledged segments per segment of growth.
     cnt: u32,
     last_max_cwnd: u32,
     last_cwnd: u32,
     last_time: u64,
     origin: u32,
-    /// K in 1/1024 s.
+    /// K in units of 1/1024 s.
     k: u64,
     delay_min_us: u64,
-    /// Start of the epoch in ticks; 0: none.
+    /// Start of the epoch in ticks; 0 means that no epoch has started.
     epoch_start: u64,
     ack_cnt: u64,
     tcp_cwnd: u32,
@@ -73,12 +82,12 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// CUBIC with Linux's constants, at its start.
+    /// Creates CUBIC with Linux's constants in its initial state.
     pub fn new(exit: SlowStartExit) -> Cubic {
         Cubic::with(CubicConstants::LINUX, exit)
     }
 
-    /// CUBIC with other constants.
+    /// Creates CUBIC with other constants in its initial state.
     pub fn with(constants: CubicConstants, exit: SlowStartExit) -> Cubic {
         Cubic {
             constants,
@@ -104,7 +113,7 @@ impl Cubic {
         if self.last_cwnd == cwnd && now - self.last_time <= u64::from(window.hz) / 32 {
             return;
         }
-        // The function is evaluated once per tick, except at the start of an epoch.
+        // The cubic function is evaluated once per tick, and at the start of an epoch.
         if self.epoch_start == 0 || now != self.last_time {
             self.evaluate(window, acked, now);
         }
@@ -149,7 +158,7 @@ impl Cubic {
             if t < self.k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
         self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) };
         if self.last_max_cwnd == 0 && self.cnt > 20 {
-            // Nothing known of the path yet: grow by 5 % per round trip.
+            // Before the first loss the window grows by 5 % per round trip.
             self.cnt = 20;
         }
     }
@@ -189,7 +198,7 @@ impl CongestionControl for Cubic {
     /// `cubictcp_acked`
     fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
         let Some(rtt_us) = sample.rtt_us else { return };
-        // Right after a reduction the queue is not what it was.
+        // Just after a reduction the delay does not reflect the standing queue.
         if self.epoch_start > 0
             && window.jiffies() - self.epoch_start.min(window.jiffies()) < u64::from(window.hz)
         {
@@ -213,7 +222,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    /// The epoch ends: the next one begins where the bound lets go.
+    /// Ends the epoch. The next one starts when the bound no longer limits the window.
     fn held(&mut self) {
         self.epoch_start = 0;
     }
@@ -223,7 +232,7 @@ impl CongestionControl for Cubic {
         self.hystart.reset(window);
     }
 
-    /// `cubictcp_cwnd_event`: time without traffic does not count.
+    /// `cubictcp_cwnd_event`: excludes idle time from the epoch.
     fn cwnd_event(&mut self, window: &mut Window, event: CwndEvent) {
         if let CwndEvent::TxStart { last_sent_ns } = event
             && self.epoch_start > 0
@@ -265,7 +274,7 @@ mod tests {
             let start = f64::from(w.cwnd);
             cubic.delay_min_us = rtt_ms * 1000;
             let mut t_ms = 0_u64;
-            // Acknowledgements arrive evenly, a window of them per round trip.
+            // ACKs arrive evenly, one window per round trip.
             let mut owed = 0.0;
             let k = ((f64::from(w_max) - start) / 0.4).cbrt();
             while (t_ms as f64) < k * 1.5 * 1000.0 {
@@ -277,7 +286,7 @@ mod tests {
                 if acked > 0 {
                     cubic.cong_avoid(&mut w, acked);
                 }
-                // The algorithm aims at W(t + RTT) and gets there a round trip later.
+                // The algorithm aims at W(t + RTT) and reaches it one round trip later.
                 let t = t_ms as f64 / 1000.0;
                 let slack = 1.0 + w_cubic(t + rtt_ms as f64 / 1000.0, f64::from(w_max), start)
                     - w_cubic(t, f64::from(w_max), start);
@@ -303,7 +312,8 @@ mod tests {
 
     #[test]
     fn small_windows_grow_as_reno_would() {
-        // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments per round trip; Linux counts 8/15.
+        // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments per round trip;
+        // Linux uses 8/15.
         let mut cubic = Cubic::new(SlowStartExit::Hystart);
         let mut w = window(20);
         w.cwnd = cubic.ssthresh(&mut w);

@@ -1,26 +1,31 @@
-//! The parameters of a CUBIC that is made for an experiment, or that the kernel registers for us.
+//! Parameters of a CUBIC variant for an experiment, or for the BPF CUBIC that Yuzuri registers with
+//! the kernel.
 
 use crate::CubicConstants;
 
-/// The parameters of a CUBIC. The default is Linux's own CUBIC.
+/// Parameters of a CUBIC variant. The default corresponds to Linux's CUBIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CubicParams {
-    /// The name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` with its end).
+    /// Name to register: 1 to 15 letters, digits, `_` and `.` (`TCP_CA_NAME_MAX` including the
+    /// terminator).
     pub name: String,
-    /// C of RFC 9438 section 4.1, segments per cubic second; above 0, at most 4. Linux has 410/1024.
+    /// C of RFC 9438, section 4.1, segments per second cubed, from 1/1024 to 4. Linux: 410/1024.
     pub c: f64,
-    /// What a reduction keeps of the window, 0.1 to 0.95 (1 - beta of CUBIC's papers). Linux has 717/1024.
+    /// Multiplicative decrease factor, beta_cubic of RFC 9438: the fraction of the window that a
+    /// reduction keeps, 0.1 to 0.95. Linux: 717/1024. (The CUBIC papers use beta for 1 minus this
+    /// value.)
     pub beta: f64,
-    /// Whether a flow that was reduced below its last W_max gives way further (RFC 9438 section 4.7).
+    /// Whether a flow reduced below its last W_max releases further bandwidth (fast convergence,
+    /// RFC 9438, section 4.7).
     pub fast_convergence: bool,
-    /// Whether it grows at least as fast as Reno (RFC 9438 section 4.3).
+    /// Whether CUBIC grows at least as fast as Reno (RFC 9438, section 4.3).
     pub reno_friendly: bool,
-    /// Whether slow start ends by HyStart, before loss.
+    /// Whether HyStart ends slow start before a loss.
     pub hystart: bool,
-    /// The mode of paper 1: neither window nor ssthresh is cut on a sign of loss. An experiment, not for
-    /// other people's networks.
+    /// The mode of paper 1: congestion signals reduce neither window nor ssthresh. For experiments
+    /// only, not for networks shared with others.
     pub no_decrease: bool,
-    /// A bound on every flow under this control, without expiry.
+    /// Bounds on every flow of this congestion control. They do not expire.
     pub always: Bound,
 }
 
@@ -39,36 +44,37 @@ impl Default for CubicParams {
     }
 }
 
-/// Bounds on a window, in segments; 0 is none.
+/// Bounds on a window, in segments; 0 means no bound.
 ///
-/// At the upper one growth stops; a window beyond it shrinks by what is acknowledged. The lower one is approached by
-/// growth per ACK, in Open state and while the window limits the flow, and not between a timeout and the end of the slow
-/// start that follows it.
+/// At the upper bound growth stops, and a window above it shrinks by the number of acknowledged
+/// segments. The lower bound is approached by growth per ACK, in the Open state and while the flow
+/// is cwnd-limited, but not between a retransmission timeout and the end of the slow start that
+/// follows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// The least window.
+    /// Minimum window.
     pub lower: u32,
-    /// The largest window; 1 is taken as 2, and a lower bound above it as it.
+    /// Maximum window. 1 is treated as 2, and a lower bound above the upper one is reduced to it.
     pub upper: u32,
 }
 
-/// A parameter is out of its range.
+/// Error: a parameter is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("congestion control {name:?}: {what}")]
 pub struct CubicParamsError {
-    /// The name of the congestion control.
+    /// Name of the congestion control.
     pub name: String,
-    /// Which parameter, and its range.
+    /// The parameter and its allowed range.
     pub what: String,
 }
 
 impl CubicParams {
-    /// Whether all parameters are in their ranges.
+    /// Checks the ranges of all parameters.
     ///
     /// # Errors
-    /// The first that is not.
+    /// Returns an error for the first parameter that is out of range.
     pub fn check(&self) -> Result<(), CubicParamsError> {
-        // `bpf_obj_name_cpy` takes no other characters.
+        // `bpf_obj_name_cpy` accepts no other characters.
         let name_fits = (1..16).contains(&self.name.len())
             && self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
         let what = if !name_fits {
@@ -85,7 +91,7 @@ impl CubicParams {
 }
 
 impl From<&CubicParams> for CubicConstants {
-    /// The integers that `tcp_cubic.c` would work with (`beta_scale` and the like).
+    /// Converts to the integers of `tcp_cubic.c` (`beta_scale` and so on).
     fn from(params: &CubicParams) -> CubicConstants {
         let part = |x: f64| (x * 1024.0).round() as u32;
         let beta_1024 = part(params.beta).min(1023);

@@ -1,19 +1,21 @@
-//! DCTCP (RFC 8257; `tcp_dctcp.c`): Reno whose reductions on congestion marks are in proportion to the share of marked segments.
+//! DCTCP (RFC 8257; `tcp_dctcp.c`): Reno whose reductions are proportional to the fraction of
+//! marked segments.
 //!
-//! How it differs: with marks it keeps 1 - alpha/2, alpha being the smoothed share of marked segments; a loss halves the window as Reno's. Without ECN,
-//! or without marks, it cannot be told from Reno.
+//! Characteristics: with marks the window is multiplied by 1 - alpha/2, where alpha is the smoothed
+//! fraction of marked segments. A loss halves the window as in Reno. Without ECN, or without marks,
+//! DCTCP is identical to Reno.
 
 use crate::{AckEvent, CaState, CongestionControl, CwndEvent, Window};
 
-/// alpha = 1 (`DCTCP_MAX_ALPHA`), and at the start.
+/// alpha = 1 (`DCTCP_MAX_ALPHA`), also the initial value.
 const ONE: u32 = 1 << 10;
-/// Weight of a new share: g = 1/2^n (`dctcp_shift_g`).
+/// Weight of a new fraction: g = 1/2^n (`dctcp_shift_g`).
 const GAIN_SHIFT: u32 = 4;
 
-/// The state of DCTCP.
+/// State of DCTCP.
 #[derive(Clone, Debug, Default)]
 pub struct Dctcp {
-    /// Both sides speak ECN; else this is Reno.
+    /// Whether ECN was negotiated. Otherwise the algorithm is Reno.
     on: bool,
     alpha: u32,
     round_end: u32,
@@ -114,7 +116,7 @@ mod tests {
         assert!((0.22..0.28).contains(&(f64::from(dctcp.alpha) / 1024.0)), "{}", dctcp.alpha);
         w.cwnd = 100;
         assert!(dctcp.ssthresh(&mut w).abs_diff(88) <= 2);
-        // A loss is a loss.
+        // A loss halves the window.
         dctcp.set_state(&mut w, CaState::Recovery);
         assert_eq!(w.ssthresh, 50);
     }

@@ -1,10 +1,13 @@
-//! HighSpeed TCP (RFC 3649; `tcp_highspeed.c`): above 38 segments it grows faster and keeps more, the larger the window.
+//! HighSpeed TCP (RFC 3649; `tcp_highspeed.c`): above 38 segments, the larger the window, the
+//! faster it grows and the less it is reduced.
 //!
-//! How it differs: a table of the window decides both; up to 38 segments it is Reno, but counts acknowledgements instead of segments.
+//! Characteristics: a table indexed by the window determines both. Up to 38 segments the algorithm
+//! is Reno, but counts ACKs instead of segments.
 
 use crate::{CongestionControl, Window};
 
-/// RFC 3649, appendix B: up to this window, the nth row grows by n segments per round trip and loses so many 1/256 of the window.
+/// RFC 3649, appendix B. Up to the window of the nth row, the window grows by n segments per round
+/// trip and a loss removes the given number of 1/256 of it.
 const TABLE: [(u32, u32); 72] = [
     (38, 128),
     (118, 112),
@@ -80,14 +83,14 @@ const TABLE: [(u32, u32); 72] = [
     (89053, 24),
 ];
 
-/// HighSpeed TCP: the row of the table.
+/// State of HighSpeed TCP: the current row of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighSpeed {
     row: usize,
 }
 
 impl HighSpeed {
-    /// The row whose window is the first not below `cwnd`.
+    /// Finds the first row whose window is at least `cwnd`.
     fn find_row(&mut self, cwnd: u32) {
         while cwnd > TABLE[self.row].0 && self.row + 1 < TABLE.len() {
             self.row += 1;
@@ -107,13 +110,13 @@ impl CongestionControl for HighSpeed {
         self.row = 0;
     }
 
-    /// `hstcp_ssthresh`: by the row of the last growth.
+    /// `hstcp_ssthresh`: uses the row of the last growth.
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         let lost = (u64::from(window.cwnd) * u64::from(TABLE[self.row].1)) >> 8;
         (window.cwnd - lost as u32).max(2)
     }
 
-    /// `hstcp_cong_avoid`: each acknowledgement counts once, whatever it acknowledges.
+    /// `hstcp_cong_avoid`: counts each ACK once, regardless of how much it acknowledges.
     fn cong_avoid(&mut self, window: &mut Window, acked: u32) {
         if !window.is_cwnd_limited() {
             return;
@@ -135,7 +138,7 @@ impl CongestionControl for HighSpeed {
 mod tests {
     use super::*;
 
-    /// RFC 3649, section 5: b(w) falls from 0.5 at 38 to 0.1 at 83000 segments, linearly in log(w).
+    /// RFC 3649, section 5: b(w) falls linearly in log(w) from 0.5 at 38 to 0.1 at 83000 segments.
     #[test]
     fn the_table_is_the_rfcs_response_function() {
         for (row, (cwnd, lost)) in TABLE.iter().enumerate() {

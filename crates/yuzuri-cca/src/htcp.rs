@@ -1,26 +1,28 @@
-//! H-TCP (D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", 2004; `tcp_htcp.c`): growth depends on the time since
-//! the last reduction, what is kept on the ratio of least to greatest round-trip time.
+//! H-TCP (D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", 2004;
+//! `tcp_htcp.c`). Growth depends on the time since the last reduction; the decrease factor depends
+//! on the ratio of minimum to maximum RTT.
 //!
-//! How it differs: one second as Reno (scaled by the round-trip time), then a parabola in time; it keeps between 0.5 and 0.8, and 0.5 when the
-//! throughput has changed by a fifth since the last reduction.
+//! Characteristics: H-TCP behaves like Reno (scaled by the RTT) for one second and then grows
+//! faster as a quadratic function of time. The decrease factor is between 0.5 and 0.8, and 0.5 if
+//! the throughput has changed by a fifth since the last reduction.
 
 use crate::{AckSample, CaState, CongestionControl, Window};
 
 /// 1 with 7 fraction bits (`ALPHA_BASE`).
 const ONE: u32 = 1 << 7;
-/// Least and most that is kept, 7 fraction bits (`BETA_MIN`, `BETA_MAX`).
+/// Minimum and maximum decrease factor, with 7 fraction bits (`BETA_MIN`, `BETA_MAX`).
 const BETA_MIN: u32 = 1 << 6;
 const BETA_MAX: u32 = 102;
-/// The greatest round-trip time follows larger ones by so much at a time, ms.
+/// Maximum step by which the maximum RTT follows larger samples, ms.
 const MAX_RTT_STEP_MS: u64 = 20;
-/// Below this least round-trip time the ratio says nothing, ms.
+/// Minimum RTT up to which the RTT ratio is not used, ms.
 const MIN_RTT_MS: u64 = 10;
-/// Round trips after a reduction in which the throughput is taken as it is.
+/// Round trips after a reduction during which the throughput is not smoothed.
 const SETTLING_ROUNDS: u64 = 3;
-/// Percent of the distance of greatest and least round-trip time that is remembered over a reduction.
+/// Percentage of the difference between maximum and minimum RTT that is kept after a reduction.
 const REMEMBERED_PERCENT: u64 = 95;
 
-/// What an unfounded reduction gives back.
+/// State that is restored when a reduction was spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     reduced_at: u64,
@@ -28,12 +30,12 @@ struct Undo {
     old_max_rate: u64,
 }
 
-/// The state of H-TCP; times in ticks, rates in segments per second.
+/// State of H-TCP; times in ticks, rates in segments per second.
 #[derive(Clone, Debug)]
 pub struct Htcp {
     alpha: u32,
     beta: u32,
-    /// The ratio of round-trip times may be used: there was a reduction.
+    /// Whether the RTT ratio may be used, which requires a previous reduction.
     adaptive: bool,
     acked: u32,
     counted: u32,
@@ -46,7 +48,7 @@ pub struct Htcp {
     old_max_rate: u64,
     rate: u64,
     counted_since: u64,
-    /// Nothing was counted yet: the kernel's clock then gives the rate 0.
+    /// Whether no rate has been measured yet. The kernel's clock then yields a rate of 0.
     first_count: bool,
 }
 
@@ -86,7 +88,7 @@ impl Htcp {
         }
     }
 
-    /// `measure_achieved_throughput`: segments per second of about a window.
+    /// `measure_achieved_throughput`: segments per second over about one window.
     fn measure_rate(&mut self, window: &Window, acked: u32) {
         let now = window.jiffies();
         if window.state > CaState::Disorder {
@@ -132,7 +134,8 @@ impl Htcp {
         }
     }
 
-    /// `htcp_alpha_update`: 1 + 10 D + (D/2)^2 with D in seconds beyond the first, scaled by the round-trip time to that of 100 ms.
+    /// `htcp_alpha_update`: 1 + 10 D + (D/2)^2, where D is the time beyond the first second, in
+    /// seconds, scaled by the ratio of the RTT to 100 ms.
     fn update_alpha(&mut self, window: &Window) {
         let hz = u64::from(window.hz);
         let time = window.jiffies() - self.reduced_at;
@@ -242,7 +245,7 @@ mod tests {
         for (seconds, factor) in [(0.5, 1.0), (1.0, 1.0), (2.0, 11.25), (5.0, 45.0), (10.0, 111.25)] {
             w.now_ns = (seconds * SECOND as f64) as u64;
             htcp.update_alpha(&w);
-            // 2 (1 - beta) = 1 at beta 0.5; the kernel's integers round down.
+            // 2 (1 - beta) = 1 for beta 0.5; the kernel's integers round down.
             let alpha = f64::from(htcp.alpha) / 128.0;
             assert!((alpha - factor).abs() <= 1.0, "{alpha} after {seconds} s");
         }
@@ -256,7 +259,7 @@ mod tests {
             let mut htcp = Htcp { adaptive: true, min_rtt: 128, max_rtt, ..Htcp::default() };
             assert_eq!(htcp.ssthresh(&mut w), kept, "{max_rtt}");
         }
-        // A throughput that changed by more than a fifth: half.
+        // If the throughput changed by more than a fifth, the factor is 0.5.
         let mut htcp = Htcp {
             adaptive: true,
             min_rtt: 90,

@@ -1,29 +1,30 @@
-//! Hybla (C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", 2004; `tcp_hybla.c`): grows as a Reno of 25 ms
-//! would, whatever the round-trip time.
+//! Hybla (C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks",
+//! 2004; `tcp_hybla.c`): grows like Reno with an RTT of 25 ms, whatever the actual RTT.
 //!
-//! How it differs: rho = RTT / 25 ms; slow start by 2^rho - 1 segments and congestion avoidance by rho^2 / W per acknowledgement; the initial window is
-//! rho. It keeps Reno's half.
+//! Characteristics: rho = RTT / 25 ms. Per ACK, the window grows by 2^rho - 1 segments in slow
+//! start and by rho^2 / W in congestion avoidance. The initial window is rho. A loss halves the
+//! window as in Reno.
 
 use crate::{CaState, CongestionControl, Window};
 
-/// The round-trip time it imitates, µs (`rtt0`).
+/// Reference RTT, µs (`rtt0`).
 const REFERENCE_RTT_US: u64 = 25_000;
 /// 1 with 7 fraction bits.
 const ONE: u32 = 128;
 /// 2^(n/8) with 7 fraction bits.
 const EIGHTH_POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
-/// Largest power of two that slow start adds.
+/// Maximum power of two that slow start adds.
 const MAX_POWER: u32 = 16;
-/// Largest window (`snd_cwnd_clamp`), segments.
+/// Maximum window (`snd_cwnd_clamp`), segments.
 const CLAMP: u32 = 65_535;
 
-/// The state of Hybla.
+/// State of Hybla.
 #[derive(Clone, Debug, Default)]
 pub struct Hybla {
     enabled: bool,
-    /// Growth below one segment, 7 fraction bits.
+    /// Accumulated growth below one segment, with 7 fraction bits.
     fraction: u32,
-    /// rho in eighths, at least 1.
+    /// rho in units of 1/8, at least 1.
     rho_eighths: u32,
     min_srtt_us: u64,
 }
@@ -93,7 +94,7 @@ impl CongestionControl for Hybla {
             window.cwnd_cnt = 0;
         }
         if increment == 0 && window.cwnd_cnt >= window.cwnd {
-            // Windows beyond rho^2 * 128: as Reno.
+            // Above rho^2 * 128 the window grows like Reno's.
             window.cwnd += 1;
             window.cwnd_cnt = 0;
         }

@@ -1,4 +1,4 @@
-//! When slow start ends without a loss: HyStart as Linux has it, or HyStart++ (RFC 9406).
+//! Detection of the end of slow start before a loss: HyStart as in Linux, or HyStart++ (RFC 9406).
 
 use crate::Window;
 use crate::time::{MICROSECOND, MILLISECOND};
@@ -8,32 +8,33 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlowStartExit {
-    /// Never.
+    /// Slow start ends only on loss.
     Loss,
-    /// HyStart with acknowledgement train and delay (`hystart_update` in `tcp_cubic.c`).
+    /// HyStart with ACK train and delay detection (`hystart_update` in `tcp_cubic.c`).
     #[default]
     Hystart,
     /// HyStart++ (RFC 9406).
     HystartPlusPlus,
 }
 
-/// Window from which on HyStart works, segments (`hystart_low_window`).
+/// Minimum window for HyStart, segments (`hystart_low_window`).
 const LOW_WINDOW: u32 = 16;
-/// Round-trip times sampled per round (`HYSTART_MIN_SAMPLES`, RFC 9406's `N_RTT_SAMPLE`).
+/// RTT samples per round (`HYSTART_MIN_SAMPLES`, `N_RTT_SAMPLE` in RFC 9406).
 const SAMPLES: u32 = 8;
-/// Acknowledgements so close belong to one train, ns (`hystart_ack_delta_us`).
+/// Maximum gap between ACKs of a train, ns (`hystart_ack_delta_us`).
 const TRAIN_GAP: u64 = 2 * MILLISECOND;
-/// RFC 9406's `CSS_GROWTH_DIVISOR`.
+/// `CSS_GROWTH_DIVISOR` of RFC 9406.
 const CSS_GROWTH_DIVISOR: u32 = 4;
-/// RFC 9406's `CSS_ROUNDS`.
+/// `CSS_ROUNDS` of RFC 9406.
 const CSS_ROUNDS: u32 = 5;
 
-/// Delay that counts as a queue, µs: an eighth of the least round-trip time within 4 to 16 ms (`HYSTART_DELAY_THRESH`, RFC 9406).
+/// Delay that indicates a queue, µs: an eighth of the minimum RTT, clamped to 4 to 16 ms
+/// (`HYSTART_DELAY_THRESH`, RFC 9406).
 fn delay_threshold_us(base_us: u64) -> u64 {
     (base_us >> 3).clamp(4000, 16_000)
 }
 
-/// The state of a round of slow start.
+/// State of HyStart.
 #[derive(Clone, Debug)]
 pub(crate) struct Hystart {
     kind: SlowStartExit,
@@ -44,7 +45,7 @@ pub(crate) struct Hystart {
     round_rtt_us: u64,
     samples: u32,
     last_round_rtt_us: u64,
-    /// Conservative slow start: round-trip time at its entry and rounds in it.
+    /// Conservative slow start: RTT at entry and number of rounds.
     css: Option<(u64, u32)>,
     css_acked: u32,
 }
@@ -65,7 +66,7 @@ impl Hystart {
         }
     }
 
-    /// A round begins (`bictcp_hystart_reset`).
+    /// Starts a round (`bictcp_hystart_reset`).
     pub(crate) fn reset(&mut self, window: &Window) {
         self.round_start_ns = window.now_ns;
         self.last_ack_ns = window.now_ns;
@@ -75,13 +76,13 @@ impl Hystart {
         self.samples = 0;
     }
 
-    /// Slow start begins anew after a timeout (`bictcp_reset`).
+    /// Restarts after a retransmission timeout (`bictcp_reset`).
     pub(crate) fn restart(&mut self, window: &Window) {
         *self = Hystart::new(self.kind);
         self.reset(window);
     }
 
-    /// How many of `acked` segments slow start may grow by.
+    /// Number of segments by which slow start may grow for `acked` acknowledged ones.
     pub(crate) fn growth(&mut self, acked: u32) -> u32 {
         if self.css.is_none() {
             return acked;
@@ -92,12 +93,13 @@ impl Hystart {
         growth
     }
 
-    /// A round-trip time in slow start. Sets the threshold when it is time to leave.
+    /// Processes an RTT sample in slow start. Sets ssthresh to the window when slow start should
+    /// end.
     pub(crate) fn update(&mut self, window: &mut Window, rtt_us: u64, delay_min_us: u64) {
         if self.found {
             return;
         }
-        // Rounds follow each other from the first acknowledgement on, whatever the window: so they do in the kernel's traces.
+        // Rounds are counted from the first ACK on, whatever the window, as in the kernel's traces.
         let round_ended = window.snd_una > self.end;
         if round_ended {
             self.reset(window);
@@ -118,7 +120,8 @@ impl Hystart {
         }
         if window.now_ns <= self.last_ack_ns.saturating_add(TRAIN_GAP) {
             self.last_ack_ns = window.now_ns;
-            // hystart_ack_delay: four of the largest super-segments (64 KiB) at the pacing rate, at most 1 ms.
+            // `hystart_ack_delay`: four super-segments of the maximum size (64 KiB) at the pacing
+            // rate, at most 1 ms.
             let ack_delay_us = (4 * 65_536 * 1_000_000_u64)
                 .checked_div(window.pacing_rate)
                 .map_or(0, |delay_us| delay_us.min(1000));

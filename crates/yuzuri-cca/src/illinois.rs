@@ -1,28 +1,31 @@
-//! TCP-Illinois (S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed networks", 2008;
-//! `tcp_illinois.c`): losses say when to reduce, the mean queueing delay of a round trip says how fast to grow and how much to keep.
+//! TCP-Illinois (S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion
+//! control algorithm for high-speed networks", 2008; `tcp_illinois.c`). Losses trigger reductions;
+//! the mean queueing delay of a round trip determines the rate of growth and the size of a
+//! reduction.
 //!
-//! How it differs: 10 segments per round trip while the queue is empty, falling to 0.3 as it fills (concave growth); it loses 1/8 with a short
-//! queue, 1/2 with a long one. Below 15 segments it is Reno.
+//! Characteristics: the window grows by 10 segments per round trip while the queue is empty and by
+//! as little as 0.3 as it fills (concave growth). A loss removes 1/8 of the window with a short
+//! queue and 1/2 with a long one. Below 15 segments the algorithm is Reno.
 
 use crate::{AckSample, CaState, CongestionControl, Window};
 
-/// Growth per round trip: fraction bits, least, most, and that of Reno (`ALPHA_*`).
+/// Growth per round trip: fraction bits, Reno's value, minimum and maximum (`ALPHA_*`).
 const ALPHA_BITS: u32 = 7;
 const ALPHA_ONE: u64 = 1 << ALPHA_BITS;
 const ALPHA_MIN: u64 = 3 * ALPHA_ONE / 10;
 const ALPHA_MAX: u64 = 10 * ALPHA_ONE;
-/// Share lost: fraction bits, least, most (`BETA_*`).
+/// Fraction of the window removed by a loss: fraction bits, minimum and maximum (`BETA_*`).
 const BETA_BITS: u32 = 6;
 const BETA_MIN: u64 = (1 << BETA_BITS) / 8;
 const BETA_MAX: u64 = (1 << BETA_BITS) / 2;
-/// Longest round-trip time that is taken, µs (`RTT_MAX`).
+/// Maximum RTT sample, µs (`RTT_MAX`).
 const RTT_MAX_US: u64 = u32::MAX as u64 / ALPHA_MAX;
-/// Below this window it is Reno (`win_thresh`), segments.
+/// Window below which the algorithm is Reno (`win_thresh`), segments.
 const SMALL_WINDOW: u32 = 15;
-/// Round trips with an empty queue before growth is fastest again (`theta`).
+/// Round trips with an empty queue before growth returns to its maximum (`theta`).
 const GOOD_ROUNDS: u32 = 5;
 
-/// The state of TCP-Illinois.
+/// State of TCP-Illinois.
 #[derive(Clone, Debug)]
 pub struct Illinois {
     sum_rtt_us: u64,
@@ -33,7 +36,7 @@ pub struct Illinois {
     alpha: u64,
     beta: u64,
     acked: u32,
-    /// The queue was not empty since growth was fastest.
+    /// Whether a queue was seen since growth was last at its maximum.
     queued: bool,
     good_rounds: u32,
 }
@@ -62,7 +65,7 @@ impl Illinois {
         self.sum_rtt_us = 0;
     }
 
-    /// Once per round trip (`update_params`).
+    /// Updates the parameters once per round trip (`update_params`).
     fn end_round(&mut self, window: &Window) {
         if window.cwnd < SMALL_WINDOW {
             self.alpha = ALPHA_ONE;
@@ -76,7 +79,7 @@ impl Illinois {
         self.start_round(window);
     }
 
-    /// Growth at a mean queueing delay, if the longest so far was `max_us`: k1 / (k2 + delay).
+    /// Growth for a mean queueing delay, given the maximum so far: k1 / (k2 + delay).
     fn growth(&mut self, mean_us: u64, max_us: u64) -> u64 {
         let empty_us = max_us / 100;
         if mean_us <= empty_us {
@@ -97,7 +100,8 @@ impl Illinois {
     }
 }
 
-/// 1/8 up to a tenth of the longest queueing delay, 1/2 from eight tenths on, linear in between.
+/// Loss fraction: 1/8 up to a tenth of the maximum queueing delay, 1/2 from eight tenths on, and
+/// linear in between.
 fn loss_share(mean_us: u64, max_us: u64) -> u64 {
     let (low, high) = (max_us / 10, 8 * max_us / 10);
     if mean_us <= low {
@@ -176,7 +180,7 @@ mod tests {
         assert!(cca.growth(100_000, 100_000).abs_diff(ALPHA_MIN) <= 1);
         let middle = cca.growth(50_000, 100_000);
         assert!(middle > ALPHA_MIN && middle < ALPHA_ONE, "{middle}");
-        // Fastest again only after five round trips with an empty queue.
+        // Growth returns to its maximum only after five round trips with an empty queue.
         cca.alpha = middle;
         let rounds: Vec<u64> = (0..5).map(|_| cca.growth(500, 100_000)).collect();
         assert_eq!(rounds, [middle, middle, middle, middle, ALPHA_MAX]);

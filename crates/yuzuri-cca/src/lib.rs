@@ -1,7 +1,9 @@
-//! Linux's congestion controls as pure algorithms: what `net/ipv4/tcp_*.c` does to the window, without I/O and without a clock.
+//! Linux's congestion control algorithms without I/O and clock: what `net/ipv4/tcp_*.c` does to the
+//! window.
 //!
-//! An algorithm sees a [`Window`] and is called as the kernel calls its modules ([`CongestionControl`]). Whoever drives it (the simulated sender, a
-//! replay of a recorded connection) keeps the window true: time, acknowledged segments, round-trip times, state.
+//! An algorithm operates on a [`Window`] and is called like a kernel module
+//! ([`CongestionControl`]). Its driver, such as the simulated sender or a replay of a recorded
+//! connection, must keep the window's time, acknowledged segments, RTTs and state up to date.
 //!
 //! ```
 //! use yuzuri_cca::{Algorithm, SlowStartExit, Window};

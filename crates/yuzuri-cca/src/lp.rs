@@ -1,30 +1,33 @@
-//! TCP-LP (A. Kuzmanovic, E. Knightly, "TCP-LP: low-priority service via end-point congestion control", 2006; `tcp_lp.c`): Reno that gives way when the
-//! one-way delay, told by timestamps, exceeds 15 % of its range.
+//! TCP-LP (A. Kuzmanovic, E. Knightly, "TCP-LP: low-priority service via end-point congestion
+//! control", 2006; `tcp_lp.c`): Reno that backs off when the one-way delay, measured by timestamps,
+//! exceeds 15 % of its range.
 //!
-//! How it differs: halves the window on the first early sign, sets it to one segment on a further one within three round trips, and
-//! does not grow meanwhile. After a sign the range is reset to the smoothed delay itself, which contains the offset of the two sides' clocks; Linux draws
-//! that at random, so that there is mostly one early sign in a connection's life or none, and otherwise Reno.
+//! Characteristics: the first early congestion indication halves the window, a further one within
+//! three round trips sets it to one segment, and the window does not grow in the meantime. An
+//! indication resets the range to the smoothed delay itself, which contains the clock offset of the
+//! two hosts. Linux randomises that offset, so that most connections see at most one early
+//! indication and otherwise behave like Reno.
 
 use crate::time::MILLISECOND;
 use crate::{AckSample, CongestionControl, Timestamps, Window};
 
-/// Ticks of the timestamp clock per second (`TCP_TS_HZ`, `LP_RESOL`).
+/// Frequency of the timestamp clock, Hz (`TCP_TS_HZ`, `LP_RESOL`).
 const CLOCK_HZ: u32 = 1000;
-/// Percent of the range of the delay above which there is congestion.
+/// Percentage of the delay range above which the path counts as congested.
 const THRESHOLD_PERCENT: u32 = 15;
-/// Round trips of inference: after a sign, growth stops.
+/// Length of the inference phase, round trips. The window does not grow during this phase.
 const INFERENCE_ROUNDS: u32 = 3;
 
-/// The state of TCP-LP. Delays are differences of two clocks, modulo 2^32 ms as the kernel's are.
+/// State of TCP-LP. Delays are differences of two clocks, modulo 2^32 ms as in the kernel.
 #[derive(Clone, Debug)]
 pub struct Lp {
     valid: bool,
     inferring: bool,
-    /// Smoothed one-way delay in eighths.
+    /// Smoothed one-way delay in units of 1/8 ms.
     smoothed: u32,
     min: u32,
     max: u32,
-    /// The largest but not yet believed.
+    /// The largest delay, not yet used as the maximum.
     max_reserved: u32,
     remote_hz: u32,
     reference: Option<Timestamps>,
@@ -50,7 +53,7 @@ impl Default for Lp {
 }
 
 impl Lp {
-    /// `tcp_lp_remote_hz_estimator`: ticks per second of the other side's clock.
+    /// `tcp_lp_remote_hz_estimator`: frequency of the peer's timestamp clock.
     fn estimate_remote_hz(&mut self, now: Timestamps) {
         let before = self.reference.replace(now);
         let Some(before) = before.filter(|b| b.value_ms != now.value_ms && b.echo_ms != now.echo_ms) else {
@@ -64,7 +67,7 @@ impl Lp {
         self.remote_hz = (smoothed >> 6) as u32;
     }
 
-    /// `tcp_lp_owd_calculator`: ms, with the offset of the clocks.
+    /// `tcp_lp_owd_calculator`: one-way delay in ms, including the clock offset.
     fn one_way_delay(&mut self, now: Timestamps) -> Option<u32> {
         self.estimate_remote_hz(now);
         self.valid = false;
@@ -78,7 +81,7 @@ impl Lp {
     fn sample(&mut self, now: Timestamps) {
         let Some(delay) = self.one_way_delay(now) else { return };
         self.min = self.min.min(delay);
-        // The largest is forgotten in favour of the one below.
+        // The largest sample is held in reserve; the second largest becomes the maximum.
         if delay > self.max {
             if delay > self.max_reserved {
                 self.max = if self.max_reserved == 0 { delay } else { self.max_reserved };
@@ -147,7 +150,8 @@ impl CongestionControl for Lp {
 mod tests {
     use super::*;
 
-    /// The delay rises by 1 ms per 10 ms; the clocks are `offset_ms` apart. Windows after each acknowledgement.
+    /// The delay rises by 1 ms every 10 ms, and the clocks differ by `offset_ms`. Returns the
+    /// window after each ACK.
     fn windows(offset_ms: u32) -> Vec<u32> {
         let mut w = Window::new(250, 1448, false);
         (w.cwnd, w.ssthresh, w.cwnd_limited) = (100, 50, true);
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn clocks_far_apart_blind_it() {
-        // Delays of 2^29 ms and more do not fit the smoothed one: the kernel's arithmetic.
+        // Delays of 2^29 ms and more overflow the smoothed delay, as in the kernel.
         assert!(windows(1 << 31).iter().all(|cwnd| *cwnd >= 100));
     }
 }

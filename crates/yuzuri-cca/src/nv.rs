@@ -1,55 +1,61 @@
-//! TCP-NV (L. Brakmo, "TCP-NV: an update to TCP Vegas", 2010; `tcp_nv.c`): once per round trip the window is held against what the greatest rate seen
-//! needs at the least round-trip time, plus ten segments.
+//! TCP-NV (L. Brakmo, "TCP-NV: an update to TCP Vegas", 2010; `tcp_nv.c`). Once per round trip the
+//! window is compared with what the maximum observed rate requires at the minimum RTT, plus ten
+//! segments.
 //!
-//! How it differs: it judges by rates rather than delays, waits for 60 samples and two round trips before it shrinks, takes 30 % of what is too much, and
-//! after that grows only when it is two segments below. The least round-trip time is forgotten every 4 to 6 s. A loss keeps 0.8.
+//! Characteristics: decisions are based on rates instead of delays. The window shrinks only after
+//! 60 samples and two round trips, by 30 % of the excess, and then grows only if it is two segments
+//! below the target. The minimum RTT expires every 4 to 6 s. A loss multiplies the window by 0.8.
 
 use crate::{AckSample, CaState, CongestionControl, NO_SSTHRESH, Window};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
 
-/// Segments that may be queued (`nv_pad`), and how near to them growth stops (`nv_pad_buffer`).
+/// Segments that may be queued (`nv_pad`), and the margin below that at which growth stops
+/// (`nv_pad_buffer`).
 const PAD: u64 = 10;
 const PAD_BUFFER: u64 = 2;
-/// How long a least round-trip time holds, s (`nv_reset_period`), of which 384 to 639 512ths are drawn.
+/// Lifetime of the minimum RTT, s (`nv_reset_period`). A random 384 to 639 512ths of it are used.
 const RESET_PERIOD_S: u64 = 5;
-/// First time it is forgotten, s.
+/// Time of the first reset of the minimum RTT, s.
 const FIRST_RESET_S: u64 = 2;
-/// Share of what is too much that is taken, in 1/128: 30 % (`nv_cong_dec_mult`).
+/// Fraction of the excess that a decrease removes, in units of 1/128: 30 % (`nv_cong_dec_mult`).
 const DECREASE: u64 = 30 * 128 / 100;
-/// Kept after a loss, in 1/1024 (`nv_loss_dec_factor`).
+/// Factor applied on loss, in units of 1/1024 (`nv_loss_dec_factor`).
 const LOSS_BETA: u64 = 819;
-/// Weight of a new round-trip time in 1/256 (`nv_rtt_factor`).
+/// Weight of a new RTT sample, in units of 1/256 (`nv_rtt_factor`).
 const RTT_WEIGHT: u64 = 128;
-/// Samples before the window shrinks, grows, or slow start ends (`nv_*_eval_min_calls`).
+/// Samples needed before the window shrinks, grows, or slow start ends (`nv_*_eval_min_calls`).
 const SAMPLES_TO_SHRINK: u32 = 60;
 const SAMPLES_TO_GROW: u32 = 20;
 const SAMPLES_TO_LEAVE_SLOW_START: u32 = 30;
-/// Round trips before a decision (`nv_rtt_min_cnt`), and after which growth stops without one (`nv_stop_rtt_cnt`).
+/// Round trips before a decision (`nv_rtt_min_cnt`), and round trips without a decision after which
+/// growth stops (`nv_stop_rtt_cnt`).
 const ROUNDS_TO_SHRINK: u32 = 2;
 const ROUNDS_OF_GROWTH: u32 = 10;
-/// Decisions without congestion per doubling of a growth below Reno's (`nv_cwnd_growth_rate_neg`).
+/// Decisions without congestion per doubling of a growth rate below Reno's
+/// (`nv_cwnd_growth_rate_neg`).
 const CALM_ROUNDS: u32 = 8;
-/// Least window it leaves (`nv_min_cwnd`), segments.
+/// Minimum window (`nv_min_cwnd`), segments.
 const MIN_WINDOW: u32 = 2;
-/// Smallest window it judges at: first, steps and most (`NV_MIN_CWND`, `NV_MIN_CWND_GROW`, `NV_TSO_CWND_BOUND`), segments.
+/// Minimum window for a decision: initial value, step and maximum (`NV_MIN_CWND`,
+/// `NV_MIN_CWND_GROW`, `NV_TSO_CWND_BOUND`), segments.
 const JUDGED_FIRST: u32 = 4;
 const JUDGED_STEP: u32 = 2;
 const MAX_JUDGED: u32 = 81;
-/// Least growth exponent.
+/// Minimum growth exponent.
 const MIN_GROWTH: i32 = -8;
-/// bytes per µs in the unit of rates: 100 bit/s.
+/// 1 byte/µs in units of 100 bit/s.
 const RATE_UNIT: u64 = 80_000;
-/// "No round-trip time yet", µs.
+/// No RTT sample yet, µs.
 const NO_RTT: u64 = u32::MAX as u64;
 
-/// The state of TCP-NV.
+/// State of TCP-NV.
 #[derive(Clone, Debug)]
 pub struct Nv {
     random: Pcg32,
-    /// When the least round-trip time is replaced, ticks.
+    /// When the minimum RTT is replaced, ticks.
     reset_at: u64,
-    /// Growth is Reno's times 2^n.
+    /// Growth exponent n: growth is Reno's times 2^n.
     growth: i32,
     may_grow: bool,
     reset: bool,
@@ -59,7 +65,7 @@ pub struct Nv {
     last_rtt_us: u64,
     min_rtt_us: u64,
     next_min_rtt_us: u64,
-    /// Greatest rate of this round, 100 bit/s.
+    /// Maximum rate of this round, in units of 100 bit/s.
     max_rate: u64,
     round_end: u32,
     last_una: u32,
@@ -67,7 +73,8 @@ pub struct Nv {
 }
 
 impl Nv {
-    /// TCP-NV at its start; `seed` decides how long round-trip times are remembered.
+    /// Creates TCP-NV in its initial state. `seed` determines the random lifetimes of the minimum
+    /// RTT.
     pub fn new(seed: u64) -> Nv {
         Nv {
             random: Pcg32::seed_from_u64(seed),
@@ -123,12 +130,13 @@ impl Nv {
         self.judged_from = (self.judged_from / 2).max(JUDGED_FIRST);
     }
 
-    /// Once per round trip; `acked` segments since the last acknowledgement with a sample.
+    /// Decides once per round trip. `acked` is the number of segments since the last ACK with a
+    /// sample.
     fn judge(&mut self, window: &mut Window, acked: u32) {
         self.round_end = window.snd_nxt;
         self.rounds += 1;
         if self.samples == 1 && acked + 1 >= self.judged_from && self.judged_from < MAX_JUDGED {
-            // One acknowledgement per round trip: the window is too small to judge by.
+            // With a single ACK per round trip the window is too small for a decision.
             self.judged_from = (self.judged_from + JUDGED_STEP).min(MAX_JUDGED);
             self.round_end = window.snd_nxt + self.judged_from;
             self.samples = 0;
@@ -167,7 +175,7 @@ impl Nv {
         window.cwnd = window.cwnd.max(MIN_WINDOW);
     }
 
-    /// Whether enough was seen to call it congestion.
+    /// Whether enough samples and round trips were seen to infer congestion.
     fn may_shrink(&mut self, window: &Window) -> bool {
         if self.rounds < ROUNDS_TO_SHRINK {
             return false;
@@ -257,7 +265,8 @@ impl CongestionControl for Nv {
 mod tests {
     use super::*;
 
-    /// A window of `cwnd` over a path of 100 segments (50 ms at 2 segments per ms), judged with `samples` samples.
+    /// Applies one decision with `samples` samples to a window of `cwnd` on a path of 100 segments
+    /// (50 ms at 2 segments per ms).
     fn judged(cwnd: u32, samples: u32) -> (u32, bool) {
         let mut w = Window::new(250, 1000, false);
         (w.cwnd, w.ssthresh) = (cwnd, 100);
@@ -273,7 +282,7 @@ mod tests {
         assert_eq!(judged(108, 60), (108, true));
         assert_eq!(judged(110, 60), (110, true));
         assert_eq!(judged(112, 60), (110, false));
-        // 30 % of what is too much.
+        // 30 % of the excess.
         assert_eq!(judged(210, 60), (181, false));
         assert_eq!(judged(210, 59), (210, true));
     }

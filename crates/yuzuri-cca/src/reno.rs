@@ -1,10 +1,12 @@
-//! Reno (RFC 5681) as `tcp_cong.c` has it: one segment per round trip, half after a loss.
+//! Reno (RFC 5681) as in `tcp_cong.c`: the window grows by one segment per round trip and is halved
+//! on loss.
 //!
-//! The yardstick of the others: growth does not depend on time, delay or the former window.
+//! The reference for the other algorithms: growth does not depend on time, delay or the former
+//! window.
 
 use crate::{CongestionControl, Window};
 
-/// Slow start, one segment per window, half after a loss.
+/// Reno: slow start, then one segment per window; halved on loss.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reno;
 

@@ -1,16 +1,18 @@
-//! Scalable TCP (T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", 2003; `tcp_scalable.c`): above 100 segments the
-//! window grows by 1 % per round trip, and it keeps 7/8 after a loss.
+//! Scalable TCP (T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks",
+//! 2003; `tcp_scalable.c`): above 100 segments the window grows by 1 % per round trip, and a loss
+//! multiplies it by 7/8.
 //!
-//! How it differs: up to 100 segments it grows as Reno does, beyond exponentially; the time between losses then does not depend on the window.
+//! Characteristics: up to 100 segments growth equals Reno's, above that it is exponential. The time
+//! between losses then does not depend on the window.
 
 use crate::{CongestionControl, Window};
 
-/// Most acknowledged segments per segment of growth (`TCP_SCALABLE_AI_CNT`).
+/// Maximum number of acknowledged segments per segment of growth (`TCP_SCALABLE_AI_CNT`).
 pub(crate) const ACKED_PER_STEP: u32 = 100;
-/// The window loses 1/2^n (`TCP_SCALABLE_MD_SCALE`).
+/// A loss removes 1/2^n of the window (`TCP_SCALABLE_MD_SCALE`).
 const DECREASE_SHIFT: u32 = 3;
 
-/// Scalable TCP; it has no state of its own.
+/// Scalable TCP, which has no state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scalable;
 

@@ -1,24 +1,26 @@
-//! Vegas (L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global internet", 1995; `tcp_vegas.c`): once per round trip it
-//! compares the window with what the least round-trip time would need, and keeps two to four segments in the queue.
+//! Vegas (L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global
+//! internet", 1995; `tcp_vegas.c`). Once per round trip it compares the window with the one that
+//! the minimum RTT would require, and keeps two to four segments in the queue.
 //!
-//! How it differs: delay alone moves the window, by at most one segment per round trip; without competition the window stands still and nothing is
-//! lost. A loss halves it as Reno's.
+//! Characteristics: only the delay changes the window, by at most one segment per round trip.
+//! Without competing flows the window is constant and nothing is lost. A loss halves it as in Reno.
 
 use crate::{AckSample, CaState, CongestionControl, CwndEvent, Window};
 
-/// Segments queued below which the window grows, above which it shrinks, and above which slow start ends.
+/// Queued segments below which the window grows, above which it shrinks, and above which slow start
+/// ends.
 const ALPHA: u64 = 2;
 const BETA: u64 = 4;
 const GAMMA: u64 = 1;
-/// "No round-trip time yet", µs.
+/// No RTT sample yet, µs.
 const NO_RTT: u64 = 0x7fff_ffff;
-/// Samples that a round needs: with fewer they may all be of delayed acknowledgements.
+/// Minimum number of samples per round. Fewer may all be from delayed ACKs.
 pub(crate) const SAMPLES: u32 = 3;
 
-/// Round-trip times of one round and of all time.
+/// RTTs of the current round and overall.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayRounds {
-    /// Measuring: off from a sign of congestion until the state is Open again.
+    /// Whether RTTs are measured; off from a congestion signal until the state is Open again.
     pub(crate) on: bool,
     pub(crate) end: u32,
     pub(crate) samples: u32,
@@ -44,7 +46,7 @@ impl DelayRounds {
         self.start(window);
     }
 
-    /// The next round begins.
+    /// Starts the next round.
     pub(crate) fn next(&mut self, window: &Window) {
         self.end = window.snd_nxt;
         self.samples = 0;
@@ -81,20 +83,21 @@ impl DelayRounds {
     }
 }
 
-/// The state of Vegas.
+/// State of Vegas.
 #[derive(Clone, Debug, Default)]
 pub struct Vegas {
     rounds: DelayRounds,
 }
 
 impl Vegas {
-    /// Once per round trip.
+    /// Adjusts the window once per round trip.
     fn adjust(&mut self, window: &mut Window, acked: u32) {
         let (base_us, rtt_us, cwnd) = (self.rounds.base_us, self.rounds.min_us, u64::from(window.cwnd));
         let queued = cwnd * (rtt_us - base_us) / base_us;
         let slow_start = window.in_slow_start();
         if slow_start && queued > GAMMA {
-            // To the rate that came through; one more, as the division rounds down.
+            // Reduces the window to the achieved rate, plus one segment because the division rounds
+            // down.
             let target = (cwnd * base_us / rtt_us) as u32;
             window.cwnd = window.cwnd.min(target + 1);
             window.ssthresh = window.ssthresh.min(window.cwnd);
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn two_to_four_segments_are_kept_in_the_queue() {
-        // At 50 ms and a window of 100, a segment queued is 0.5 ms.
+        // At 50 ms and a window of 100, a queued segment adds 0.5 ms.
         for (queued_us, after) in [(400, 101), (1100, 100), (2200, 100), (2600, 99)] {
             let mut w = Window::new(250, 1448, false);
             (w.cwnd, w.ssthresh) = (100, 50);

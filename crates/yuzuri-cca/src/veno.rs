@@ -1,29 +1,31 @@
-//! Veno (C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", 2003; `tcp_veno.c`): Reno that tells losses
-//! of congestion from those of the radio by Vegas's estimate of the queue.
+//! Veno (C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access
+//! networks", 2003; `tcp_veno.c`): Reno that uses Vegas's estimate of the queue to distinguish
+//! congestion losses from wireless losses.
 //!
-//! How it differs: with three segments queued or more it grows every second round trip and keeps half; with fewer it grows as Reno and keeps 4/5. The
-//! growth has a knee where the queue begins.
+//! Characteristics: with at least three queued segments the window grows every second round trip
+//! and a loss halves it. With fewer it grows like Reno's and a loss multiplies it by 4/5. Growth
+//! has a knee where the queue starts.
 
 use crate::{AckSample, CaState, CongestionControl, CwndEvent, Window};
 
-/// Halves of a segment queued from which on there is congestion (`beta`).
+/// Queue that indicates congestion (`beta`), in half segments.
 const CONGESTED: u64 = 3 << 1;
-/// "No round-trip time yet", µs.
+/// No RTT sample yet, µs.
 const NO_RTT: u64 = 0x7fff_ffff;
-/// Samples needed for an estimate.
+/// Samples required for an estimate.
 const SAMPLES: u32 = 3;
 
-/// The state of Veno.
+/// State of Veno.
 #[derive(Clone, Debug)]
 pub struct Veno {
     on: bool,
     samples: u32,
-    /// Least round-trip time since the last growth, and ever, µs.
+    /// Minimum RTT since the last growth, and overall, µs.
     min_us: u64,
     base_us: u64,
-    /// The coming round trip grows.
+    /// Whether the window grows in the next round trip.
     grows: bool,
-    /// Queued, in halves of a segment.
+    /// Estimated queue, in half segments.
     queued: u64,
 }
 

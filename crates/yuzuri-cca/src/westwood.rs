@@ -1,26 +1,28 @@
-//! Westwood+ (L. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP congestion control", 2004;
-//! `tcp_westwood.c`): Reno's growth; after a loss the window is the estimated bandwidth times the least round-trip time.
+//! Westwood+ (L. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno,
+//! and Vegas TCP congestion control", 2004; `tcp_westwood.c`): Reno's growth; after a loss the
+//! window is the estimated bandwidth times the minimum RTT.
 //!
-//! How it differs: it lands on what the path holds without a queue, whatever the window was. During recovery the window is on its way to Reno's half; the
-//! estimate replaces it at the end. The clock has ticks, so that the product is coarse on short paths.
+//! Characteristics: the window is reduced to what the path holds without a queue, whatever it was
+//! before. During recovery it approaches Reno's half; the estimate replaces it at the end. The tick
+//! clock makes the product coarse on short paths.
 
 use crate::{AckEvent, AckSample, CongestionControl, CwndEvent, Window};
 
-/// Least time a bandwidth is measured over: 1/n s (`TCP_WESTWOOD_RTT_MIN`).
+/// Minimum duration of a bandwidth sample: 1/n s (`TCP_WESTWOOD_RTT_MIN`).
 const SHORTEST_SAMPLE: u64 = 20;
-/// Round-trip time before the first sample, s (`TCP_WESTWOOD_INIT_RTT`).
+/// RTT before the first sample, s (`TCP_WESTWOOD_INIT_RTT`).
 const INITIAL_RTT_S: u64 = 20;
 
-/// The state of Westwood+; times in ticks, bandwidths in bytes per tick.
+/// State of Westwood+; times in ticks, bandwidths in bytes per tick.
 #[derive(Clone, Debug, Default)]
 pub struct Westwood {
-    /// Bandwidth smoothed once and twice.
+    /// Bandwidth after one and two smoothing steps.
     smoothed: u64,
     bandwidth: u64,
     sample_since: u64,
     sample_bytes: u64,
     snd_una: u32,
-    /// Segments that were counted as duplicates arrived, and will be acknowledged.
+    /// Segments already counted because of duplicate ACKs, which a later ACK will cover.
     accounted: u32,
     rtt: u64,
     min_rtt: u64,
@@ -28,7 +30,7 @@ pub struct Westwood {
     first_ack: bool,
 }
 
-/// Seven parts old, one part new.
+/// Exponential average with weight 1/8 for the new value.
 fn smooth(old: u64, new: u64) -> u64 {
     (7 * old + new) >> 3
 }
@@ -56,7 +58,7 @@ impl Westwood {
         self.sample_since = now;
     }
 
-    /// Segments that this acknowledgement says arrived (`westwood_acked_count`).
+    /// Number of segments that this ACK shows as received (`westwood_acked_count`).
     fn count(&mut self, window: &Window) -> u32 {
         let mut acked = window.snd_una.wrapping_sub(self.snd_una);
         if acked == 0 {
@@ -74,7 +76,7 @@ impl Westwood {
         acked
     }
 
-    /// What the path holds, segments (`tcp_westwood_bw_rttmin`).
+    /// Estimated bandwidth-delay product, segments (`tcp_westwood_bw_rttmin`).
     fn bdp(&self, window: &Window) -> u32 {
         ((self.bandwidth * self.min_rtt / u64::from(window.mss_bytes)) as u32).max(2)
     }
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_reduction_ends_at_what_the_path_holds() {
-        // A segment per ms, 60 ms: 60 segments.
+        // One segment per ms and 60 ms make 60 segments.
         let mut w = Window::new(1000, 1448, false);
         let mut westwood = Westwood::default();
         westwood.init(&mut w);

@@ -1,20 +1,21 @@
-//! The window and what else the algorithms see of a sender.
+//! The window and the other sender state that algorithms access.
 
 use crate::time::SECOND;
 
-/// "No slow-start threshold yet" (`TCP_INFINITE_SSTHRESH`).
+/// No slow start threshold yet (`TCP_INFINITE_SSTHRESH`).
 pub const NO_SSTHRESH: u32 = 0x7fff_ffff;
-/// Initial window in segments (RFC 6928, `TCP_INIT_CWND`).
+/// Initial window, segments (RFC 6928, `TCP_INIT_CWND`).
 pub const INITIAL_WINDOW: u32 = 10;
 
-/// State of the sender (`enum tcp_ca_state`).
+/// Congestion state of the sender (`enum tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
-    /// Nothing unusual.
+    /// Normal operation.
     Open,
-    /// Segments arrived out of order, none is known to be lost.
+    /// Segments arrived out of order, but none is known to be lost.
     Disorder,
-    /// The window is being reduced without a loss: the local queue was full, or a tail-loss probe repaired one.
+    /// The window is being reduced without retransmissions, because of a congestion mark, a full
+    /// local queue, or a tail loss probe that repaired a loss.
     Cwr,
     /// Fast recovery.
     Recovery,
@@ -22,65 +23,68 @@ pub enum CaState {
     Loss,
 }
 
-/// What the algorithms read and write; names and units as in `struct tcp_sock`, counts in segments.
+/// Sender state that algorithms read and write. Names and units as in `struct tcp_sock`; counts are
+/// in segments.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The present, ns.
+    /// Current time, ns.
     pub now_ns: u64,
-    /// Ticks per second (`HZ`): the grain of the algorithms' clocks.
+    /// Ticks per second (`HZ`), the resolution of the algorithms' clocks.
     pub hz: u32,
-    /// Payload of a full segment, bytes.
+    /// Maximum segment size, bytes.
     pub mss_bytes: u32,
     /// Congestion window.
     pub cwnd: u32,
-    /// Acknowledged segments that have not yet made the window grow.
+    /// Acknowledged segments that have not yet contributed to growth.
     pub cwnd_cnt: u32,
     /// Slow-start threshold.
     pub ssthresh: u32,
-    /// The window before the present reduction.
+    /// The window before the current reduction.
     pub prior_cwnd: u32,
-    /// State.
+    /// Congestion state.
     pub state: CaState,
-    /// Whether the window held the sender back (RFC 7661, `is_cwnd_limited`).
+    /// Whether the window limited the sender (RFC 7661, `is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Most segments outstanding in the last window.
+    /// Maximum number of segments outstanding in the last window.
     pub max_packets_out: u32,
-    /// First segment not acknowledged.
+    /// First unacknowledged segment.
     pub snd_una: u32,
-    /// The segment sent next.
+    /// Next segment to be sent.
     pub snd_nxt: u32,
-    /// Segments believed to be in the network (`tcp_packets_in_flight`).
+    /// Segments estimated to be in the network (`tcp_packets_in_flight`).
     pub in_flight: u32,
-    /// Segments SACKed and not yet acknowledged cumulatively.
+    /// Segments SACKed but not yet acknowledged cumulatively.
     pub sacked_out: u32,
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub srtt_us: u64,
-    /// Least round-trip time, µs.
+    /// Minimum round-trip time, µs; `None` before the first sample.
     pub min_rtt_us: Option<u64>,
-    /// Pacing rate, bytes per second; 0 if not known.
+    /// Pacing rate, bytes per second; 0 if unknown.
     pub pacing_rate: u64,
-    /// Whether segments leave at the pacing rate.
+    /// Whether segments are paced.
     pub paced: bool,
-    /// When pacing lets the next segment go, ns (`tcp_wstamp_ns`).
+    /// Earliest departure time of the next segment under pacing, ns (`tcp_wstamp_ns`).
     pub departure_ns: u64,
-    /// Segments delivered.
+    /// Segments delivered so far.
     pub delivered: u64,
-    /// Of them, those whose acknowledgement echoed a congestion mark (`delivered_ce`, RFC 3168).
+    /// Delivered segments whose ACK echoed a congestion mark (`delivered_ce`, RFC 3168).
     pub delivered_ce: u64,
-    /// When the last of them was, ns.
+    /// When the last segment was delivered, ns.
     pub delivered_at_ns: u64,
-    /// Whether both sides speak ECN (`TCP_ECN_OK`).
+    /// Whether ECN was negotiated (`TCP_ECN_OK`).
     pub ecn: bool,
-    /// An algorithm asks for a reduction of its own accord (`tcp_enter_cwr`); who drives it grants that right after the call and takes the wish back.
+    /// Set by an algorithm to request a reduction (`tcp_enter_cwr`). The driver performs it just
+    /// after the call and clears the flag.
     pub cwr_wanted: bool,
-    /// Segments marked lost, in all.
+    /// Segments marked lost so far.
     pub lost: u64,
-    /// Not 0: until so many are delivered, rate samples are limited by the application.
+    /// If not 0, rate samples are application-limited until this many segments have been delivered.
     pub app_limited: u64,
 }
 
 impl Window {
-    /// The window of a new connection on a kernel of `hz` ticks, with segments of `mss_bytes`.
+    /// The state of a new connection on a kernel with `hz` ticks per second and segments of
+    /// `mss_bytes`.
     pub fn new(hz: u32, mss_bytes: u32, paced: bool) -> Window {
         Window {
             now_ns: 0,
@@ -112,27 +116,29 @@ impl Window {
         }
     }
 
-    /// Whether the window is below the threshold (`tcp_in_slow_start`).
+    /// Whether the window is below ssthresh (`tcp_in_slow_start`).
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Whether growth is justified (`tcp_is_cwnd_limited`): the window was used, or half of it in slow start.
+    /// Whether the window may grow (`tcp_is_cwnd_limited`): it was fully used, or more than half of
+    /// it in slow start.
     pub fn is_cwnd_limited(&self) -> bool {
         self.cwnd_limited || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
     }
 
-    /// The present in ticks (`tcp_jiffies32`), beginning at one second so that 0 can mean "never".
+    /// Current time in ticks (`tcp_jiffies32`). The clock starts at one second, so that 0 can mean
+    /// "never".
     pub fn jiffies(&self) -> u64 {
         u64::from(self.hz) + (u128::from(self.now_ns) * u128::from(self.hz) / u128::from(SECOND)) as u64
     }
 
-    /// `micros` in ticks, rounded up (`usecs_to_jiffies`).
+    /// Converts microseconds to ticks, rounded up (`usecs_to_jiffies`).
     pub fn ticks_of_micros(&self, micros: u64) -> u64 {
         (micros * u64::from(self.hz)).div_ceil(1_000_000)
     }
 
-    /// `tcp_slow_start`: grows up to the threshold and returns what is left of `acked`.
+    /// `tcp_slow_start`: grows the window up to ssthresh and returns the remainder of `acked`.
     pub fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (grown - self.cwnd);
@@ -140,7 +146,7 @@ impl Window {
         left
     }
 
-    /// `tcp_cong_avoid_ai`: one segment for each `per` acknowledged.
+    /// `tcp_cong_avoid_ai`: grows the window by one segment per `per` acknowledged segments.
     pub fn additive_increase(&mut self, per: u32, acked: u32) {
         let per = per.max(1);
         if self.cwnd_cnt >= per {
@@ -165,12 +171,12 @@ impl Window {
         }
     }
 
-    /// `tcp_reno_ssthresh`: half, at least two.
+    /// `tcp_reno_ssthresh`: half of the window, at least two segments.
     pub fn half(&self) -> u32 {
         (self.cwnd >> 1).max(2)
     }
 
-    /// `tcp_current_ssthresh`: three quarters of the window are believed to be safe.
+    /// `tcp_current_ssthresh`: at least three quarters of the window, except during a reduction.
     pub fn current_ssthresh(&self) -> u32 {
         if matches!(self.state, CaState::Cwr | CaState::Recovery) {
             self.ssthresh

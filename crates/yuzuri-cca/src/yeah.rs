@@ -1,34 +1,37 @@
-//! YeAH (A. Baiocchi, A. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", 2007; `tcp_yeah.c`): Scalable while the queue is short, Reno
-//! while it is long, and a cut of its own before the buffer overflows.
+//! YeAH (A. Baiocchi, A. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", 2007;
+//! `tcp_yeah.c`): Scalable TCP while the queue is short, Reno while it is long, and an early
+//! decrease before the buffer overflows.
 //!
-//! How it differs: with more than 80 segments queued it gives up what is queued (at most half) without a loss; after one it gives up the
-//! last estimate of the queue, at least 1/8, or half if others kept the queue long for 16 round trips.
+//! Characteristics: with more than 80 queued segments the window is reduced by the queue (at most
+//! by half) without a loss. A loss removes the last estimate of the queue, at least 1/8, or half of
+//! the window if competing flows kept the queue long for 16 round trips.
 
 use crate::scalable::ACKED_PER_STEP;
 use crate::vegas::{DelayRounds, SAMPLES};
 use crate::{AckSample, CaState, CongestionControl, CwndEvent, Window};
 
-/// Segments queued that are too many (`TCP_YEAH_ALPHA`).
+/// Maximum tolerated queue, segments (`TCP_YEAH_ALPHA`).
 const QUEUE: u32 = 80;
-/// Queueing delay that is too much: 1/n of the least round-trip time (`TCP_YEAH_PHY`).
+/// Maximum tolerated queueing delay: 1/n of the minimum RTT (`TCP_YEAH_PHY`).
 const DELAY_SHARE: u64 = 8;
-/// Most that a cut before a loss takes: 1/2^n (`TCP_YEAH_EPSILON`).
+/// Maximum early decrease: 1/2^n (`TCP_YEAH_EPSILON`).
 const EARLY_SHIFT: u32 = 1;
-/// Least that a loss takes: 1/2^n (`TCP_YEAH_DELTA`).
+/// Minimum decrease on loss: 1/2^n (`TCP_YEAH_DELTA`).
 const LOSS_SHIFT: u32 = 3;
-/// Round trips as Reno in a row after which others are believed to compete (`TCP_YEAH_RHO`).
+/// Consecutive round trips in Reno mode after which competing flows are assumed (`TCP_YEAH_RHO`).
 const COMPETING_ROUNDS: u32 = 16;
-/// Fast round trips after which the estimate of a competing Reno begins anew (`TCP_YEAH_ZETA`).
+/// Round trips in fast mode after which the estimate of a competing Reno flow is reset
+/// (`TCP_YEAH_ZETA`).
 const FAST_ROUNDS: u32 = 50;
 
-/// The state of YeAH.
+/// State of YeAH.
 #[derive(Clone, Debug)]
 pub struct Yeah {
     rounds: DelayRounds,
     last_queue: u32,
-    /// Round trips in a row as Reno.
+    /// Consecutive round trips in Reno mode.
     as_reno: u32,
-    /// The window a competing Reno would have, segments.
+    /// Estimated window of a competing Reno flow, segments.
     reno_cwnd: u32,
     fast_rounds: u32,
 }
@@ -40,7 +43,7 @@ impl Default for Yeah {
 }
 
 impl Yeah {
-    /// Once per round trip.
+    /// Selects the mode once per round trip.
     fn adjust(&mut self, window: &mut Window) {
         let (rtt_us, base_us) = (self.rounds.min_us, self.rounds.base_us);
         let queue = (u64::from(window.cwnd) * (rtt_us - base_us) / rtt_us) as u32;

@@ -1,4 +1,5 @@
-//! Whatever a connection does, no algorithm panics, and none lets the window fall below one segment.
+//! Property test: whatever happens on a connection, no algorithm panics or reduces the window below
+//! one segment.
 
 use proptest::prelude::*;
 use yuzuri_cca::{
@@ -8,7 +9,8 @@ use yuzuri_cca::{
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// After so many µs so many segments are acknowledged of which some were marked, with this round-trip time; as many leave as the window lets.
+    /// After `after_us`, segments are acknowledged with the given RTT, some of them marked. The
+    /// sender then fills the window.
     Ack {
         after_us: u64,
         acked: u32,
@@ -16,7 +18,7 @@ enum Step {
         rtt_us: Option<u64>,
         limited: bool,
     },
-    /// A recovery or a local reduction from here to the next acknowledgement of everything.
+    /// A recovery or local reduction that lasts until all outstanding segments are acknowledged.
     Reduce {
         state: CaState,
         undone: bool,
@@ -152,7 +154,7 @@ impl Bench {
             }
         }
         let w = &mut self.window;
-        // The receiver has room for so many.
+        // Limit of the receive window.
         w.snd_nxt = w.snd_nxt.max(w.snd_una + w.cwnd.min(100_000));
         w.in_flight = w.snd_nxt - w.snd_una;
         w.max_packets_out = w.in_flight;

@@ -1,4 +1,5 @@
-//! Each algorithm, driven by the acknowledgements that Linux 6.1 had, beside the window that the kernel had; see `tests/data/README.md`.
+//! Replays ACKs recorded on Linux 6.1 with each algorithm and compares its window with the
+//! kernel's; see `tests/data/README.md`.
 
 mod common;
 #[path = "common/replay.rs"]
@@ -9,9 +10,9 @@ use driver::{Outcome, replay};
 use yuzuri_cca::Algorithm;
 
 const PATHS: [&str; 2] = ["20M_50ms_100p", "10M_100ms_100p"];
-/// Most that windows and thresholds may be apart, segments.
+/// Maximum difference of windows and thresholds, segments.
 const APART: u32 = 2;
-/// After the losses of slow start, s.
+/// Time after the losses of slow start, s.
 const SETTLED_S: f64 = 3.0;
 
 fn trace(control: &str, path: &str) -> Trace {
@@ -39,8 +40,9 @@ fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
     outcome
 }
 
-/// All epochs of both paths: the window within [`APART`] of the kernel's at every acknowledgement, the threshold at the end. Slow start with
-/// its losses may be `start` of the window off.
+/// Checks all epochs of both paths: the window must be within [`APART`] of the kernel's at every
+/// ACK, and ssthresh at the end. Slow start and its losses may differ by a fraction `start` of the
+/// window.
 fn follows_the_kernel(algorithm: Algorithm, min_epochs: usize, start: f64) {
     for path in PATHS {
         let outcome = replayed(algorithm, path);
@@ -94,7 +96,7 @@ fn scalable() {
     follows_the_kernel(Algorithm::Scalable, 24, 0.0);
 }
 
-/// Its slow start outruns the receive window, so that not each acknowledgement finds the window used up.
+/// Hybla's slow start exceeds the receive window, so the window is not fully used at every ACK.
 #[test]
 fn hybla() {
     follows_the_kernel(Algorithm::Hybla, 13, 0.02);
@@ -124,31 +126,33 @@ fn westwood_lands_where_the_kernel_does() {
     }
 }
 
-/// Vegas stays where it is once the queue holds what it wants.
+/// Vegas keeps its window once the queue has the desired length.
 #[test]
 fn vegas() {
     follows_the_kernel(Algorithm::Vegas, 0, 0.0);
 }
 
-/// Its estimate of the queue in slow start differs by some segments, and with it the thresholds of the losses there.
+/// YeAH's estimate of the queue in slow start differs by some segments, and so do the thresholds of
+/// the losses there.
 #[test]
 fn yeah() {
     follows_the_kernel(Algorithm::Yeah, 4, 0.07);
 }
 
-/// Without an early sign, as in these traces, it is Reno.
+/// Without an early congestion indication, as in these traces, TCP-LP is Reno.
 #[test]
 fn lp() {
     follows_the_kernel(Algorithm::Lp, 5, 0.0);
 }
 
-/// Without marks it is Reno.
+/// Without marks DCTCP is Reno.
 #[test]
 fn dctcp() {
     follows_the_kernel(Algorithm::Dctcp, 5, 0.0);
 }
 
-/// The instants at which it forgets the least round-trip time are drawn: steps of nine segments come a little earlier or later.
+/// TCP-NV resets the minimum RTT at random times, so its steps of nine segments may be earlier or
+/// later.
 #[test]
 fn nv_climbs_the_kernels_stairs() {
     for path in PATHS {
@@ -159,7 +163,7 @@ fn nv_climbs_the_kernels_stairs() {
     }
 }
 
-/// When it backs off is drawn: growth is compared, how often, and what is kept.
+/// CDG's back-offs are random. The test compares growth, back-off frequency and decrease factor.
 #[test]
 fn cdg_backs_off_as_often_as_the_kernel() {
     for path in PATHS {
@@ -177,7 +181,7 @@ fn cdg_backs_off_as_often_as_the_kernel() {
     }
 }
 
-/// The comparison tells algorithms apart: another algorithm does not follow the trace.
+/// Checks that the comparison is selective: another algorithm does not follow the trace.
 #[test]
 fn another_law_does_not_follow() {
     for (cca, control) in [

@@ -1,6 +1,6 @@
 //! Maximum throughput of a single upload without collisions: a cycle of data and ACK frames, each
-//! after AIFS and the mean back-off of 7.5 slots. `cargo test -p yuzuri-netmodel --test head_room
-//! -- --nocapture` prints the values.
+//! after AIFS and the mean back-off of 7.5 slots. The values are printed by
+//! `cargo test -p yuzuri-netmodel --test head_room -- --nocapture`.
 
 use yuzuri_netmodel::radio::{Band, Cell, CellConfig, Node, Phy, StationConfig, Timing, To};
 use yuzuri_netmodel::wire::{Direction, LineConfig, Wire, WireConfig};

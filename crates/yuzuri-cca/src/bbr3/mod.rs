@@ -1,11 +1,16 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr; the module `tcp_bbr.c` of the branch v3 of github.com/google/bbr). Rates are floating-point segments per µs.
+//! BBR version 3 (draft-ietf-ccwg-bbr; the module `tcp_bbr.c` in branch v3 of
+//! github.com/google/bbr). Rates are floating-point segments per µs.
 //!
-//! How it differs from version 1: losses bound the model. A short-term bound (`bw_lo`, `inflight_lo`) is cut to 0.7 per round trip with losses while it
-//! does not probe; a long-term one (`inflight_hi`) is set where probing lost more than 2 %. It probes every 2 to 3 s, or after as many round trips as
-//! a Reno of its window would: REFILL, UP at 1.25, DOWN at 0.91, CRUISE. Startup paces at 2.77 and ends with six losses above 2 % in a round, too.
-//! Every 5 s the window falls to half the bandwidth-delay product instead of to four segments every 10 s.
+//! Differences from version 1: losses bound the model. A short-term bound (`bw_lo`, `inflight_lo`)
+//! is multiplied by 0.7 per round trip with losses outside probing; a long-term bound
+//! (`inflight_hi`) is set when probing loses more than 2 %. Probing occurs every 2 to 3 s, or after
+//! as many round trips as Reno would need with this window: REFILL, UP at 1.25, DOWN at 0.91,
+//! CRUISE. Startup paces at 2.77 and also ends after six loss events above 2 % in a round. Every 5
+//! s the window is reduced to half the bandwidth-delay product, instead of to four segments every
+//! 10 s.
 //!
-//! Left out: ECN, protective load balancing, and the shortcut for senders limited by their application (`bbr_run_fast_path`), which saves processor time.
+//! Not implemented: ECN, PLB (protective load balancing), and the fast path for application-limited
+//! senders (`bbr_run_fast_path`), which only saves CPU time.
 
 mod model;
 mod probe;
@@ -17,32 +22,38 @@ use probe::{AckPhase, Phase};
 use rand_core::SeedableRng as _;
 use rand_pcg::Pcg32;
 
-/// Gains of Startup and Drain (`bbr_startup_pacing_gain`, `bbr_startup_cwnd_gain`, `bbr_drain_gain`), in 1/256 as the module has them.
+/// Gains of Startup and Drain (`bbr_startup_pacing_gain`, `bbr_startup_cwnd_gain`,
+/// `bbr_drain_gain`), in units of 1/256 as in the module.
 const STARTUP_PACING_GAIN: f64 = 710.0 / 256.0;
 const STARTUP_CWND_GAIN: f64 = 2.0;
 const DRAIN_GAIN: f64 = 88.0 / 256.0;
-/// Window over the bandwidth-delay product (`bbr_cwnd_gain`), more while it probes (`bbr_bw_probe_cwnd_gain`).
+/// Window as a multiple of the bandwidth-delay product (`bbr_cwnd_gain`), and during probing
+/// (`bbr_bw_probe_cwnd_gain`).
 const CWND_GAIN: f64 = 2.0;
 const UP_CWND_GAIN: f64 = 2.25;
-/// The pacing rate is 1 % below the estimate (`bbr_pacing_margin_percent`).
+/// Ratio of the pacing rate to the estimated bandwidth: 1 % below it (`bbr_pacing_margin_percent`).
 const PACING_MARGIN: f64 = 0.99;
-/// Least window (`bbr_cwnd_min_target`), segments.
+/// Minimum window (`bbr_cwnd_min_target`), segments.
 const MIN_CWND: u32 = 4;
-/// How long a least round-trip time holds (`bbr_min_rtt_win_sec`), and how often the path is drained to see it (`bbr_probe_rtt_win_ms`).
+/// Lifetime of the minimum RTT (`bbr_min_rtt_win_sec`), and interval at which the path is drained
+/// to measure it (`bbr_probe_rtt_win_ms`).
 const MIN_RTT_WINDOW: u64 = 10 * SECOND;
 const PROBE_RTT_WINDOW: u64 = 5 * SECOND;
-/// How long it stays drained (`bbr_probe_rtt_mode_ms`), and at which share of the bandwidth-delay product (`bbr_probe_rtt_cwnd_gain`).
+/// Duration of PROBE_RTT (`bbr_probe_rtt_mode_ms`), and its window as a fraction of the
+/// bandwidth-delay product (`bbr_probe_rtt_cwnd_gain`).
 const PROBE_RTT: u64 = 200 * MILLISECOND;
 const PROBE_RTT_CWND_GAIN: f64 = 0.5;
-/// Bursts of super-segments: share of the pacing rate, 1/2^n s, and of 64 KiB, halved per 2^n µs of round-trip time (`bbr_tso_rtt_shift`).
+/// Burst size: the pacing rate times 1/2^n s, plus 64 KiB halved for each 2^n µs of RTT
+/// (`bbr_tso_rtt_shift`).
 const PACING_SHIFT: u32 = 10;
 const BURST_RTT_SHIFT: u32 = 9;
 const BURST_BYTES: u64 = 65_536;
 const MIN_BURST: u32 = 2;
-/// Rounds that the filter of ACK aggregation covers twice (`bbr_extra_acked_win_rtts`), and its most in time, µs.
+/// Length of each half of the ACK aggregation filter, rounds (`bbr_extra_acked_win_rtts`), and its
+/// maximum, µs.
 const EXTRA_ACKED_ROUNDS: u32 = 5;
 const MAX_EXTRA_ACKED_US: f64 = 100_000.0;
-/// "No bound" (`~0U`).
+/// No bound (`~0U`).
 const UNBOUNDED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +64,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The bounds that losses set; kept for the case that a recovery was unfounded.
+/// Bounds set by losses. They are saved so that a spurious recovery can be undone.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     /// Short-term bounds.
@@ -65,7 +76,7 @@ struct Bounds {
 
 const NO_BOUNDS: Bounds = Bounds { bw_lo: f64::INFINITY, inflight_lo: UNBOUNDED, inflight_hi: UNBOUNDED };
 
-/// The state of BBR, version 3.
+/// State of BBR version 3.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     random: Pcg32,
@@ -77,22 +88,22 @@ pub struct Bbr3 {
     cwnd_gain: f64,
     seen_rtt: bool,
     idle_restart: bool,
-    /// Rounds by delivered segments.
+    /// Round counting by delivered segments.
     next_round_delivered: u64,
     round_start: bool,
-    /// Greatest rate of this cycle of probing and of the one before.
+    /// Maximum rate in the current probing cycle and in the previous one.
     max_bw: [f64; 2],
     bounds: Bounds,
     undo: Bounds,
-    /// Greatest rate and volume delivered in the latest round.
+    /// Maximum rate and volume delivered in the latest round.
     bw_latest: f64,
     inflight_latest: u32,
-    /// Rounds that begin with a loss.
+    /// Rounds that start with a loss.
     loss_round_delivered: u64,
     loss_round_start: bool,
     loss_in_round: bool,
     loss_events_in_round: u32,
-    /// Looking for a plateau of the rate.
+    /// Detection of a bandwidth plateau.
     full_bw: f64,
     full_bw_rounds: u32,
     full_bw_now: bool,
@@ -103,7 +114,7 @@ pub struct Bbr3 {
     probe_rtt_min_at_ns: u64,
     probe_rtt_done_ns: Option<u64>,
     probe_rtt_round_done: bool,
-    /// Probing: see `probe.rs`.
+    /// Probing state, see `probe.rs`.
     ack_phase: AckPhase,
     cycle_at_ns: u64,
     probe_wait_us: u64,
@@ -114,7 +125,7 @@ pub struct Bbr3 {
     up_rounds: u32,
     up_acked: u32,
     up_per: u32,
-    /// ACK aggregation.
+    /// ACK aggregation filter.
     extra_acked: [u32; 2],
     extra_acked_slot: usize,
     extra_acked_rounds: u32,
@@ -123,7 +134,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// BBR at its start; `seed` decides when it probes.
+    /// Creates BBR in its initial state. `seed` determines the times of probing.
     pub fn new(seed: u64) -> Bbr3 {
         Bbr3 {
             random: Pcg32::seed_from_u64(seed),
@@ -186,7 +197,7 @@ impl Bbr3 {
         self.min_rtt_us.map_or(INITIAL_WINDOW, |rtt_us| (rate * rtt_us as f64 * gain).ceil() as u32)
     }
 
-    /// Segments of a burst (`bbr_tso_segs_goal`).
+    /// Segments per burst (`bbr_tso_segs_goal`).
     fn burst(&self, window: &Window) -> u32 {
         let halvings = self.min_rtt_us.unwrap_or(u64::MAX) >> BURST_RTT_SHIFT;
         let by_rtt = if halvings < 32 { BURST_BYTES >> halvings } else { 0 };
@@ -194,7 +205,7 @@ impl Bbr3 {
         ((bytes / u64::from(window.mss_bytes)) as u32).max(MIN_BURST)
     }
 
-    /// `bbr_quantization_budget`: room for three bursts.
+    /// `bbr_quantization_budget`: at least three bursts.
     fn quantized(&self, window: &Window, cwnd: u32) -> u32 {
         let up = self.mode == Mode::ProbeBw && self.phase == Phase::Up;
         cwnd.max(3 * self.burst(window)).max(MIN_CWND).saturating_add(if up { 2 } else { 0 })
@@ -204,7 +215,8 @@ impl Bbr3 {
         self.quantized(window, self.bdp(rate, gain))
     }
 
-    /// `bbr_packets_in_net_at_edt`: in flight when pacing lets the next segment go.
+    /// `bbr_packets_in_net_at_edt`: segments in flight at the earliest departure time of the next
+    /// segment.
     fn in_flight_at_departure(&self, window: &Window, in_flight: u32) -> u32 {
         let wait_us = micros_between(window.departure_ns, window.now_ns);
         let delivered = (self.bw() * wait_us as f64) as u32;
@@ -254,7 +266,7 @@ impl Bbr3 {
         }
     }
 
-    /// `bbr_update_min_rtt`, and the entry into and the stay in `PROBE_RTT`.
+    /// `bbr_update_min_rtt`, including entry into and exit from `PROBE_RTT`.
     fn update_min_rtt(&mut self, window: &mut Window, sample: &RateSample) {
         let expired = window.now_ns > self.probe_rtt_min_at_ns.saturating_add(PROBE_RTT_WINDOW);
         if let Some(rtt_us) = sample.rtt_us
@@ -372,7 +384,7 @@ impl CongestionControl for Bbr3 {
         self.start_pacing(window);
     }
 
-    /// `bbr_ssthresh`: remembers window and bounds, reduces nothing.
+    /// `bbr_ssthresh`: saves window and bounds without a reduction.
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         self.save_cwnd(window);
         self.undo = self.bounds;
@@ -405,7 +417,7 @@ impl CongestionControl for Bbr3 {
                     self.check_probe_rtt_done(window);
                 }
             }
-            // The probe repaired the loss of one segment.
+            // A tail loss probe repaired the loss of one segment.
             CwndEvent::ProbeRepaired => {
                 let tx_in_flight = self.inflight_latest + 1;
                 let lost = RateSample {

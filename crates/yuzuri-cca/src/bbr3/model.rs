@@ -1,31 +1,35 @@
-//! The model of the path: rates, losses and the bounds they set.
+//! BBR's model of the path: rates, losses and the bounds they set.
 
 use super::{Bbr3, EXTRA_ACKED_ROUNDS, MIN_CWND, Mode, NO_BOUNDS, UNBOUNDED};
 use crate::congestion_control::LostSegment;
 use crate::time::micros_between;
 use crate::{CaState, RateSample, Window};
 
-/// Share of losses above which probing went too far (`bbr_loss_thresh`), in 1/256 as the module has it.
+/// Loss ratio above which in-flight data is too high (`bbr_loss_thresh`), in units of 1/256 as in
+/// the module.
 const LOSS_THRESHOLD_256: u64 = 256 * 2 / 100;
-/// Share that losses leave of a bound: 1 - `bbr_beta`, in 1/256.
+/// Factor by which losses reduce a bound: 1 - `bbr_beta`, in units of 1/256.
 const LOSS_BETA_256: u64 = 256 - 256 * 30 / 100;
-/// Share of `inflight_hi` that is left free when it does not probe (`bbr_inflight_headroom`), in 1/256.
+/// Fraction of `inflight_hi` that stays unused outside probing (`bbr_inflight_headroom`), in units
+/// of 1/256.
 const HEADROOM_256: u64 = 256 * 15 / 100;
-/// Acknowledgements with losses in a round that end Startup (`bbr_full_loss_cnt`).
+/// ACKs with losses in one round that end Startup (`bbr_full_loss_cnt`).
 const STARTUP_LOSSES: u32 = 6;
-/// Growth that counts as more bandwidth (`bbr_full_bw_thresh`), and rounds without it after which the pipe is full (`bbr_full_bw_cnt`).
+/// Growth that counts as an increase of bandwidth (`bbr_full_bw_thresh`), and rounds without it
+/// after which the pipe is full (`bbr_full_bw_cnt`).
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
-/// An epoch of ACK aggregation ends with so many segments.
+/// Maximum length of an ACK aggregation epoch, segments.
 const MAX_ACK_EPOCH: u32 = 1 << 20;
 
-/// Whether more was lost than is tolerable for what was in flight (`bbr_is_inflight_too_high`).
+/// Whether the losses exceed the tolerance for the data in flight (`bbr_is_inflight_too_high`).
 pub(super) fn is_too_high(sample: &RateSample) -> bool {
     let tolerable = (u64::from(sample.tx_in_flight) * LOSS_THRESHOLD_256) >> 8;
     sample.lost > 0 && sample.tx_in_flight > 0 && sample.lost > tolerable
 }
 
-/// What was in flight when the share of losses became too high, if this segment's loss made it so (`bbr_inflight_hi_from_lost_skb`).
+/// Data in flight at which the loss ratio exceeded the threshold, if the loss of this segment
+/// caused that (`bbr_inflight_hi_from_lost_skb`).
 fn in_flight_at_threshold(tx_in_flight: u32, lost: u64) -> u32 {
     let (before, lost_before) = (u64::from(tx_in_flight.saturating_sub(1)), lost.saturating_sub(1));
     let budget = (before * LOSS_THRESHOLD_256 + 255) >> 8;
@@ -79,7 +83,7 @@ impl Bbr3 {
         }
     }
 
-    /// `bbr_adapt_lower_bounds`: losses while it does not probe.
+    /// `bbr_adapt_lower_bounds`: reacts to losses outside probing.
     fn adapt_short_term_bounds(&mut self, window: &Window) {
         if self.is_probing() || !self.loss_in_round {
             return;
@@ -174,7 +178,7 @@ impl Bbr3 {
         *slot = (*slot).max((self.ack_epoch_acked - expected).min(window.cwnd));
     }
 
-    /// `bbr_note_loss`: the round of the first loss is seen to its end.
+    /// `bbr_note_loss`: starts a loss round at the first loss.
     pub(super) fn note_loss(&mut self, window: &Window) {
         if !self.loss_in_round {
             self.loss_round_delivered = window.delivered;
@@ -200,7 +204,7 @@ impl Bbr3 {
         }
     }
 
-    /// `bbr_handle_inflight_too_high`, once per probe.
+    /// `bbr_handle_inflight_too_high`, at most once per probe.
     pub(super) fn probed_too_high(&mut self, window: &Window, sample: &RateSample) {
         self.prev_probe_too_high = true;
         self.samples_of_probe = false;
@@ -230,7 +234,7 @@ impl Bbr3 {
     }
 }
 
-/// What was delivered over the interval, if the sample is one.
+/// Segments delivered over the interval; `None` if the sample is invalid.
 fn valid(sample: &RateSample) -> Option<u32> {
     sample.delivered.filter(|_| sample.interval_us > 0 && sample.acked > 0).map(|delivered| delivered as u32)
 }
@@ -243,13 +247,14 @@ mod tests {
     fn more_than_two_percent_are_too_many() {
         let sample = |lost| RateSample { tx_in_flight: 1000, lost, ..RateSample::default() };
         assert!(!is_too_high(&sample(0)) && !is_too_high(&sample(19)));
-        // 5/256, as the module counts.
+        // The module's integers make it 5/256.
         assert!(is_too_high(&sample(20)));
     }
 
     #[test]
     fn the_bound_is_where_losses_became_too_many() {
-        // The 20th loss of 1000 in flight crossed 5/256 at itself; had all been lost before, the flight before it counts.
+        // With 1000 in flight, the 20th loss itself crossed 5/256. If all earlier segments had been
+        // lost, the data in flight before this one counts.
         assert_eq!(in_flight_at_threshold(1000, 20), 1000);
         assert_eq!(in_flight_at_threshold(1000, 100), 999);
     }
@@ -267,7 +272,7 @@ mod tests {
             assert!((bbr.bounds.bw_lo - bw).abs() < 0.01, "{}", bbr.bounds.bw_lo);
             assert!(bbr.bounds.inflight_lo.abs_diff(inflight) <= 2, "{}", bbr.bounds.inflight_lo);
         }
-        // Not below what is still delivered.
+        // The bounds do not fall below what is still delivered.
         (bbr.loss_in_round, bbr.bw_latest, bbr.inflight_latest) = (true, 0.9, 150);
         bbr.adapt_short_term_bounds(&w);
         assert_eq!((bbr.bounds.bw_lo, bbr.bounds.inflight_lo), (0.9, 150));

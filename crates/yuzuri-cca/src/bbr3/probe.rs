@@ -1,17 +1,19 @@
-//! The cycle of probing for bandwidth: DOWN, CRUISE, REFILL, UP.
+//! Cycle of bandwidth probing: DOWN, CRUISE, REFILL, UP.
 
 use super::{Bbr3, Mode, UNBOUNDED};
 use crate::time::micros_between;
 use crate::{RateSample, Window};
 use rand_core::Rng as _;
 
-/// Wait for the next probe: at least, and drawn besides, µs (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`).
+/// Wait before the next probe: minimum and random part, µs (`bbr_bw_probe_base_us`,
+/// `bbr_bw_probe_rand_us`).
 const WAIT_US: u64 = 2_000_000;
 const WAIT_DRAWN_US: u64 = 1_000_000;
-/// Or as many rounds as a Reno of this window would take, at most (`bbr_bw_probe_max_rounds`), less what is drawn (`bbr_bw_probe_rand_rounds`).
+/// Alternative wait: as many rounds as Reno would need with this window, up to a maximum
+/// (`bbr_bw_probe_max_rounds`), minus a random part (`bbr_bw_probe_rand_rounds`).
 const WAIT_ROUNDS: u32 = 63;
 const WAIT_DRAWN_ROUNDS: u64 = 2;
-/// Doublings of the growth while it probes up.
+/// Maximum number of doublings of the growth in UP.
 const MAX_UP_ROUNDS: u32 = 30;
 
 /// Phases of `PROBE_BW`.
@@ -24,7 +26,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// `bbr_pacing_gain`, in 1/256 as the module has it.
+    /// `bbr_pacing_gain`, in units of 1/256 as in the module.
     pub(super) fn pacing_gain(self) -> f64 {
         match self {
             Phase::Up => 1.25,
@@ -34,7 +36,7 @@ impl Phase {
     }
 }
 
-/// What acknowledgements tell of a probe (`bbr_ack_phase`).
+/// Which part of a probe the current ACKs reflect (`bbr_ack_phase`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
@@ -95,7 +97,7 @@ impl Bbr3 {
         self.raise_slope(window);
     }
 
-    /// The volume that probing adds doubles each round.
+    /// Doubles the growth per round of UP.
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1 << self.up_rounds;
         self.up_rounds = (self.up_rounds + 1).min(MAX_UP_ROUNDS);
@@ -118,7 +120,7 @@ impl Bbr3 {
         }
     }
 
-    /// `bbr_adapt_upper_bounds`. True if it went over to another phase.
+    /// `bbr_adapt_upper_bounds`. Returns true if it changed the phase.
     fn adapt_long_term_bound(&mut self, window: &Window, sample: &RateSample) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -131,7 +133,8 @@ impl Bbr3 {
                     self.max_bw = [self.max_bw[1], 0.0];
                 }
                 if self.stopped_risky_probe && !self.prev_probe_too_high {
-                    // It reached the old bound without harm: again, and beyond.
+                    // The probe reached the old bound without excessive loss: probe again and
+                    // beyond it.
                     self.start_refill(window);
                     return true;
                 }
@@ -179,7 +182,7 @@ impl Bbr3 {
                 if risky {
                     self.stopped_risky_probe = true;
                 } else if window.cwnd_limited && window.cwnd >= self.bounds.inflight_hi {
-                    // The bound holds the rate back, not the path.
+                    // `inflight_hi` limits the rate, not the path.
                     self.reset_full_bw();
                     self.full_bw = rate;
                 }

@@ -1,26 +1,27 @@
-//! Traces of the kernel, thinned to what an algorithm needs: one line per acknowledgement, differences to the line before.
+//! Kernel traces reduced to what an algorithm needs: one line per ACK with differences to the
+//! previous line.
 
 use yuzuri_cca::CaState;
 
-/// One acknowledgement and the connection before it was processed, as `tcp:tcp_probe` saw it.
+/// An ACK and the connection state before it was processed, as recorded by `tcp:tcp_probe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// Since the first acknowledgement, µs.
+    /// Time since the first ACK, µs.
     pub t_us: u64,
-    /// Segments, from the first of the connection.
+    /// Sequence number in segments, starting at the first one of the connection.
     pub snd_una: u32,
     pub snd_nxt: u32,
     pub cwnd: u32,
-    /// The threshold, given only in a reduction: else the probe shows `tcp_current_ssthresh`.
+    /// ssthresh, only during a reduction. Otherwise the probe records `tcp_current_ssthresh`.
     pub ssthresh: Option<u32>,
-    /// The state that processing it led to.
+    /// State after the ACK was processed.
     pub state: CaState,
 }
 
-/// A thinned trace.
+/// A reduced trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// When the first segment left: so long before the first acknowledgement, µs.
+    /// Time from the first segment to the first ACK, µs.
     pub lead_us: u64,
     pub acks: Vec<Ack>,
 }
@@ -28,13 +29,14 @@ pub struct Trace {
 const STATES: [CaState; 5] =
     [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
 
-/// The state the kernel writes as this number (`enum tcp_ca_state`).
+/// The state with this number in the kernel (`enum tcp_ca_state`).
 pub fn state(number: usize) -> Option<CaState> {
     STATES.get(number).copied()
 }
 
 impl Trace {
-    /// As text: the lead, then per line time, acknowledged, sent, change of the window, and where there is something to say state and threshold.
+    /// Formats the trace: the lead, then one line per ACK with time, acknowledged and sent
+    /// segments, change of the window and, if applicable, state and threshold.
     #[allow(dead_code)]
     pub fn write(&self) -> String {
         let mut text = format!("{}\n", self.lead_us);
@@ -59,7 +61,7 @@ impl Trace {
         text
     }
 
-    /// From [`write`](Trace::write).
+    /// Parses the output of [`write`](Trace::write).
     #[allow(dead_code)]
     pub fn read(text: &str) -> Trace {
         let mut lines = text.lines();

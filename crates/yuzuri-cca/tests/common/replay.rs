@@ -1,8 +1,9 @@
-//! Drives an algorithm by the acknowledgements that the kernel had, and keeps both windows.
+//! Drives an algorithm with the ACKs of a kernel trace and records both windows.
 //!
-//! A row says what was acknowledged and what was outstanding. A segment was sent when the row that first has it outstanding was due, so that its
-//! acknowledgement gives a round-trip time; in a recovery there is none, as retransmissions are not in the rows. From one recovery's end to the next
-//! the window is the algorithm's alone; in recovery, and where it ends, it is the kernel's.
+//! A row contains what was acknowledged and what was outstanding. A segment was sent at the time of
+//! the first row in which it is outstanding, so its ACK yields an RTT sample. During recovery there
+//! is none, because the rows do not contain retransmissions. Between recoveries the window is
+//! computed by the algorithm alone; during a recovery and at its end it is taken from the kernel.
 
 use super::common::{Ack, Trace};
 use yuzuri_cca::{
@@ -11,52 +12,53 @@ use yuzuri_cca::{
 };
 
 const MSS: u32 = 1448;
-/// Debian's ticks per second.
+/// Tick frequency of Debian's kernel, Hz.
 const HZ: u32 = 250;
-/// The connection is as old as the kernel's clock needs to be away from its origin, µs.
+/// Initial time, which keeps the kernel's clock away from its origin, µs.
 const ORIGIN_US: u64 = 5_000_000;
 
-/// Between two reductions.
+/// The interval between two reductions.
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch {
     pub start_s: f64,
     pub end_s: f64,
-    /// The algorithm's window at its end, and the kernel's.
+    /// Window of the algorithm and of the kernel at the end.
     pub ours: u32,
     pub theirs: u32,
-    /// Largest and mean distance on the way, segments.
+    /// Maximum and mean difference of the windows, segments.
     pub most: u32,
     pub mean: f64,
-    /// The threshold at its end from the kernel's window: algorithm's, kernel's.
+    /// ssthresh at the end, computed from the kernel's window: the algorithm's and the kernel's.
     pub threshold: Option<(u32, u32)>,
 }
 
-/// What a replay gave.
+/// Result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The algorithm's window at the start.
+    /// Initial window of the algorithm.
     pub initial: u32,
     pub epochs: Vec<Epoch>,
-    /// Reductions the algorithm wished for of its own accord.
+    /// Reductions requested by the algorithm.
     pub wishes: u32,
-    /// Windows after each recovery that the algorithm sets itself: algorithm's, kernel's.
+    /// Windows after each recovery that the algorithm determines: the algorithm's and the kernel's.
     pub landings: Vec<(u32, u32)>,
 }
 
 struct Replay {
     cca: Box<dyn CongestionControl>,
     window: Window,
-    /// When each segment was sent, µs (0: it may have been sent again), and what was delivered by then.
+    /// When each segment was sent, µs (0 if it may have been retransmitted), and the delivered
+    /// count at that time.
     sent: Vec<(u64, u64)>,
     srtt_eighths: u64,
     usage_end: u32,
 }
 
-/// Runs `algorithm` over a trace.
+/// Replays a trace with `algorithm`.
 pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
     let mut window = Window::new(HZ, MSS, false);
     window.now_ns = ORIGIN_US * 1000;
-    // The handshake's sample.
+    // The RTT sample of the handshake.
     window.srtt_us = trace.lead_us;
     window.min_rtt_us = Some(trace.lead_us);
     let cca = algorithm.make(SlowStartExit::Hystart, 1);
@@ -128,11 +130,12 @@ impl Distance {
 }
 
 impl Replay {
-    /// One acknowledgement as `tcp_ack` handles it. Returns the algorithm's threshold if a reduction begins.
+    /// Processes an ACK like `tcp_ack`. Returns the algorithm's ssthresh if a reduction starts.
     fn acknowledge(&mut self, ack: &Ack, following: &Ack, start_us: u64) -> Option<u32> {
         let now_us = start_us + ack.t_us;
         self.window.now_ns = now_us * 1000;
-        // Sent since the acknowledgement before: at that moment, but the first flight at the start.
+        // Segments sent since the previous ACK were sent at that ACK, and the first flight at the
+        // start.
         if self.sent.is_empty() {
             self.sent.resize(ack.snd_nxt as usize, (ORIGIN_US, 0));
         }
@@ -164,7 +167,7 @@ impl Replay {
             acked,
             rtt_us,
             in_flight: (self.window.delivered - prior_delivered) as u32,
-            // The clocks of both sides are those of one machine; their offset is drawn, and mostly far.
+            // Both hosts share one clock. The timestamp offset is random and usually large.
             timestamps: Some(Timestamps {
                 value_ms: ((now_us / 1000) as u32).wrapping_add(1 << 31),
                 echo_ms: ((now_us - rtt_us.unwrap_or(0)) / 1000) as u32,
@@ -180,7 +183,7 @@ impl Replay {
             if self.cca.controls_all() {
                 self.cca.cong_control(&mut self.window, &RateSample::default());
             } else {
-                // What a recovery's last acknowledgement covers was mostly SACKed before.
+                // Most of what the last ACK of a recovery covers was SACKed before.
                 let newly = (self.window.delivered - delivered_before) as u32;
                 self.cca.cong_avoid(&mut self.window, if recovering { newly.min(1) } else { newly });
             }
@@ -197,7 +200,8 @@ impl Replay {
         }
         let mut threshold = None;
         if state >= CaState::Cwr && before <= CaState::Disorder {
-            // What follows depends on the window at the reduction: from here on the kernel's.
+            // The following behaviour depends on the window at the reduction, so the kernel's
+            // window is used from here.
             self.window.cwnd = ack.cwnd;
             self.window.cwnd_cnt = 0;
             self.window.prior_cwnd = ack.cwnd;
@@ -214,7 +218,8 @@ impl Replay {
         threshold
     }
 
-    /// What left after this acknowledgement, and whether the window held the rest back (`tcp_cwnd_validate`).
+    /// Records what was sent after this ACK and whether the window limited the sender
+    /// (`tcp_cwnd_validate`).
     fn sent(&mut self, following: &Ack, now_us: u64) {
         self.sent.resize(following.snd_nxt as usize, (now_us, self.window.delivered));
         let out = following.snd_nxt - following.snd_una;

@@ -7,8 +7,8 @@ use crate::random::Random;
 use crate::{ConfigError, Packet, Time};
 use std::collections::VecDeque;
 
-/// Statistics of one direction: `sent = delivered + queue.overflow + queue.aqm + lost + queued +
-/// on_the_way`.
+/// Statistics of one direction. They satisfy
+/// `sent = delivered + drops.overflow + drops.aqm + lost + queued + on_the_way`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineAccount {
     /// Packets sent into the line.
