@@ -1,3 +1,4 @@
+//! Errors of building images and running guests.
 use std::path::{Path, PathBuf};
 
 /// Why a guest could not be built or did not run to completion.

@@ -1,3 +1,4 @@
+//! The supported kernels and processor architectures.
 use std::fmt;
 use std::str::FromStr;
 
