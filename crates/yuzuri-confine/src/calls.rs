@@ -148,7 +148,7 @@ impl SystemCalls {
             calls.permit_if(libc::SYS_prctl, (0, Eq, what));
         }
         for what in [libc::FIONBIO, libc::FIONREAD, libc::TCGETS, libc::TIOCGWINSZ] {
-            #[allow(clippy::unnecessary_cast)] // another type with another C library
+            #[allow(clippy::unnecessary_cast)] // the type depends on the C library
             calls.permit_if(libc::SYS_ioctl, (1, Eq, what as u64));
         }
         calls

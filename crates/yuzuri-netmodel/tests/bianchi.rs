@@ -123,7 +123,7 @@ fn dcf_saturates_as_bianchi_says() {
     // 802.11g, 54 Mbit/s. MPDU 24 + 8 + 1500 + 4 = 1536 bytes:
     // ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
     let ppdu = 20.0 + 57.0 * 4.0 + 6.0;
-    let ack = 34.0; // 28 and the signal extension
+    let ack = 34.0; // 28 plus the signal extension
     let difs = 28.0;
     let eifs = 10.0 + 50.0 + difs;
     compare("802.11g", Phy::g(54), ppdu + 10.0 + ack + difs, ppdu + eifs, 0.05, 0.04);

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_stamp_as_the_kernel_writes_it_is_read() {
         let mut stats = attribute(TCP_NLA_TOTAL_RETRANS, &7u64.to_ne_bytes());
-        stats.extend(attribute(0, &[])); // padding before 64 bits
+        stats.extend(attribute(0, &[])); // padding that aligns the 64-bit value
         stats.extend(attribute(TCP_NLA_DELIVERY_RATE, &2_500_000u64.to_ne_bytes()));
         stats.extend(attribute(TCP_NLA_SND_CWND, &42u32.to_ne_bytes()));
         stats.extend(attribute(TCP_NLA_CA_STATE, &[3]));

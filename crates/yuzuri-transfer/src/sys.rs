@@ -44,7 +44,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid `timespec` for the call to fill; the clocks asked for exist on every Linux.
     unsafe { libc::clock_gettime(clock, &mut time) };
-    #[allow(clippy::unnecessary_cast)] // `long` and `time_t` have 32 bits on some machines
+    #[allow(clippy::unnecessary_cast)] // `long` and `time_t` are 32 bits wide on some architectures
     {
         time.tv_sec as i64 * 1_000_000_000 + time.tv_nsec as i64
     }
@@ -171,7 +171,7 @@ pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T
     // SAFETY: `message` points to `control`, which lives through the call and has `msg_controllen` bytes.
     match check_size(unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut message, flags) }) {
         Ok(_) => {
-            #[allow(clippy::unnecessary_cast)] // `socklen_t` with musl
+            #[allow(clippy::unnecessary_cast)] // `socklen_t` (u32) with musl
             let length = (message.msg_controllen as usize).min(CONTROL_ROOM);
             Ok(Some(decode(&control.0[..length])))
         }
