@@ -100,7 +100,7 @@ const PROGRAM: &str = r#"tracepoint:tcp:tcp_probe { printf("%llu %llx %d %d %u %
     args->ssthresh, args->snd_wnd, args->srtt, args->rcv_wnd); }"#;
 
 impl Bpftrace {
-    /// Starts it; it attaches some time later, see [`Bpftrace::lines`].
+    /// Starts it; it attaches some time later, see [`Bpftrace::written`].
     pub fn start(memory: &Path) -> anyhow::Result<Bpftrace> {
         let folder = tempfile::tempdir_in(memory).context("making a folder")?;
         let messages = std::fs::File::create(folder.path().join("messages"))?;

@@ -87,7 +87,7 @@ pub(crate) fn lockdown() -> Option<String> {
     chosen(&first_line("/sys/kernel/security/lockdown").ok()?)
 }
 
-/// The word in brackets: "none [integrity] confidentiality".
+/// The word in brackets: `none [integrity] confidentiality`.
 fn chosen(line: &str) -> Option<String> {
     Some(line.split_once('[')?.1.split_once(']')?.0.to_owned())
 }

@@ -58,7 +58,7 @@ pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
 
 /// Works around clap_complete's Bash script, which encodes hyphens in the program name in two
 /// different ways and therefore offers nothing after a subcommand
-/// (https://github.com/clap-rs/clap/issues/6421).
+/// (<https://github.com/clap-rs/clap/issues/6421>).
 fn with_hyphens_in_one_way(script: Vec<u8>, name: &str) -> Vec<u8> {
     const SEPARATOR: &str = "__subcmd__";
     let [wrong, right] = [SEPARATOR, "__"].map(|hyphen| name.replace('-', hyphen) + SEPARATOR);

@@ -1,6 +1,6 @@
 //! The live page: HTTP, server-sent events, and the page itself.
 //!
-//! A [`Page`] looks at a [`yuzuri_view::LiveModel`] that somebody else fills; [`serve`] puts it on a port. What the page
+//! A [`Page`] looks at a [`yuzuri_view::LiveModel`] that somebody else fills; [`serve()`] puts it on a port. What the page
 //! may change goes through a [`Control`]. The page costs next to nothing while no browser looks at it.
 //!
 //! ```no_run

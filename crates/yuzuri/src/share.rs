@@ -60,7 +60,7 @@ enum Task {
     Authority(AuthorityTask),
     /// Run a relay for terminals that cannot receive each other's messages (needs no privilege)
     Rendezvous {
-        /// Address and port to listen on, such as [::]:48770
+        /// Address and port to listen on, such as `[::]:48770`
         listen: SocketAddr,
 
         #[arg(long, value_name = "NAME|UID[:GID]", help = crate::confine::USER_HELP)]
