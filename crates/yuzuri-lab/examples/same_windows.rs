@@ -1,5 +1,6 @@
-//! Compares the windows of two recordings round trip by round trip: `same_windows A.arrows B.arrows`. Each recording's sender is the flow that had most
-//! acknowledged; time begins at its first sample. Prints how far the windows are apart, in segments.
+//! Compares the windows of two recordings round trip by round trip: `same_windows A.arrows B.arrows`.
+//! The sender of each recording is the flow with the most acknowledged bytes; time starts at its first
+//! sample. Prints the difference between the windows, in segments.
 
 use anyhow::{Context, bail};
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::path::Path;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{FlowId, Item};
 
-/// A window at a time since the flow's first sample.
+/// A congestion window and its time since the flow's first sample.
 #[derive(Clone, Copy)]
 struct Sample {
     since_ns: u64,
@@ -42,7 +43,7 @@ fn sender(path: &Path) -> anyhow::Result<Sender> {
     Ok(Sender { samples, min_rtt_us })
 }
 
-/// The window that held at a time.
+/// The window at a given time.
 fn at(sender: &Sender, since_ns: u64) -> u32 {
     let next = sender.samples.partition_point(|s| s.since_ns <= since_ns);
     sender.samples[next.saturating_sub(1)].cwnd

@@ -1,4 +1,5 @@
-//! Many runs: what is still to be done, side by side as far as cores allow, with what is finished kept whatever happens.
+//! Batches of runs: finds out what is missing, executes runs in parallel as far as there are cores, and
+//! keeps every finished run whatever happens later.
 
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
@@ -10,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use yuzuri_scenario::{Document, Problems, Scenario};
 
-/// A run that belongs to an experiment.
+/// A run of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// What it is.
+    /// The task.
     pub task: Task,
     /// The experiment.
     pub scenario: Scenario,
-    /// Where its results are, or will be.
+    /// The folder of its results.
     pub folder: PathBuf,
 }
 
-/// What there is of a run.
+/// The state of a run's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Finished and valid.
     Finished,
-    /// Finished, but its figures may not be believed: it is repeated.
+    /// Finished but not valid; it will be repeated.
     Invalid,
-    /// Not there, of another scenario, or cut off.
+    /// Missing, from another scenario, or incomplete.
     Missing,
 }
 
 impl Planned {
-    /// In one word, for people.
+    /// The name shown to users.
     pub fn name(&self) -> String {
         format!("{}/seed-{}", self.task.point, self.task.seed)
     }
 
-    /// What there is of it.
+    /// The state of its results.
     pub fn state(&self) -> State {
         let same = |text: String| toml::from_str(&text).is_ok_and(|there| is_same_run(there, &self.scenario));
         let there = std::fs::read_to_string(self.folder.join(SCENARIO_FILE)).is_ok_and(same);
@@ -50,7 +51,8 @@ impl Planned {
     }
 }
 
-/// Whether both make the same run of a seed: how often it is repeated, and words, change nothing of it.
+/// Whether both scenarios give the same run for a seed: the number of repetitions and the descriptions
+/// do not matter.
 fn is_same_run(mut there: Scenario, wanted: &Scenario) -> bool {
     there.title.clone_from(&wanted.title);
     there.about.clone_from(&wanted.about);
@@ -58,11 +60,11 @@ fn is_same_run(mut there: Scenario, wanted: &Scenario) -> bool {
     there == *wanted
 }
 
-/// All runs of a file: each point with each of its seeds, seed by seed, so that a sweep that is ended early has every
-/// point.
+/// All runs of a file: each point with each seed, ordered by seed, so that a sweep that is stopped
+/// early has results for every point.
 ///
 /// # Errors
-/// None for a file that was read.
+/// None for a parsed document.
 pub fn plan(document: &Document, clock: Clock, out: &Path) -> Result<Vec<Planned>, Problems> {
     let points = document.points()?;
     let most = points.iter().map(|p| p.scenario.repetitions).max().unwrap_or(0);
@@ -84,9 +86,9 @@ pub fn plan(document: &Document, clock: Clock, out: &Path) -> Result<Vec<Planned
     Ok(planned)
 }
 
-/// How a run is done: here in real time, in a guest, or simulated.
+/// Executes a run: on this host in real time, in a guest, or simulated.
 pub trait Executor: Sync {
-    /// Runs it and leaves its results in `folder`, which exists.
+    /// Executes a run and writes its results to `folder`, which exists.
     ///
     /// # Errors
     /// As [`crate::run::run`].
@@ -99,7 +101,7 @@ pub trait Executor: Sync {
     ) -> Result<RunRecord, LabError>;
 }
 
-/// Runs on this host, in real time.
+/// Executes runs on this host in real time.
 #[derive(Debug, Clone, Copy)]
 pub struct Here;
 
@@ -115,50 +117,50 @@ impl Executor for Here {
     }
 }
 
-/// What is told while runs are done.
+/// Progress events of a batch.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// One begins.
+    /// A run starts.
     Begun(&'a Planned),
-    /// How far all of them are.
+    /// The progress of the whole batch.
     Progress {
-        /// Runs that are done.
+        /// Number of finished runs.
         done: usize,
-        /// Runs there are to do.
+        /// Number of runs in the batch.
         of: usize,
-        /// Part of the work that is done, by the scenarios' time, 0 to 1.
+        /// Fraction of the work that is finished, by scenario time, 0 to 1.
         part: f64,
     },
-    /// One is done.
+    /// A run has finished.
     Done(&'a Planned, &'a RunRecord),
-    /// One could not be done.
+    /// A run has failed.
     Failed(&'a Planned, &'a LabError),
 }
 
-/// What became of the runs.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Done now.
+    /// Runs finished by this batch.
     pub done: usize,
-    /// Of these, not valid.
+    /// Of these, runs that are not valid.
     pub invalid: usize,
-    /// Could not be done, with the reason.
+    /// Runs that failed, with the reason.
     pub failed: Vec<(String, LabError)>,
-    /// Whether it was ended early.
+    /// Whether the batch was stopped early.
     pub stopped: bool,
 }
 
-/// A claim on a folder of results; the kernel drops it with the process.
+/// A lock on a results folder. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct OutLock {
     _lock: Flock<File>,
 }
 
 impl OutLock {
-    /// Makes the folder and claims it.
+    /// Creates the folder and locks it.
     ///
     /// # Errors
-    /// Where it cannot be written, or another process writes into it.
+    /// If the folder cannot be written, or if another process holds the lock.
     pub fn claim(out: &Path) -> Result<OutLock, LabError> {
         std::fs::create_dir_all(out).map_err(LabError::file(out))?;
         let path = out.join(".lock");
@@ -174,10 +176,10 @@ impl OutLock {
     }
 }
 
-/// Does the runs, `jobs` at a time. A run's folder appears when it is finished and not before.
+/// Executes the runs, `jobs` in parallel. The folder of a run appears only when the run has finished.
 ///
 /// # Errors
-/// None of a single run: those are in the outcome.
+/// None of a single run: the outcome contains those.
 pub fn execute(
     planned: &[Planned],
     executor: &dyn Executor,
@@ -189,7 +191,7 @@ pub fn execute(
     let outcome = Mutex::new(Outcome::default());
     let total_ms: u64 = planned.iter().map(|p| (p.scenario.duration_s * 1000.0) as u64).sum();
     let done_ms = AtomicU64::new(0);
-    // Set where going on makes no sense for any run, without the user having asked for it.
+    // Set if no further run can succeed, although the user did not stop the batch.
     let give_up = AtomicBool::new(false);
     let next = || waiting.lock().pop_front();
     let count = || outcome.lock();
@@ -248,7 +250,7 @@ fn one(
 ) -> Result<RunRecord, LabError> {
     let name = run.folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let partial = run.folder.with_file_name(format!("{name}.partial"));
-    // Left by a run that was killed.
+    // Left over from a run that was killed.
     remove(&partial)?;
     std::fs::create_dir_all(&partial).map_err(LabError::file(&partial))?;
     let result = executor.execute(run, &partial, stop, progress);
@@ -268,10 +270,10 @@ fn remove(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Every finished run below a folder, in the order of their names.
+/// Every finished run below a folder, sorted by name.
 ///
 /// # Errors
-/// Where the folder cannot be read.
+/// If the folder cannot be read.
 pub fn finished(out: &Path) -> Result<Vec<(PathBuf, RunRecord)>, LabError> {
     let mut found = Vec::new();
     for point in folders(out)? {
@@ -285,8 +287,8 @@ pub fn finished(out: &Path) -> Result<Vec<(PathBuf, RunRecord)>, LabError> {
     Ok(found)
 }
 
-/// Says so where there are simulated runs and runs with the kernel's TCP among some: their figures are not taken
-/// together.
+/// Returns a warning if the runs include both simulated ones and ones with the kernel's TCP; their
+/// figures are not combined.
 pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
     let first_of = |kernels: bool| runs.iter().find(|(_, r)| r.task.clock.is_kernels() == kernels);
     let (simulated, kernels) = (first_of(false)?, first_of(true)?);
@@ -297,15 +299,15 @@ pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
     ))
 }
 
-/// Refuses a folder of results that holds runs of the other kind: simulated ones where runs with the kernel's TCP are
-/// wanted, or the other way round. Neither replaces the other, nor comes to lie beside it.
+/// Rejects a results folder with runs of the other kind: simulated runs if the kernel's TCP is
+/// requested, or the reverse. Neither kind may replace the other or be stored beside it.
 ///
 /// # Errors
-/// Where there is such a run, or the folder cannot be read.
+/// If there is such a run, or if the folder cannot be read.
 pub fn refuse_mixture(out: &Path, clock: Clock) -> Result<(), LabError> {
     for point in folders(out)? {
         for folder in folders(&point)? {
-            // What cannot be read is no kept run.
+            // A record that cannot be read is not a finished run.
             let Ok(record) = RunRecord::open(&folder) else { continue };
             if record.task.clock.is_kernels() != clock.is_kernels() {
                 let (there, wanted) = match clock.is_kernels() {

@@ -1,4 +1,5 @@
-//! The demonstration: the same terminals in real time, first plain and then sharing, and both beside each other.
+//! The demonstration: the same terminals in real time, first without sharing and then with it, and a
+//! comparison of both halves.
 
 use crate::LabError;
 use crate::driver::Lateness;
@@ -13,23 +14,24 @@ use yuzuri_kernel::steer::{SteerOptions, Steering};
 use yuzuri_scenario::Scenario;
 use yuzuri_scenario::fairness::jain;
 
-/// Longest demonstration, seconds.
+/// Maximum duration, seconds.
 const LONGEST_S: f64 = 36_000.0;
-/// Samples of a flow are this far apart, ms: figures need no more, and it may run for hours.
+/// Sampling interval of a flow, ms. The figures need no more, and a demonstration may run for hours.
 const SAMPLE_MS: f64 = 20.0;
-/// The beginning of each half that does not count: a part of it, seconds at most. Flows begin and fill the queues; who begins to share has its first
-/// words behind what is queued then.
+/// The start of each half that is not evaluated: this fraction of the half, limited to a number of
+/// seconds. During this time flows start and fill the queues, and the first messages of the group wait
+/// in those queues.
 const SETTLES_PART: f64 = 0.5;
 const MAX_SETTLE_S: f64 = 10.0;
-/// What is shorter tells nothing, seconds.
+/// Minimum evaluated time, seconds; less gives no meaningful figures.
 const MIN_S: f64 = 0.5;
 
-/// Both halves.
+/// The results of both halves.
 #[derive(Debug)]
 pub struct Comparison {
     names: Vec<String>,
     plain: Half,
-    /// None where it was stopped before.
+    /// `None` if the run was stopped before the second half.
     sharing: Option<Half>,
     notes: Vec<String>,
 }
@@ -49,10 +51,11 @@ struct Figures {
     sent_again_per_s: f64,
 }
 
-/// Whether this machine can: TAP devices, and a kernel that lets a BPF program be a congestion control.
+/// Checks whether this machine has what the demonstration needs: TAP devices, and a kernel that accepts
+/// a BPF congestion control.
 ///
 /// # Errors
-/// What it lacks.
+/// What is missing.
 pub fn check() -> Result<(), LabError> {
     let trial = || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("making a network namespace"))?;
@@ -62,12 +65,12 @@ pub fn check() -> Result<(), LabError> {
         let steering = Steering::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
         steering.leave().map(drop).map_err(|e| LabError::Run(e.to_string()))
     };
-    // A thread of its own, with which its namespace goes.
+    // A separate thread, whose namespace disappears with it.
     std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A scenario without control or algorithm of its own, so that its second half shares. `half_s` seconds each; the second one without end where it is
-/// `endless`.
+/// Removes every congestion control setting from a scenario, so that its second half can share. Each
+/// half takes `half_s` seconds; if `endless` is set, the second half has no end.
 pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     let mut scenario = base.clone();
     let mut share = scenario.share.unwrap_or_default();
@@ -79,11 +82,11 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     scenario
 }
 
-/// Runs it until its end or until `stop` is set; `built` is told the names of the terminals' namespaces;
-/// `statuses` publishes what their daemons report.
+/// Runs the demonstration until its end or until `stop` is set. Calls `built` with the names of the
+/// terminals' namespaces; `statuses` publishes what their daemons report.
 ///
 /// # Errors
-/// Where the host cannot do it, or it was stopped before there was anything to tell.
+/// If the host lacks what is needed, or if the run was stopped before there were figures.
 pub fn run(
     scenario: &Scenario,
     folder: &Path,

@@ -1,48 +1,48 @@
-//! What can go wrong, in words that say what to do.
+//! The errors of the laboratory; each message says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use yuzuri_scenario::Problems;
 
-/// Why an experiment did not take place or did not end well.
+/// Why an experiment failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The scenario cannot be run as it is written.
+    /// The scenario cannot be run as written.
     #[error("{0}")]
     Scenario(Problems),
-    /// A program that the lab calls is not there or failed.
+    /// A tool that the laboratory needs is missing or failed.
     #[error("{0}")]
     Tool(String),
-    /// The kernel refused something while the network was built or run.
+    /// The kernel returned an error while the network was built or used.
     #[error("{doing}: {source}{hint}")]
     Network {
-        /// What was being done, to what.
+        /// What was being done, and to what.
         doing: String,
-        /// Why it failed.
+        /// The reason.
         source: io::Error,
-        /// What to do about it; empty, or beginning with `; `.
+        /// What to do about it; empty, or starting with `; `.
         hint: &'static str,
     },
-    /// A file of the results could not be written or read.
+    /// A results file could not be written or read.
     #[error("{path}: {source}{}", file_hint(source))]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// A file of the results is not what this version writes.
+    /// A results file does not have the format of this version.
     #[error("{path}: {why}")]
     Results {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// A terminal's work or the watching failed.
+    /// A workload or the monitor failed.
     #[error("{0}")]
     Run(String),
-    /// The user ended it.
+    /// The user stopped the run.
     #[error("stopped early; finished runs are kept")]
     Stopped,
 }
@@ -66,7 +66,7 @@ impl LabError {
         }
     }
 
-    /// For `map_err` on files.
+    /// For `map_err` on file operations.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_owned();
         move |source| LabError::File { path, source }

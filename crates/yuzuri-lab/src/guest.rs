@@ -9,13 +9,13 @@ use yuzuri_vm::{Guest, Progress, Time, VmError};
 
 pub use yuzuri_vm::Kernel;
 
-/// Name of the task beside the scenario, in the guest.
+/// Name of the task file in the guest, next to the scenario.
 pub const TASK_FILE: &str = "task.json";
 const FOLDER: &str = "/lab";
 const PROGRAM: &str = "/lab/yuzuri-lab";
 const TOOLS: [&str; 1] = ["/usr/bin/iperf3"];
 
-/// Runs in a guest.
+/// Executes runs in a guest.
 #[derive(Debug, Clone)]
 pub struct InGuest {
     /// The program that the guest runs with `inside SCENARIO TASK RESULTS`: `yuzuri-lab` itself.
@@ -78,7 +78,8 @@ impl Executor for InGuest {
     }
 }
 
-/// What the guest does: reads the scenario and the task, runs, leaves the results.
+/// The part that runs in the guest: reads the scenario and the task, executes the run and writes the
+/// results.
 ///
 /// # Errors
 /// As [`crate::run::run`].

@@ -234,7 +234,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                     fields.join(", ")
                 );
             }
-            // What is set need not go together with what is not varied.
+            // The overrides need not be compatible with the variations, which are ignored.
             let document = set(document.without_variation(), &args.common)?;
             runs(&document, &args.common, args.flags.or(args.clock), Some(1), &[], true)
         }
@@ -288,7 +288,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, removed on drop.
 struct Passing(PathBuf);
 
 impl Drop for Passing {
@@ -324,7 +324,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut unwritten = Ok(());
     let mut built = |names: &[&str]| {
         if let Some(file) = &args.names {
-            // Renamed into place: who waits for it reads all of it.
+            // Rename into place, so that a reader that waits for the file sees all of it.
             let new = file.with_extension("new");
             let text = names.join("\n") + "\n";
             unwritten = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
@@ -358,7 +358,7 @@ fn read(args: &CommonArgs) -> anyhow::Result<Document> {
     Ok(Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?)
 }
 
-/// With the fields that the command line sets.
+/// Applies the overrides of the command line.
 fn set(document: Document, args: &CommonArgs) -> anyhow::Result<Document> {
     let pair = |words: &String| {
         let (field, text) =
@@ -372,12 +372,12 @@ fn set(document: Document, args: &CommonArgs) -> anyhow::Result<Document> {
     Ok(document.with(&values).map_err(yuzuri_lab::LabError::Scenario)?)
 }
 
-/// The scenarios of a folder and of those in it.
+/// The scenarios in a folder and its subfolders.
 fn scenarios(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     paths.sort();
-    // A folder's own before those of the folders in it.
+    // Files before subfolders.
     let (folders, mut files): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.into_iter().partition(|path| path.is_dir());
     files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
@@ -516,7 +516,7 @@ mod docs;
 mod documented {
     use super::*;
 
-    /// As `yuzuri lab` hands the words on.
+    /// With the arguments as `yuzuri lab` passes them on.
     #[test]
     fn every_command_line_in_the_documentation_is_accepted() {
         docs::assert_accepted::<Lab>(Some("lab"), 5);

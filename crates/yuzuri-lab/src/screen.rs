@@ -1,4 +1,4 @@
-//! What a person sees of a batch: progress with the time left, and each run in a line when it ends.
+//! Terminal output of a batch: progress with the remaining time, and one line for each finished run.
 
 use parking_lot::Mutex;
 use std::io::{IsTerminal, Write};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use yuzuri_lab::batch::{Event, Planned};
 use yuzuri_lab::run::RunRecord;
 
-/// Progress on standard error: a line that is rewritten on a terminal, now and then a line elsewhere.
+/// Progress on standard error: one line that is rewritten on a terminal, and an occasional line
+/// otherwise.
 pub struct Screen {
     begun: Instant,
     last: Mutex<Option<Instant>>,
@@ -69,7 +70,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// A run in one line, and its terminals.
+/// One line for a run, followed by its terminals.
 fn line(planned: &Planned, record: &RunRecord) -> String {
     let totals = &record.totals;
     let ms = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.1}"));

@@ -1,4 +1,4 @@
-//! The command as a process: what it says, and that it leaves nothing behind however it ends.
+//! The command as a process: its output, and that it leaves nothing behind however it ends.
 #![allow(clippy::unwrap_used)]
 
 use nix::sys::signal::{Signal, kill};
@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Polls for a condition that must come.
+/// Polls until a condition is true.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
@@ -32,7 +32,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The namespaces of the run that a process claims, by the lock it holds.
+/// The namespaces of the run of a process, found through its lock.
 fn namespaces_of(child: &Child) -> Vec<PathBuf> {
     let locks = std::fs::read_dir("/run/yuzuri-lab").into_iter().flatten().flatten().map(|e| e.path());
     let ours = locks
@@ -46,7 +46,7 @@ fn namespaces_of(child: &Child) -> Vec<PathBuf> {
     all.filter(|path| named(path)).collect()
 }
 
-/// A run at work, in the middle of its experiment, and its namespaces.
+/// A running experiment and its namespaces.
 fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
@@ -70,7 +70,7 @@ fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
 fn ctrl_c_leaves_nothing() {
     let out = tempfile::tempdir().unwrap();
     let Some((child, namespaces)) = at_work("ctrl_c_leaves_nothing", out.path()) else { return };
-    // Who is called from a script hears of one Ctrl-C twice, and still cleans up.
+    // A process called from a script receives one Ctrl-C twice, and must still clean up.
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
     }
@@ -89,10 +89,11 @@ fn what_a_killed_run_leaves_is_cleaned() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    // Another test's run may clean up at this very moment, as any run does, and is then not waited for.
+    // Another test's run may be cleaning up at the same time, as every run does; this call does not
+    // wait for it.
     assert!(output(&["clean"]).status.success());
     until("the namespaces go", || namespaces.iter().all(|path| !path.exists()));
-    // The kernel dropped the claim on the folder of results.
+    // The kernel has released the lock on the results folder.
     let folder = out.path().join("results");
     let report = output(&["report", folder.to_str().unwrap()]);
     assert!(text(&report.stderr).contains("there are no finished runs"), "{}", text(&report.stderr));
@@ -111,7 +112,7 @@ fn check_says_line_and_field() {
     assert!(words.contains("bad.toml:4: path.rtt_ms: -1 is not possible"), "{words}");
     let listed = output(&["list", out.path().to_str().unwrap()]);
     assert!(text(&listed.stdout).contains("one"), "{}", text(&listed.stdout));
-    // Those in folders of the folder, too.
+    // Also those in subfolders.
     let below = out.path().join("below");
     std::fs::create_dir(&below).unwrap();
     std::fs::write(below.join("two.toml"), SCENARIO).unwrap();

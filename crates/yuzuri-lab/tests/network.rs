@@ -1,4 +1,4 @@
-//! The network of a run on the real kernel: who reaches whom, how soon, and that nothing of it stays.
+//! The network of a run on the real kernel: reachability, delays, and that nothing is left behind.
 #![allow(clippy::unwrap_used)]
 
 use socket2::{Domain, Socket, Type};
@@ -10,17 +10,17 @@ use yuzuri_lab::driver::{Change, Driver, DriverConfig};
 use yuzuri_lab::net::{Host, HostSettings, Run, Topology};
 use yuzuri_scenario::Document;
 
-/// Long enough for any host; nothing waits for it that does not fail.
+/// Long enough for any host; only a failing test waits this long.
 const LONG: Duration = Duration::from_secs(20);
 
 struct Lab {
-    // In the order in which they must go.
+    // In the order in which they must be dropped.
     driver: Driver,
     topology: Topology,
     run: Run,
 }
 
-/// Three 802.11g terminals and a path; `None` where this machine cannot.
+/// Three 802.11g terminals and a path; `None` if this machine cannot run it.
 fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
@@ -53,7 +53,8 @@ fn socket(host: &Host, at: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Each family for itself: a program that another test is just starting may still hold the last socket of the other, of the same port.
+/// One socket per address family: a program that another test is just starting may still hold the other
+/// family's last socket on the same port.
 fn bound(at: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None).unwrap();
     if at.is_ipv6() {
@@ -82,7 +83,8 @@ fn index(host: &Host) -> u32 {
 fn terminals_reach_each_other_by_all_addresses() {
     let Some(lab) = lab("terminals_reach_each_other_by_all_addresses", "rtt_ms = 1", &[]) else { return };
     let hosts = &lab.topology.terminals;
-    // A device drops what it is given before the kernel has noticed that it is up (linkwatch), up to a second later.
+    // A device drops packets until the kernel has noticed that it is up (linkwatch), up to a second
+    // later.
     for terminal in 0..hosts.len() {
         lab.topology.reach(terminal, &AtomicBool::new(false)).unwrap();
     }
@@ -91,7 +93,7 @@ fn terminals_reach_each_other_by_all_addresses() {
         let ap = socket(&lab.topology.ap, any(v6));
         let server = socket(&lab.topology.server, any(v6));
         let of = |host: &Host| SocketAddr::new(if v6 { host.v6.into() } else { host.v4.into() }, 7000);
-        // Terminal to terminal, to the access point, to the server and back.
+        // From terminal to terminal, to the access point, to the server and back.
         sockets[0].send_to(b"to a terminal", of(&hosts[1])).unwrap();
         assert_eq!(said(&sockets[1]), "to a terminal");
         sockets[2].send_to(b"to the access point", of(&lab.topology.ap)).unwrap();
@@ -122,7 +124,7 @@ fn terminals_reach_each_other_by_all_addresses() {
     let report = lab.driver.finish().unwrap();
     assert_eq!(report.lateness.refused, 0);
     let account = &report.snapshots.last().unwrap().cell;
-    // One broadcast and one multicast of ours at least, each to two terminals.
+    // At least one broadcast and one multicast of ours, each delivered to two terminals.
     assert!(account.ap.group.copies >= 4, "{:?}", account.ap.group);
 }
 
@@ -182,7 +184,7 @@ fn who_is_not_there_hears_nothing_until_it_joins() {
     let server = socket(&lab.topology.server, any(false));
     let absent = socket(&hosts[2], any(false));
     absent.send_to(b"too early", to).unwrap();
-    // What another sends later comes, so what was sent earlier will not.
+    // A later message of another terminal arrives, so that the earlier one will not.
     socket(&hosts[1], any(false)).send_to(b"there", to).unwrap();
     assert_eq!(said(&server), "there");
     lab.driver.change(Instant::now(), Change::Join(2));

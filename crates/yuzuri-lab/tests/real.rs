@@ -1,5 +1,5 @@
-//! Whole runs on the real kernel: network, driver, watch and workloads together. What they decide by does not depend on
-//! how fast the host is; whether it kept time is in the record.
+//! Complete runs on the real kernel: network, driver, monitor and workloads together. The assertions do
+//! not depend on the speed of the host; the record says whether the driver kept up.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn task() -> Task {
     Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real }
 }
 
-/// Runs a scenario; `None`, and says so, where this machine cannot.
+/// Runs a scenario; returns `None` and prints the reason if this machine cannot.
 fn run_text(test: &str, text: &str) -> Option<(tempfile::TempDir, RunRecord)> {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
@@ -29,7 +29,8 @@ fn run_text(test: &str, text: &str) -> Option<(tempfile::TempDir, RunRecord)> {
     Some((folder, record))
 }
 
-/// What two saturated 802.11g stations at 54 Mbit/s get without any collision: a bound from the standard's times.
+/// The throughput of two saturated 802.11g stations at 54 Mbit/s without any collision: an upper limit
+/// from the standard's timing.
 const G_LIMIT_MBPS: f64 = 30.0;
 
 #[test]
@@ -65,7 +66,7 @@ fn two_terminals_share_the_cell() {
     for file in ["run.json", "scenario.toml", "recording.arrows", "flows.csv", "buffers.csv", "queues.csv"] {
         assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
     }
-    // A valid run kept time; one that did not says so.
+    // A valid run kept up; a run that did not is marked invalid.
     assert_eq!(record.valid, record.lateness.share() <= 0.01 && record.lateness.refused == 0);
     assert_eq!(record.valid, record.invalid_because.is_empty());
 }
@@ -95,10 +96,10 @@ fn a_law_of_its_own_and_smaller_packets() {
     assert!(held.cwnd_mean.unwrap() <= 12.0 && free.cwnd_mean.unwrap() > 12.0, "{held:?} {free:?}");
     assert!(held.control.starts_with("lab") && free.control.starts_with("lab"));
     assert_ne!(held.control, free.control);
-    // They are gone with the run.
+    // They are unregistered after the run.
     let left = yuzuri_kernel::control::available();
     assert!(!left.contains(&held.control) && !left.contains(&free.control), "{left:?}");
-    // 1000 bytes less 20 of IP, 20 of TCP and 12 of its timestamps.
+    // 1000 bytes minus 20 of IP, 20 of TCP and 12 of the TCP timestamps option.
     let mut reader = Reader::open(&folder.path().join("recording.arrows")).unwrap();
     let mut events = 0;
     while let Some(items) = reader.next_batch().unwrap() {
@@ -110,7 +111,8 @@ fn a_law_of_its_own_and_smaller_packets() {
         }
     }
     assert!(events > 100, "{events}");
-    // The captures of both ends have the flows' segments; of each the bounded window never lets more than 12 out.
+    // The captures of both ends contain the flows' segments; the bounded window never has more than 12
+    // in flight.
     for (name, flows) in [("held", 1), ("free", 1), ("server", 2)] {
         let path = folder.path().join(format!("{name}.pcap.zst"));
         let mut capture = Capture::open(&path, &Options::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Terminals that share, on the real kernel in real time. What is decided by does not depend on how fast the host is.
+//! Sharing on the real kernel in real time. The assertions do not depend on the speed of the host.
 #![allow(clippy::unwrap_used)]
 
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ const TWO: &str = r#"
     phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
 "#;
 
-/// Says so where this machine cannot.
+/// Whether this machine can run the test; prints the reason if not.
 fn can(test: &str) -> bool {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
@@ -40,7 +40,7 @@ fn run_text(text: &str, folder: &Path) -> Result<RunRecord, LabError> {
     run(document.base(), &task(), folder, &AtomicBool::new(false), &mut |_| {})
 }
 
-/// The lines of `share.csv`, each by its columns' names.
+/// The lines of `share.csv`, by column name.
 fn lines(folder: &Path) -> Vec<std::collections::HashMap<String, String>> {
     let text = std::fs::read_to_string(folder.join(SHARE_FILE)).unwrap();
     let mut lines = text.lines();
@@ -64,7 +64,7 @@ fn flows_of_terminals_that_share_are_bounded() {
     for (terminal, share) in record.terminals.iter().zip(&shared) {
         assert_eq!(terminal.control, share.control);
         assert!(share.control.starts_with("lab") && terminal.throughput_mbps > 0.0, "{terminal:?}");
-        // They heard each other.
+        // They received each other's messages.
         assert!(share.messages_sent > 0 && share.messages_accepted > 0 && share.bytes_sent > 0, "{share:?}");
         assert_eq!(share.kernel_refusals, 0, "{share:?}");
     }
@@ -90,8 +90,8 @@ fn sharing_begins_when_it_is_told_to() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // One of the two, and from the middle on.
-    // Long enough for a busy machine to get two daemons to work in what is left.
+    // One of the two kinds shares, from the given time on. The remaining time is long enough for a busy
+    // machine to start two daemons.
     let text = TWO
         .replace("[share]", "[share]\n    starts_s = 3")
         .replace("duration_s = 10", "duration_s = 20")
@@ -103,7 +103,7 @@ fn sharing_begins_when_it_is_told_to() {
     assert!(
         lines.iter().all(|line| line["time_s"].parse::<f64>().unwrap() >= 3.0 && line["terminal"] != "plain")
     );
-    // The same flow goes on, under another control.
+    // The same flow continues under another congestion control.
     assert!(record.terminals[..2].iter().all(|terminal| terminal.flows == 1), "{:?}", record.terminals);
     assert!(lines.iter().any(|line| !line["flow"].is_empty()), "{:?} {lines:?}", record.lateness);
 }
@@ -133,7 +133,7 @@ fn a_run_that_is_stopped_lets_all_leave() {
     assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
 }
 
-/// The controls of the run that has namespaces of these names.
+/// The congestion controls of the run with these namespaces.
 fn registered(namespaces: &[String]) -> Vec<String> {
     let number = namespaces
         .first()
@@ -153,7 +153,7 @@ fn a_demonstration_holds_both_halves_against_each_other() {
     let scenario = demo::scenario(document.base(), 2.0, true);
     let stop = AtomicBool::new(false);
     let names = Mutex::new(Vec::new());
-    // Stopped by hand in the second half, as by Ctrl-C; when that is noticed, the host decides.
+    // Stopped in the second half, as by Ctrl-C; when the stop is noticed depends on the host.
     let statuses = Statuses::starting("not yet".into());
     let mut while_plain = None;
     let mut progress = |seconds: f64| {

@@ -1,4 +1,4 @@
-//! `--simulated` as a process: the same results as with the kernel's TCP, from simulated TCP.
+//! `--simulated` as a process: the same kind of results as with the kernel's TCP, from simulated TCP.
 #![allow(clippy::unwrap_used)]
 
 use nix::sys::signal::{Signal, kill};
@@ -28,7 +28,7 @@ fn succeeds(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// `yuzuri-lab run --simulated` of 10 s of four 802.11g terminals.
+/// `yuzuri-lab run --simulated` for 10 s of four 802.11g terminals.
 fn run_g(out: &Path, seed: u64) -> RunRecord {
     let sets =
         ["terminal.g.count=4", "duration_s=10", "repetitions=1", "path.loss=0.001", &format!("seed={seed}")];
@@ -39,7 +39,7 @@ fn run_g(out: &Path, seed: u64) -> RunRecord {
     RunRecord::open(&out.join(format!("base/seed-{seed}"))).unwrap()
 }
 
-/// What a seed repeats of a record: all but what the run cost.
+/// The parts of a record that a seed reproduces: everything except the cost of the run.
 fn repeated(record: &RunRecord) -> RunRecord {
     RunRecord { wall_s: 0.0, process_cpu_s: 0.0, driver_cpu_s: 0.0, ..record.clone() }
 }
@@ -57,7 +57,7 @@ fn the_record_has_the_simulators_own_figures() {
     let near = |what: &str, ours: f64, theirs: f64, part: f64| {
         assert!((ours / theirs - 1.0).abs() < part, "{what}: {ours} in the record, {theirs} in the results");
     };
-    // Payload that arrived, and payload that was acknowledged.
+    // Payload that arrived, compared with payload that was acknowledged.
     near("total", record.totals.throughput_mbps, own.total_mbps(), 0.01);
     assert!((record.totals.jain.unwrap() - own.jain()).abs() < 0.01);
     for (recorded, own) in record.terminals.iter().zip(&own.terminals) {
@@ -72,7 +72,8 @@ fn the_record_has_the_simulators_own_figures() {
         assert!(recorded.retransmissions.abs_diff(own.counts_warm.retransmissions) <= 2);
     }
     assert!(record.terminals.iter().any(|terminal| terminal.recoveries > 0), "nothing was lost");
-    // The air: half of it at least is used, by stations more than by the access point, which has only acknowledgements.
+    // The channel is busy at least half of the time, more with stations than with the access point,
+    // which only sends acknowledgements.
     assert!(record.busy > 0.5 && record.ap.airtime > 0.0, "{} {}", record.busy, record.ap.airtime);
     let stations: f64 = record.terminals.iter().map(|terminal| terminal.radio.airtime).sum();
     assert!(stations > record.ap.airtime && stations < 1.0, "{stations} {}", record.ap.airtime);
@@ -138,7 +139,7 @@ fn what_cannot_be_simulated_is_said_with_line_and_key() {
 fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
     let out = tempfile::tempdir().unwrap();
     let mut record = run_g(out.path(), 1);
-    // As the kernel's would lie there.
+    // Stored as a run with the kernel's TCP would be.
     record.task.clock = Clock::Virtual;
     record.write(&out.path().join("base/seed-1")).unwrap();
     let before = std::fs::read(out.path().join("base/seed-1/run.json")).unwrap();
@@ -149,7 +150,7 @@ fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
     assert!(words.contains("it holds runs with the kernel's TCP") && words.contains("--out"), "{words}");
     assert_eq!(std::fs::read(out.path().join("base/seed-1/run.json")).unwrap(), before);
 
-    // Somebody copied a simulated one beside it.
+    // A simulated run copied to the same folder.
     let other = tempfile::tempdir().unwrap();
     let simulated = run_g(other.path(), 2);
     let beside = out.path().join("base/seed-2");
@@ -158,7 +159,7 @@ fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
     let said = lab(&["report"], &[out.path()]);
     assert_eq!(said.status.code(), Some(1));
     assert!(text(&said.stderr).contains("beside runs with the kernel's TCP"), "{}", text(&said.stderr));
-    // The other way round: before anything is built.
+    // The reverse case is rejected before anything is built.
     let said = lab(&["run", "--clock", "real", "--out"], &[other.path(), &file]);
     assert_eq!(said.status.code(), Some(1));
     assert!(text(&said.stderr).contains("it holds simulated runs"), "{}", text(&said.stderr));

@@ -1,4 +1,4 @@
-//! Many runs: what is kept, what is repeated, what a report makes of it.
+//! Batches: which runs are kept, which are repeated, and what a report contains.
 #![allow(clippy::unwrap_used)]
 
 use parking_lot::Mutex;
@@ -20,12 +20,12 @@ phy = { standard = "g", rate_mbps = 54 }
 "path.rtt_ms" = [1, 2, 3]
 "#;
 
-/// Leaves a folder as a run does, without running anything: what the bookkeeping is tested with.
+/// Writes a folder like that of a run without running anything, to test the bookkeeping.
 #[derive(Default)]
 struct Clerk {
-    /// Runs that are to fail.
+    /// Runs that fail.
     fails: Vec<String>,
-    /// Runs that are to be invalid.
+    /// Runs that are invalid.
     invalid: Vec<String>,
     stop_after: Option<usize>,
     ran: Mutex<Vec<String>>,
@@ -88,7 +88,7 @@ fn a_sweep_goes_on_where_it_was_ended() {
     let stop = AtomicBool::new(false);
     let outcome = batch::execute(&planned(out.path()), &clerk, 1, &stop, &quiet);
     assert_eq!((outcome.done, outcome.stopped, outcome.failed.len()), (4, true, 0));
-    // Every point was had once before any was had twice.
+    // Every point was run once before any point was run twice.
     assert!(clerk.ran.lock()[..3].iter().all(|name| name.ends_with("/seed-1")));
     let rest = todo(out.path());
     assert_eq!(rest.len(), 2);

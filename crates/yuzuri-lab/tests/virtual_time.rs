@@ -1,4 +1,5 @@
-//! The whole laboratory in virtual time: radio, wire, driver, the kernel's TCP and the watch repeat themselves to the packet.
+//! The whole laboratory in virtual time: radio, wire, driver, the kernel's TCP and the monitor are
+//! reproducible packet by packet.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -7,7 +8,7 @@ use yuzuri_trace::Item;
 use yuzuri_trace::recording::Reader;
 use yuzuri_vm::{Equipment, Image, Kernel};
 
-/// Collisions, losses and full queues: all that chance decides.
+/// Collisions, losses and full queues: everything that is random.
 const SCENARIO: &str = r#"
     title = "repeats itself"
     duration_s = 3
@@ -24,7 +25,7 @@ const SCENARIO: &str = r#"
     control = "cubic"
 "#;
 
-/// Time, flow, cwnd, ssthresh, what is out and what is acknowledged, at each event of a run.
+/// Time, flow, cwnd, ssthresh, packets in flight and bytes acknowledged, at each event of a run.
 type Windows = Vec<(u64, u64, u32, u32, u32, u64)>;
 
 fn windows(folder: &Path, seed: u64) -> Windows {

@@ -1,4 +1,5 @@
-//! Captures at the two ends: every frame that a terminal or the server sends or is given, with the driver's time.
+//! Packet captures at both ends: every frame that a terminal or the server sends or receives, with the
+//! driver's time stamps.
 
 use super::{Frame, Port};
 use crate::LabError;
@@ -9,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use yuzuri_capture::{Framing, PcapWriter};
 use yuzuri_netmodel::Time;
 
-/// Quick rather than small: the writer shares the driver's thread.
+/// A fast compression level, because the writer runs on the driver's thread.
 const LEVEL: i32 = 1;
 
 type Compressed = zstd::Encoder<'static, BufWriter<File>>;
@@ -17,18 +18,18 @@ type Compressed = zstd::Encoder<'static, BufWriter<File>>;
 struct One {
     path: PathBuf,
     writer: PcapWriter<Compressed>,
-    /// The first failure to write: told at the end, as a full disk must not disturb the run.
+    /// The first write error. It is reported at the end, so that a full disk does not disturb the run.
     failed: Option<std::io::Error>,
 }
 
-/// What is captured, and where to.
+/// What to capture, and where to.
 #[derive(Debug, Clone)]
 pub struct CaptureConfig {
-    /// Where the files are made.
+    /// The folder of the capture files.
     pub folder: PathBuf,
-    /// So many bytes of each packet are kept.
+    /// Snapshot length: bytes stored per packet.
     pub snap_bytes: u32,
-    /// The terminals' names, in the order of their stations: the names of their files.
+    /// The terminals' names in station order; they become the file names.
     pub terminals: Vec<String>,
 }
 
@@ -36,12 +37,12 @@ pub struct CaptureConfig {
 pub(super) struct Captures {
     terminals: Vec<One>,
     server: One,
-    /// The driver's time zero, nanoseconds since the Unix epoch.
+    /// Time zero of the driver, nanoseconds since the Unix epoch.
     zero_unix_ns: i64,
 }
 
 impl Captures {
-    /// Opens a file for each terminal, and one for the server.
+    /// Creates a file for each terminal and one for the server.
     pub(super) fn start(config: &CaptureConfig) -> Result<Captures, LabError> {
         let open = |name: &str| {
             let path = config.folder.join(format!("{name}.pcap.zst"));
@@ -59,7 +60,7 @@ impl Captures {
         })
     }
 
-    /// A frame passed `port`.
+    /// Records a frame that passes `port`.
     pub(super) fn note(&mut self, port: Port, at: Time, frame: &Frame) {
         let one = match port {
             Port::Terminal(terminal) => self.terminals.get_mut(usize::from(terminal)),

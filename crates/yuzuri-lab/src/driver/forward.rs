@@ -1,24 +1,26 @@
-//! What the access point's host would do with an ordinary packet between cell and wire, done here: new hardware addresses, one
-//! hop less. Access points do the same in hardware. It spares two crossings of a TAP device and the host's routing, a fifth of
-//! a run's instructions; whatever is not ordinary goes to the host.
+//! Forwards ordinary packets between cell and wire in place of the access point's host: new MAC
+//! addresses, and a TTL or hop limit lower by one. Real access points do the same in hardware. This
+//! saves two passes through a TAP device and the host's routing, a fifth of a run's instructions. Any
+//! other packet goes to the host.
 
 use super::Frame;
 use crate::net::terminal_number;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Who is where, as the access point's host knows it.
+/// The addresses as the access point's host knows them.
 #[derive(Debug, Clone)]
 pub struct Forwarding {
-    /// The access point's hardware addresses: in the cell, at the wire.
+    /// The access point's MAC addresses: in the cell, on the wire.
     pub ap: ([u8; 6], [u8; 6]),
     /// The server's addresses.
     pub server: ([u8; 6], Ipv4Addr, Ipv6Addr),
-    /// The terminals' addresses, in their order.
+    /// The terminals' addresses, in station order.
     pub terminals: Vec<([u8; 6], Ipv4Addr, Ipv6Addr)>,
 }
 
 impl Forwarding {
-    /// Makes a frame from the cell one for the wire, if it is an ordinary packet for the server.
+    /// Rewrites a frame from the cell for the wire if it is an ordinary packet to the server; returns
+    /// whether it is.
     pub(super) fn to_server(&self, frame: &mut Frame) -> bool {
         let (mac, v4, v6) = self.server;
         frame.destination() == Some(self.ap.0)
@@ -26,7 +28,8 @@ impl Forwarding {
             && frame.forward(mac, self.ap.1)
     }
 
-    /// Makes a frame from the wire one for the cell, if it is an ordinary packet for a terminal: which.
+    /// Rewrites a frame from the wire for the cell if it is an ordinary packet to a terminal; returns
+    /// the terminal.
     pub(super) fn to_terminal(&self, frame: &mut Frame) -> Option<u16> {
         if frame.destination() != Some(self.ap.1) {
             return None;
@@ -34,7 +37,7 @@ impl Forwarding {
         let to = frame.ip_destination()?;
         let at = terminal_number(to)?;
         let (mac, v4, v6) = self.terminals.get(at)?;
-        // Its number could be that of a terminal of another run.
+        // The number in the address could be that of another run's terminal.
         ((to == *v4 || to == *v6) && frame.forward(*mac, self.ap.0)).then_some(at as u16)
     }
 }

@@ -1,13 +1,13 @@
-//! An Ethernet frame on its way through the models: bytes from a pool, and what the models ask of it.
+//! An Ethernet frame that passes through the models, in a buffer from a pool.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use yuzuri_netmodel::Packet;
 
-/// Most bytes of a frame: MTU 1500 and the Ethernet header, and room for one VLAN tag.
+/// Maximum frame size: MTU 1500, the Ethernet header, and one VLAN tag.
 pub const FRAME_BYTES: usize = yuzuri_scenario::Scenario::MAX_CAPTURE_BYTES as usize;
 const HEADER: usize = 14;
-/// Buffers that a thread keeps for reuse; more than the queues of a cell usually hold.
+/// Maximum number of unused buffers per thread; more than the queues of a cell usually hold.
 const MAX_SPARE: usize = 20_000;
 
 #[derive(Debug)]
@@ -16,13 +16,13 @@ struct Buffer {
 }
 
 thread_local! {
-    // The boxes themselves go from here to frames and back.
+    // The boxes themselves move between the pool and the frames.
     #[allow(clippy::vec_box)]
     static SPARE: RefCell<Vec<Box<Buffer>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A frame. Its buffer goes back to the thread's pool when it is dropped, so that in the steady state nothing is
-/// allocated.
+/// A frame. On drop its buffer returns to the thread's pool, so that the steady state needs no
+/// allocation.
 #[derive(Debug)]
 pub struct Frame {
     buffer: Option<Box<Buffer>>,
@@ -38,7 +38,8 @@ impl Frame {
         Frame { buffer: Some(buffer), len: 0, flow: 0 }
     }
 
-    /// Lets `read` write into the frame's room and tell how many bytes it wrote, if any.
+    /// Lets `read` write to the frame's buffer. `read` returns the number of bytes written, or `None`
+    /// if there was no frame.
     pub fn fill<E>(&mut self, read: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<bool, E> {
         let Some(buffer) = &mut self.buffer else { return Ok(false) };
         let Some(len) = read(&mut buffer.bytes)? else { return Ok(false) };
@@ -47,17 +48,17 @@ impl Frame {
         Ok(true)
     }
 
-    /// The frame as it stands on the cable, from the destination's hardware address on.
+    /// The frame from the destination MAC address on.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], |buffer| &buffer.bytes[..self.len as usize])
     }
 
-    /// The destination's hardware address; `None` where the frame is too short to have one.
+    /// The destination MAC address; `None` if the frame is too short.
     pub fn destination(&self) -> Option<[u8; 6]> {
         self.bytes().first_chunk().copied()
     }
 
-    /// The destination of an IP packet.
+    /// The destination address of an IP packet.
     pub fn ip_destination(&self) -> Option<IpAddr> {
         let packet = self.bytes().get(HEADER..)?;
         match ethertype(self.bytes())? {
@@ -67,8 +68,9 @@ impl Frame {
         }
     }
 
-    /// Sends an IP packet on as a router does (RFC 1812 section 5.2): new hardware addresses, one hop less. False, and nothing
-    /// changed, where that takes more: a last hop, IPv4 options, a damaged header.
+    /// Forwards an IP packet like a router (RFC 1812, section 5.2): sets new MAC addresses and
+    /// decrements the TTL or hop limit. Returns false and changes nothing if the packet needs more than
+    /// that: an expired TTL, IPv4 options, a damaged header.
     pub fn forward(&mut self, to: [u8; 6], from: [u8; 6]) -> bool {
         let frame = self.bytes_mut();
         match ethertype(frame) {
@@ -103,7 +105,7 @@ impl Clone for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            // At the end of a thread its pool may be gone already.
+            // When a thread ends, its pool may already be gone.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 if spare.len() < MAX_SPARE {
@@ -144,7 +146,7 @@ fn ethertype(frame: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*frame.get(12..14)?.first_chunk()?))
 }
 
-/// The ECN field (RFC 3168 section 5) of an IP packet.
+/// The ECN field of an IP packet (RFC 3168, section 5).
 fn ecn(frame: &[u8]) -> Option<u8> {
     match ethertype(frame)? {
         IPV4 => Some(frame.get(HEADER + 1)? & 3),
@@ -153,7 +155,7 @@ fn ecn(frame: &[u8]) -> Option<u8> {
     }
 }
 
-/// Sets Congestion Experienced and, in IPv4, repairs the header's checksum (RFC 1624).
+/// Sets Congestion Experienced; for IPv4 also updates the header checksum (RFC 1624).
 fn mark_ce(frame: &mut [u8]) {
     match ethertype(frame) {
         Some(IPV4) if frame.len() >= HEADER + 20 => {
@@ -164,7 +166,7 @@ fn mark_ce(frame: &mut [u8]) {
     }
 }
 
-/// Changes the word at `at` of an IPv4 header and repairs the header's checksum (RFC 1624).
+/// Changes the 16-bit word at `at` of an IPv4 header and updates the header checksum (RFC 1624).
 fn change_v4_header(frame: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
     let header = &mut frame[HEADER..];
     let word = |header: &[u8], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -176,8 +178,9 @@ fn change_v4_header(frame: &mut [u8], at: usize, change: impl FnOnce(&mut [u8]))
     header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// A hash of addresses, protocol and, where TCP or UDP shows them in the first fragment, ports; of the hardware
-/// addresses and type for what is not IP. The same on every machine (FNV-1a): a run repeats.
+/// A hash of addresses, protocol and, if the first fragment of TCP or UDP shows them, ports; for other
+/// frames a hash of MAC addresses and EtherType. FNV-1a gives the same result on every machine, so that
+/// runs are reproducible.
 fn flow_hash(frame: &[u8]) -> u64 {
     let mut hash = Fnv::default();
     if ip_flow(frame, &mut hash).is_none() {
@@ -230,7 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     impl Frame {
-        /// A frame of these bytes.
+        /// A frame with these bytes.
         pub(in crate::driver) fn of(bytes: &[u8]) -> Frame {
             let mut frame = Frame::spare();
             let read = |room: &mut [u8]| {
@@ -242,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Ethernet, IPv4 10.77.0.10 > 10.78.0.2, TCP 40000 > 4950, ECT(0), with a right checksum.
+    /// Ethernet, IPv4 10.77.0.10 > 10.78.0.2, TCP 40000 > 4950, ECT(0), with a correct checksum.
     fn ipv4_tcp() -> Vec<u8> {
         let mut bytes = vec![2, 0x79, 0x7a, 1, 0, 1, 2, 0x79, 0x7a, 0, 0, 0, 8, 0];
         bytes.extend([0x45, 2, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 10, 10, 78, 0, 2]);
@@ -253,7 +256,7 @@ mod tests {
         bytes
     }
 
-    /// RFC 1071: 0 over a header with a right checksum.
+    /// RFC 1071: 0 for a header with a correct checksum.
     fn checksum(header: &[u8]) -> u16 {
         let words = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
         let sum = words.sum::<u32>();
@@ -290,7 +293,7 @@ mod tests {
         };
         let mut arp = with(13, 6);
         arp[12] = 8;
-        // The last hop, options, not IP, cut short.
+        // An expired TTL, IPv4 options, not IP, truncated.
         for bytes in [with(22, 1), with(22, 0), with(14, 0x46), arp, ipv4_tcp()[..30].to_vec()] {
             let mut same = Frame::of(&bytes);
             assert!(!same.forward([1; 6], [3; 6]));

@@ -1,33 +1,34 @@
-//! Whether the driver kept time: how much later than their nominal time packets were delivered.
+//! Measures whether the driver keeps up: how much later than their nominal time packets are delivered.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How late the packets of a run were.
+/// The lateness of a run's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lateness {
     /// Packets delivered.
     pub delivered: u64,
-    /// Of these, later than [`Lateness::BOUND`].
+    /// Of these, packets later than [`Lateness::BOUND`].
     pub late: u64,
-    /// The latest, nanoseconds.
+    /// Maximum lateness, nanoseconds.
     pub worst_ns: u64,
-    /// Packets delivered within 2^k microseconds of their time, by k; the last holds all that were later.
+    /// Histogram: index k counts packets delivered within 2^k microseconds of their time; the last
+    /// element counts all later ones.
     pub within_us: [u64; 24],
-    /// Frames that a TAP device refused because the driver did not take them in time.
+    /// Frames that a TAP device dropped because the driver did not read them in time.
     pub refused: u64,
 }
 
 impl Lateness {
-    /// A packet later than this counts as late. A millisecond is small beside the round-trip times that are studied
-    /// here and more than a scheduler that has a core free needs.
+    /// A packet later than this counts as late. 1 ms is small compared with the round-trip times under
+    /// study, and more than a scheduler with a free core needs.
     pub const BOUND: Duration = Duration::from_millis(1);
-    /// A run of which more than this part was late is not valid.
+    /// A run with a larger fraction of late packets is not valid.
     pub const MAX_LATE: f64 = 0.01;
-    /// What to do about a run that was late, in real time.
+    /// Advice for a late run in real time.
     pub const IN_REAL_TIME: &str = "the host is too slow or too busy for this experiment in real time: run fewer jobs, leave it a core of its own, or use \
                                     virtual time";
-    /// The same in virtual time, where the load of this host changes nothing.
+    /// Advice for a late run in virtual time, which does not depend on the host's load.
     pub const IN_VIRTUAL_TIME: &str = "the guest's processor is too slow for this experiment: set processor_mips in the scenario to 2000 or 4000";
 
     /// Counts a packet.
@@ -39,15 +40,15 @@ impl Lateness {
         self.within_us[class.min(self.within_us.len() - 1)] += 1;
     }
 
-    /// The part of all packets that was late, 0 to 1.
+    /// The fraction of late packets, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.delivered == 0 { 0.0 } else { self.late as f64 / self.delivered as f64 }
     }
 
-    /// Whether the run may be believed; else why not, and `advice`.
+    /// Checks whether the run is valid.
     ///
     /// # Errors
-    /// The reason.
+    /// If it is not, with the reason and `advice`.
     pub fn verdict(&self, advice: &str) -> Result<(), String> {
         if self.refused > 0 {
             return Err(format!(

@@ -1,9 +1,9 @@
-//! The driver: one thread that carries frames between the TAP devices of the hosts and the models of radio and wire,
-//! each at its time.
+//! The driver: one thread that moves frames between the hosts' TAP devices and the models of radio and
+//! wire, each frame at its time.
 //!
-//! Time for the models is `CLOCK_MONOTONIC` since the driver's start. What the models deliver has a nominal time;
-//! how much later it was really written is counted in [`Lateness`]. In virtual time the same thread runs unchanged
-//! in the guest.
+//! Model time is `CLOCK_MONOTONIC` since the driver's start. Each delivery has a nominal time;
+//! [`Lateness`] records how much later the frame was written. In virtual time the same thread runs
+//! unchanged in the guest.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -36,63 +36,64 @@ use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, To};
 use yuzuri_netmodel::wire::{Direction, Wire, WireAccount, WireConfig};
 use yuzuri_netmodel::{Arrival, ConfigError, Time};
 
-/// What the driver models.
+/// The configuration of the driver.
 #[derive(Debug, Clone)]
 pub struct DriverConfig {
-    /// The radio cell; its stations are the terminals in their order.
+    /// The radio cell; its stations are the terminals in order.
     pub cell: CellConfig,
     /// The path between access point and server.
     pub wire: WireConfig,
-    /// What the access point sends on.
+    /// The addresses for forwarding at the access point.
     pub forwarding: Forwarding,
-    /// Seed of all that is random.
+    /// Random seed.
     pub seed: u64,
     /// Terminals that are not associated at the start.
     pub absent: Vec<u16>,
-    /// Distance of the samples of the queues.
+    /// Sampling interval of the queues.
     pub queue_interval: Duration,
-    /// What passes the terminals and the server is captured.
+    /// Packet captures at the terminals and at the server.
     pub captures: Option<CaptureConfig>,
 }
 
-/// A change while it runs.
+/// A change during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// A terminal associates.
     Join(u16),
-    /// A terminal leaves: what is queued for it is lost.
+    /// A terminal leaves; the packets queued for it are lost.
     Leave(u16),
-    /// The accounts are copied, for the difference of two moments.
+    /// Takes a snapshot of the accounts, to compute differences between two times.
     Snapshot,
 }
 
-/// The accounts of a moment.
+/// The accounts at one time.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// What the radio did; its stations are the terminals in their order.
+    /// The account of the radio cell; its stations are the terminals in order.
     pub cell: CellAccount,
-    /// What the wire did.
+    /// The account of the wire.
     pub wire: WireAccount,
-    /// When.
+    /// The time of the snapshot.
     pub at: Time,
 }
 
-/// What the driver tells when it ends.
+/// The results of the driver.
 #[derive(Debug, Clone)]
 pub struct DriverReport {
-    /// Whether it kept time.
+    /// Whether the driver kept up.
     pub lateness: Lateness,
-    /// The accounts at the moments asked for, and at the end.
+    /// The requested snapshots, and one at the end.
     pub snapshots: Vec<Snapshot>,
-    /// The queues over time.
+    /// The queue lengths over time.
     pub queues: QueueTrace,
-    /// How long it ran.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// CPU time of its thread; most of it the kernel's, which handles received packets in it.
+    /// CPU time of the driver's thread. Most of it is kernel time, because received packets are
+    /// processed on it.
     pub cpu: Duration,
 }
 
-/// A driver at work.
+/// A running driver.
 #[derive(Debug)]
 pub struct Driver {
     thread: Option<JoinHandle<Result<DriverReport, LabError>>>,
@@ -105,7 +106,7 @@ impl Driver {
     /// Starts the thread.
     ///
     /// # Errors
-    /// Where the models refuse the configuration, or the thread cannot be made.
+    /// If the models reject the configuration, or if the thread cannot be created.
     pub fn start(config: DriverConfig, taps: Taps) -> Result<Driver, LabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (changes, changes_coming) = channel();
@@ -113,7 +114,7 @@ impl Driver {
         let started = Instant::now();
         let seen = stop.clone();
         let body = move || {
-            // The models are made here because frames belong to this thread's pool.
+            // Create the models here, because frames belong to this thread's pool.
             match Machine::new(&config, &taps, started) {
                 Ok(machine) => {
                     let _ = ready.send(Ok(()));
@@ -135,27 +136,27 @@ impl Driver {
         }
     }
 
-    /// When time zero of the models was.
+    /// Time zero of the models.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Plans a change.
+    /// Schedules a change.
     pub fn change(&self, at: Instant, change: Change) {
         let at = at.saturating_duration_since(self.started);
-        // A driver that has ended says so in `finish`.
+        // If the driver has ended, `finish` reports it.
         let _ = self.changes.send((Time::from_nanos(at.as_nanos() as u64), change));
     }
 
-    /// Whether the thread still runs.
+    /// Whether the thread is still running.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends the thread.
+    /// Stops the thread and returns its results.
     ///
     /// # Errors
-    /// What ended it before.
+    /// The error that ended the thread early, if any.
     pub fn finish(mut self) -> Result<DriverReport, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -175,14 +176,14 @@ impl Drop for Driver {
     }
 }
 
-/// Frames taken from one device before the models and the other devices have their turn.
+/// Maximum number of frames read from one device before the models and other devices are served.
 const TURN: usize = 16;
 
-/// How long an arrival may wait for others, so that the hosts are interrupted once for all of them, as by the adapters of
-/// real hosts. An interrupt costs more than a packet.
+/// Interrupt coalescing: how long a received frame may wait for others, so that a host is interrupted
+/// once for all of them, as with real network adapters. An interrupt costs more than a packet.
 const MODERATION: Duration = Duration::from_micros(250);
 
-/// A TAP device and whose it is.
+/// A TAP device, identified by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
     Terminal(u16),
@@ -252,7 +253,7 @@ impl<'a> Machine<'a> {
         stop: &AtomicBool,
         changes: &Receiver<(Time, Change)>,
     ) -> Result<DriverReport, LabError> {
-        // The kernel may otherwise add 50 us to each wait, to spare wake-ups.
+        // By default the kernel may extend each wait by 50 µs to coalesce wake-ups.
         let _ = nix::sys::prctl::set_timerslack(1);
         first_in_line();
         let mut ready = Vec::new();
@@ -286,20 +287,20 @@ impl<'a> Machine<'a> {
         let before = self.planned.len();
         self.planned.extend(changes.try_iter());
         if self.planned.len() != before {
-            // The next one last.
+            // Sorted in descending order: the next change is last.
             self.planned.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         }
     }
 
-    /// When something is due if no frame comes. Always something: the queues are sampled. Between arrivals nobody
-    /// looks at the models, so they may be run later.
+    /// The next deadline if no frame arrives. There is always one, because the queues are sampled.
+    /// Nothing observes the models between deliveries, so that they may be advanced late.
     fn next(&self) -> Option<Time> {
         let planned = self.planned.last().map(|(at, _)| *at);
         let arrival = self.next_arrival().map(|at| at + MODERATION);
         [arrival, planned, Some(self.next_sample)].into_iter().flatten().min()
     }
 
-    /// Runs what is due.
+    /// Processes what is due.
     fn advance(&mut self) {
         let now = self.now();
         while let Some((at, change)) = self.planned.pop_if(|(at, _)| *at <= now) {
@@ -318,8 +319,8 @@ impl<'a> Machine<'a> {
         self.run_models(now);
     }
 
-    /// Runs the models up to and including `to`, from arrival to arrival, so that what one sends on to the other goes at its
-    /// nominal time.
+    /// Advances the models up to and including `to`, delivery by delivery, so that packets forwarded
+    /// between the models keep their nominal times.
     fn run_models(&mut self, to: Time) {
         let mut before = Time::ZERO;
         while let Some(at) = self.next_arrival().map(|at| at.max(before)).filter(|at| *at <= to) {
@@ -341,7 +342,7 @@ impl<'a> Machine<'a> {
         let mut arrivals = std::mem::take(&mut self.from_cell);
         for Arrival { at, at_node, from, mut packet } in arrivals.drain(..) {
             match at_node {
-                // A station does not take the access point's repetition of its own frame.
+                // A station ignores the access point's retransmission of its own group frame.
                 node if node == from => {}
                 Node::Ap if self.forwarding.to_server(&mut packet) => {
                     self.wire.send(at, Direction::Up, packet)
@@ -360,7 +361,8 @@ impl<'a> Machine<'a> {
                 Direction::Up => self.deliver(Port::Server, at, &packet),
                 Direction::Down => match self.forwarding.to_terminal(&mut packet) {
                     Some(terminal) => {
-                        // To nobody where it is not associated, as from the host.
+                        // Addressed to nobody if the terminal is not associated, as when the host
+                        // forwards it.
                         let node = self.places.node(terminal).unwrap_or(Node::Ap);
                         self.cell.send(to, Node::Ap, To::One(node), packet);
                     }
@@ -382,7 +384,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Takes what a host has sent, at most [`TURN`] frames.
+    /// Reads frames that a host has sent, at most [`TURN`].
     fn take(&mut self, port: Port) -> Result<(), LabError> {
         for _ in 0..TURN {
             let mut frame = Frame::spare();
@@ -401,7 +403,7 @@ impl<'a> Machine<'a> {
             }
             match port {
                 Port::Terminal(terminal) => {
-                    // Who is not associated sends to nobody.
+                    // A terminal that is not associated cannot send.
                     if let Some(from) = self.places.node(terminal) {
                         self.cell.send(now, from, self.places.goes_to(&frame), frame);
                     }
@@ -439,8 +441,9 @@ fn tap(taps: &Taps, port: Port) -> &Tap {
     }
 }
 
-/// Lets the thread run before all ordinary ones when a frame or a moment is due. Without the privilege it does what
-/// it can, and lateness is counted in any case.
+/// Gives the thread real-time priority, so that it runs before ordinary threads whenever a frame or a
+/// deadline is due. Without the privilege the driver still runs, and lateness is measured in either
+/// case.
 fn first_in_line() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.

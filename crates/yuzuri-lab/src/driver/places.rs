@@ -1,14 +1,15 @@
-//! Which station of the model a terminal is.
+//! Maps terminals to stations of the model.
 
 use super::frame::Frame;
 use crate::net::station_of;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
 
-/// Which station a terminal is: the model numbers stations in the order in which they associate.
+/// The mapping between terminals and stations: the model numbers stations in the order in which they
+/// associate.
 pub(super) struct Places {
     stations: Vec<StationConfig>,
-    /// By terminal: the station it is or was last.
+    /// By terminal: its current or last station.
     last: Vec<Option<u16>>,
     /// By terminal: whether it is associated.
     there: Vec<bool>,
@@ -17,7 +18,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The places, and the cell with those who are there at the start.
+    /// Creates the mapping, and the cell with the terminals present at the start.
     pub(super) fn new(cell: &CellConfig, absent: &[u16]) -> (Places, CellConfig) {
         let count = cell.stations.len() as u16;
         let terminals: Vec<u16> = (0..count).filter(|terminal| !absent.contains(terminal)).collect();
@@ -44,12 +45,12 @@ impl Places {
 
     pub(super) fn join(&mut self, terminal: u16, at: Time, cell: &mut Cell<Frame>) {
         let number = usize::from(terminal);
-        // The configuration was checked with all terminals in it.
+        // The configuration was validated with all terminals present.
         if let Some(station) = self.stations.get(number)
             && let Ok(place) = cell.join(at, station)
         {
             let at = usize::from(place);
-            // The place of one that left may be another's now, and its account with it.
+            // The station number of a terminal that left may be reused, and its account with it.
             if let Some(before) = self.terminals.get(at).copied() {
                 self.last[usize::from(before)] = None;
             } else {
@@ -67,7 +68,8 @@ impl Places {
         }
     }
 
-    /// Whom a frame is for, by its hardware address; what nobody has is for the access point, whose host drops it.
+    /// The destination of a frame by its MAC address. An unknown address goes to the access point,
+    /// whose host drops it.
     pub(super) fn goes_to(&self, frame: &Frame) -> To {
         match frame.destination() {
             Some(mac) if mac[0] & 1 == 1 => To::Group,
@@ -78,7 +80,7 @@ impl Places {
         }
     }
 
-    /// The account with the terminals in their order.
+    /// The account with the terminals in order.
     pub(super) fn in_order(&self, account: &CellAccount) -> CellAccount {
         let of = |station: &Option<u16>| {
             station.and_then(|n| account.node(Node::Station(n)).copied()).unwrap_or_default()
@@ -103,10 +105,10 @@ mod tests {
         assert_eq!(places.node(2), None);
         places.leave(0, Time::from_nanos(1), &mut cell);
         assert_eq!(places.node(0), None);
-        // The third terminal takes the first one's number.
+        // The third terminal takes over the first one's number.
         places.join(2, Time::from_nanos(2), &mut cell);
         assert_eq!((places.node(2), places.terminal(0)), (Some(Node::Station(0)), 2));
-        // The first one comes back under a new number, and everybody is told apart.
+        // The first one returns with a new number, and all of them are distinguished.
         places.join(0, Time::from_nanos(3), &mut cell);
         assert_eq!((places.node(0), places.terminal(2)), (Some(Node::Station(2)), 0));
         for terminal in 0..3 {

@@ -1,4 +1,4 @@
-//! Waiting for frames, with a time limit in nanoseconds.
+//! Waits for frames, with a timeout in nanoseconds.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 const MAX_READY: usize = 64;
-/// The longest wait, so that a stop flag is seen.
+/// Maximum wait, so that a stop flag is noticed.
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Tells which of the devices have frames.
+/// Reports which devices have frames to read.
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
 }
 
 impl Poller {
-    /// Watches the devices; they are told by their place in the order given.
+    /// Watches the devices; they are identified by their index.
     pub fn new<'a>(taps: impl Iterator<Item = &'a Tap>) -> Result<Poller, Errno> {
-        // SAFETY: no pointers; the descriptor it gives is ours alone.
+        // SAFETY: no pointers; nothing else owns the returned descriptor.
         let epoll = unsafe {
             let fd = Errno::result(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
             OwnedFd::from_raw_fd(fd)
@@ -34,12 +34,13 @@ impl Poller {
         Ok(Poller { epoll })
     }
 
-    /// Waits at most `limit` and adds the places of the devices that have frames to `ready`.
+    /// Waits at most `limit` and appends the indices of readable devices to `ready`.
     pub fn wait(&self, limit: Duration, ready: &mut Vec<usize>) -> Result<(), Errno> {
         let limit = limit.min(LONGEST);
         let limit = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY];
-        // SAFETY: all pointers outlive the call; `events` has room for what is asked; no signal mask is given.
+        // SAFETY: all pointers outlive the call; `events` has room for the requested number; no signal
+        // mask is given.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -1,4 +1,4 @@
-//! The congestion control of flows that choose none.
+//! The default congestion control of flows that do not choose one.
 
 use super::Namespace;
 use crate::LabError;
@@ -6,17 +6,18 @@ use std::path::Path;
 
 const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-/// Another run may put the list back between our writing it and our use of it.
+/// Another run may restore the list between our write and our use of it.
 const TRIES: usize = 10;
 
-/// Sets it in namespaces.
+/// Sets the default in namespaces.
 ///
-/// The kernel lets only its first namespace have a default that is not in the host's list of controls for everybody, and only looks there when the
-/// default is set. On a host whose own default is not CUBIC, CUBIC is not in it: it is put there for the moment, and the list is as it was
-/// again before this returns.
+/// Outside its initial network namespace the kernel accepts only a default in the host's list of
+/// allowed congestion controls, and it checks only when the default is set. If the host's own default
+/// is not CUBIC, CUBIC is missing from that list: it is added temporarily, and the list is restored
+/// before this function returns.
 ///
 /// # Errors
-/// Where there is no such control, or the list cannot be written.
+/// If the congestion control does not exist, or if the list cannot be written.
 pub(super) fn set<'a>(
     namespaces: impl Iterator<Item = &'a Namespace> + Clone,
     control: &str,
@@ -37,7 +38,7 @@ pub(super) fn set<'a>(
     result
 }
 
-/// The list with one more control in it, until it is dropped.
+/// The list with one more congestion control, until dropped.
 struct Widened {
     before: String,
 }
@@ -58,7 +59,7 @@ impl Widened {
 
 impl Drop for Widened {
     fn drop(&mut self) {
-        // What was there before is taken again.
+        // The former contents are always accepted.
         let _ = std::fs::write(ALLOWED, self.before.trim());
     }
 }

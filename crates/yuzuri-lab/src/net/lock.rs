@@ -1,5 +1,5 @@
-//! Which run owns which namespaces: a lock that the kernel drops when its owner dies, so that what a killed run left
-//! can be told from what a live one uses.
+//! Which run owns which namespaces: a lock that the kernel releases when its owner dies. It
+//! distinguishes leftovers of a killed run from namespaces in use.
 
 use super::namespace;
 use crate::LabError;
@@ -12,11 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const FOLDER: &str = "/run/yuzuri-lab";
 const PREFIX: &str = "yzlab";
-/// Runs that can be told apart: each has addresses of its own, see [`super::Addresses`].
+/// Maximum number of concurrent runs. Each has its own addresses, see [`super::Addresses`].
 const RUNS: u16 = 20_000;
 
-/// A run's claim on a number of its own, from which the names of its namespaces and its addresses are made. Dropping
-/// it gives the number back.
+/// A run's lock on a unique number, from which its namespace names and its addresses are derived.
+/// Dropping it releases the number.
 #[derive(Debug)]
 pub struct Run {
     number: u16,
@@ -25,11 +25,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// Claims a number that no live run has, and removes what a dead run of that number may have left. `first` is tried
-    /// first, or a random number.
+    /// Locks a number that no live run has, and removes leftovers of a dead run with that number. The
+    /// search starts at `first` or at a random number.
     ///
     /// # Errors
-    /// Where the folder of locks cannot be written (not root, disk full).
+    /// If the folder of locks cannot be written (not root, disk full).
     pub fn claim(first: Option<u16>) -> Result<Run, LabError> {
         std::fs::create_dir_all(FOLDER).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -67,28 +67,28 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Removed while locked: who opens the path afterwards makes a new file, who opened it before sees below that
-        // it is gone.
+        // Remove the file while it is locked: a process that opens the path later creates a new file,
+        // and one that opened it before detects below that it is gone.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// What [`clean`] removed.
+/// The result of [`clean`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cleaned {
-    /// Namespaces of runs that are no more.
+    /// The removed namespaces of dead runs.
     pub namespaces: Vec<String>,
-    /// Runs that are alive and were left alone.
+    /// The number of live runs, which were not touched.
     pub live_runs: usize,
 }
 
-/// Removes what killed runs left; live runs are not touched.
+/// Removes the leftovers of killed runs; live runs are not touched.
 ///
 /// # Errors
-/// Where a namespace cannot be removed.
+/// If a namespace cannot be removed.
 pub fn clean() -> Result<Cleaned, LabError> {
     let mut cleaned = Cleaned::default();
-    // By lock and by name: a namespace whose removal failed has no lock any more.
+    // Search by lock and by name: a namespace whose removal failed no longer has a lock.
     let locks = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let mut numbers: BTreeSet<u16> = locks.filter_map(|e| number_of(&e.path())).collect();
     numbers.extend(namespace::names(PREFIX).iter().filter_map(|name| {
@@ -120,7 +120,7 @@ fn number_of(path: &Path) -> Option<u16> {
     (path.extension()? == "lock").then(|| path.file_stem()?.to_str()?.parse().ok()).flatten()
 }
 
-/// The lock, or `None` where a live process holds it.
+/// Takes the lock; `None` if a live process holds it.
 fn try_lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     use std::os::unix::fs::MetadataExt;
     if let Some(folder) = path.parent() {
@@ -130,7 +130,8 @@ fn try_lock(path: &Path) -> io::Result<Option<Flock<File>>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
-                // The former owner may have removed the file between our opening and our locking it.
+                // The former owner may have removed the file after we opened it and before we locked
+                // it.
                 let (ours, there) = (lock.metadata()?, std::fs::metadata(path));
                 if there.is_ok_and(|there| there.ino() == ours.ino()) {
                     return Ok(Some(lock));

@@ -1,4 +1,4 @@
-//! The hosts of an experiment: network namespaces and the TAP devices that join them to the driver.
+//! The hosts of an experiment: network namespaces, and the TAP devices that connect them to the driver.
 
 mod default_control;
 mod lock;

@@ -1,4 +1,4 @@
-//! A named network namespace, removed when dropped.
+//! A named network namespace, removed on drop.
 
 use crate::LabError;
 use nix::sched::{CloneFlags, setns};
@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 const NAMED: &str = "/run/netns";
 
-/// A network namespace in `/run/netns`, so that `ip netns exec NAME ...` can look into a running experiment.
+/// A network namespace in `/run/netns`, so that `ip netns exec NAME ...` can inspect a running
+/// experiment.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -17,13 +18,13 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes namespaces of these names.
+    /// Creates namespaces with these names.
     ///
     /// # Errors
     /// Without root, or without iproute2.
     pub fn create(names: &[String]) -> Result<Vec<Namespace>, LabError> {
         let orders: String = names.iter().map(|name| format!("netns add {name}\n")).collect();
-        // Made before they exist: what there is of them is removed whatever happens.
+        // Constructed before the namespaces exist, so that whatever was created is removed in any case.
         let mut made: Vec<Namespace> =
             names.iter().map(|name| Namespace { name: name.clone(), inode: 0 }).collect();
         ip(&["-batch", "-"], &orders)?;
@@ -41,7 +42,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Its inode number: what recordings call `netns`.
+    /// Its inode number; the field `netns` of recordings.
     pub fn inode(&self) -> u32 {
         self.inode
     }
@@ -50,15 +51,15 @@ impl Namespace {
         Path::new(NAMED).join(&self.name)
     }
 
-    /// Gives iproute2 orders, one a line, that hold inside.
+    /// Runs iproute2 commands, one per line, inside the namespace.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// If `ip` fails, with its message.
     pub fn configure(&self, orders: &str) -> Result<(), LabError> {
         ip(&["-n", &self.name, "-batch", "-"], orders)
     }
 
-    /// Moves the calling thread into the namespace, for good: for threads made for this.
+    /// Moves the calling thread into the namespace permanently; for threads created for that purpose.
     ///
     /// # Errors
     /// Without root.
@@ -66,17 +67,19 @@ impl Namespace {
         self.door()?.enter()
     }
 
-    /// A way in for a thread that may not borrow the namespace. The kernel keeps the namespace as long as there is one.
+    /// A handle for a thread that cannot borrow the namespace. The kernel keeps the namespace as long
+    /// as a handle exists.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// If the namespace is gone.
     pub fn door(&self) -> Result<Door, LabError> {
         let path = self.path();
         let file = File::open(&path).map_err(LabError::file(&path))?;
         Ok(Door { name: self.name.clone(), file })
     }
 
-    /// Runs a closure inside, on a thread of its own: sockets and devices it makes stay there.
+    /// Runs a closure on a separate thread inside the namespace; sockets and devices that it creates
+    /// remain there.
     ///
     /// # Errors
     /// As [`Namespace::enter`].
@@ -87,10 +90,10 @@ impl Namespace {
         })
     }
 
-    /// Sets kernel parameters (`net.ipv4.tcp_ecn`) inside.
+    /// Sets kernel parameters (`net.ipv4.tcp_ecn`) inside the namespace.
     ///
     /// # Errors
-    /// Where there is no such parameter, or the value is refused.
+    /// If a parameter does not exist or the kernel rejects its value.
     pub fn set<'a>(
         &self,
         values: impl IntoIterator<Item = (&'a str, &'a str)> + Send,
@@ -107,7 +110,7 @@ impl Namespace {
     }
 }
 
-/// See [`Namespace::door`].
+/// A handle of a namespace; see [`Namespace::door`].
 #[derive(Debug)]
 pub struct Door {
     name: String,
@@ -133,7 +136,7 @@ impl Drop for Namespace {
     }
 }
 
-/// The namespaces whose name begins so.
+/// The namespaces with this name prefix.
 pub(super) fn names(prefix: &str) -> Vec<String> {
     let entries = std::fs::read_dir(NAMED).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -142,7 +145,7 @@ pub(super) fn names(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Removes every namespace whose name begins so; tells their names.
+/// Removes every namespace with this name prefix; returns their names.
 pub(super) fn remove_all(prefix: &str) -> Result<Vec<String>, LabError> {
     let names = names(prefix);
     if !names.is_empty() {
@@ -152,7 +155,7 @@ pub(super) fn remove_all(prefix: &str) -> Result<Vec<String>, LabError> {
     Ok(names)
 }
 
-/// Runs `ip` with orders on its standard input.
+/// Runs `ip` with commands on its standard input.
 fn ip(args: &[&str], orders: &str) -> Result<(), LabError> {
     let missing = |e: io::Error| {
         LabError::Tool(format!(
@@ -163,7 +166,7 @@ fn ip(args: &[&str], orders: &str) -> Result<(), LabError> {
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Where `ip` ends early its own words say why.
+        // If `ip` exits early, its own message gives the reason.
         let _ = stdin.write_all(orders.as_bytes());
     }
     let output = child.wait_with_output().map_err(missing)?;

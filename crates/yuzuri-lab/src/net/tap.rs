@@ -1,4 +1,4 @@
-//! TAP devices: the end of a cable that a program holds.
+//! TAP devices: network interfaces whose other end is a program.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -8,20 +8,21 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// A TAP device of the calling thread's network namespace; it goes away when dropped.
+/// A TAP device in the network namespace of the thread that created it; removed on drop.
 ///
-/// Without `IFF_VNET_HDR` the kernel offers no offload on it: segments are cut to the MTU and checksums filled before
-/// a frame reaches us, and what we write is neither merged nor left unchecked.
+/// Without `IFF_VNET_HDR` the kernel offers no offloads on it: segments are cut to the MTU and
+/// checksums are filled in before we read a frame, and frames that we write are neither merged nor
+/// exempt from checksum validation.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
 }
 
 impl Tap {
-    /// Makes a device of this name, at most 15 bytes, in the calling thread's namespace.
+    /// Creates a device with this name, at most 15 bytes, in the calling thread's namespace.
     ///
     /// # Errors
-    /// Without root, without TUN/TAP in the kernel, or where there is such a device.
+    /// Without root, without TUN/TAP in the kernel, or if the device exists.
     pub fn create(name: &str) -> Result<Tap, LabError> {
         const PATH: &str = "/dev/net/tun";
         let open = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
@@ -38,10 +39,10 @@ impl Tap {
         Ok(Tap { file })
     }
 
-    /// Takes a frame; `None` where none waits.
+    /// Reads a frame; `None` if there is none.
     ///
     /// # Errors
-    /// Where the device is gone or down.
+    /// If the device is gone or down.
     pub fn read(&self, into: &mut [u8]) -> Result<Option<usize>, Errno> {
         match nix::unistd::read(&self.file, into) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -50,10 +51,10 @@ impl Tap {
         }
     }
 
-    /// Gives the namespace a frame.
+    /// Delivers a frame to the namespace.
     ///
     /// # Errors
-    /// Where the kernel has no memory for it or the device is down.
+    /// If the kernel has no memory for it, or if the device is down.
     pub fn write(&self, frame: &[u8]) -> Result<(), Errno> {
         nix::unistd::write(&self.file, frame).map(drop)
     }

@@ -1,4 +1,5 @@
-//! Who is where: terminals and the access point in the cell, the server behind the wire.
+//! The network of an experiment: terminals and the access point in the cell, the server behind the
+//! wire.
 //!
 //! ```text
 //!  terminal 0 ─ cell0 ┐                         ┌ cell0 ─ ap ─ wire0 ┐                 ┌ wire0 ─ server
@@ -6,8 +7,8 @@
 //!  ...                ┘
 //! ```
 //!
-//! The access point bridges the cell (the radio model relays between terminals and repeats group-addressed frames)
-//! and routes between the cell's subnet and the server's.
+//! The access point bridges the cell (the radio model relays between terminals and repeats
+//! group-addressed frames) and routes between the cell's subnet and the server's.
 
 use super::{Namespace, Run, Tap, default_control};
 use crate::LabError;
@@ -18,30 +19,31 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The device of a terminal, and of the access point, in the cell.
+/// The name of the devices in the cell.
 pub const CELL: &str = "cell0";
 const WIRE: &str = "wire0";
-/// Frames a TAP device may hold while the driver is away, many times what a scheduling delay of 1 ms needs.
+/// Queue length of a TAP device, frames: many times what a scheduling delay of 1 ms needs.
 const TAP_FRAMES: u32 = 10_000;
 const MIN_V6_MTU_BYTES: u32 = 1280;
-/// How long the new network may take to answer.
+/// Time limit for the new network to answer.
 const REACHED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What can differ from terminal to terminal.
+/// The settings of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostSettings {
     /// `initcwnd` of its routes, segments.
     pub initial_window: Option<u32>,
-    /// A locked `cwnd` of its routes, segments: the upper bound of each flow's window (`snd_cwnd_clamp`).
+    /// A locked `cwnd` of its routes, segments: the upper bound of each flow's window
+    /// (`snd_cwnd_clamp`).
     pub window: Option<u32>,
     /// `mtu` of its routes, bytes.
     pub mtu_bytes: Option<u32>,
-    /// Congestion control of flows that choose none; the host's default where absent.
+    /// Congestion control of flows that do not choose one; absent: the host's default.
     pub default_control: Option<String>,
 }
 
 impl HostSettings {
-    /// IPv6 has no smaller packets than 1280 bytes (RFC 8200 section 5).
+    /// The minimum MTU of IPv6 is 1280 bytes (RFC 8200, section 5).
     fn route_options(&self, min_mtu_bytes: u32) -> String {
         let mut options = String::new();
         if let Some(window) = self.initial_window {
@@ -62,13 +64,13 @@ impl HostSettings {
 pub struct Host {
     /// Its namespace.
     pub namespace: Namespace,
-    /// Its address.
+    /// Its IPv4 address.
     pub v4: Ipv4Addr,
-    /// Its address.
+    /// Its IPv6 address.
     pub v6: Ipv6Addr,
 }
 
-/// The network of one run; dropping it removes it.
+/// The network of one run; removed on drop.
 #[derive(Debug)]
 pub struct Topology {
     /// The terminals, in the scenario's order.
@@ -81,26 +83,26 @@ pub struct Topology {
     pub taps: Option<Taps>,
 }
 
-/// The cables that the driver holds.
+/// The TAP devices that the driver holds.
 #[derive(Debug)]
 pub struct Taps {
-    /// Of the terminals, in their order.
+    /// Those of the terminals, in order.
     pub terminals: Vec<Tap>,
-    /// Of the access point, towards the cell.
+    /// That of the access point towards the cell.
     pub ap_cell: Tap,
-    /// Of the access point, towards the wire.
+    /// That of the access point towards the wire.
     pub ap_wire: Tap,
-    /// Of the server.
+    /// That of the server.
     pub server: Tap,
 }
 
-/// Hardware address of a terminal (locally administered).
+/// The MAC address of a terminal (locally administered).
 const fn terminal_mac(number: u16) -> [u8; 6] {
     let [high, low] = number.to_be_bytes();
     [0x02, 0x79, 0x7a, 0, high, low]
 }
 
-/// The terminal that has a hardware address; `None` for all others.
+/// The terminal with this MAC address; `None` for all other addresses.
 pub fn station_of(mac: [u8; 6]) -> Option<u16> {
     let number = u16::from_be_bytes([mac[4], mac[5]]);
     (terminal_mac(number) == mac).then_some(number)
@@ -110,7 +112,8 @@ const AP_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 1, 0, 1];
 const AP_WIRE_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 1];
 const SERVER_MAC: [u8; 6] = [0x02, 0x79, 0x7a, 2, 0, 2];
 
-/// Most terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and terminals from 10.
+/// Maximum number of terminals: the cell's IPv4 subnet is a /24 with the access point at 1 and
+/// terminals from 10.
 pub const MAX_TERMINALS: usize = yuzuri_scenario::Scenario::MAX_TERMINALS as usize;
 
 fn mac_text(mac: [u8; 6]) -> String {
@@ -118,10 +121,10 @@ fn mac_text(mac: [u8; 6]) -> String {
 }
 
 const FIRST_TERMINAL: u8 = 10;
-/// The server on the wire.
+/// The server's host number on the wire.
 const SERVER: u8 = 2;
 
-/// The addresses of a run: its own, so that flows of runs that go on side by side can be told apart.
+/// The addresses of a run. Each run has its own, so that flows of concurrent runs can be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// The run's number.
@@ -135,12 +138,12 @@ impl Addresses {
         (Ipv4Addr::new(10, 64 + high, low, host), v6)
     }
 
-    /// A terminal's address.
+    /// The address of a terminal.
     pub(crate) fn terminal(self, number: usize) -> Ipv4Addr {
         self.cell(FIRST_TERMINAL + number as u8).0
     }
 
-    /// The server's address.
+    /// The address of the server.
     pub(crate) fn server(self) -> Ipv4Addr {
         self.wire(SERVER).0
     }
@@ -152,7 +155,7 @@ impl Addresses {
     }
 }
 
-/// The number of the terminal that has an address in any run; `None` for all other hosts.
+/// The terminal number of an address of any run; `None` for all other hosts.
 pub fn terminal_number(address: IpAddr) -> Option<usize> {
     let host = match address {
         IpAddr::V4(v4) => {
@@ -168,7 +171,8 @@ pub fn terminal_number(address: IpAddr) -> Option<usize> {
 }
 
 impl Topology {
-    /// The filter for the ends of TCP flows that `uploads` or `downloads` send from.
+    /// The filter for the sending ends of TCP flows from terminals (`uploads`) or to terminals
+    /// (`downloads`).
     pub fn filter(&self, uploads: bool, downloads: bool) -> String {
         let mut terms = Vec::new();
         if uploads {
@@ -182,18 +186,19 @@ impl Topology {
         terms.join(" ")
     }
 
-    /// The terminal of an address.
+    /// The terminal with this address.
     pub fn terminal_of(&self, address: IpAddr) -> Option<usize> {
         self.terminals
             .iter()
             .position(|host| address == IpAddr::V4(host.v4) || address == IpAddr::V6(host.v6))
     }
 
-    /// Builds the network of a run: a terminal for each of `terminals`, with kernel parameters (`net.ipv4.tcp_ecn`)
-    /// that hold on all hosts.
+    /// Builds the network of a run: one host for each element of `terminals`, with kernel parameters
+    /// (`net.ipv4.tcp_ecn`) for all hosts.
     ///
     /// # Errors
-    /// Without root or tools, or where the kernel refuses a setting; what was built by then is removed.
+    /// Without root or the tools, or if the kernel rejects a setting; everything built so far is then
+    /// removed.
     pub fn build(
         run: &Run,
         terminals: &[HostSettings],
@@ -245,7 +250,7 @@ impl Topology {
         for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
             let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
             let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
-            // The access point's hardware address is known to who is associated with it.
+            // Associated terminals know the access point's MAC address.
             for (address, mac) in [(IpAddr::from(ap.v4), AP_MAC), (ap.v6.into(), AP_MAC)] {
                 orders += &neighbour(CELL, address, mac);
             }
@@ -272,7 +277,8 @@ impl Topology {
             orders += &neighbour(WIRE, address, AP_WIRE_MAC);
         }
         for (host, settings) in terminals_there.iter().zip(terminals) {
-            // A route of its own for each terminal, so that what is sent to it is bounded like what it sends.
+            // A separate route for each terminal, so that packets to it are subject to the same
+            // settings as packets from it.
             let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
             let _ = write!(
                 orders,
@@ -285,7 +291,7 @@ impl Topology {
         Ok(Topology { terminals: terminals_there, ap, server, taps })
     }
 
-    /// What the access point sends on between cell and wire.
+    /// The addresses for forwarding between cell and wire at the access point.
     pub fn forwarding(&self) -> Forwarding {
         let terminals = self.terminals.iter().enumerate();
         Forwarding {
@@ -295,13 +301,13 @@ impl Topology {
         }
     }
 
-    /// Waits until the server answers a terminal through the driver's network, over IPv4.
+    /// Waits until the server answers a terminal through the driver's network over IPv4.
     ///
     /// # Errors
-    /// Where it does not within 30 s, or `stop` says so.
+    /// If there is no answer within 30 s, or if `stop` is set.
     pub fn reach(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
         let host = &self.terminals[terminal];
-        // Nothing listens at port 9: a refusal shows that both directions work.
+        // Port 9 has no listener: a refused connection shows that both directions work.
         let to = SocketAddr::new(self.server.v4.into(), 9);
         let answered = host.namespace.inside(|| {
             let until = Instant::now() + REACHED_WITHIN;
@@ -323,12 +329,13 @@ impl Topology {
         }
     }
 
-    /// Opens and closes a connection between a terminal and the server. A locked `cwnd` of a route bounds a connection
-    /// only where the kernel already keeps metrics of the other end, and these come with the first connection that was
-    /// closed (`tcp_init_metrics`, `tcp_update_metrics`); both ends have them then.
+    /// Opens and closes a connection between a terminal and the server. A locked `cwnd` of a route
+    /// bounds a connection only if the kernel already has metrics of the peer, which it creates when
+    /// the first connection is closed (`tcp_init_metrics`, `tcp_update_metrics`). Afterwards both ends
+    /// have them.
     ///
     /// # Errors
-    /// Where it does not come about within 30 s, or `stop` says so.
+    /// If the connection cannot be established within 30 s, or if `stop` is set.
     pub fn prime(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
         let failed = |e: std::io::Error| {
             LabError::Run(format!(
@@ -353,7 +360,7 @@ impl Topology {
                     if let Ok((mut socket, _)) = listener.accept() {
                         let _ = socket.set_nonblocking(false);
                         let _ = socket.set_read_timeout(Some(REACHED_WITHIN));
-                        // Its end, after which ours is the last FIN.
+                        // Wait for the peer's FIN, so that ours is the last one.
                         let _ = socket.read(&mut [0; 1]);
                         return;
                     }
@@ -367,10 +374,10 @@ impl Topology {
         .map_err(failed)
     }
 
-    /// Frames that the TAP devices refused because the driver did not take them in time.
+    /// Frames that the TAP devices dropped because the driver did not read them in time.
     ///
     /// # Errors
-    /// Where a namespace cannot be entered.
+    /// If a namespace cannot be entered.
     pub fn refused_frames(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for host in self.terminals.iter().chain([&self.ap, &self.server]) {
@@ -381,15 +388,15 @@ impl Topology {
     }
 }
 
-/// Sum of the column `TX drop` of `/proc/net/dev` over our devices.
+/// The sum of the column `TX drop` of `/proc/net/dev` over our devices.
 fn dropped(text: &str) -> u64 {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let ours = lines.filter(|(name, _)| [CELL, WIRE].contains(&name.trim()));
     ours.filter_map(|(_, columns)| columns.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
-/// Nothing is to be sent in the cell but what the experiment sends: no router solicitations, no probing for duplicate
-/// addresses.
+/// Suppresses all traffic in the cell apart from the experiment's: no router solicitations, no
+/// duplicate address detection.
 const QUIET: [(&str, &str); 5] = [
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv6.conf.default.dad_transmits", "0"),

@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use yuzuri_scenario::Label;
 use yuzuri_scenario::fairness::jain;
 
-/// A mean and its 95 % confidence interval, and the median.
+/// A mean with its 95 % confidence interval, and the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// The middle value, or the mean of the two in the middle.
+    /// The median: the middle value, or the mean of the two middle values.
     pub median: f64,
     /// Half the width of the interval (Student's t); `None` for a single value.
     pub half_width: Option<f64>,
-    /// How many values.
+    /// The number of values.
     pub n: usize,
 }
 
@@ -28,7 +28,7 @@ const T_95: [f64; 30] = [
 ];
 
 impl Estimate {
-    /// Of some values; `None` without any.
+    /// The estimate from some values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
         let mut values: Vec<f64> = values.into_iter().collect();
         let n = values.len();
@@ -45,7 +45,7 @@ impl Estimate {
         Some(Estimate { mean, median, half_width, n })
     }
 
-    /// The interval's ends.
+    /// The ends of the interval.
     pub fn range(&self) -> (f64, f64) {
         let half = self.half_width.unwrap_or(0.0);
         (self.mean - half, self.mean + half)
@@ -55,60 +55,60 @@ impl Estimate {
 /// All repetitions of one point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Group {
-    /// Name of the point.
+    /// The name of the point.
     pub point: String,
-    /// What is varied and its value here.
+    /// The varied fields with their values.
     pub labels: Vec<Label>,
-    /// Which kind is alone, if one is.
+    /// The kind of terminal that runs alone, if any.
     pub alone: Option<String>,
-    /// Valid runs.
+    /// The number of valid runs.
     pub valid: usize,
-    /// Runs whose figures may not be believed, and why: they are in no figure.
+    /// The runs that are not valid, with the reason; no figure includes them.
     pub invalid: Vec<String>,
-    /// Total, Mbit/s.
+    /// Total throughput, Mbit/s.
     pub throughput_mbps: Option<Estimate>,
-    /// Jain's index.
+    /// Jain's fairness index.
     pub jain: Option<Estimate>,
-    /// Jain's index of what each terminal got over what it gets alone.
+    /// Jain's index of each terminal's throughput relative to its throughput alone.
     pub jain_weighted: Option<Estimate>,
-    /// Mean smoothed round-trip time, milliseconds.
+    /// Mean smoothed round-trip time, ms.
     pub rtt_mean_ms: Option<Estimate>,
-    /// The smoothed round-trip time that was exceeded in 5 % of the time, milliseconds.
+    /// 95th percentile of the smoothed round-trip time by time, ms.
     pub rtt_p95_ms: Option<Estimate>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: Option<Estimate>,
-    /// Part of the packets on the way up that were dropped, lost or given up, percent.
+    /// Uplink packets dropped by queues, lost on the path or given up by the radio, percent.
     pub loss_percent: Option<Estimate>,
-    /// By kind of terminal: Mbit/s of one of them, the mean of each run.
+    /// By kind of terminal: Mbit/s per terminal, as the mean of each run.
     pub kinds: BTreeMap<String, Estimate>,
-    /// By kind of terminal: part of the time on the channel of all of them, percent.
+    /// By kind of terminal: the air time of all its terminals, percent.
     pub airtime_percent: BTreeMap<String, f64>,
-    /// Part of the time on the channel of the access point, percent.
+    /// The air time of the access point, percent.
     pub ap_airtime_percent: f64,
     /// The runs.
     #[serde(skip)]
     pub runs: Vec<(PathBuf, RunRecord)>,
-    /// Of the labels those in which the results differ, the variant first.
+    /// The labels in which the results differ, the variant first.
     #[serde(skip)]
     pub telling: Vec<Label>,
 }
 
-/// How a figure is taken of a point.
+/// Selects a figure of a point.
 pub type FigureOf = fn(&Group) -> Option<Estimate>;
 
-/// Everything of a folder of results.
+/// The contents of a results folder.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// The scenario's title.
     pub title: String,
-    /// Versions and hosts of the runs.
+    /// The versions and hosts of the runs.
     pub made_by: Vec<String>,
     /// The points, those with a terminal alone last.
     pub groups: Vec<Group>,
 }
 
 impl Summary {
-    /// Of finished runs with their folders.
+    /// Summarises finished runs.
     pub fn of(runs: Vec<(PathBuf, RunRecord)>) -> Summary {
         let title = runs.first().map(|(_, r)| r.title.clone()).unwrap_or_default();
         let mut made_by: Vec<String> = runs
@@ -143,7 +143,7 @@ impl Summary {
         summary
     }
 
-    /// Finds in which labels the points differ.
+    /// Determines the labels in which the points differ.
     fn find_telling(&mut self) {
         let differs = |field: &str| {
             let of = |group: &Group| group.labels.iter().find(|l| l.field == field).map(|l| l.value.clone());
@@ -165,7 +165,7 @@ impl Summary {
         }
     }
 
-    /// A table of all points.
+    /// The table of all points as CSV.
     pub fn csv(&self) -> String {
         let mut fields: Vec<&str> =
             self.groups.iter().flat_map(|g| g.labels.iter().map(|l| l.field.as_str())).collect();
@@ -210,7 +210,7 @@ impl Summary {
         text
     }
 
-    /// The fields that are varied by numbers.
+    /// The fields with numeric values.
     pub fn axes(&self) -> Vec<String> {
         let mut axes: Vec<String> = Vec::new();
         for label in self.groups.iter().flat_map(|g| &g.labels) {
@@ -233,12 +233,12 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// Points in the order of their numbers, then of their words.
+/// Sort key: the numeric values, then the name.
 fn order(group: &Group) -> (Vec<f64>, &str) {
     (group.labels.iter().map(|l| l.number.unwrap_or(0.0)).collect(), &group.point)
 }
 
-/// What each kind of terminal gets alone, by what is varied outside the terminals.
+/// The throughput of each kind of terminal alone, by the fields that vary outside the terminals.
 struct Alone(BTreeMap<String, f64>);
 
 impl Alone {
@@ -258,7 +258,7 @@ impl Alone {
         Alone(values.into_iter().map(|(k, v)| (k, v.iter().sum::<f64>() / v.len() as f64)).collect())
     }
 
-    /// Jain's index on x_i / alone_i; `None` where one of the kinds never ran alone.
+    /// Jain's index of x_i / alone_i; `None` if one of the kinds never ran alone.
     fn weigh(&self, run: &RunRecord) -> Option<f64> {
         let shares: Option<Vec<f64>> = run
             .terminals
@@ -285,7 +285,7 @@ impl Group {
         let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut airtime: BTreeMap<String, f64> = BTreeMap::new();
         for run in &valid {
-            // One value of each run: the terminals of a run are not independent of each other.
+            // One value per run, because the terminals of a run are not independent.
             let mut here: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             for t in &run.terminals {
                 here.entry(&t.kind).or_default().push(t.throughput_mbps);
@@ -328,19 +328,19 @@ impl Group {
         })
     }
 
-    /// Each valid run by its seed, as a point of its own; without what others got alone.
+    /// Each valid run as a point of its own, by seed; without the throughput of others alone.
     pub(super) fn by_seed(&self) -> BTreeMap<u64, Group> {
         let valid = self.runs.iter().filter(|(_, run)| run.valid);
         let alone = Alone(BTreeMap::new());
         valid.filter_map(|run| Some((run.1.task.seed, Group::of(vec![run.clone()], &alone)?))).collect()
     }
 
-    /// The value of a field that is varied by numbers.
+    /// The value of a field with numeric values.
     pub fn number(&self, field: &str) -> Option<f64> {
         self.labels.iter().find(|l| l.field == field)?.number
     }
 
-    /// What tells it from the others, in few words.
+    /// A short name that distinguishes the point.
     pub fn name(&self) -> String {
         match self.series("") {
             name if name.is_empty() => self.point.clone(),
@@ -348,7 +348,7 @@ impl Group {
         }
     }
 
-    /// The same without a field: what a curve over that field is called.
+    /// The same without one field: the name of a curve over that field.
     pub fn series(&self, field: &str) -> String {
         let others = self.telling.iter().filter(|l| l.field != field);
         let mut words: Vec<String> = others

@@ -1,4 +1,4 @@
-//! The page: everything in one file, readable without a network.
+//! The HTML report: one self-contained file that needs no network.
 
 use super::data::{Estimate, FigureOf, Group, Summary};
 use super::{plots, series};
@@ -7,9 +7,9 @@ use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Points that are shown over time; more are in the folders.
+/// Maximum number of points shown over time; the folders contain all of them.
 const MAX_TIMELINES: usize = 16;
-/// Terminals that are shown over time.
+/// Maximum number of terminals shown over time.
 const MAX_TERMINALS: usize = 8;
 
 const STYLE: &str = "\
@@ -47,7 +47,7 @@ impl HtmlReport {
     }
 }
 
-/// The page of a summary.
+/// The HTML report of a summary.
 pub fn page(summary: &Summary) -> Result<String, LabError> {
     let mut page = HtmlReport { text: String::new() };
     let title = escaped(&summary.title);
@@ -137,7 +137,7 @@ fn table(page: &mut HtmlReport, summary: &Summary) {
     page.text += "</table></div>";
 }
 
-/// Curves over what is varied, scatter, airtime.
+/// Curves over the varied fields, the scatter plot, and air time.
 fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     let together: Vec<&Group> = summary.groups.iter().filter(|g| g.alone.is_none() && g.valid > 0).collect();
     let every: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
@@ -221,7 +221,7 @@ fn add(curves: &mut Vec<plots::Curve>, name: String, x: f64, y: Estimate) {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
-/// What the daemons of a run did, where terminals shared.
+/// The state of a run's sharing daemons, if terminals shared.
 fn shares(page: &mut HtmlReport, record: &RunRecord) {
     let shared: Vec<_> = record.terminals.iter().filter_map(|t| Some((t, t.share.as_ref()?))).collect();
     if shared.is_empty() {

@@ -1,4 +1,5 @@
-//! From a folder of finished runs to one self-contained HTML page and tables that machines read.
+//! Reports: turns a folder of finished runs into one self-contained HTML page and machine-readable
+//! tables.
 
 mod data;
 mod html;
@@ -12,17 +13,17 @@ pub use table::{Beside, Middle};
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};
 
-/// Name of the page.
+/// File name of the HTML page.
 pub const PAGE: &str = "report.html";
-/// Name of the table of all points.
+/// File name of the table of all points.
 pub const TABLE: &str = "summary.csv";
-/// Name of the same with everything in it.
+/// File name of the complete results.
 pub const RESULTS: &str = "results.json";
 
-/// Reads a folder of results.
+/// Reads a results folder.
 ///
 /// # Errors
-/// Where there are no finished runs, or something cannot be read.
+/// If there are no finished runs, or if a file cannot be read.
 pub fn read(out: &Path) -> Result<Summary, LabError> {
     let runs = batch::finished(out)?;
     if runs.is_empty() {
@@ -35,10 +36,10 @@ pub fn read(out: &Path) -> Result<Summary, LabError> {
     Ok(Summary::of(runs))
 }
 
-/// Writes the page and the tables of a folder of results; gives the page's path.
+/// Writes the page and the tables of a results folder; returns the page's path.
 ///
 /// # Errors
-/// Where there are no finished runs, or something cannot be read or written.
+/// If there are no finished runs, or if a file cannot be read or written.
 pub fn write(out: &Path) -> Result<PathBuf, LabError> {
     let summary = read(out)?;
     let put = |name: &str, text: String| {

@@ -1,4 +1,4 @@
-//! The pictures, drawn by `plotters` as SVG.
+//! The plots, drawn by `plotters` as SVG.
 
 use super::data::{Estimate, Group};
 use super::series::{QueueSeries, TerminalSeries};
@@ -12,7 +12,7 @@ use yuzuri_trace::CaState;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// Colours that stay apart for people who see few of them (Okabe and Ito).
+/// Colours that remain distinguishable with colour vision deficiency (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -40,11 +40,11 @@ fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result
         draw(&area).map_err(|e| e.to_string())?;
         area.present().map_err(|e| e.to_string())?;
     }
-    // So that it fits its place and is read aloud.
+    // Lets the plot scale with the page, and marks it as an image for screen readers.
     Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1))
 }
 
-/// A round number at or above, for the end of an axis.
+/// The next round number, for the end of an axis.
 fn ceiling(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -77,7 +77,8 @@ fn greatest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// Window and its bounds (left), throughput (right) and state (bands) of each terminal over time, one below the other.
+/// Each terminal over time, one plot below the other: window and bounds (left axis), throughput (right
+/// axis) and state (bands).
 pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, String> {
     const ROW: u32 = 190;
     let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
@@ -110,7 +111,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
                 .build_cartesian_2d(0.0..end_s, 0.0..window)?
                 .set_secondary_coord(0.0..end_s, 0.0..rate);
             chart.draw_series(s.states.iter().map(|(from, to, state)| {
-                // At least as wide as a line, so that short states are seen.
+                // At least as wide as a line, so that short states remain visible.
                 let to = to.max(from + end_s / 900.0).min(end_s);
                 Rectangle::new([(from.max(0.0), 0.0), (to, window)], state_colour(*state).filled())
             }))?;
@@ -147,7 +148,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
                 colour(3).stroke_width(1),
             ))?;
             chart.draw_series(LineSeries::new(steps(&s.cwnd), colour(0).stroke_width(2)))?;
-            // Bounds far beyond the window would make it flat: they are left out.
+            // Omit bounds far above the window, which would flatten its curve.
             let seen = s.bounds.iter().filter(|(_, _, bound)| *bound <= window);
             chart.draw_series(seen.map(|(from, to, bound)| {
                 PathElement::new([(*from, *bound), (*to, *bound)], colour(2).stroke_width(1))
@@ -164,7 +165,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
     })
 }
 
-/// A window holds until the next sample.
+/// A window is valid until the next sample.
 fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut line = Vec::with_capacity(points.len() * 2);
     for pair in points.windows(2) {
@@ -197,18 +198,19 @@ pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, String> {
 
 /// A curve with confidence intervals.
 pub struct Curve {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// x, y.
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// Curves over something that is varied; logarithmic where it spans much. `top` is the end of the upright axis where
-/// it has a natural one.
+/// Curves over a varied field, with a logarithmic axis if its range is large. `top`: the upper end of
+/// the y axis if it has a natural one.
 pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) -> Result<String, String> {
     let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
-    // An interval of two repetitions may be many times the value: it is cut off rather than all else made flat.
+    // The interval from two repetitions may be many times the value: clip it instead of flattening the
+    // rest.
     let highest = greatest(points().map(|e| e.range().1)).min(greatest(points().map(|e| e.mean)) * 1.6);
     let top = top.unwrap_or_else(|| ceiling(highest));
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
@@ -219,7 +221,7 @@ pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) 
         chart.margin(8).margin_top(12).margin_right(218).x_label_area_size(42).y_label_area_size(62);
         let label = |x: &f64| short(x);
         if logarithmic {
-            // Zero has no logarithm: it stands one step left of the least, and says so.
+            // Zero has no logarithm: it is drawn one step left of the smallest value and labelled.
             let zero = positive / 2.0;
             let place = |x: f64| if x > 0.0 { x } else { zero };
             let from = if least > 0.0 { least } else { zero };
@@ -311,7 +313,7 @@ fn shortened(name: &str, most: usize) -> String {
     text
 }
 
-/// Names of colours, from top to bottom.
+/// The legend, from top to bottom.
 fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
     let rows = (area.get_pixel_range().1.end - area.get_pixel_range().1.start - 20) / 18;
     for (row, (name, tint)) in names.iter().enumerate().take(rows.max(1) as usize) {
@@ -322,7 +324,7 @@ fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
     Ok(())
 }
 
-/// Total throughput against fairness, a point for each repetition and a large one for the mean.
+/// Total throughput against fairness: a point for each repetition and a large one for the mean.
 pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
     let index = |g: &Group| if weighted { g.jain_weighted } else { g.jain };
     let estimates = || groups.iter().filter_map(|g| g.throughput_mbps);
@@ -364,7 +366,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
                 colour(n).mix(0.6).stroke_width(1),
                 6,
             )])?;
-            // Beyond the colours, the shape tells points apart.
+            // When the colours repeat, the shape distinguishes the points.
             let at = (x.mean, y.mean);
             match n / COLOURS.len() {
                 0 => chart.draw_series([Circle::new(at, 6, colour(n).filled())]).map(drop)?,
@@ -377,7 +379,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
     })
 }
 
-/// Part of the time each kind of terminal and the access point held the channel, a bar for each point.
+/// The air time of each kind of terminal and of the access point, one bar per point.
 pub fn airtime(groups: &[&Group]) -> Result<String, String> {
     let mut kinds: Vec<&String> = groups.iter().flat_map(|g| g.airtime_percent.keys()).collect();
     kinds.sort();

@@ -1,4 +1,5 @@
-//! A run over time, thinned for a picture: window, state and throughput of each terminal, and the queues.
+//! The time series of a run, reduced for plotting: window, state and throughput of each terminal, and
+//! the queues.
 
 use crate::LabError;
 use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord, SHARE_FILE};
@@ -7,34 +8,35 @@ use std::path::Path;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, FlowId, Item, Kind};
 
-/// Most points of a line: more than the pixels of a picture show nothing.
+/// Maximum number of points per line; a plot has no more pixels than that.
 const MAX_POINTS: usize = 700;
 
-/// One terminal over time; times in seconds since the scenario's time zero.
+/// The time series of one terminal; times in seconds since the scenario's time zero.
 #[derive(Debug, Clone, Default)]
 pub struct TerminalSeries {
     /// Its name.
     pub name: String,
-    /// Window, segments, of all its flows together.
+    /// Congestion window, segments, summed over its flows.
     pub cwnd: Vec<(f64, f64)>,
-    /// Mbit/s in each interval, at its middle.
+    /// Throughput in Mbit/s of each interval, at its middle.
     pub throughput: Vec<(f64, f64)>,
-    /// Smoothed round-trip time, milliseconds.
+    /// Smoothed round-trip time, ms.
     pub srtt: Vec<(f64, f64)>,
-    /// Bounds of the window that a daemon had set, segments, each from one moment to another; of all its flows together.
+    /// Bounds of the window set by a daemon, segments, each with its start and end; summed over the
+    /// terminal's flows.
     pub bounds: Vec<(f64, f64, f64)>,
-    /// When the congestion machine was in another state than open.
+    /// The intervals in which the congestion avoidance state was not Open.
     pub states: Vec<(f64, f64, CaState)>,
-    /// When a retransmission timeout fired.
+    /// The times of retransmission timeouts.
     pub timeouts: Vec<f64>,
 }
 
 /// A queue over time.
 #[derive(Debug, Clone)]
 pub struct QueueSeries {
-    /// Whose.
+    /// Its owner.
     pub name: String,
-    /// Seconds and packets; of each interval the most.
+    /// Time in seconds and the maximum number of packets in each interval.
     pub packets: Vec<(f64, f64)>,
 }
 
@@ -46,7 +48,7 @@ struct FlowState {
     state: Option<(f64, CaState)>,
 }
 
-/// A bound is shown until the next tick of the daemon, seconds.
+/// A bound is shown until the daemon's next tick, seconds.
 const TICK_S: f64 = 0.5;
 
 /// Reads the bounds of a run whose terminals shared.
@@ -80,8 +82,8 @@ fn bounds(folder: &Path, record: &RunRecord, series: &mut [TerminalSeries]) -> R
     Ok(())
 }
 
-/// Reads a run's recording. Flows are matched to terminals by the order of the flows' addresses: terminals have
-/// rising addresses.
+/// Reads a run's recording. Flows are assigned to terminals in the order of their addresses, since
+/// terminals have ascending addresses.
 pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries>, LabError> {
     let path = folder.join(RECORDING_FILE);
     let wrong =
@@ -108,7 +110,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
                         flows.entry(flow.id).or_insert(FlowState { terminal, ..FlowState::default() });
                     }
                 }
-                // A close that was not seen has no variables.
+                // A close that was inferred, not observed, has no socket variables.
                 Item::Event(event) if !event.has_snapshot() => {}
                 Item::Event(event) => {
                     let t = (event.mono_ns as f64 - record.origin_mono_ns as f64) / 1e9;
@@ -167,7 +169,7 @@ impl FlowState {
     }
 }
 
-/// Reads a run's queues.
+/// Reads a run's queue lengths.
 pub fn queues(folder: &Path, record: &RunRecord) -> Result<Vec<QueueSeries>, LabError> {
     let path = folder.join(QUEUES_FILE);
     let text = std::fs::read_to_string(&path).map_err(LabError::file(&path))?;

@@ -1,5 +1,5 @@
-//! One figure of all points as a table in Markdown: a column for each value of one field, a row for each combination of the
-//! others.
+//! One figure of all points as a Markdown table: one column for each value of one field, one row for
+//! each combination of the others.
 
 use super::data::{Estimate, FigureOf, Group, Summary};
 use crate::LabError;
@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Two words in the values of what is varied: a point that has the one beside that which has the other instead, in the same run of chance.
+/// Compares points: a point whose values contain `word` with the point that has `other` instead, for
+/// equal seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beside {
-    /// Of the points that are shown.
+    /// The word of the points shown.
     pub word: String,
-    /// Of those they are held against.
+    /// The word of the reference points.
     pub other: String,
 }
 
@@ -29,17 +30,17 @@ impl FromStr for Beside {
     }
 }
 
-/// What stands for several seeds.
+/// How the values of several seeds are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Middle {
     /// The mean, with half the width of its 95 % confidence interval.
     #[default]
     Mean,
-    /// The median: a few seeds have no interval worth the name.
+    /// The median, because a few seeds give no meaningful interval.
     Median,
 }
 
-/// The figures that can be asked for, beside the kinds of terminals.
+/// The figures that can be selected, in addition to the kinds of terminals.
 const FIGURES: [(&str, FigureOf); 7] = [
     ("throughput_mbps", |group| group.throughput_mbps),
     ("jain", |group| group.jain),
@@ -59,7 +60,7 @@ impl Group {
         }
     }
 
-    /// By how many percent a figure is greater than another point's in the runs of the same seeds.
+    /// By how many percent a figure exceeds that of another point, for equal seeds.
     fn percent_above(&self, other: &Group, figure: &str) -> Option<Estimate> {
         let others = other.by_seed();
         let above = self.by_seed().into_iter().filter_map(|(seed, here)| {
@@ -80,11 +81,13 @@ impl Group {
 }
 
 impl Summary {
-    /// The table of a figure, with a column for each value of `across`; without it, of the field with the most values. With `beside`, by how many
-    /// percent it is greater for the points of the first word than for those of the second, seed by seed.
+    /// The table of a figure, with one column for each value of `across`, or by default of the field
+    /// with the most values. With `beside`: by how many percent the figure is greater for the points
+    /// with the first word than for those with the second, seed by seed.
     ///
     /// # Errors
-    /// A figure, a field or words that the results do not have, with those that they do.
+    /// If the results do not have the figure, the field or the words, with a list of those that they
+    /// have.
     pub fn table(
         &self,
         figure: &str,
@@ -112,7 +115,7 @@ impl Summary {
         }
     }
 
-    /// The points of the one word, each with that of the other word.
+    /// The points with the first word, each with the corresponding point with the other word.
     fn with_partner<'a>(&'a self, beside: &'a Beside) -> impl Iterator<Item = (&'a Group, &'a Group)> {
         let partner = |group: &Group| {
             let wanted: Vec<(String, String)> = group
@@ -147,7 +150,7 @@ impl Summary {
         let across = match across {
             Some(field) if fields.contains(&field) => Some(field),
             Some(field) => return Err(unknown("field", field, fields.iter().copied())),
-            // Of several, the first.
+            // Of several such fields, the first.
             None => fields.iter().copied().rev().max_by_key(|field| values(field).len()),
         };
         let rows: Vec<&str> = fields.iter().copied().filter(|field| Some(*field) != across).collect();
@@ -188,7 +191,7 @@ impl Summary {
     }
 }
 
-/// A figure, with half the width of its interval where it is a mean of several.
+/// A figure, with half the width of its interval if it is a mean of several values.
 fn cell(estimate: Estimate, middle: Middle) -> String {
     let digits = |value: f64| if value.abs() < 10.0 { 3 } else { 1 };
     let text = |value: f64| format!("{value:.*}", digits(value));
@@ -210,7 +213,7 @@ fn percent_cell(estimate: Estimate, middle: Middle) -> String {
     }
 }
 
-/// Each once, in the order of the first.
+/// The distinct values in the order of their first occurrence.
 fn in_order<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for one in all.filter(|one| !one.is_empty()) {
@@ -282,7 +285,8 @@ mod tests {
         assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
     }
 
-    /// The kept runs: the iPhone's constants beside Linux's, where the same packets of a seed are lost.
+    /// The stored runs: the iPhone's constants compared with Linux's, with the same packets lost for
+    /// each seed.
     #[test]
     fn points_beside_others_are_compared_seed_by_seed() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");

@@ -1,4 +1,4 @@
-//! Requests and answers over one TCP connection.
+//! Requests and responses over one TCP connection.
 
 use crate::LabError;
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 4951;
-/// How often the stop flag is looked at.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// A request begins with its own and the answer's length, both `u32`, big-endian.
+/// A request starts with its own length and that of the response, both `u32`, big-endian.
 const MIN_REQUEST: u32 = yuzuri_scenario::WorkloadSpec::MIN_REQUEST_BYTES;
 
 /// Answers requests until the flag is set.
@@ -21,7 +21,7 @@ pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
         while !stop.load(Ordering::Relaxed) {
             match listener.accept() {
                 Ok((socket, _)) => {
-                    // A client that goes away ends its thread and nothing else.
+                    // A client that disconnects ends only its own thread.
                     scope.spawn(move || answer(socket, stop));
                 }
                 Err(_) => std::thread::sleep(LOOK),
@@ -46,7 +46,7 @@ fn answer(mut socket: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     }
 }
 
-/// Asks until the flag is set, and keeps how long each exchange took, microseconds.
+/// Sends requests until the flag is set. Returns the duration of each exchange, µs.
 pub fn ask(
     server: IpAddr,
     (request, response): (u32, u32),
@@ -81,7 +81,7 @@ pub fn ask(
     Ok(())
 }
 
-/// Moves so many bytes through `room`; ends early, without error, once the flag is set.
+/// Transfers this many bytes through `room`; returns early, without error, if the flag is set.
 fn pour(
     bytes: u32,
     room: &mut [u8],
@@ -105,7 +105,7 @@ fn pour(
     Ok(())
 }
 
-/// Fills `room`; an error once the flag is set.
+/// Fills `room`; an error if the flag is set.
 fn exactly(
     room: &mut [u8],
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! From a recording to figures: what each terminal's flows did in the part of the run that counts.
+//! Computes the figures of each terminal's flows from a recording, for the evaluated part of the run.
 
 use crate::LabError;
 use std::collections::HashMap;
@@ -6,42 +6,42 @@ use std::path::Path;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Snapshot};
 
-/// A sample counts for the time until the next one, but at most for this long.
+/// A sample is weighted by the time until the next one, but at most by this time.
 const MAX_HELD_NS: u64 = 1_000_000_000;
 
-/// One flow's part.
+/// The figures of one flow.
 #[derive(Debug, Clone, Default)]
 pub struct FlowFigures {
-    /// Whose flow.
+    /// The terminal of the flow.
     pub terminal: usize,
     /// The congestion control.
     pub control: String,
-    /// Bytes acknowledged in the part that counts.
+    /// Bytes acknowledged in the evaluated part.
     pub bytes_acked: u64,
-    /// Bytes received in the part that counts: answers, where the flow carries exchanges.
+    /// Bytes received in the evaluated part: the responses, if the flow carries exchanges.
     pub bytes_received: u64,
-    /// Segments sent again in it.
+    /// Segments retransmitted in the evaluated part.
     pub retransmissions: u64,
-    /// Times it entered fast recovery in it.
+    /// Entries into fast recovery in the evaluated part.
     pub recoveries: u64,
-    /// Retransmission timeouts in it.
+    /// Retransmission timeouts in the evaluated part.
     pub timeouts: u64,
-    /// Smoothed round-trip times, microseconds, with the nanoseconds for which they held.
+    /// Smoothed round-trip times, µs, weighted by their duration in ns.
     pub srtt: Weighted,
-    /// Congestion windows, segments, likewise.
+    /// Congestion windows, segments, with the same weights.
     pub cwnd: Weighted,
-    /// The least round-trip time, microseconds.
+    /// Minimum round-trip time, µs.
     pub min_rtt_us: Option<u32>,
 }
 
 impl FlowFigures {
-    /// Payload, both ways.
+    /// Payload in both directions.
     pub fn bytes(&self) -> u64 {
         self.bytes_acked + self.bytes_received
     }
 }
 
-/// Values with weights.
+/// Weighted values.
 #[derive(Debug, Clone, Default)]
 pub struct Weighted {
     values: Vec<(u32, u64)>,
@@ -55,7 +55,7 @@ impl Weighted {
         }
     }
 
-    /// Adds all of another's.
+    /// Adds the values of another set.
     pub fn extend(&mut self, other: &Weighted) {
         self.values.extend(&other.values);
     }
@@ -67,7 +67,7 @@ impl Weighted {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// The least value that is not exceeded by `part` of the weight.
+    /// The smallest value that is not exceeded by a fraction `part` of the weight.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
@@ -85,15 +85,15 @@ struct Track {
     figures: FlowFigures,
     last: Option<(u64, Snapshot)>,
     before: Option<Snapshot>,
-    /// A record from after the part that counts was seen.
+    /// Whether a record from after the evaluated part was read.
     over: bool,
 }
 
-/// Reads the figures of the part between two moments (`CLOCK_MONOTONIC`, nanoseconds). `terminal_of` tells which
-/// terminal a flow that sends belongs to; flows of nobody are left out.
+/// Computes the figures between two times (`CLOCK_MONOTONIC`, ns). `terminal_of` returns the terminal
+/// of a sending flow; flows without one are omitted.
 ///
 /// # Errors
-/// Where the recording cannot be read.
+/// If the recording cannot be read.
 pub fn read(
     recording: &Path,
     from_ns: u64,
@@ -122,7 +122,7 @@ pub fn read(
                         }
                     }
                 }
-                // A close that was not seen has no variables.
+                // A close that was inferred, not observed, has no socket variables.
                 Item::Event(event) if !event.has_snapshot() => {}
                 Item::Event(event) => {
                     if let Some(track) = tracks.get_mut(&event.flow) {
@@ -160,7 +160,7 @@ impl Track {
         self.last = Some((event.mono_ns, event.snapshot));
     }
 
-    /// The last sample held until `now_ns`.
+    /// Accounts for the last sample until `now_ns`.
     fn hold(&mut self, now_ns: u64, from_ns: u64, to_ns: u64) {
         if let Some((since_ns, snapshot)) = &self.last {
             let until = now_ns.min(to_ns).min(since_ns + MAX_HELD_NS);

@@ -1,4 +1,4 @@
-//! iperf3 as a terminal's work.
+//! The iperf3 workload.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_scenario::Direction;
 
-/// Each terminal's server has a port of its own, because one serves one client at a time.
+/// Each terminal's server has its own port, because a server handles one client at a time.
 const FIRST_PORT: u16 = 5201;
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A process that ends with us.
+/// A child process that is killed when this value is dropped.
 struct Kept(Child);
 
 impl Drop for Kept {
@@ -32,7 +32,7 @@ fn tool(error: &io::Error) -> LabError {
     ))
 }
 
-/// Whether it is there.
+/// Checks whether iperf3 is installed.
 pub fn check() -> Result<(), LabError> {
     let tried = Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     tried.map(drop).map_err(|e| tool(&e))
@@ -40,7 +40,8 @@ pub fn check() -> Result<(), LabError> {
 
 /// Starts iperf3 inside a host.
 fn start(host: &Host, args: &[String]) -> Result<Kept, LabError> {
-    // On this thread, which lives until the job is done: the process dies with the thread that started it.
+    // On this thread, which lives until the job is done: the parent-death signal refers to the thread
+    // that started the process.
     host.namespace.enter()?;
     let mut command = Command::new("iperf3");
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -92,7 +93,7 @@ pub fn run(
     Ok(())
 }
 
-/// Whether somebody listens at a TCP port of the calling thread's namespace.
+/// Whether there is a listener on a TCP port of the calling thread's namespace.
 fn listens(port: u16) -> bool {
     let text = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())

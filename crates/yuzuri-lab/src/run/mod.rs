@@ -1,4 +1,4 @@
-//! One run: the network is built, the terminals do their work, all is watched, and a folder of results is left.
+//! One run: builds the network, runs the workloads, monitors the flows, and writes a folder of results.
 
 mod exchange;
 mod flows;
@@ -37,28 +37,29 @@ use yuzuri_kernel::clock;
 use yuzuri_scenario::{PathSpec, Problem, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
 
-/// Name of the resolved scenario in a run's folder.
+/// File name of the resolved scenario in a run's folder.
 pub const SCENARIO_FILE: &str = "scenario.toml";
-/// Name of the recording in a run's folder.
+/// File name of the recording in a run's folder.
 pub const RECORDING_FILE: &str = "recording.arrows";
-/// Name of the queues over time in a run's folder.
+/// File name of the queue lengths over time in a run's folder.
 pub const QUEUES_FILE: &str = "queues.csv";
-/// Name of the flows' figures in a run's folder.
+/// File name of the flows' figures in a run's folder.
 pub const FLOWS_FILE: &str = "flows.csv";
-/// Name of the daemons' ticks in a run's folder, where terminals share.
+/// File name of the daemons' ticks in a run's folder, if terminals share.
 pub const SHARE_FILE: &str = "share.csv";
-/// Name of the buffers in a run's folder, where the workload keeps them.
+/// File name of the buffers in a run's folder, if the workload records them.
 pub const BUFFERS_FILE: &str = "buffers.csv";
 
-/// After the network answers, before time zero: so that everything that starts at zero is ready.
+/// Time between the network's first answer and the scenario's time zero, so that everything that starts
+/// at zero is ready.
 const LEAD: Duration = Duration::from_millis(100);
 
-/// Runs a scenario in real time (or in a guest's virtual time) and writes its results into `folder`, which exists.
-/// `progress` is called a few times a second with the seconds of the scenario that have passed.
+/// Runs a scenario in real time (or in a guest's virtual time) and writes its results to `folder`,
+/// which exists. Calls `progress` a few times per second with the elapsed scenario time in seconds.
 ///
 /// # Errors
-/// Where the host cannot do it, a result cannot be written, or `stop` was set. Nothing of the network is left then,
-/// either.
+/// If the host lacks what is needed, if a result cannot be written, or if `stop` was set. The network
+/// is removed in these cases as well.
 pub fn run(
     scenario: &Scenario,
     task: &Task,
@@ -85,7 +86,8 @@ pub fn run(
     if let Some(text) = shared.csv(&names, *origin) {
         write_file(&folder.join(SHARE_FILE), &text)?;
     }
-    // Of the beginning and the end of what counts; one more was taken as the driver ended.
+    // The snapshots at the start and the end of the evaluated part; the driver took one more when it
+    // ended.
     let [from, to, ..] = report.snapshots.as_slice() else {
         return Err(LabError::Run("the driver did not account for the run".into()));
     };
@@ -98,34 +100,35 @@ pub fn run(
     record.origin_mono_ns = *origin_mono_ns;
     record.wall_s = begun.elapsed().as_secs_f64();
     record.process_cpu_s = process_cpu_s() - cpu_before;
-    // Last: a folder with this file in it is a finished run.
+    // Written last: a folder with this file contains a finished run.
     record.write(folder)?;
     Ok(record)
 }
 
-/// What there is of a run once its network is gone, whether it reached its end or was stopped.
+/// The results of a run after its network was removed, whether it was completed or stopped.
 pub(crate) struct Performed {
     /// Time zero of the scenario.
     pub(crate) origin: Instant,
-    /// When it ended, seconds of the scenario.
+    /// When it ended, in seconds of scenario time.
     pub(crate) end_s: f64,
-    /// What the driver did.
+    /// The driver's results.
     pub(crate) report: DriverReport,
     origin_mono_ns: u64,
     started_unix_ns: i64,
     /// Time zero of the scenario since the driver's start, seconds.
     origin_s: f64,
     recording: PathBuf,
-    /// By terminal: its addresses, and whether it sends and whether it is sent to.
+    /// By terminal: its addresses, and whether it sends and whether it receives.
     terminals: Vec<([IpAddr; 2], (bool, bool))>,
     told: Vec<Told>,
     account: Account,
-    /// What the daemons left.
+    /// The daemons' results.
     pub(crate) shared: Shared,
 }
 
-/// Builds the network, lets the terminals work until the end or until `stop` is set, and takes the network down. `built` is told the names of the
-/// terminals' namespaces when they are there. `statuses` publishes what the terminals' daemons report.
+/// Builds the network, runs the workloads until the end or until `stop` is set, and removes the
+/// network. Calls `built` with the names of the terminals' namespaces once they exist; `statuses`
+/// publishes what the terminals' daemons report.
 pub(crate) fn perform(
     scenario: &Scenario,
     task: &Task,
@@ -138,8 +141,8 @@ pub(crate) fn perform(
     refuse(scenario.problems(), folder)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
-    // Dropped in the reverse order: workers and driver end before the network goes, the network before the names of the controls, which carry the
-    // number that the claim gives back.
+    // Dropped in reverse order: workers and driver end before the network is removed, and the network
+    // before the congestion controls, whose names contain the number that the lock releases.
     let claim = Run::claim((task.clock == Clock::Virtual).then_some(0))?;
     let settings: Vec<HostSettings> = scenario
         .terminals()
@@ -176,7 +179,7 @@ pub(crate) fn perform(
     plan.reach(&absent)?;
     let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
     built(&names);
-    // After the driver: it says goodbye through it.
+    // Started after the driver, so that it ends first: its departure messages pass through the driver.
     let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, statuses, stop)?;
     plan.sharing = Some(&sharing);
     let jobs = plan.jobs(Instant::now());
@@ -221,10 +224,10 @@ pub(crate) fn perform(
 }
 
 impl Performed {
-    /// The flows' figures between two moments of the scenario, seconds.
+    /// The flows' figures between two times of the scenario, seconds.
     pub(crate) fn figures(&self, [from_s, to_s]: [f64; 2]) -> Result<Vec<FlowFigures>, LabError> {
         let at = |seconds: f64| self.origin_mono_ns + (seconds * 1e9) as u64;
-        // Of a flow both ends may be recorded: the one that sends the data counts.
+        // Both ends of a flow may be recorded; the end that sends the data is evaluated.
         let who = |address: IpAddr, wanted: &dyn Fn((bool, bool)) -> bool| {
             let named = |(addresses, does): &([IpAddr; 2], (bool, bool))| {
                 addresses.contains(&address) && wanted(*does)
@@ -238,7 +241,7 @@ impl Performed {
     }
 }
 
-/// Ends a run whose scenario has problems.
+/// Aborts a run whose scenario has problems.
 fn refuse(problems: Vec<Problem>, folder: &Path) -> Result<(), LabError> {
     if problems.is_empty() {
         return Ok(());
@@ -247,10 +250,10 @@ fn refuse(problems: Vec<Problem>, folder: &Path) -> Result<(), LabError> {
     Err(LabError::Scenario(Problems { list, file: folder.join(SCENARIO_FILE) }))
 }
 
-/// The resolved scenario as it is written into a run's folder.
+/// The resolved scenario as written to a run's folder.
 ///
 /// # Errors
-/// None for a scenario that was read from a file.
+/// None for a scenario parsed from a file.
 pub fn scenario_text(scenario: &Scenario) -> Result<String, LabError> {
     scenario.to_toml().map_err(|e| LabError::Run(format!("writing the scenario: {e}")))
 }
@@ -286,14 +289,15 @@ struct Plan<'a> {
     stop: &'a AtomicBool,
 }
 
-/// What flows of a kind use that choose nothing: a daemon takes only such, and is to give them back to CUBIC whatever the host's default is.
+/// The default congestion control for flows of a kind. A daemon migrates only flows that use the
+/// default, and has to return them to CUBIC whatever the host's default is.
 fn default_control<'a>(scenario: &'a Scenario, kind: &TerminalSpec) -> Option<&'a str> {
     let is_set = scenario.sysctl.contains_key("net.ipv4.tcp_congestion_control");
     (!is_set && scenario.share_of(kind).is_some()).then_some("cubic")
 }
 
 impl Plan<'_> {
-    /// Waits until every terminal that is there reaches the server, and lets bounds of windows hold.
+    /// Waits until every associated terminal reaches the server, and makes window bounds take effect.
     fn reach(&self, absent: &[u16]) -> Result<(), LabError> {
         let there = (0..self.topology.terminals.len()).filter(|t| !absent.contains(&(*t as u16)));
         std::thread::scope(|scope| {
@@ -322,7 +326,7 @@ impl Plan<'_> {
                 .map(str::to_owned)
                 .or_else(|| t.kind.control.clone()),
             paced: t.kind.paced,
-            // Who was there from the start was primed then.
+            // Terminals present from the start were primed before.
             prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,
             shown: self.sharing.and_then(|sharing| sharing.shown(terminal)),
             start: origin + Duration::from_secs_f64(t.kind.joins_s),
@@ -330,7 +334,8 @@ impl Plan<'_> {
         jobs.collect()
     }
 
-    /// Lets all work from `origin` until the end, and gives what the workers tell, and what ended it early.
+    /// Runs all workloads from `origin` until the end. Returns the workers' results, and what ended the
+    /// run early.
     fn work(
         &self,
         origin: Instant,

@@ -1,21 +1,23 @@
-//! The congestion controls that a scenario makes for itself.
+//! The congestion controls that a scenario defines.
 
 use crate::LabError;
 use yuzuri_kernel::control::Control;
 use yuzuri_scenario::Scenario;
 
-/// Registered for a run; they go when this is dropped, which must be after the flows ended.
+/// The congestion controls registered for a run. They are unregistered on drop, which must follow the
+/// end of their flows.
 pub struct OwnCubics {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
 }
 
 impl OwnCubics {
-    /// Registers one for each kind of terminal that has CUBIC constants of its own. The kernel knows only one list of congestion
-    /// controls for all namespaces, so their names carry the run's number.
+    /// Registers one for each kind of terminal with its own CUBIC constants. The kernel has only one
+    /// list of congestion controls for all namespaces, so that their names contain the run's number.
     ///
     /// # Errors
-    /// Where this kernel cannot (no `struct_ops`, before 5.6), or a dead run left the name behind (before 6.4).
+    /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's congestion
+    /// control still has the name (before 6.4).
     pub fn register(scenario: &Scenario, run: u16) -> Result<OwnCubics, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
@@ -26,7 +28,7 @@ impl OwnCubics {
         Ok(OwnCubics { controls })
     }
 
-    /// The name that a kind's flows ask for.
+    /// The name of a kind's congestion control.
     pub fn name(&self, kind_number: usize) -> Option<&str> {
         self.controls.get(kind_number)?.as_ref().map(|control| control.cubic().name.as_str())
     }

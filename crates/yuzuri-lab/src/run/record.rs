@@ -1,4 +1,4 @@
-//! What a run leaves: the figures and everything that is needed to judge and to repeat them.
+//! The results of a run: the figures, and everything needed to assess and reproduce them.
 
 use super::ShareRecord;
 use crate::LabError;
@@ -10,30 +10,31 @@ use yuzuri_netmodel::radio::NodeAccount;
 use yuzuri_netmodel::wire::LineAccount;
 use yuzuri_scenario::Label;
 
-/// Version of the form of `run.json`.
+/// Format version of `run.json`.
 pub const FORMAT: u32 = 1;
-/// Name of the file.
+/// Its file name.
 pub const FILE: &str = "run.json";
 
-/// Which clock a run had, and with it which TCP: the kernel's in real or virtual time, or the simulator's.
+/// The clock of a run, and with it the TCP implementation: the kernel's in real or virtual time, or the
+/// simulator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
-    /// The load of the host can change the figures.
+    /// Real time. The host's load can affect the figures.
     Real,
-    /// A seed repeats the figures.
+    /// Virtual time. A seed reproduces the figures.
     Virtual,
-    /// Simulated senders and receivers instead of the kernel's. A seed repeats the figures.
+    /// Simulated senders and receivers instead of the kernel's. A seed reproduces the figures.
     Simulated,
 }
 
 impl Clock {
-    /// Whether the run had the kernel's TCP.
+    /// Whether the run used the kernel's TCP.
     pub fn is_kernels(self) -> bool {
         self != Clock::Simulated
     }
 
-    /// The word for it in results.
+    /// The name in results.
     pub fn name(self) -> &'static str {
         match self {
             Clock::Real => "real",
@@ -43,69 +44,69 @@ impl Clock {
     }
 }
 
-/// What is to be run, beside the scenario.
+/// What to run in addition to the scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Name of the point.
+    /// The name of the point.
     pub point: String,
-    /// What is varied, and its value here.
+    /// The varied fields with their values.
     pub labels: Vec<Label>,
-    /// Which kind of terminal is alone, if one is.
+    /// The kind of terminal that runs alone, if any.
     pub alone: Option<String>,
-    /// Seed of everything random.
+    /// Random seed.
     pub seed: u64,
     /// The clock.
     pub clock: Clock,
 }
 
-/// `run.json`.
+/// The contents of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Version of this form.
+    /// Format version.
     pub format: u32,
-    /// What was run.
+    /// The task.
     pub task: Task,
     /// The scenario's title.
     pub title: String,
-    /// Version of Yuzuri.
+    /// Yuzuri's version.
     pub yuzuri: String,
-    /// The machine; of a simulated run the one that simulated it.
+    /// The machine; for a simulated run, the machine that simulated it.
     pub host: HostRecord,
-    /// Wall time at the start, nanoseconds since the Unix epoch.
+    /// Wall-clock time at the start, nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,
     /// `CLOCK_MONOTONIC` at the scenario's time zero, nanoseconds.
     pub origin_mono_ns: u64,
-    /// Whether the figures may be believed.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Why not.
+    /// Why it is not valid.
     pub invalid_because: Vec<String>,
-    /// What went wrong without making the run invalid.
+    /// Problems that do not make the run invalid.
     pub notes: Vec<String>,
-    /// How well the driver kept time.
+    /// Whether the driver kept up.
     pub lateness: Lateness,
-    /// What the monitor saw, kept and lost.
+    /// The monitor's record counts.
     pub watched: Watched,
     /// CPU time of the driver's thread, seconds.
     pub driver_cpu_s: f64,
-    /// CPU time of the whole process while it ran, seconds; with other runs in it where they went on side by side.
+    /// CPU time of the whole process during the run, seconds; includes concurrent runs.
     pub process_cpu_s: f64,
-    /// From the building of the network to its removal, seconds.
+    /// Time from building the network to its removal, seconds.
     pub wall_s: f64,
-    /// Beginning of the part that counts, seconds.
+    /// Start of the evaluated part, seconds.
     pub from_s: f64,
-    /// End of the part that counts, seconds.
+    /// End of the evaluated part, seconds.
     pub to_s: f64,
-    /// Over all terminals.
+    /// Totals over all terminals.
     pub totals: Totals,
     /// By terminal.
     pub terminals: Vec<TerminalRecord>,
     /// The access point's radio.
     pub ap: RadioRecord,
-    /// Part of the time the channel was busy with collisions or frames, 0 to 1.
+    /// Fraction of time in which the channel was busy with frames or collisions, 0 to 1.
     pub busy: f64,
-    /// The way to the server.
+    /// The direction to the server.
     pub wire_up: LineRecord,
-    /// The way from the server.
+    /// The direction from the server.
     pub wire_down: LineRecord,
 }
 
@@ -118,116 +119,116 @@ pub struct HostRecord {
     pub kernel: String,
     /// Processor architecture.
     pub machine: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: usize,
 }
 
-/// `seen = kept + lost`.
+/// Record counts of the monitor: `seen = kept + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Watched {
-    /// Records that were due.
+    /// Records generated.
     pub seen: u64,
     /// Records in the recording.
     pub kept: u64,
-    /// Records that are not.
+    /// Records lost.
     pub lost: u64,
 }
 
-/// Over all terminals.
+/// Totals over all terminals.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sum of what terminals got acknowledged, Mbit/s.
+    /// Sum of the terminals' acknowledged payload, Mbit/s.
     pub throughput_mbps: f64,
-    /// Jain's index of the terminals that sent, 0 to 1; `None` without any.
+    /// Jain's index of the terminals that sent, 0 to 1; `None` if there were none.
     pub jain: Option<f64>,
-    /// Mean of the smoothed round-trip times, by time, milliseconds; `None` without a measurement.
+    /// Time-weighted mean of the smoothed round-trip times, ms; `None` without a measurement.
     pub rtt_mean_ms: Option<f64>,
-    /// The smoothed round-trip time that was exceeded in 5 % of the time, milliseconds.
+    /// 95th percentile of the smoothed round-trip time by time, ms.
     pub rtt_p95_ms: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u64,
     /// Packets dropped by queues, lost on the path, or given up by the radio.
     pub drops: u64,
 }
 
-/// What one terminal got.
+/// The results of one terminal.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TerminalRecord {
     /// Its name.
     pub name: String,
     /// The name of its kind.
     pub kind: String,
-    /// Congestion control of its flows, as the kernel calls it.
+    /// Congestion control of its flows, by its kernel name.
     pub control: String,
-    /// TCP flows with it.
+    /// Number of its TCP flows.
     pub flows: usize,
-    /// Acknowledged, Mbit/s of payload.
+    /// Acknowledged payload, Mbit/s.
     pub throughput_mbps: f64,
-    /// Mean of the smoothed round-trip time, by time, milliseconds.
+    /// Time-weighted mean of the smoothed round-trip time, ms.
     pub rtt_mean_ms: Option<f64>,
-    /// The smoothed round-trip time that was exceeded in 5 % of the time, milliseconds.
+    /// 95th percentile of the smoothed round-trip time by time, ms.
     pub rtt_p95_ms: Option<f64>,
-    /// The least round-trip time, milliseconds.
+    /// Minimum round-trip time, ms.
     pub rtt_min_ms: Option<f64>,
-    /// Mean of the congestion window, by time, segments.
+    /// Time-weighted mean of the congestion window, segments.
     pub cwnd_mean: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u64,
-    /// Times it entered fast recovery.
+    /// Entries into fast recovery.
     pub recoveries: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Buffers, where the workload counts them.
+    /// Number of buffers, if the workload records them.
     pub buffers: usize,
-    /// Median time of an exchange, milliseconds, where the workload has them.
+    /// Median duration of an exchange, ms, if the workload has exchanges.
     pub exchange_median_ms: Option<f64>,
-    /// Its part in sharing; absent where it took none.
+    /// Its sharing; absent if it did not share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareRecord>,
     /// Its radio.
     pub radio: RadioRecord,
 }
 
-/// What one radio did while it counted.
+/// The account of one radio for the evaluated part.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RadioRecord {
-    /// Part of the time its exchanges held the channel, 0 to 1.
+    /// Fraction of time for which its exchanges occupied the channel, 0 to 1.
     pub airtime: f64,
-    /// Packets the next hop took.
+    /// Packets delivered to the next hop.
     pub sent: u64,
-    /// Packets its queue dropped.
+    /// Packets dropped by its queue.
     pub queue_drops: u64,
     /// Packets given up after the last attempt.
     pub retry_drops: u64,
     /// MPDUs sent.
     pub mpdus: u64,
-    /// Of these, sent again.
+    /// Of these, retransmissions.
     pub retries: u64,
-    /// Accesses that collided.
+    /// Channel accesses that collided.
     pub collisions: u64,
-    /// Mean length of its queue, packets.
+    /// Mean queue length, packets.
     pub queue_mean: f64,
-    /// Most there was in its queue since the start, packets.
+    /// Maximum queue length since the start, packets.
     pub queue_max: u64,
 }
 
-/// What one direction of the wire did while it counted.
+/// The account of one direction of the wire for the evaluated part.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LineRecord {
     /// Packets delivered.
     pub delivered: u64,
-    /// Packets its queue dropped.
+    /// Packets dropped by its queue.
     pub queue_drops: u64,
     /// Packets lost behind the queue.
     pub lost: u64,
-    /// Part of the time its transmitter was busy, 0 to 1.
+    /// Fraction of time in which its transmitter was busy, 0 to 1.
     pub busy: f64,
-    /// Most there was in its queue since the start, packets.
+    /// Maximum queue length since the start, packets.
     pub queue_max: u64,
 }
 
 impl RadioRecord {
-    /// The difference of two moments.
+    /// The difference between two times.
     pub fn between(a: &NodeAccount, b: &NodeAccount, from: Time, to: Time) -> RadioRecord {
         let nanos = (to - from).as_nanos().max(1) as f64;
         let drops = |n: &NodeAccount| n.drops.overflow + n.drops.aqm + n.group.dropped;
@@ -247,7 +248,7 @@ impl RadioRecord {
 }
 
 impl LineRecord {
-    /// The difference of two moments.
+    /// The difference between two times.
     pub fn between(a: &LineAccount, b: &LineAccount, from: Time, to: Time) -> LineRecord {
         let nanos = (to - from).as_nanos().max(1) as f64;
         let drops = |l: &LineAccount| l.drops.overflow + l.drops.aqm;
@@ -261,7 +262,7 @@ impl LineRecord {
     }
 }
 
-/// Part of the time between two moments in which somebody sent.
+/// Fraction of the time between two snapshots in which the channel was busy.
 pub fn busy_between(a: &Snapshot, b: &Snapshot) -> f64 {
     let idle = |s: &Snapshot| s.cell.idle.contention_ns + s.cell.idle.empty_ns;
     let nanos = (b.at - a.at).as_nanos().max(1) as f64;
@@ -272,7 +273,7 @@ impl RunRecord {
     /// Reads a run's folder.
     ///
     /// # Errors
-    /// Where there is no `run.json` of a form we know.
+    /// If there is no `run.json` in a known format.
     pub fn open(folder: &Path) -> Result<RunRecord, LabError> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).map_err(LabError::file(&path))?;
@@ -285,10 +286,10 @@ impl RunRecord {
         Ok(record)
     }
 
-    /// Writes `run.json` into a folder.
+    /// Writes `run.json` to a folder.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), LabError> {
         let path = folder.join(FILE);
         let text = serde_json::to_vec_pretty(self);

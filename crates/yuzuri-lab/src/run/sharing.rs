@@ -1,4 +1,5 @@
-//! The terminals' sharing: for each that takes part one daemon's library at work, on a thread inside its namespace.
+//! Sharing in a run: for each terminal that shares, a thread inside its namespace runs the sharing
+//! library.
 
 use super::work::sleep_until;
 use crate::LabError;
@@ -21,83 +22,85 @@ use yuzuri_share::{
 };
 use yuzuri_transfer::Shown;
 
-/// How long the daemons may take to be ready before the run begins: a guest loads their programs one after the other.
+/// Time limit for the daemons to start before the run: a guest loads their programs one after the
+/// other.
 const READY_WITHIN: Duration = Duration::from_secs(600);
-/// How often the end is looked for while they start.
+/// How often the stop flag is checked while they start.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The columns of the file of ticks.
 pub(super) const COLUMNS: &str = "time_s,terminal,leads,phase,members,senders,capacity_bps,queue_us,paced,flow,rate_bps,\
                                   cwnd,srtt_us,lower,upper,no_decrease,burst,rule";
 
-/// What a terminal's daemon was doing at the end of what counts, and did until then.
+/// The state of a terminal's daemon at the end of the evaluated part, and its counters until then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShareRecord {
-    /// Which rules bounded the windows.
+    /// The policy that computed the bounds.
     pub policy: PolicyName,
-    /// What `yuzuri` aimed at.
+    /// The objective of the policy `yuzuri`.
     pub objective: Objective,
-    /// Name of the congestion control that was registered.
+    /// The name of the registered congestion control.
     pub control: String,
-    /// Half seconds that were worked through.
+    /// Ticks processed (one every 500 ms).
     pub ticks: u64,
-    /// Of these, more than half a second late.
+    /// Of these, ticks that were at least 500 ms late.
     pub late_ticks: u64,
-    /// Calls that the kernel refused.
+    /// Calls that the kernel failed.
     pub kernel_refusals: u64,
-    /// Why new flows were taken only at the next half second; absent: at once.
+    /// Why new flows were migrated only at the next tick; absent: they started under the congestion
+    /// control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_flows_wait: Option<String>,
-    /// Messages sent, and their bytes without UDP and IP.
+    /// Messages sent.
     pub messages_sent: u64,
-    /// Bytes of these.
+    /// Their bytes, excluding UDP and IP headers.
     pub bytes_sent: u64,
-    /// Messages of others that were believed.
+    /// Messages of others that were accepted.
     pub messages_accepted: u64,
-    /// Messages of others that were not.
+    /// Messages of others that were refused.
     pub messages_refused: u64,
-    /// Whether it led at the end.
+    /// Whether it was the leader at the end.
     pub leads: bool,
-    /// Times it began to lead.
+    /// How often it became leader.
     pub led: u64,
-    /// How far the group was; absent: nobody led.
+    /// The phase of the group; absent: there was no leader.
     pub phase: Option<Phase>,
-    /// Members that sent, as the leader said.
+    /// Members that sent, according to the leader.
     pub senders: u16,
-    /// What the group was thought to carry, Mbit/s.
+    /// The estimated capacity of the group, Mbit/s.
     pub capacity_mbps: f64,
-    /// Mean of the upper bounds that there were in the part that counts, segments.
+    /// Mean of the upper bounds in the evaluated part, segments.
     pub bound_mean: Option<f64>,
-    /// By which rule its flows were bounded in the part that counts, in half seconds of a flow.
+    /// How often each rule bounded its flows in the evaluated part, in ticks times flows.
     pub rules: BTreeMap<String, u64>,
 }
 
 impl ShareRecord {
-    /// How far the group was, in a word; empty where nobody led.
+    /// The name of the phase; empty if there was no leader.
     pub fn phase_word(&self) -> &'static str {
         self.phase.map_or("", Phase::name)
     }
 }
 
-/// A terminal at a tick.
+/// A terminal at one tick.
 #[derive(Debug, Clone)]
 struct Row {
     at: Instant,
     status: Arc<Status>,
 }
 
-/// What a daemon's thread leaves.
+/// The results of a daemon's thread.
 #[derive(Debug, Default)]
 struct Kept {
     rows: Vec<Row>,
     notes: Vec<String>,
 }
 
-/// What a daemon's thread says while it works.
+/// The messages of a daemon's thread.
 enum Word {
-    /// It shares.
+    /// Sharing has started.
     Ready,
-    /// It has ended, and why.
+    /// The daemon has ended with this error.
     Failed(LabError),
 }
 
@@ -144,36 +147,38 @@ impl Statuses {
     }
 }
 
-/// The daemons of a run. Dropping it lets them leave, which must be before the network goes.
+/// The daemons of a run. Dropping it stops them, which must happen before the network is removed.
 pub struct Sharing {
     running: Vec<Running>,
-    /// By terminal: sockets of programs that bound their own.
+    /// By terminal: the sockets of programs that bound their own flows.
     own: BTreeMap<usize, OwnSockets>,
     words: Receiver<Word>,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
 }
 
-/// What the daemons left.
+/// The daemons' results.
 #[derive(Debug, Default)]
 pub struct Shared {
     terminals: BTreeMap<usize, (ShareSpec, String, Vec<Row>)>,
-    /// What went wrong without ending the run.
+    /// Problems that did not end the run.
     pub notes: Vec<String>,
 }
 
-/// What nl80211 would tell of a station: a TAP device has none.
+/// The radio properties that nl80211 would report for a station; a TAP device reports none.
 fn radio_of(phy: Phy) -> RadioConfig {
     let aggregation = Aggregation::up_to(phy.ampdu_bytes());
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation }
 }
 
 impl Sharing {
-    /// Starts the daemons, and waits until those that share from the beginning are ready. The kernel knows only one list of
-    /// congestion controls for all namespaces, so their names carry the run's number.
+    /// Starts the daemons, and waits until those that share from the beginning are ready. The kernel
+    /// has only one list of congestion controls for all namespaces, so that their names contain the
+    /// run's number.
     ///
     /// # Errors
-    /// Where this kernel cannot (no `struct_ops`, no TCP iterator: before 5.15), or `stop` was set.
+    /// If the kernel lacks what is needed (no `struct_ops`, no TCP iterator: before 5.15), or if `stop`
+    /// was set.
     pub fn start(
         scenario: &Scenario,
         seed: u64,
@@ -208,7 +213,7 @@ impl Sharing {
                 policy: spec.policy_config(),
                 key: KeySource::Keyless,
                 control_name: control.clone(),
-                // Not drawn: a seed repeats who leads.
+                // Not random, so that a seed reproduces which terminal leads.
                 own,
                 node: Some(NodeId((seed.wrapping_add(1) << 16) | (terminal as u64 + 1))),
                 ..ShareConfig::default()
@@ -253,27 +258,28 @@ impl Sharing {
         Ok(sharing)
     }
 
-    /// For the transfers of a terminal whose program bounds its own sockets.
+    /// The callback for the transfers of a terminal whose program bounds its own sockets.
     pub fn shown(&self, terminal: usize) -> Option<Shown> {
         self.own.get(&terminal).map(OwnSockets::shown)
     }
 
-    /// Tells when the scenario's time zero is.
+    /// Sets the scenario's time zero.
     pub fn begin(&self, origin: Instant) {
-        // It is told once.
+        // Set only once.
         let _ = self.origin.set(origin);
     }
 
-    /// Why a daemon has ended, if one has.
+    /// The error of a daemon that has ended, if any.
     pub fn failed(&self) -> Option<LabError> {
         self.words.try_iter().find_map(|word| if let Word::Failed(error) = word { Some(error) } else { None })
     }
 
-    /// Lets all leave: flows have their former control again, and nothing stays registered.
+    /// Stops all daemons: the flows get their former congestion control back, and nothing stays
+    /// registered.
     pub fn finish(mut self) -> Shared {
         self.stop.store(true, Ordering::Relaxed);
         let mut shared = Shared::default();
-        // One by one: where one has panicked, the others are still waited for as this is dropped.
+        // Remove them one by one: if a thread has panicked, dropping `self` still waits for the others.
         while let Some(Running { terminal, spec, control, thread }) = self.running.pop() {
             let kept = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shared.notes.extend(kept.notes);
@@ -287,19 +293,20 @@ impl Drop for Sharing {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for running in self.running.drain(..) {
-            // What it panicked over has been printed.
+            // If the thread panicked, the message has already been printed.
             let _ = running.thread.join();
         }
     }
 }
 
-/// All that a daemon's thread is told.
+/// The parameters of a daemon's thread.
 struct Sharer {
     name: String,
     terminal: usize,
     statuses: Option<Statuses>,
     config: ShareConfig,
-    /// From when to when, seconds; it ends by itself where it leaves before the end.
+    /// When it starts and ends, seconds; it ends on its own if its terminal leaves before the end of
+    /// the run.
     from_s: f64,
     until_s: f64,
     ends: bool,
@@ -314,7 +321,7 @@ impl Sharer {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let mut kept = Kept::default();
         if let Err(error) = self.share(&notes, &mut kept.rows) {
-            // Nobody listens where the run is already over.
+            // If the receiver is gone, the run is already over.
             let _ = self.say.send(Word::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
         }
         kept.notes = std::mem::take(&mut notes.lock());
@@ -333,7 +340,7 @@ impl Sharer {
                 notes.lock().push(note);
             }
         })?;
-        // Nobody listens where the run is already over.
+        // If the receiver is gone, the run is already over.
         let _ = self.say.send(Word::Ready);
         let mut ticks = 0;
         while !self.stop.load(Ordering::Relaxed) && !self.is_over() {
@@ -375,7 +382,7 @@ enum ShareOrLab {
     Lab(#[from] LabError),
 }
 
-/// What the leader said, as cells of the file of ticks.
+/// The leader's summary as cells of the file of ticks.
 pub(super) fn summary_cells(summary: Option<&SummaryStatus>) -> String {
     match summary {
         Some(s) => format!(
@@ -392,7 +399,7 @@ pub(super) fn summary_cells(summary: Option<&SummaryStatus>) -> String {
 }
 
 impl Shared {
-    /// A terminal's figures of a span of the scenario's time, seconds; `None` where it took no part.
+    /// A terminal's results for a span of scenario time, seconds; `None` if it did not share.
     pub fn record(&self, terminal: usize, origin: Instant, [from_s, to_s]: [f64; 2]) -> Option<ShareRecord> {
         let (spec, control, rows) = self.terminals.get(&terminal)?;
         let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
@@ -433,7 +440,7 @@ impl Shared {
         })
     }
 
-    /// Every tick of every terminal, a line for each of its flows; `None` where nobody shared.
+    /// Every tick of every terminal, with one line per flow; `None` if no terminal shared.
     pub fn csv(&self, names: &[String], origin: Instant) -> Option<String> {
         if self.terminals.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! What was measured, in the forms of a run's results.
+//! Converts the measurements to the files of a run's results.
 
 use super::record;
 use super::work::Told;
@@ -13,7 +13,7 @@ use yuzuri_scenario::fairness::jain;
 use yuzuri_scenario::{Scenario, WorkloadSpec};
 use yuzuri_trace::Account;
 
-/// `flows.csv`.
+/// The contents of `flows.csv`.
 pub(super) fn flows_csv(scenario: &Scenario, figures: &[FlowFigures]) -> String {
     let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
     let mut text = String::from(
@@ -40,7 +40,7 @@ pub(super) fn flows_csv(scenario: &Scenario, figures: &[FlowFigures]) -> String 
     text
 }
 
-/// The buffers of all terminals; `None` where no workload keeps them.
+/// The buffers of all terminals; `None` if no workload records them.
 pub(super) fn buffers_csv(scenario: &Scenario, told: &[Told], origin_mono_ns: u64) -> Option<String> {
     let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
     let mut rows: Vec<&BufferRow> = told.iter().flat_map(|t| &t.buffers).collect();
@@ -66,7 +66,7 @@ pub(super) fn buffers_csv(scenario: &Scenario, told: &[Told], origin_mono_ns: u6
     Some(text)
 }
 
-/// `run.json`, but for what is known only when the network is gone.
+/// The contents of `run.json`, except what is known only after the network was removed.
 pub(super) fn summarize(
     scenario: &Scenario,
     task: &Task,
@@ -105,7 +105,7 @@ pub(super) fn summarize(
         let mut exchanges: Vec<u64> = told[number].exchanges_us.clone();
         exchanges.sort_unstable();
         let present_s = scenario.leaves_s(terminal.kind) - terminal.kind.joins_s.max(scenario.warm_up_s);
-        // A terminal is measured while it is there.
+        // A terminal is evaluated for the time in which it is present.
         let seconds = present_s.clamp(1e-3, span_s);
         let mut controls: HashMap<&str, u64> = HashMap::new();
         of.iter().for_each(|f| *controls.entry(&f.control).or_default() += f.bytes_acked + 1);

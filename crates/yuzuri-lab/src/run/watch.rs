@@ -1,4 +1,4 @@
-//! Watching the experiment's flows: the kernel monitor into a recording.
+//! Monitors the experiment's flows with the kernel monitor and writes a recording.
 
 use crate::LabError;
 use std::path::Path;
@@ -10,7 +10,7 @@ use yuzuri_kernel::{Monitor, Options, Watch};
 use yuzuri_trace::recording::Writer;
 use yuzuri_trace::{Account, Density, Filter, Item};
 
-/// A monitor that writes a recording, on a thread of its own.
+/// A monitor that writes a recording on a separate thread.
 #[derive(Debug)]
 pub struct Watcher {
     thread: Option<JoinHandle<Result<Account, LabError>>>,
@@ -18,10 +18,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Begins to watch.
+    /// Starts the monitor.
     ///
     /// # Errors
-    /// Where the monitor cannot be loaded or the file cannot be made.
+    /// If the monitor cannot be loaded, or if the file cannot be created.
     pub fn start(filter: Filter, sample: Duration, path: &Path) -> Result<Watcher, LabError> {
         let density = match sample.as_nanos() as u64 {
             0 => Density::EveryAck,
@@ -36,7 +36,7 @@ impl Watcher {
         let seen = stop.clone();
         let body = move || {
             let mut items = Vec::new();
-            // What could not be written is counted by the writer, which tries again.
+            // The writer counts what could not be written, and retries.
             let write = |items: &mut Vec<_>, writer: &mut Writer| {
                 let _ = writer.write(items, Instant::now());
                 items.clear();
@@ -47,7 +47,7 @@ impl Watcher {
                 std::thread::sleep(monitor.rest());
             }
             let account = Box::new(monitor).finish(&mut items);
-            // The closing account goes in last, with what the recording lost.
+            // The final account is written last and includes what the recording lost.
             items.pop_if(|last| matches!(last, Item::Account(_)));
             write(&mut items, &mut writer);
             let (account, summary) = writer.conclude(account);
@@ -61,10 +61,10 @@ impl Watcher {
         Ok(Watcher { thread: Some(thread), stop })
     }
 
-    /// Ends watching; tells what was seen, kept and lost.
+    /// Stops the monitor; returns the number of records seen, kept and lost.
     ///
     /// # Errors
-    /// Where the recording could not be written.
+    /// If the recording could not be written.
     pub fn finish(mut self) -> Result<Account, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {

@@ -1,4 +1,4 @@
-//! The terminals' work: what each workload does, on a thread of its own inside the right namespace.
+//! Runs each terminal's workload on a separate thread inside its namespace.
 
 use super::{exchange, iperf3};
 use crate::LabError;
@@ -14,42 +14,42 @@ use yuzuri_transfer::{
     Limits, Listener, ReceiveEvent, ReceiveOptions, SendEvent, SendOptions, Shown, Target,
 };
 
-/// Where receivers listen.
+/// The port on which receivers listen.
 const RECEIVE_PORT: u16 = yuzuri_transfer::DEFAULT_PORT;
-/// Rest before a lost connection is opened again.
+/// Delay before a lost connection is reopened.
 const REST: Duration = Duration::from_millis(200);
-/// How often a waiting worker looks at its flag.
+/// How often a waiting worker checks its flag.
 const LOOK: Duration = Duration::from_millis(10);
 
 const _: () = assert!(WorkloadSpec::MAX_BUFFER_BYTES == SendOptions::MAX_BUFFER_BYTES);
 
-/// One terminal's work.
+/// The workload of one terminal.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The terminal's number.
     pub terminal: usize,
-    /// What it does.
+    /// The workload.
     pub spec: WorkloadSpec,
     /// Congestion control of its senders.
     pub control: Option<String>,
-    /// Whether their segments are paced.
+    /// Whether its segments are paced.
     pub paced: bool,
-    /// Whether a bound of its windows needs a connection first, see [`Topology::prime`].
+    /// Whether its window bound needs an earlier connection, see [`Topology::prime`].
     pub prime: bool,
-    /// Who is shown its connections.
+    /// The callback for its connections.
     pub shown: Option<Shown>,
-    /// When it begins.
+    /// When it starts.
     pub start: Instant,
 }
 
 impl Job {
-    /// Whether data goes from the terminal, and whether it goes to it.
+    /// Whether data goes from the terminal, and whether data goes to it.
     pub fn directions(&self) -> (bool, bool) {
         match &self.spec {
             WorkloadSpec::Bulk { direction, .. } | WorkloadSpec::Iperf3 { direction, .. } => {
                 (*direction == Direction::Up, *direction == Direction::Down)
             }
-            // Of exchanges the end that asks is watched: it counts what went and what came.
+            // For exchanges, the requesting end is monitored: it counts the bytes of both directions.
             WorkloadSpec::Buffers { .. }
             | WorkloadSpec::OnOff { .. }
             | WorkloadSpec::RequestResponse { .. } => (true, false),
@@ -63,32 +63,32 @@ impl Job {
 pub struct BufferRow {
     /// The terminal.
     pub terminal: usize,
-    /// First write, nanoseconds.
+    /// Time of the first write, nanoseconds.
     pub first_write_mono_ns: u64,
-    /// Last acknowledgement, nanoseconds.
+    /// Time of the last acknowledgement, nanoseconds.
     pub acked_mono_ns: u64,
     /// Bytes.
     pub bytes: u64,
     /// `bytes` × 8 / (last acknowledgement − first write), bits per second.
     pub throughput_bps: u64,
-    /// What the connection carried in that time, bits per second.
+    /// Rate of the connection during that time, bits per second.
     pub carried_bps: u64,
     /// Congestion window when the last packet was sent, segments.
     pub cwnd: u32,
 }
 
-/// What a worker tells.
+/// The results of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
-    /// What went wrong and did not end the run.
+    /// Problems that did not end the run.
     pub notes: Vec<String>,
-    /// Buffers, of a workload that keeps them.
+    /// The buffers, if the workload records them.
     pub buffers: Vec<BufferRow>,
-    /// Times between a request and the end of its answer, microseconds.
+    /// Times from a request to the end of its response, µs.
     pub exchanges_us: Vec<u64>,
 }
 
-/// Sleeps until `at`; false where the flag was set before.
+/// Sleeps until `at`; returns false if the flag was set before.
 pub(super) fn sleep_until(at: Instant, stop: &AtomicBool) -> bool {
     while !stop.load(Ordering::Relaxed) {
         let left = at.saturating_duration_since(Instant::now());
@@ -100,10 +100,10 @@ pub(super) fn sleep_until(at: Instant, stop: &AtomicBool) -> bool {
     false
 }
 
-/// Refuses, before anything is built around it, what the kernel or the machine does not have.
+/// Checks that the kernel and the machine have what the workloads need, before they start.
 ///
 /// # Errors
-/// A missing tool or congestion control, and what to do.
+/// If a tool or a congestion control is missing, with what to do.
 pub fn check_available(topology: &Topology, jobs: &[Job]) -> Result<(), LabError> {
     if jobs.iter().any(|job| matches!(job.spec, WorkloadSpec::Iperf3 { .. })) {
         iperf3::check()?;
@@ -130,7 +130,7 @@ pub fn check_available(topology: &Topology, jobs: &[Job]) -> Result<(), LabError
     Ok(())
 }
 
-/// Takes what senders send to a host, until the flag is set.
+/// Receives data at a host until the flag is set.
 pub fn receive(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
     host.namespace.enter()?;
     let options = ReceiveOptions {
@@ -148,13 +148,13 @@ pub fn receive(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
     listener.run(&mut |_: &ReceiveEvent| Ok(()), stop).map(drop).map_err(failed)
 }
 
-/// Serves requests at a host, until the flag is set.
+/// Answers requests at a host until the flag is set.
 pub fn answer(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
     host.namespace.enter()?;
     exchange::serve(stop)
 }
 
-/// Does a job until its flag is set.
+/// Runs a workload until its flag is set.
 pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, LabError> {
     let mut told = Told::default();
     if !sleep_until(job.start, stop) {
@@ -216,14 +216,14 @@ fn set_control(socket: impl AsFd, control: Option<&str>) -> std::io::Result<()> 
     control.map_or(Ok(()), |name| Ok(setsockopt(&socket.as_fd(), TcpCongestion, &name.into())?))
 }
 
-/// Without a limit: until the flag is set.
+/// No limit: until the flag is set.
 fn send_options(job: &Job, to: IpAddr) -> SendOptions {
     let mut options = SendOptions::new(Target { host: to.to_string(), port: RECEIVE_PORT });
     options.limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
     options.congestion_control = job.control.clone();
     options.paced = job.paced;
     options.shown = job.shown.clone();
-    // A path that loses everything for a while is an experiment like another.
+    // A path that loses everything for a while is a valid experiment.
     options.connect_timeout = Duration::from_secs(600);
     options.stall_timeout = Duration::from_secs(600);
     options.linger = Duration::from_millis(100);
@@ -231,7 +231,7 @@ fn send_options(job: &Job, to: IpAddr) -> SendOptions {
     options
 }
 
-/// Sends until the flag is set or the limit reached; a connection that is lost is opened again.
+/// Sends until the flag is set or the limit is reached; a lost connection is reopened.
 fn insist(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Told, keep: bool) {
     while !stop.load(Ordering::Relaxed) {
         if send_once(options, job, stop, told, keep) {
@@ -261,7 +261,7 @@ fn send_once(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Tol
     told.buffers = buffers;
     match result {
         Ok(_) => true,
-        // What was under way at the end is cut off on purpose.
+        // What was in progress at the end is cut off deliberately.
         Err(_) if stop.load(Ordering::Relaxed) => true,
         Err(error) => {
             let at_s = clock::mono_ns() as f64 / 1e9;

@@ -1,5 +1,5 @@
-//! A run with simulated TCP: the same scenario, models, results and figures as with the kernel's, without a network of
-//! hosts.
+//! A run with simulated TCP: the same scenario, models, results and figures as with the kernel's, but
+//! without a network of hosts.
 
 mod recorder;
 mod shares;
@@ -20,12 +20,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use yuzuri_sim::{run_watched, simulated};
 
-/// What stands for the kernel in the record.
+/// The kernel field of the record.
 const NO_KERNEL: &str = "none: simulated TCP (yuzuri-sim)";
-/// The wall time at a run's start, 2020-01-01, as in a guest: a seed repeats it, too.
+/// The wall-clock time at a run's start, 2020-01-01, as in a guest, so that a seed reproduces it as
+/// well.
 const STARTED_UNIX_NS: i64 = 1_577_836_800_000_000_000;
 
-/// Simulates runs on this host: no privilege, no kernel; a seed repeats the figures.
+/// Simulates runs on this host, without privilege and without the kernel; a seed reproduces the
+/// figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulated;
 
@@ -49,7 +51,7 @@ impl Executor for Simulated {
         let results = run_watched(&experiment, &mut shares, &mut recorder)
             .map_err(|error| LabError::Run(format!("simulating the scenario: {error}")))?;
         let seen = recorder.finish()?;
-        // It ends early for nothing else.
+        // There is no other reason to end early.
         let Some(results) = results else { return Err(LabError::Stopped) };
 
         let report = DriverReport {
@@ -81,7 +83,7 @@ impl Executor for Simulated {
         record.started_unix_ns = STARTED_UNIX_NS;
         record.wall_s = begun.elapsed().as_secs_f64();
         record.process_cpu_s = process_cpu_s() - cpu_before;
-        // Last: a folder with this file in it is a finished run.
+        // Written last: a folder with this file contains a finished run.
         record.write(folder)?;
         Ok(record)
     }

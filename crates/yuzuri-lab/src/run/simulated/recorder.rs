@@ -1,4 +1,4 @@
-//! A simulated run as the monitor would have recorded it, and as the driver would have accounted for it.
+//! Records a simulated run in the formats of the monitor and of the driver.
 
 use super::STARTED_UNIX_NS;
 use crate::LabError;
@@ -23,7 +23,7 @@ use yuzuri_trace::{
     Snapshot, Source,
 };
 
-/// Events that are handed to the writer at once.
+/// Number of events that are buffered before they are passed to the writer.
 const MAX_HELD: usize = 4096;
 
 /// A flow's last record.
@@ -44,22 +44,22 @@ pub(super) struct Recorder<'a> {
     /// By connection.
     tracks: Vec<Option<Track>>,
     terminals: BTreeMap<FlowId, usize>,
-    /// Least distance of two samples.
+    /// Minimum interval between samples.
     density: Density,
     account: CpuAccount,
     queues: QueueTrace,
     accounts: Vec<Accounts>,
-    /// Nothing of the recording depends on the time of day.
+    /// The recording does not depend on the time of day.
     begun: Instant,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(f64),
 }
 
-/// What was recorded.
+/// The recorded data.
 pub(super) struct Recorded {
-    /// Whose flow it is.
+    /// The terminal of each flow.
     pub(super) terminals: BTreeMap<FlowId, usize>,
-    /// At the beginning and the end of what counts.
+    /// The accounts at the start and the end of the evaluated part.
     pub(super) snapshots: Vec<Accounts>,
     pub(super) queues: QueueTrace,
     pub(super) account: Account,
@@ -108,9 +108,9 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Writes what is held.
+    /// Passes the buffered events to the writer.
     fn hand_over(&mut self) {
-        // What could not be written is counted by the writer, which tries again.
+        // The writer counts what could not be written, and retries.
         let _ = self.writer.write(&self.items, self.begun);
         self.items.clear();
     }
@@ -144,13 +144,13 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The flow's identity and the opening of its connection.
+    /// Records the flow's identity and the opening of its connection.
     fn open(&mut self, flow: &FlowState<'_>, event: Event) {
         let addresses = Addresses { run: 0 };
         let port = 40_000 + flow.connection as u16;
         let client = SocketAddr::new(IpAddr::V4(addresses.terminal(flow.terminal)), port);
         let server = SocketAddr::new(IpAddr::V4(addresses.server()), yuzuri_transfer::DEFAULT_PORT);
-        // The end that sends opens the connection.
+        // The sending end opens the connection.
         let (local, remote) = if flow.upload { (client, server) } else { (server, client) };
         self.terminals.insert(event.flow, flow.terminal);
         let identity = Flow {
@@ -204,7 +204,7 @@ impl Watch for Recorder<'_> {
             return;
         };
         track.acks = track.acks.saturating_add(u16::from(flow.by_ack));
-        // Within one acknowledgement a state may be left and entered again.
+        // One acknowledgement may leave a state and enter it again.
         let mut steps: Vec<(Kind, Reason, CaState)> = Vec::new();
         let mut reached = track.state;
         if counts.timeouts > track.timeouts {
@@ -248,7 +248,7 @@ impl Watch for Recorder<'_> {
         cell: Option<&CellAccount>,
         wire: &WireAccount,
     ) -> ControlFlow<()> {
-        // A scenario has a cell.
+        // Every scenario has a cell.
         let Some(cell) = cell else { return ControlFlow::Break(()) };
         match at {
             WatchedAt::Interval => {
@@ -275,7 +275,7 @@ fn state_of(state: cca::CaState) -> CaState {
     }
 }
 
-/// The variables of the kernel's that the simulator has.
+/// The kernel's variables that the simulator has.
 fn snapshot_of(sender: &Sender) -> Snapshot {
     let (window, counts) = (sender.window(), sender.counts());
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);

@@ -11,7 +11,7 @@ use yuzuri_share::SummaryStatus;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Sharing, Steer};
 
-/// A terminal at a tick.
+/// A terminal at one tick.
 struct Member {
     terminal: usize,
     cwnd: u32,
@@ -26,7 +26,7 @@ struct Tick {
     members: Vec<Member>,
 }
 
-/// Lets the terminals share, if they do, and keeps what was decided.
+/// Runs the terminals' sharing, if enabled, and stores the decisions.
 pub(super) struct Shares {
     sharing: Option<Sharing>,
     /// By terminal.
@@ -40,8 +40,8 @@ impl Shares {
         Shares { sharing: yuzuri_sim::sharing(scenario), specs, ticks: Vec::new() }
     }
 
-    /// A terminal's figures of a span, seconds; `None` where it took no part. Reports arrive at once in the simulation:
-    /// there are no messages, and nobody in particular leads.
+    /// A terminal's results for a span of time, seconds; `None` if it did not share. Reports arrive
+    /// instantly in the simulation: there are no messages, and no particular terminal leads.
     pub(super) fn record(&self, terminal: usize, [from_s, to_s]: [f64; 2]) -> Option<ShareRecord> {
         let spec = self.specs.get(terminal)?.as_ref()?;
         let of = |tick: &Tick| tick.members.iter().any(|member| member.terminal == terminal);
@@ -76,7 +76,7 @@ impl Shares {
         })
     }
 
-    /// Every tick of every terminal that shares and sends; `None` where nobody shares.
+    /// Every tick of every terminal that shares and sends; `None` if no terminal shares.
     pub(super) fn csv(&self, scenario: &Scenario) -> Option<String> {
         self.sharing.as_ref()?;
         let names: Vec<String> = scenario.terminals().map(|terminal| terminal.name()).collect();
