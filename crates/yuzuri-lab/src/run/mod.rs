@@ -127,8 +127,8 @@ pub(crate) struct Performed {
 }
 
 /// Builds the network, runs the workloads until the end or until `stop` is set, and removes the
-/// network. Calls `built` with the names of the terminals' namespaces once they exist. `statuses`
-/// publishes the status of the terminals' daemons.
+/// network. Calls `built` with the names of the terminals' namespaces once they exist; `statuses`
+/// publishes what the terminals' daemons report.
 pub(crate) fn perform(
     scenario: &Scenario,
     task: &Task,
