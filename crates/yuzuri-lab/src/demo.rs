@@ -83,8 +83,7 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
 }
 
 /// Runs the demonstration until its end or until `stop` is set. Calls `built` with the names of the
-/// terminals' namespaces; `statuses` publishes what
-/// their daemons report.
+/// terminals' namespaces; `statuses` publishes what their daemons report.
 ///
 /// # Errors
 /// If the host lacks what is needed, or if the run was stopped before there were figures.
