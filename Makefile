@@ -1,43 +1,44 @@
-# `make demo` and `make test` are all that is needed; both install what is missing (Debian, Ubuntu; as root).
+# `make demo` and `make test` are enough for most purposes. Both install missing dependencies
+# (Debian, Ubuntu; as root).
 SHELL := /bin/bash
-# The same as scripts/path.sh.
+# As in scripts/path.sh.
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
 
-# Of the whole workspace in every call, whichever programs it is for: otherwise the dependencies would be built anew for each
-# set of programs, with other features.
+# Always build the whole workspace, whichever programs are needed. Otherwise cargo would rebuild the
+# dependencies with different features for each set of programs.
 RELEASE := cargo build --release --locked --workspace
 
 .PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
-	@echo "make demo    build (4 minutes on a bare machine with two cores), and watch eight terminals without and with sharing (DEMO_SECONDS=40 ends by itself)"
-	@echo "make test    build, lint and test everything (half an hour on two cores, 12 GB of disk at most)"
-	@echo "make build   target/release/yuzuri, and beside it the programs that \`lab\` and \`identify\` become"
-	@echo "make python  the wheel of the Python package, in release, with its tests"
-	@echo "make vm      fetch Debian's kernels and build the images for virtual time"
-	@echo "make test-kernels   the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 for one)"
-	@echo "make share-figures   what sharing brings and costs, in simulation (minutes; MATRIX='--only text --seeds 1' for a part, LOT='--seed 7' for other settings by lot)"
-	@echo "make share-figures-kernel   with the kernel's own TCP in virtual time: the tables of docs/sharing.md (what is kept is not repeated)"
-	@echo "make identify-figures   how often the right congestion control is found, on paths drawn by lot (hours of virtual time)"
-	@echo "make paper-figures   run the papers' experiments in virtual time (days; what results/ has is not repeated; SCENARIOS=visualizer-two for one)"
-	@echo "make check-results   one kept run of each experiment again: by the same program it must be the same, byte for byte"
-	@echo "make compare-wire   the laboratory's wire beside the kernel's netem, on three paths (a quarter of an hour)"
-	@echo "make compare-ns3   ns-3 itself and the simulation with ns-3's ways (five minutes)"
-	@echo "make control-parity   the congestion control without bounds beside the kernel's CUBIC (a quarter of an hour)"
-	@echo "make lab-speed   whether the driver keeps time, and what a second costs in virtual time and in simulation"
-	@echo "make book    the documentation as a book, into target/book, with its links tested (builds mdbook once: minutes)"
-	@echo "make bench   print the figures of docs/evaluation.md"
-	@echo "make bench-virtual   print the efficiency in virtual time: exact, the same everywhere"
-	@echo "make fuzz    fuzz the readers with sanitizers (10 minutes those of captures, 1 minute each other; FUZZ_SECONDS=60 or FUZZ_HOURS=1 each)"
-	@echo "make attacks   every test that attacks the programs, and the table of docs/attacks.md"
-	@echo "make soak    hours under 20,000 flows and random faults (HOURS=24; SEED=1 repeats one; as root)"
-	@echo "make deny    licences, bans and sources of all dependencies (DENY_ADVISORIES=1: known vulnerabilities, too)"
-	@echo "make dist    static programs for x86_64 and aarch64, Debian packages, licences, components, signed checksums, into dist/"
-	@echo "make test-dist   install dist/'s packages in a clean Debian, and run their programs under Debian's kernels in QEMU"
-	@echo "make apk     the Android app, signed with a key made here: android/build/yuzuri.apk"
-	@echo "make picture   README's picture anew: the page in the demo (a minute; as root)"
-	@echo "make test-android   its tests on this host (no phone): pictures in android/build/pictures"
+	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration)"
+	@echo "make test    build, lint and test everything (30 minutes on two cores, up to 12 GB of disk)"
+	@echo "make build   build target/release/yuzuri and the programs for \`yuzuri lab\` and \`yuzuri identify\`"
+	@echo "make python  build the wheel of the Python package in release mode, and run its tests"
+	@echo "make vm      download Debian's kernels and build the guest images for virtual time"
+	@echo "make test-kernels   run the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 selects one)"
+	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, LOT='--seed 7' other random settings)"
+	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
+	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
+	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
+	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
+	@echo "make compare-wire   compare the laboratory's wire with the kernel's netem on three paths (15 minutes)"
+	@echo "make compare-ns3   compare ns-3 with the simulation set to behave like ns-3 (5 minutes)"
+	@echo "make control-parity   compare the congestion control without bounds with the kernel's CUBIC (15 minutes)"
+	@echo "make lab-speed   check that the driver keeps up, and measure the cost of a second in virtual time and in simulation"
+	@echo "make book    build the documentation as a book in target/book, and check its links (builds mdbook the first time: minutes)"
+	@echo "make bench   measure the figures of docs/evaluation.md"
+	@echo "make bench-virtual   measure the efficiency in virtual time: exact and the same on every machine"
+	@echo "make fuzz    fuzz all input readers with sanitizers (capture readers 10 minutes each, others 1 minute; FUZZ_SECONDS=60 or FUZZ_HOURS=1 sets the time of each)"
+	@echo "make attacks   run every test that attacks the programs, and print the table of docs/attacks.md"
+	@echo "make soak    run under 20,000 flows and random faults for hours (HOURS=24; SEED=1 reproduces a run; as root)"
+	@echo "make deny    check licences, bans and sources of all dependencies (DENY_ADVISORIES=1: also known vulnerabilities)"
+	@echo "make dist    build static programs for x86_64 and aarch64, Debian packages, licences, SBOM and signed checksums in dist/"
+	@echo "make test-dist   install the packages of dist/ in a clean Debian, and run their programs under Debian's kernels in QEMU"
+	@echo "make apk     build the Android app, signed with a generated key: android/build/yuzuri.apk"
+	@echo "make test-android   run the app's tests on this host, without a phone; pictures in android/build/pictures"
+	@echo "make picture   take the picture of the README again: the page during the demo (1 minute; as root)"
 
 setup:
 	@scripts/setup.sh build
@@ -123,12 +124,12 @@ control-parity: lab
 	$(RELEASE) --quiet --example same_windows
 	@scripts/control-parity.sh
 
-# Why ns-3's CUBIC comes out otherwise than Linux's (docs/simulation.md).
+# Why ns-3's CUBIC gives different results than Linux's (docs/simulation.md).
 compare-ns3:
 	@scripts/setup.sh ns3
 	@scripts/compare-ns3.sh
 
-# How fast it is, in real time, in virtual time and in simulation.
+# Speed in real time, in virtual time and in simulation.
 lab-speed: lab
 	@scripts/setup.sh vm
 	@scripts/lab-speed.py
@@ -140,7 +141,7 @@ bench: ui
 	$(RELEASE) --bin yuzuri --bin yuzuri-bench
 	@target/release/yuzuri-bench all; missed=$$?; scripts/page-test.sh --load && exit $$missed
 
-# In the guest an instruction is a nanosecond: no noise, but no caches either.
+# In the guest one instruction takes one nanosecond: no noise, but no cache effects either.
 bench-virtual: yuzuri
 	@scripts/setup.sh vm
 	$(RELEASE) --bin yuzuri-bench --bin yuzuri-vm

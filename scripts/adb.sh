@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Yuzuri on a rooted Android device over USB:
-#   adb.sh [FILTER...]        watches its TCP flows, with the page and a recording; a filter's terms are those of `yuzuri watch`
-#   adb.sh yuzuri WORD...     runs any word of the engine there: doctor, send SERVER, share --keyless --runtime . --state . ...
-# Puts the arm64 engine into a folder below /data/local/tmp and runs it there as root; watching brings the page to
-# port 4949 here, at the address that is told. Ctrl-C ends it; at the end recordings (*.arrows) are fetched into the present folder, and everything
-# is removed from the device. ENGINE_AARCH64=path takes an engine that is there already, ADB_SERIAL names one device of several,
-# WEB_PORT another port here, WATCH_SECONDS ends watching by itself.
+# Runs Yuzuri on a rooted Android device over USB:
+#   adb.sh [FILTER...]     watches its TCP flows, with the page and a recording; filters as in `yuzuri watch`
+#   adb.sh yuzuri ARG...   runs a command there: doctor, send SERVER, share --keyless --runtime . --state . ...
+# Copies the arm64 engine to a folder below /data/local/tmp and runs it there as root. While
+# watching, the page is forwarded to port 4949 on this host, at the printed address. Ctrl-C ends it;
+# recordings (*.arrows) are then copied to the current folder, and everything is removed from the
+# device. ENGINE_AARCH64=path uses an existing engine, ADB_SERIAL selects one of several devices,
+# WEB_PORT another port on this host, and WATCH_SECONDS limits the duration.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -17,7 +18,7 @@ folder=/data/local/tmp/yuzuri-$$
 
 case "$port" in '' | *[!0-9]*) fail "WEB_PORT is '$port': give the number of a port" ;; esac
 case "${WATCH_SECONDS:-1}" in *[!0-9]*) fail "WATCH_SECONDS is '$WATCH_SECONDS': give a number" ;; esac
-# Words go through two shells on the way: what they never have is refused.
+# Arguments pass through two shells: reject characters that no valid argument has.
 if [ "${1:-}" = yuzuri ]; then
     shift
     [ $# != 0 ] || fail "which word of yuzuri? See yuzuri --help"
@@ -51,7 +52,7 @@ shell() { "${adb[@]}" shell "$*"; }
 
 abi=$(shell getprop ro.product.cpu.abi | tr -d '\r')
 [ "$abi" = arm64-v8a ] || fail "the device is ${abi:-unknown}: the engine is built for arm64-v8a"
-# As root: either adb's shell is, or su makes it so.
+# Become root: adb's shell already is, or su is available.
 if [ "$(shell id -u | tr -d '\r')" = 0 ]; then
     root() { shell "$*"; }
 elif [ "$(shell "su -c 'id -u'" 2>/dev/null | tr -d '\r')" = 0 ]; then
@@ -68,11 +69,11 @@ case $engine in /*) ;; *) engine=$here/$engine ;; esac
 running=
 made=
 forwarded=
-# Fetches a recording of the device's; false where that failed.
+# Copies a recording from the device; returns false if that failed.
 fetch() {
     local there=$1 name
     name=$here/android-$(date +%Y%m%d-%H%M%S)-$(basename "$there")
-    # It is root's: adb may not be.
+    # The recording belongs to root; adb may run as another user.
     root "chmod 644 $there" >/dev/null 2>&1 || true
     if "${adb[@]}" pull "$there" "$name" >/dev/null 2>&1; then
         say "recorded: $name (yuzuri replay $name)"
@@ -84,7 +85,7 @@ fetch() {
 clean() {
     trap '' INT TERM
     [ -n "$made" ] || return 0
-    # The engine ends in order when it gets SIGTERM.
+    # On SIGTERM the engine shuts down cleanly.
     root "[ ! -e $folder/pid ] || kill \$(cat $folder/pid)" >/dev/null 2>&1 || true
     [ -z "$running" ] || wait "$running" 2>/dev/null || true
     [ -z "$forwarded" ] || "${adb[@]}" forward --remove "tcp:$port" >/dev/null 2>&1 || true
@@ -109,7 +110,7 @@ if [ -z "$words" ]; then
     forwarded=yes
     words="watch --quiet --web 127.0.0.1:$REMOTE_PORT --record watch.arrows${WATCH_SECONDS:+ --for ${WATCH_SECONDS}s} $*"
     say "watching; the engine tells the page's address; Ctrl-C ends it and fetches the recording"
-    # The address holds a token that only the engine knows, and the port of there.
+    # The address contains a token known only to the engine, and the port on the device.
     exec 4> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|") 5> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|" >&2)
 else
     exec 4>&1 5>&2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Android app: android-apk.sh [FILE] (android/build/yuzuri.apk by default), without Google's SDK. It holds the engine for
-# arm64, built by scripts/static-build.sh; ENGINE_AARCH64=path takes one that is there already. It is signed with a key
-# that is made for this tree and never leaves it: whoever gives the app away signs it again with a key of his own.
+# Builds the Android app without Google's SDK: android-apk.sh [FILE] (default:
+# android/build/yuzuri.apk). The app contains the arm64 engine, built by scripts/static-build.sh;
+# ENGINE_AARCH64=path uses an existing one. It is signed with a key that is generated for this tree
+# and never leaves it; for distribution, sign it again with your own key.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh android
@@ -17,7 +18,8 @@ if [ -z "$engine" ]; then
     engine=$(scripts/static-build.sh aarch64 | tail -n 1)
 fi
 [ -f "$engine" ] || fail "there is no engine at $engine"
-# Into a variable: a program that stops reading early would end readelf, and with it this script.
+# Use a variable: in a pipe, a reader that stops early would end readelf with SIGPIPE, and with it
+# this script.
 headers=$(readelf -hlW "$engine")
 grep -q 'Machine: *AArch64' <<<"$headers" || fail "$engine is no program for arm64"
 ! grep -q INTERP <<<"$headers" || fail "$engine asks for shared libraries that Android does not have: build it by scripts/static-build.sh"
@@ -25,7 +27,8 @@ grep -q 'Machine: *AArch64' <<<"$headers" || fail "$engine is no program for arm
 android_resources
 rm -rf $out/classes $out/dex $out/package
 mkdir -p $out/classes $out/dex $out/package/lib/arm64-v8a
-# Android 8 has the library of Java 8. Robolectric's build of Android lacks parts of annotations, which javac would name one by one.
+# Android 8 has the class library of Java 8. Robolectric's build of Android lacks some annotations;
+# javac would warn about each.
 find $app/java $out/gen -name '*.java' >$out/sources.txt
 javac -Xlint:all,-options,-serial,-classfile,-deprecation -Werror --release 8 -encoding UTF-8 \
     -classpath "$android_jar" -d $out/classes @$out/sources.txt
@@ -37,7 +40,7 @@ cp "$(starter aarch64)" $out/package/lib/arm64-v8a/libstarter.so
 cp "$engine" $out/package/lib/arm64-v8a/libyuzuri.so
 aarch64-linux-gnu-strip $out/package/lib/arm64-v8a/libyuzuri.so 2>/dev/null || strip $out/package/lib/arm64-v8a/libyuzuri.so
 cp $out/base.apk $out/package.apk
-# The same times for the same commit, so that the same tree gives the same package.
+# Set the time stamps to the commit time, so that the same tree gives the same package.
 find $out/package -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 315532800)" {} +
 (cd $out/package && TZ=UTC zip -q -9 -X ../package.apk classes.dex lib/arm64-v8a/libstarter.so lib/arm64-v8a/libyuzuri.so)
 zipalign -f -p 4 $out/package.apk $out/aligned.apk

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What the app's engine costs the processor: android-figures.sh [SECONDS] (20 by default). As root. `yuzuri send --json`, in release,
-# sends over a path of 50 Mbit/s between two network namespaces of its own, which are removed afterwards: alone, as the app runs it
-# (recorded), and giving way. Printed is the time of the processor, user and system, of the process and what it runs in the kernel, as a
-# part of one core. ENGINE=path takes an engine that is there already.
+# Measures the CPU usage of the app's engine: android-figures.sh [SECONDS] (default: 20). As root.
+# `yuzuri send --json`, a release build, sends over a 50 Mbit/s path between two network namespaces,
+# which are removed afterwards: alone, as the app runs it (with recording), and giving way. Prints
+# the CPU time, user and system, of the process and of its kernel work, as a fraction of one core.
+# ENGINE=path uses an existing engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -38,7 +39,7 @@ for each in "$a va" "$b vb"; do
     read -r name link <<<"$each"
     ip -n "$name" link set "$link" up
     ip -n "$name" link set lo up
-    # Packets of the size that a path carries.
+    # Disable offloads, so that packets have the size of those on a real path.
     ip netns exec "$name" ethtool -K "$link" tso off gso off gro off
 done
 tc -n $a qdisc replace dev va root tbf rate ${MBIT}mbit burst 10k limit 200000
@@ -51,12 +52,13 @@ until grep -q listening "$folder/receiver"; do
     sleep 0.1
 done
 
-# cost WHAT WORD...: the part of one core, in percent, and the throughput.
+# cost WHAT ARG...: the CPU usage in percent of one core, and the throughput.
 cost() {
     local what=$1 used user system mbit
     shift
     TIMEFORMAT='%U %S %R'
-    # Who reads a pipe is what the app is to the engine. What it says beside its lines is shown where it fails.
+    # A reader on a pipe takes the place of the app. Messages on standard error are shown if the run
+    # fails.
     used=$({ time ip netns exec $a "$engine" send --json --time "${seconds}s" "$@" 10.77.0.2 2>"$folder/said" | cat >"$folder/lines"; } 2>&1) ||
         fail "$what: $(tail -n 1 "$folder/said")"
     read -r user system _ <<<"$(tail -n 1 <<<"$used")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the engine of the Android app for arm64 under a filter of system calls as Android's, on Debian's kernels for arm64 in QEMU:
-# android-kernel.sh [KERNEL...] (6.1-arm64 by default). What is tested is the very starter that is in the package, and the
-# engine. ENGINE_AARCH64=path takes one that is there already.
+# Runs the Android app's arm64 engine under a seccomp filter like Android's, on Debian's arm64
+# kernels in QEMU: android-kernel.sh [KERNEL...] (default: 6.1-arm64). Tests the starter that is in
+# the package, and the engine. ENGINE_AARCH64=path uses an existing engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh android

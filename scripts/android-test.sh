@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Tests the Android app on this host: android-test.sh [-DOPTION...], where -Dtest=NAME runs one class. Android's own code runs in
-# the Java machine here (Robolectric) and draws real pictures; the engine is the real one, and what it sends to is a real
-# `yuzuri receive`. Pictures are left in android/build/pictures; YUZURI_PICTURES=keep takes them as those to compare with. No phone
-# takes part. ENGINE=path takes an engine that is there already.
+# Tests the Android app on this host: android-test.sh [-DOPTION...]; -Dtest=NAME runs one class.
+# Android's own code runs in the local JVM (Robolectric) and draws real pictures; the engine is the
+# real one and sends to a real `yuzuri receive`. Pictures are written to android/build/pictures;
+# YUZURI_PICTURES=keep makes them the new reference. No phone is needed. ENGINE=path uses an
+# existing engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh android
 . scripts/path.sh
 . scripts/android-base.sh
-# The dev profile is enough: what is measured here is the app.
+# The dev profile is sufficient, because the app is under test.
 engine=${ENGINE:-}
 if [ -z "$engine" ]; then
     make --no-print-directory ui >&2
@@ -19,7 +20,8 @@ starter=$PWD/$(starter "$(uname -m)")
 forbid=$PWD/$(forbid "$(uname -m)")
 
 say "what Android forbids to apps, and the starter"
-# The shell says of the engine alone that a bad system call ended it: that is what is wanted.
+# For the engine alone the shell reports that a bad system call killed it; this is the expected
+# result.
 android/src/test/forbidden-calls.sh "$forbid" "$engine" "$starter" "$out/forbidden"
 
 say "scripts/adb.sh against a folder in the place of a device"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test that attacks the programs and prints a table of what was tried, how often, and what was lost: make attacks.
-# A test takes part by calling `yuzuri_testnet::attack` at its end; nothing else has to be told. With WRITE=1 the table is
-# written into docs/attacks.md. Needs root for namespaces and the kernel; tests that cannot run say so.
+# Runs every test that attacks the programs and prints a table with what was tried, how often, and
+# what was lost: make attacks. A test takes part by calling `yuzuri_testnet::attack` at its end;
+# nothing else is needed. WRITE=1 writes the table to docs/attacks.md. Needs root for namespaces and
+# the kernel; tests that cannot run say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh test
@@ -9,12 +10,14 @@ scripts/setup.sh test
 log=target/attacks.log
 mkdir -p target
 : >"$log"
-# What each package has to run: crates/PACKAGE/tests/NAME.rs or crates/PACKAGE/tests/NAME/*.rs is its test program NAME;
-# crates/PACKAGE/src is the library's own tests, of the name "lib".
+# Finds the test programs of each package: crates/PACKAGE/tests/NAME.rs and
+# crates/PACKAGE/tests/NAME/*.rs belong to the test program NAME, crates/PACKAGE/src to the
+# library's own tests, named "lib".
 mapfile -t found < <(grep -rlE '\battack\(' --include='*.rs' crates/*/tests crates/*/src | grep -v '^crates/yuzuri-testnet/' |
     sed -nE 's#^crates/([^/]+)/tests/([^/.]+)(\.rs|/.*)$#\1 \2#p; s#^crates/([^/]+)/src/.*#\1 lib#p' | sort -u)
-# Built for the whole workspace, whose dependencies have other features than those of a single package: they are there
-# already. A name may be that of test programs of several packages; what cargo says of each tells whose it is.
+# Build for the whole workspace, whose dependencies are already built; those of a single package
+# have other features. Several packages may have test programs with the same name; cargo's messages
+# say which package each belongs to.
 words=()
 while read -r target; do
     if [ "$target" = lib ]; then words+=(--lib); else words+=(--test "$target"); fi
@@ -29,7 +32,7 @@ for each in "${found[@]}"; do
     echo "attacks: $each" >&2
     echo "package: $package" >>"$log"
     status=0
-    # As cargo runs it: in the package's folder.
+    # Run it in the package's folder, as cargo does.
     if [ -n "$program" ]; then
         (cd "crates/$package" && "$program" --nocapture 2>&1) | tee -a "$log" | { grep -aE '(skipped:|FAILED|panicked at)' >&2 || true; } || status=$?
     else
@@ -41,7 +44,7 @@ done
 table() {
     echo "| attack | tried | lost | by the tests of |"
     echo "|---|---|---|---|"
-    # Names in the order in which they came; of a property test each case is a line.
+    # Keep the names in the order in which they came; each case of a property test is one line.
     awk '
         /^package: / { package = $2; next }
         match($0, /attack: .+ \| [0-9]+ .* \| /) {

@@ -74,7 +74,7 @@ class Book:
         to = page if not path else Path(os.path.normpath(self.source(page).parent / path))
         if path:
             if not to.exists() and to.suffix == ".html":
-                # mdBook has made .html of every .md.
+                # mdBook has rewritten every .md to .html.
                 to = to.with_suffix(".md")
             if not to.exists():
                 return None
@@ -120,7 +120,7 @@ def main() -> int:
     pages = [page for page in sorted(BOOK.rglob("*.html")) if page.name not in ("404.html", "toc.html", "index.html")]
     for page in pages:
         book.mend(page)
-    # mdBook gives the first page twice.
+    # mdBook writes the first page twice.
     shutil.copy(built(DOCS / "overview.md"), BOOK / "index.html")
     for wrong in book.wrong:
         print(f"book: {wrong}", file=sys.stderr)

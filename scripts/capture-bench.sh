@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# How fast captures are read (yuzuri-capture) and their windows rebuilt (yuzuri-infer; by one thread, and by as many as there are cores, up to the four
-# of yuzuri-identify, each of which reads the file and follows its share of the flows): packets per second beside tcptrace and `tshark -T fields`,
-# on a file that is made for it and lies in the page cache. Medians of ROUNDS turns (5), by the clock on the wall, start of the program
-# included; each program runs twice in a turn, and the second time counts. tshark reads the first 100,000 packets.
-#   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1); YUZURI_CAPTURE_EXAMPLES is the folder with the built examples.
+# Measures how fast captures are read (yuzuri-capture) and windows reconstructed (yuzuri-infer: by
+# one thread, and by as many threads as there are cores, up to the four of yuzuri-identify, each of
+# which reads the file and follows its share of the flows). Prints packets per second next to
+# tcptrace and `tshark -T fields`, for a generated file in the page cache. The figures are medians
+# of ROUNDS rounds (5), in wall-clock time including program start. Each program runs twice per
+# round, and the second run counts. tshark reads the first 100,000 packets.
+#   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1)
+#   YUZURI_CAPTURE_EXAMPLES: folder of the built examples
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -29,12 +32,12 @@ tshark_fields() {
         -e tcp.seq_raw -e tcp.ack_raw -e tcp.len -e tcp.flags -e tcp.window_size_value \
         -e tcp.options.timestamp.tsval -e tcp.options.timestamp.tsecr
 }
-# Name of the row, its program, how many packets it reads.
+# Row name, program, number of packets that it reads.
 rows=("windows windows $packets" "windows-spread windows_spread $packets" "yuzuri-capture yuzuri $packets")
 if command -v tcptrace >/dev/null; then rows+=("tcptrace tcptrace_all $packets"); else echo "tcptrace: skipped: not installed"; fi
 if command -v tshark >/dev/null; then rows+=("tshark tshark_fields $tshark_packets"); else echo "tshark: skipped: not installed"; fi
 
-# What is measured must have read the file, and all of it.
+# Check that the measured program has read the whole file.
 found=$(yuzuri | awk '$1 == "packets:" && !n++ { print $2 + 0 }')
 [ "$found" = "$packets" ] || { echo "yuzuri-capture read $found of $packets packets" >&2; exit 1; }
 if command -v tcptrace >/dev/null; then
@@ -50,7 +53,8 @@ echo "$packets packets of $flows flows, $((bytes / packets)) bytes each in the f
 for ((round = 0; round < rounds; round++)); do
     for row in "${rows[@]}"; do
         read -r name program count <<<"$row"
-        # Once unmeasured: nobody pays for the memory that the one before gave back, which a virtual machine's host may have taken.
+        # Run once without measuring. Otherwise a program would pay for memory that its predecessor
+        # returned and that a virtual machine's host may have reclaimed.
         "$program" >/dev/null 2>&1
         begin=${EPOCHREALTIME/./}
         "$program" >/dev/null 2>&1

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import urllib.parse
 
-# What an untracked copy of the tree may contain besides its files.
+# Folders that an untracked copy of the tree may contain in addition to its files.
 BUILT = {".git", "target", "node_modules", "lab-results", "dist", "__pycache__"}
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(\s*<?([^()\s<>]+(?:\([^()\s]*\)[^()\s<>]*)?)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?([^\s<>]+)>?")
@@ -86,7 +86,7 @@ class Tree:
             try:
                 self.texts[path] = (self.root / path).read_text(encoding="utf-8")
             except (UnicodeDecodeError, OSError):
-                # Pictures, packed data, links to elsewhere; a file that is deleted but not yet committed.
+                # Images, binary data, external links; or a file that was deleted but not committed.
                 self.texts[path] = ""
         return self.texts[path]
 
@@ -107,7 +107,7 @@ class Tree:
     def mention(self, match):
         """What is wrong with a mention of a page, or None."""
         if match["before"].strip("./"):
-            # Another folder's docs/ or an address: `crates/NAME/docs/...`, `https://.../docs/...`.
+            # docs/ of another folder, or a URL: `crates/NAME/docs/...`, `https://.../docs/...`.
             return None
         path = pathlib.PurePosixPath(match["path"])
         if path not in self.files:
@@ -125,7 +125,7 @@ class Tree:
             text = self.text(path)
             if path.suffix == ".md":
                 for number, line in prose(text):
-                    # What is shown as code is no link.
+                    # Code contains no links.
                     line = re.sub(r"(`+)(?:(?!\1).)+\1", lambda code: "`" * len(code[0]), line)
                     reference = REFERENCE.match(line)
                     targets = LINK.findall(line) + ATTRIBUTE.findall(line) + ([reference[1]] if reference else [])

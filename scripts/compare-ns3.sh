@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What ns-3 (3.44, from PyPI) makes of some settings of tests/data/ns3_3.48.csv with another least retransmission timeout, and what the simulation makes of
-# them with ns-3's ways: a table of means over three seeds. About five minutes; 500 MB in target/ns3.
+# Runs some settings of tests/data/ns3_3.48.csv in ns-3 (3.44, from PyPI) with different minimum
+# retransmission timeouts, and in the simulation with ns-3's behaviour. Prints a table of means over
+# three seeds. Takes about five minutes, and 500 MB in target/ns3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -20,7 +21,8 @@ if [ ! $home/cell -nt scripts/ns3/cell.cc ]; then
         -Wl,-rpath,"$PWD/$ns3/lib64" -Wl,--unresolved-symbols=ignore-in-shared-libs
 fi
 
-# row NAME LEASTS WORDS...: a setting, of that tag, with these least timeouts. (With less than 1 s at 512 ms some runs of ns-3 do not end.)
+# row NAME MIN_RTOS ARGS...: one setting, with this tag and these minimum RTOs. (Below 1 s some runs
+# of ns-3 at 512 ms do not end.)
 row() {
     local name=$1 least leasts=$2
     shift 2

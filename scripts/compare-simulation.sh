@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The simulation beside the kernel: runs scenarios/check in the laboratory (virtual time, root; what is finished is not repeated: hours the
-# first time) and in crates/yuzuri-sim, and prints a table with what is beyond the limits.
-#   compare-simulation.sh [FOLDER OF RESULTS] [MORE FOR THE EXAMPLE, such as --seeds 20, --save FILE]
-# YUZURI_LAB is the laboratory's program (default: built from here), JOBS the guests side by side (default 1).
+# Compares the simulation with the kernel: runs scenarios/check in the laboratory (virtual time,
+# root; finished runs are not repeated; the first time takes hours) and in crates/yuzuri-sim, and
+# prints a table that marks values beyond the limits.
+#   compare-simulation.sh [RESULTS_FOLDER] [ARGUMENTS OF THE EXAMPLE, such as --seeds 20, --save FILE]
+# YUZURI_LAB is the laboratory's program (default: built from this tree), JOBS the number of
+# parallel guests (default: 1).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 results=${1:-lab-results/check}

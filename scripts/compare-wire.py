@@ -22,7 +22,7 @@ def by_netem(vm, folder, path, duration_s, warm_up_s):
         made = folder.with_name(folder.name + ".part")
         made.mkdir(parents=True, exist_ok=True)
         print(f"netem: {folder.name}", file=sys.stderr)
-        # netem's limit counts the packet in transmission, the wire's queue does not.
+        # netem's limit includes the packet in transmission, the wire's queue does not.
         words = [path["rate_mbps"], path["rtt_ms"], path["queue_packets"] + 1, duration_s]
         subprocess.run(
             [vm, "run", "--quiet", "--timeout", "3600", "--results", made, "--file", "crates/yuzuri-vm/guest/transfer.sh:/root/transfer.sh",
@@ -30,7 +30,7 @@ def by_netem(vm, folder, path, duration_s, warm_up_s):
             check=True, stdout=subprocess.DEVNULL)
         made.rename(folder)
     rows = [line.split() for line in probe.read_text().splitlines()]
-    # iperf3's other connection, which controls, says nothing in the time that is kept.
+    # iperf3's control connection sends nothing during the recorded time.
     begin_s = float(rows[0][0])
     rows = [(float(row[0]) - begin_s, int(row[2], 16), int(row[5])) for row in rows]
     kept = [row for row in rows if warm_up_s <= row[0] <= duration_s]

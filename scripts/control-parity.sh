@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# The congestion control without bounds beside the kernel's own CUBIC (scenarios/control-parity.toml, virtual time, root): at how many round trips
-# their windows are within one segment, for each loss and seed. Beside it the kernel's CUBIC against itself on a processor of another speed: what the
-# order of a few events alone makes of the same sender. A quarter of an hour; what is finished is not repeated. make control-parity builds what it needs.
+# Compares the congestion control without bounds with the kernel's own CUBIC
+# (scenarios/control-parity.toml, virtual time, root): in how many round trips their windows differ
+# by at most one segment, for each loss rate and seed. As a reference, compares the kernel's CUBIC
+# with itself on a processor of another speed, which shows the effect of a different order of a few
+# events on the same sender. Takes a quarter of an hour; finished runs are not repeated. make
+# control-parity builds what this script needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -11,7 +14,8 @@ out=lab-results/control-parity
 "$lab" sweep scenarios/control-parity.toml --no-report --out "$out/8000" --set processor_mips=8000 >&2
 "$lab" sweep scenarios/control-parity.toml --no-report --out "$out/4000" --set processor_mips=4000 --only ,cubic >&2
 
-# row NAME LOSS A B: the seeds' shares of round trips within one segment, and the largest of their median differences.
+# row NAME LOSS A B: for each seed the fraction of round trips within one segment, and the largest
+# median difference.
 row() {
     local seed shares=() medians=() words
     for seed in 1 2 3; do

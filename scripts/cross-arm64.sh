@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# What building for arm64 on another architecture takes, to be sourced in the tree's folder after path.sh. Who sources it
-# has `say`. What must be installed before: `scripts/setup.sh vm` or `static`.
+# Functions for building for arm64 on another architecture, to be sourced in the root of the tree
+# after path.sh. The sourcing script must define `say`. Run `scripts/setup.sh vm` or `static` first.
 
-# Rust's standard library for arm64, for the compiler that is in use. Where it is missing, rustup fetches it for its own
-# compilers. For a packaged one it is the package of the very same version for arm64, unpacked in target/tools, and RUSTC
-# becomes a compiler that finds it there: the architectures that dpkg knows stay as they are.
+# Rust's standard library for arm64, for the compiler in use. If it is missing, rustup installs it
+# for its own compilers. For a packaged compiler, the arm64 package of exactly the same version is
+# unpacked into target/tools, and RUSTC is set to a wrapper that finds it there: dpkg's list of
+# architectures stays unchanged.
 rust_arm64() {
     local triplet=aarch64-unknown-linux-gnu libraries compiler package version suffix name folder state host
     libraries=$(rustc --print target-libdir --target $triplet)
@@ -26,7 +27,7 @@ rust_arm64() {
     folder=$PWD/target/tools/rust-arm64-$version
     if [ ! -d "$folder" ]; then
         state=$(mktemp -d)
-        # What is fetched belongs to nobody else, and a broken fetch leaves nothing behind.
+        # Download to a folder that nothing else uses; a failed download leaves nothing behind.
         say "fetching $name $version for arm64 (40 MB to download, 130 MB on disk)"
         if ! apt_arm64 "$state" "$name:arm64=$version"; then
             tail -n 5 "$state/log" >&2
@@ -37,9 +38,10 @@ rust_arm64() {
         dpkg-deb -x "$state"/*.deb "$state/unpacked"
         mkdir -p "$state/root/bin" "$state/root/lib/rustlib"
         mv "$state/unpacked/usr/lib/rustlib/$triplet" "$state/root/lib/rustlib/"
-        # Macros and the build's own programs are this machine's.
+        # Procedural macros and build scripts run on this machine.
         ln -s "$(rustc --print sysroot)/lib/rustlib/$host" "$state/root/lib/rustlib/$host"
-        # Not among the flags: they are part of each symbol's name, and this folder is another one elsewhere.
+        # Pass the path in a wrapper, not as a flag: flags are part of each symbol's name, and the
+        # folder differs between machines.
         # shellcheck disable=SC2016
         printf '#!/bin/sh\nexec %s --sysroot "$(dirname "$0")/.." "$@"\n' "$compiler" >"$state/root/bin/rustc"
         chmod +x "$state/root/bin/rustc"
@@ -51,7 +53,8 @@ rust_arm64() {
 }
 rust_arm64_advice() { echo "install Rust with rustup, and \`rustup target add aarch64-unknown-linux-gnu\`"; }
 
-# apt_arm64 FOLDER PACKAGE: downloads a package for arm64 with a state of its own, from the archives of this machine's apt.
+# apt_arm64 FOLDER PACKAGE: downloads a package for arm64 from the archives of this machine's apt,
+# with a separate apt state.
 apt_arm64() {
     local state=$1 package=$2 settings
     mkdir -p "$state/lists/partial" "$state/archives/partial"
@@ -60,12 +63,12 @@ apt_arm64() {
         -o "Dir::Cache=$state" -o "Dir::Cache::archives=$state/archives" -o Dir::Cache::pkgcache=pkgcache.bin
         -o APT::Sandbox::User=root -o APT::Architectures::=arm64
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false)
-    # An archive without arm64 is no error of its own: what counts is whether the package is found.
+    # An archive without arm64 is not an error; what matters is whether the package is found.
     LC_ALL=C apt-get -q "${settings[@]}" update >"$state/log" 2>&1 || true
     (cd "$state" && LC_ALL=C apt-get -q "${settings[@]}" download "$package" >>"$state/log" 2>&1)
 }
 
-# cross_arm64 FOLDER: compilers and libraries; FOLDER is what `yuzuri-vm cross arm64` printed.
+# cross_arm64 FOLDER: sets compilers and libraries; FOLDER is the output of `yuzuri-vm cross arm64`.
 cross_arm64() {
     local root=$1
     if [ "$(uname -m)" = aarch64 ]; then return; fi

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Builds what `make demo` runs. Where the page has not been built yet, it is made beside the crates, and only the crate
-# that embeds it waits for it (crates/yuzuri-web/build.rs).
+# Builds the programs of `make demo`. If the page has not been built yet, it is built in parallel
+# with the crates; only the crate that embeds it waits for it (crates/yuzuri-web/build.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
 
 page() { make --no-print-directory ui; }
-# With only the features that these two need.
+# Build only the features that these two programs need.
 programs() { cargo build --profile demo --locked -p yuzuri -p yuzuri-lab; }
 
-# Cargo looks for changes at its start: it would not see a page that is made anew while it works.
+# Cargo looks for changes when it starts and would miss a page that is rebuilt while cargo runs.
 if [ -e crates/yuzuri-web/ui/dist/.built ]; then
     page
     programs
     exit
 fi
-# The pipe's writing end is closed when all that make the page have ended.
+# The write end of the pipe is closed when every process that builds the page has ended.
 exec {pipe}< <(exec {held}>&1 >&2 && page)
 maker=$!
 status=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The demonstration for machines that scripts/demo.sh cannot use: no TUN/TAP, or a kernel in which no BPF program can be a congestion control. Two
-# terminals behind one access point send to a server over a path of 20 Mbit/s; the kernel monitor watches them, the page
-# shows it. Runs until Ctrl-C, or for DEMO_SECONDS. Leaves nothing behind but the recording.
+# The demonstration for machines on which scripts/demo.sh cannot run: no TUN/TAP, or a kernel
+# without BPF congestion controls. Two terminals behind one access point send to a server over a 20
+# Mbit/s path; the kernel monitor watches them and the page shows them. Runs until Ctrl-C, or for
+# DEMO_SECONDS. Leaves nothing behind except the recording.
 set -euo pipefail
 
 yuzuri=${YUZURI:-target/demo/yuzuri}
@@ -10,7 +11,8 @@ seconds=${DEMO_SECONDS:-0}
 [ "$(id -u)" = 0 ] || { echo "demo: it makes network namespaces and loads BPF programs: run it as root" >&2; exit 1; }
 [ -x "$yuzuri" ] || { echo "demo: $yuzuri is not built: run 'make demo-programs'" >&2; exit 1; }
 
-# Names of its own, so that several can run; the ones of a run that was killed are removed by the next.
+# Unique names, so that several instances can run. The next run removes the leftovers of a killed
+# one.
 base=yzdemo$$
 one=$base-one two=$base-two ap=$base-ap server=$base-server
 
@@ -25,7 +27,7 @@ remove() {
 cleanup() {
     trap - EXIT INT TERM HUP
     [ ${#senders[@]} = 0 ] || kill "${senders[@]}" 2>/dev/null || true
-    # The senders first, while the server still acknowledges what is under way.
+    # Stop the senders first, while the server still acknowledges data in flight.
     end_processes "$one" "$two"
     local tries=0
     while [ -n "$(ip netns pids "$one" 2>/dev/null; ip netns pids "$two" 2>/dev/null)" ] && [ $tries -lt 40 ]; do
@@ -43,7 +45,7 @@ for stale in $(ip netns list | grep -oE '^yzdemo[0-9]+-[a-z]+' || true); do
     kill -0 "$owner" 2>/dev/null || { end_processes "$stale"; remove "$stale"; }
 done
 
-# one, two --- access point (a bridge) === 20 Mbit/s, 100 packets of queue === server
+# one, two --- access point (a bridge) === 20 Mbit/s, 100-packet queue === server
 for name in "$one" "$two" "$ap" "$server"; do
     ip netns add "$name"
     ip -n "$name" link set lo up
@@ -60,7 +62,8 @@ for name in "$one" "$two" "$server"; do
     ip netns exec "$name" ethtool -K eth0 tso off gso off gro off >/dev/null
 done
 tc -n "$ap" qdisc add dev up3 root tbf rate 20mbit burst 16kb limit 150kb
-# Where the kernel has netem (most do), the way back takes 20 ms, as to a server in the same country.
+# If the kernel has netem (most do), the return path takes 20 ms, as from a server in the same
+# country.
 tc -n "$server" qdisc add dev eth0 root netem delay 20ms limit 10000 2>/dev/null || true
 
 mkdir -p target/recordings
@@ -75,8 +78,8 @@ for_time=()
 watch=$!
 trap 'kill -INT $watch 2>/dev/null' INT TERM HUP
 
-# The terminals begin a moment after the watcher, the second one a while after the first; each tries again until the
-# server listens.
+# The terminals start shortly after the watcher, the second one later than the first. Each retries
+# until the server listens.
 start() {
     sleep "$2"
     until ip netns exec "$1" "$yuzuri" send --json --control $control --time 0 10.78.0.3 >/dev/null 2>&1; do
@@ -91,7 +94,7 @@ senders+=($!)
 
 echo "demo: two terminals send to one server over 20 Mbit/s; the second joins after 4 s" >&2
 status=0
-# A signal ends `wait` early; the watcher then still needs a moment for its closing table.
+# A signal interrupts `wait`; the watcher then needs a moment to print its final table.
 while kill -0 $watch 2>/dev/null; do
     status=0
     wait $watch || status=$?

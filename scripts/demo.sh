@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Eight 802.11n terminals behind one emulated access point send to one server, first plain, then sharing; the page shows their windows, and a table
-# in the end holds both halves against each other. DEMO_SECONDS is the time of both together; without it, it is 20 s plain and then sharing until
-# Ctrl-C. Leaves nothing behind but the recording.
+# Eight 802.11n terminals behind one emulated access point send to one server, first without
+# sharing, then with it. The page shows their windows, and a final table compares both halves.
+# DEMO_SECONDS is the total duration; by default the first half takes 20 s and the second runs until
+# Ctrl-C. Leaves nothing behind except the recording.
 set -euo pipefail
 
 yuzuri=${YUZURI:-target/demo/yuzuri}
@@ -22,7 +23,8 @@ folder=$(mktemp -d)
 watch='' run=''
 end() {
     trap - EXIT
-    # The terminals first: their flows end while the server still acknowledges what is under way, and their daemons leave. Both clean up by themselves.
+    # Stop the terminals first: their flows end while the server still acknowledges data in flight,
+    # and their daemons leave the group. Both programs clean up after themselves.
     local process
     for process in $run $watch; do
         kill -INT "$process" 2>/dev/null || true
@@ -37,10 +39,11 @@ if [ "$seconds" = 0 ]; then
 else
     times=(--half "$(awk -v s="$seconds" 'BEGIN { print s / 2 }')")
 fi
-# Both in sessions of their own: of Ctrl-C they hear from here, once and in their order.
+# Run both in separate sessions, so that this script alone forwards Ctrl-C, once and in the right
+# order.
 setsid "$lab" demo "${times[@]}" --names "$folder/names" --share-socket "$folder/share.sock" >"$folder/table" &
 run=$!
-# A signal ends the terminals' run; the table then still comes.
+# A signal ends the terminals' run; the table is still printed.
 trap 'kill -INT $run 2>/dev/null' INT TERM HUP
 while [ ! -e "$folder/names" ] && kill -0 $run 2>/dev/null; do sleep 0.05; done
 if [ -e "$folder/names" ]; then
@@ -49,14 +52,14 @@ if [ -e "$folder/names" ]; then
 fi
 status=0
 while kill -0 $run 2>/dev/null; do
-    # Without the page there is nothing to see.
+    # Without the page there is nothing to show.
     if [ -n "$watch" ] && ! kill -0 "$watch" 2>/dev/null; then
         kill -INT $run 2>/dev/null || true
         break
     fi
     sleep 0.2
 done
-# A signal ends `wait` early.
+# A signal interrupts `wait`.
 while kill -0 $run 2>/dev/null; do wait $run || status=$?; done
 if [ -n "$watch" ]; then
     kill -INT $watch 2>/dev/null || true

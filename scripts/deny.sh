@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Checks the crates of the workspace and of the fuzz targets against deny.toml: licences, bans, sources; and known vulnerabilities
-# (advisories) with DENY_ADVISORIES=1, which fetches the database of RustSec.
-# With --offline nothing is installed or fetched: a set of crates that has not been downloaded is skipped.
+# Checks the crates of the workspace and of the fuzz targets against deny.toml: licences, bans and
+# sources. DENY_ADVISORIES=1 also checks for known vulnerabilities (advisories) and downloads the
+# RustSec database. With --offline nothing is installed or downloaded; a set of crates that has not
+# been downloaded is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
 offline=()
 case "${1:-}" in
 "") scripts/setup.sh deny ;;
-# For this machine's platform alone: a build downloads no crates of others.
+# Check this machine's platform only: a build downloads no crates of other platforms.
 --offline)
     host=$(rustc -vV | sed -n "s/^host: //p")
     offline=(--offline --target "$host")

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The service of the package under a real systemd: dist-test.sh runs this in a container, as a service that ends it. Writes
-# /service.verdict: passed, skipped or FAILED, with why.
+# Tests the packaged service under a real systemd: dist-test.sh runs this script in a container, as
+# a service that stops the container. Writes passed, skipped or FAILED, with the reason, to
+# /service.verdict.
 set -Eeuo pipefail
 stage=beginning
 verdict() { echo "$*" >/service.verdict; }
@@ -15,7 +16,7 @@ dpkg -i /package.deb
 is enabled disabled
 is active inactive
 
-# A name of its own: this machine may be sharing itself.
+# Use a separate name, because this machine may be sharing itself.
 name=yuzuri_pkg
 stage="the name $name is free"
 if controls | grep -qw $name; then false; fi
@@ -71,7 +72,7 @@ refused() {
         awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum + 0 }'
 }
 from() { ip netns exec neighbour bash -c "echo 'not a message' >/dev/udp/$1/48770"; }
-# One that comes in is refused, and counted.
+# Checks that a datagram from the neighbour is refused and counted.
 counted() {
     local before
     before=$(refused)

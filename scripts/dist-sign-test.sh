@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests scripts/dist-sign.sh: what was signed verifies; a byte changed, a file more, a file less, other sums or another's signature
-# do not.
+# Tests scripts/dist-sign.sh: a signed folder verifies; a changed byte, an additional or missing
+# file, other checksums or another signature do not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v ssh-keygen >/dev/null || { echo "dist-sign-test: skipped: ssh-keygen is not installed (openssh-client)"; exit 0; }
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "dist-sign-test: FAILED: $*" >&2; exit 1; }
 count=0
-# holds|breaks WHAT: whether the folder verifies now.
+# holds|breaks WHAT: checks that the folder verifies, or that it does not.
 holds() { count=$((count + 1)); scripts/dist-sign.sh verify "$work/dist" 2>"$work/said" || fail "$1: $(cat "$work/said")"; }
 breaks() { count=$((count + 1)); ! scripts/dist-sign.sh verify "$work/dist" >"$work/said" 2>&1 || fail "$1, and it verifies"; grep -q FAILED "$work/said" || fail "$1: $(cat "$work/said")"; }
 fresh() {
@@ -36,7 +36,7 @@ fresh && (cd "$work/dist" && printf 'other\n' >licences.txt && sha256sum licence
 fresh && cp "$work/dist/SHA256SUMS.sig" "$work/old.sig" && fresh && cp "$work/old.sig" "$work/dist/SHA256SUMS.sig" &&
     breaks "the signature is another build's"
 
-# A key that is given: who trusts it is not taken in by another one, even where the folder brings it along.
+# With a given key: a user who trusts it rejects another key, even if the folder contains that key.
 ssh-keygen -q -t ed25519 -N '' -f "$work/key"
 rm -rf "$work/dist" && mkdir "$work/dist" && printf 'words\n' >"$work/dist/file"
 DIST_SIGNING_KEY=$work/key scripts/dist-sign.sh sign "$work/dist" 2>/dev/null

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Signs a folder, or checks its signature: dist-sign.sh sign|verify FOLDER. Needs OpenSSH 8.0 or later, nothing else.
+# Signs a folder or verifies its signature: dist-sign.sh sign|verify FOLDER. Needs OpenSSH 8.0 or
+# later, nothing else.
 #
-# `sign` writes SHA256SUMS over all files, SHA256SUMS.sig, and allowed_signers with the public key. DIST_SIGNING_KEY names the
-# private key (or the public one of a key that ssh-agent holds). Without it a key is made, used once and thrown away.
-# `verify` checks the signature first and then each file. ALLOWED_SIGNERS names a file of keys that are trusted; without it the
-# one in the folder is believed, which proves only that all files are of one build. docs/packaging.md says more.
+# `sign` writes SHA256SUMS over all files, SHA256SUMS.sig, and allowed_signers with the public key.
+# DIST_SIGNING_KEY names the private key (or the public key of one that ssh-agent holds). Without
+# it, a key is generated, used once and discarded. `verify` checks the signature first and then each
+# file. ALLOWED_SIGNERS names a file of trusted keys. Without it, the one in the folder is used,
+# which proves only that all files are from one build. See docs/packaging.md.
 set -euo pipefail
 SIGNER=yuzuri-dist
 
@@ -26,7 +28,7 @@ sign() {
     fi
     [ -r "$key" ] || fail "DIST_SIGNING_KEY: $key cannot be read"
     public=$(ssh-keygen -y -f "$key" 2>/dev/null || cat "${key%.pub}.pub") || fail "$key: neither a key of OpenSSH's nor is its public part beside it"
-    # Two words: the kind of key and the key. A comment may be anything.
+    # Two fields: key type and key. A comment may contain anything.
     printf '%s namespaces="%s" %s\n' "$SIGNER" "$SIGNER" "$(cut -d' ' -f1,2 <<<"$public")" >"$folder/allowed_signers"
     rm -f "$folder/SHA256SUMS.sig"
     files >"$work/files"
@@ -44,7 +46,7 @@ verify() {
     ssh-keygen -Y verify -f "$signers" -I "$SIGNER" -n "$SIGNER" -s "$folder/SHA256SUMS.sig" <"$folder/SHA256SUMS" >/dev/null 2>&1 ||
         fail "FAILED: SHA256SUMS is not signed by a key of $signers"
     (cd "$folder" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "FAILED: files are not as they were signed"
-    # What nobody signed must not pass for signed.
+    # An unsigned file must not pass as signed.
     listed=$(sed 's/^[0-9a-f]* [ *]//' "$folder/SHA256SUMS" | LC_ALL=C sort)
     [ "$listed" = "$(files)" ] || fail "FAILED: files that are not in SHA256SUMS: $(comm -13 <(printf '%s\n' "$listed") <(files) | paste -sd' ')"
     [ -n "${ALLOWED_SIGNERS:-}" ] || say "the key is the folder's own: it proves that the files are of one build, not whose"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests what `make dist` made: each package of dist/ is installed into a clean Debian 12, tried, upgraded, removed and purged,
-# after which nothing may be left; its service runs under a real systemd; and the packaged program works under Debian's
-# kernels in QEMU and leaves nothing there (DIST_KERNELS, 6.1-amd64 6.1-arm64 by default; none for no guests). As root.
+# Tests the output of `make dist`: each package of dist/ is installed in a clean Debian 12, tried,
+# upgraded, removed and purged, after which nothing may be left. Its service runs under a real
+# systemd, and the packaged program must work under Debian's kernels in QEMU and leave nothing
+# behind (DIST_KERNELS, default: 6.1-amd64 6.1-arm64; empty: no guests). As root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -12,7 +13,8 @@ fail() { say "FAILED: $*"; exit 1; }
 base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 kernels=${DIST_KERNELS-6.1-amd64 6.1-arm64}
 
-# --- outside: a folder, mounts and processes in namespaces of their own, and their end whatever happens ---
+# --- outside: a folder, mounts and processes in separate namespaces, and their removal in every
+# case ---
 
 if [ -z "${DIST_TEST_FOLDER:-}" ]; then
     scripts/setup.sh dist
@@ -26,7 +28,8 @@ if [ -z "${DIST_TEST_FOLDER:-}" ]; then
     cleanup() {
         trap - EXIT
         trap '' INT TERM HUP
-        # The first process of a namespace takes all others with it, and the mounts go with the last.
+        # When the first process of a PID namespace ends, so do all others; the mounts disappear
+        # with the last one.
         [ -z "$worker" ] || kill -TERM "$worker" 2>/dev/null || true
         wait
         rm -rf --one-file-system "$DIST_TEST_FOLDER"
@@ -104,7 +107,7 @@ version=
 for package in dist/*.deb; do version=$(dpkg-deb -f "$package" Version); done
 [ -n "$version" ]
 say "making a clean Debian 12"
-# The mirror that this machine's apt uses, where it is one of Debian.
+# Use the mirror of this machine's apt if it is a Debian mirror.
 # shellcheck disable=SC2016
 mirror=$(apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed -n 's/^Debian|//p' | head -n 1)
 mkdir -p "$root" "$base/dist-test/debootstrap"
@@ -117,8 +120,8 @@ mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 
 inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"; }
-# Every file and folder, what it is and what is in it; but for what dpkg, apt, man and systemctl note of themselves, and the service's user,
-# which stays.
+# Lists every file and folder with its type and contents, except for the records of dpkg, apt, man
+# and systemctl, and for the service's user, which is kept.
 state() {
     (cd "$root" && find . ./run -xdev \( -path ./etc/.pwd.lock -o -path './etc/*-' -o -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
         -o -path ./var/log -o -path ./var/cache -o -path ./run/systemd -o -path ./package \) -prune -o -printf '%p %y %m %u %l\n' | sort -u
@@ -132,7 +135,8 @@ unit=/lib/systemd/system/yuzuri-share.service
 for package in dist/*.deb; do
     debian=$(dpkg-deb -f "$package" Architecture)
     cp "$package" "$root/package.deb"
-    # A program for another processor is called through an emulator; everything else of a package is the same everywhere.
+    # A program for another architecture runs in an emulator; everything else in a package is
+    # independent of the architecture.
     call=()
     native=yes
     if [ "$debian" != "$(dpkg --print-architecture)" ]; then
@@ -152,11 +156,12 @@ for package in dist/*.deb; do
     told=$(inside "${call[@]}" /usr/bin/yuzuri-identify --version)
     [ "$told" = "yuzuri-identify $version" ] || fail "$debian: yuzuri-identify --version said: $told"
     inside "${call[@]}" /usr/bin/yuzuri share check >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: its configuration"; }
-    # It ends with 1 where something is missing; what it tells of is there in any case.
+    # doctor exits with 1 if something is missing; it prints its report in either case.
     inside "${call[@]}" /usr/bin/yuzuri doctor >"$work/log" 2>&1 || [ $? = 1 ]
     grep -q '^kernel' "$work/log" || { cat "$work/log" >&2; fail "$debian: doctor"; }
     if [ $native = yes ]; then
-        # It becomes the program beside it, which is in this package; the laboratory is not, and it says so.
+        # `yuzuri identify` executes the program of that name, which is in this package. The
+        # laboratory is not, and `yuzuri lab` must say so.
         inside yuzuri identify --help | grep -q -- --parquet || fail "$debian: yuzuri identify does not become yuzuri-identify"
         told=$(inside yuzuri lab 2>&1) && fail "$debian: yuzuri lab started"
         grep -q 'yuzuri-lab' <<<"$told" || fail "$debian: yuzuri lab said: $told"
@@ -171,7 +176,7 @@ for package in dist/*.deb; do
         grep -qi "^SYNOPSIS" "$work/page" || fail "$debian: man $page shows no page"
         pages=$((pages + 1))
     done
-    # One for each word of the help that is no program of its own.
+    # One page for each subcommand that is not a separate program.
     for word in watch top replay convert send receive share doctor completions man share-run share-status identify; do
         [ -e "$root/usr/share/man/man1/yuzuri-$word.1.gz" ] || fail "$debian: no page of yuzuri $word"
     done
@@ -200,7 +205,7 @@ for package in dist/*.deb; do
     [ "$told" = disabled ] || fail "$debian: the unit is $told"
     check "the unit is right, and disabled; its user is there"
 
-    # An upgrade keeps what was changed.
+    # An upgrade keeps local changes.
     echo '# mine' >>"$root/etc/yuzuri/share.toml"
     inside systemctl enable --quiet yuzuri-share.service
     inside dpkg --force-confdef --force-confold -i /package.deb >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: upgrading"; }
@@ -208,13 +213,14 @@ for package in dist/*.deb; do
     [ "$(inside systemctl is-enabled yuzuri-share.service)" = enabled ] || fail "$debian: an upgrade disabled the unit"
     check "an upgrade keeps the configuration, and the unit enabled"
 
-    # What the daemon and its user would have left.
+    # Files that the daemon and its user may leave.
     mkdir -p "$root/var/lib/yuzuri" "$root/run/yuzuri"
     touch "$root/var/lib/yuzuri/node" "$root/run/yuzuri/share.migrated"
     inside "${call[@]}" /usr/bin/yuzuri share key /etc/yuzuri/share.key >/dev/null
     told=$(inside stat -c '%U:%G %a' /etc/yuzuri/share.key)
     [ "$told" = 'root:yuzuri 640' ] || fail "$debian: the service cannot read the key: $told"
-    # One of before, when the service was root: the next upgrade lets the service's group read it.
+    # A key file of an earlier version, when the service ran as root: the next upgrade lets the
+    # service's group read it.
     inside sh -c 'chown root:root /etc/yuzuri/share.key; chmod 0600 /etc/yuzuri/share.key'
     inside dpkg --force-confdef --force-confold -i /package.deb >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: upgrading"; }
     told=$(inside stat -c '%U:%G %a' /etc/yuzuri/share.key)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds what is given away into dist/: static programs for x86_64 and aarch64, Debian packages for amd64 and arm64, the list
-# of licences, the list of components (SBOM), signed checksums. DIST_ARCHITECTURES="x86_64" builds a part, DIST_SIGNING_KEY=FILE
-# signs with that key of OpenSSH's instead of one made for the build. docs/packaging.md tells what is in it.
+# Builds the release into dist/: static programs for x86_64 and aarch64, Debian packages for amd64
+# and arm64, the licence list, the software bill of materials (SBOM), and signed checksums.
+# DIST_ARCHITECTURES="x86_64" builds a part. DIST_SIGNING_KEY=FILE signs with that OpenSSH key
+# instead of one generated for the build. docs/packaging.md describes the contents.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -13,11 +14,11 @@ size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
 read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
 programs=(yuzuri yuzuri-identify)
-# What docs/evaluation.md promises.
+# The limit stated in docs/evaluation.md.
 max_bytes=10000000
 
 scripts/setup.sh dist
-# Before the long work: licences and sources of all that is built with, and whether anything is known against it.
+# Before the long build, check the licences, sources and known vulnerabilities of all dependencies.
 scripts/deny.sh
 out=$PWD/dist
 base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -41,7 +42,7 @@ for arch in "${archs[@]}"; do
     while read -r file; do install -m 755 "$file" "$out/$arch/"; done <"$work/built-$arch"
     for program in "${programs[@]}"; do
         file=$out/$arch/$program
-        # A path of this machine would be in nobody else's build.
+        # A build must not contain paths of this machine.
         found=$(strings -a "$file" | grep -F -e "$HOME/" -e "$PWD/" -e "$base/" || true)
         [ -z "$found" ] || fail "$file has paths of this machine in it: $(head -n 3 <<<"$found" | cut -c 1-200)"
         say "$arch $program: $(size "$file")"
@@ -76,8 +77,9 @@ say "licences.txt: $(size "$out/licences.txt")"
 
 # --- components ---
 
-# Source packages of Debian that are inside the static programs, as its policy wants it told: the C library and the compiler's
-# own are this machine's, libelf and zlib those of packages.lock.
+# Debian source packages that are linked into the static programs, as Debian's policy requires
+# (Built-Using): the C library and the compiler's runtime are this machine's, libelf and zlib those
+# of packages.lock.
 built_using() {
     local arch=$1 debian=$2 library
     if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-arm64-cross; fi
@@ -109,7 +111,7 @@ package() {
     cp -r "$work/manual/man" "$work/manual/completions" "$stage/"
     mkdir "$stage/bin" "$stage/sysusers"
     cp packaging/systemd/yuzuri.sysusers "$stage/sysusers/yuzuri.conf"
-    # What the service sees as its root (RootDirectory= of the unit): places to mount at, and nothing else.
+    # The root folder of the service (RootDirectory= in the unit): mount points only.
     mkdir -p "$stage"/root/{dev,etc/yuzuri,proc,run,sys,tmp,usr/bin,var/lib/yuzuri,var/tmp}
     : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done

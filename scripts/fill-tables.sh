@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Puts the tables of a page in place, from what lies in lab-results/: fill-tables.sh PAGE. Each stands between
-# `<!-- table NAME FIGURE [--across FIELD] -->` and `<!-- end -->`; those of which nothing was run stay as they are.
+# Fills in the tables of a page from the results in lab-results/: fill-tables.sh PAGE. Each table is
+# between `<!-- table NAME FIGURE [--across FIELD] -->` and `<!-- end -->`. Tables without results
+# are left unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

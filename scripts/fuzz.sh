@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes every reader of foreign bytes: those of captures for 10 minutes, the others for one. FUZZ_SECONDS=60 or FUZZ_HOURS=1 is
-# the time of each, FUZZ_TARGETS="message http" a choice, FUZZ_SANITIZER=none leaves the sanitizers out. A stable compiler suffices.
+# Fuzzes every reader of untrusted input: capture readers for 10 minutes, the others for 1 minute.
+# FUZZ_SECONDS=60 or FUZZ_HOURS=1 sets the time of each target, FUZZ_TARGETS="message http" selects
+# targets, FUZZ_SANITIZER=none disables the sanitizers. A stable compiler is sufficient.
 #
-# Rust is compiled with AddressSanitizer, overflow checks and debug assertions, which bring the standard library's checks of
-# undefined behaviour with them (-Zub-checks); Rust has no other UndefinedBehaviorSanitizer. C has both: scripts/fuzz-cc.sh.
+# Rust is compiled with AddressSanitizer, overflow checks and debug assertions, which include the
+# standard library's checks for undefined behaviour (-Zub-checks); Rust has no other
+# UndefinedBehaviorSanitizer. C is compiled with both sanitizers: scripts/fuzz-cc.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh fuzz
@@ -13,22 +15,23 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz --root target/tools
 
 sanitizer=${FUZZ_SANITIZER:-address}
-# Packages of some distributions leave the sanitizers' runtime out.
+# Some distributions' packages lack the sanitizer runtime.
 if [ "$sanitizer" = address ] && ! ls "$(rustc --print sysroot)"/lib/rustlib/*/lib/librustc-*_rt.asan.a >/dev/null 2>&1; then
     say "this compiler ($(rustc --version)) has no runtime of AddressSanitizer: without it"
     sanitizer=none
 fi
-# Beyond what the reader has, AddressSanitizer holds freed memory back for a while, and pads what is allocated.
+# AddressSanitizer needs memory beyond the reader's own: it quarantines freed memory and pads
+# allocations.
 memory_mb=512
 if [ "$sanitizer" = address ]; then
     memory_mb=1536
     export CC_x86_64_unknown_linux_gnu=$PWD/scripts/fuzz-cc.sh CC_aarch64_unknown_linux_gnu=$PWD/scripts/fuzz-cc.sh
     export ASAN_OPTIONS="quarantine_size_mb=64:allocator_may_return_null=0:${ASAN_OPTIONS:-}"
 fi
-# Checks are on, what fails can be located, and nothing is linked for minutes.
+# Enable checks and locatable failures, and avoid links that take minutes.
 export CARGO_PROFILE_RELEASE_DEBUG=1 CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
-# Other flags, other objects.
+# Other flags produce other objects.
 build=fuzz/target/$sanitizer
 logs=fuzz/target/logs
 mkdir -p "$logs"
@@ -39,14 +42,14 @@ cargo fuzz build --features targets --sanitizer "$sanitizer" --target-dir "$buil
 
 failed=()
 for target in "${targets[@]}"; do
-    # What it has found so far, and what it begins from.
+    # The corpus found so far, and the seeds.
     mkdir -p "fuzz/corpus/$target"
     folders=("fuzz/corpus/$target")
     [[ $target == recording || $target == pcap_to_name ]] && folders+=(crates/yuzuri-trace/tests/golden)
     [[ $target == capture || $target == pcap_to_name ]] && folders+=(crates/yuzuri-capture/tests/odd)
     [[ $target == scenario ]] && folders+=(scenarios)
     [[ -d fuzz/seeds/$target ]] && folders+=("fuzz/seeds/$target")
-    # Captures come from anywhere, and are taken apart furthest.
+    # Captures come from untrusted sources and are decoded furthest.
     seconds=60
     [[ $target == capture || $target == identify || $target == pcap_to_name ]] && seconds=600
     [ -z "${FUZZ_HOURS:-}" ] || seconds=$(awk -v hours="$FUZZ_HOURS" 'BEGIN { printf "%d", hours * 3600 }')
@@ -57,7 +60,7 @@ for target in "${targets[@]}"; do
         2>&1 | tee "$logs/$target.log" >&2 || failed+=("$target")
 done
 
-# The fuzzer's own figures: edges of the program that were reached, features (edges by how often, and comparisons), inputs kept.
+# The fuzzer's own figures: edges reached, features (edges by count, and comparisons), inputs kept.
 printf '\n| target | executions | edges reached | features | inputs kept | result |\n|---|---|---|---|---|---|\n'
 for target in "${targets[@]}"; do
     result=held

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# How often the right congestion control is found on paths that nobody tuned to: makes the captures in virtual time (hours; what is there is not
-# made again), then prints the tables, first of the paths that rules were made on, then of the fourth, which are held out: of the captures as they are, and as other
-# hosts would have made them. The paths are drawn by scripts/draw-paths.py; folders of other results can be given instead.
+# Measures how often the right congestion control is identified on randomly drawn paths: makes the
+# captures in virtual time (hours; existing ones are not repeated), then prints the tables, first
+# for the paths that served to develop the rules, then for the fourth set, which is held out: for
+# the captures as they are, and as other hosts would have made them. scripts/draw-paths.py draws the
+# paths. Folders with other results can be given as arguments.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

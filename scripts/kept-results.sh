@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# What the experiments in virtual time gave, kept in the repository (results/), since all of them are days of work and a
-# seed gives the same packets everywhere:
-#   kept-results.sh take NAME...    puts what is kept into lab-results/NAME, so that a sweep does not repeat it
-#   kept-results.sh keep NAME...    keeps what is finished and valid in lab-results/NAME
-#   kept-results.sh check NAME...   runs a cheap kept run of each again: by the same program, its record must be the same, byte for byte;
-#                                   by another (or where several made them), its figures must be close
-# Only records (run.json) and scenarios are kept, not the recordings that reports draw. A seed gives the same packets for the same program: a run counts
-# instructions, and another line, or another folder to build in, moves packets by nanoseconds and makes it another run, equally valid. So results/NAME/made-by
-# tells the commit and the SHA-256 of each program of the laboratory that made runs. YUZURI_LAB is the program, MADE_BY its commit where it is not what is checked out.
+# Manages the results of virtual-time experiments that are kept in the repository (results/),
+# because all of them together take days and a seed gives the same packets everywhere:
+#   kept-results.sh take NAME...    copies kept runs to lab-results/NAME, so that a sweep does not repeat them
+#   kept-results.sh keep NAME...    keeps the finished, valid runs of lab-results/NAME
+#   kept-results.sh check NAME...   repeats one cheap kept run of each: with the same program its record must
+#                                   be identical byte for byte; with another (or if several programs made
+#                                   them) its figures must be close
+# Only records (run.json) and scenarios are kept, not the recordings that reports plot. A seed gives
+# the same packets with the same program: a run counts instructions, and another line of code or
+# another build folder shifts packets by nanoseconds and makes it a different, equally valid run.
+# Therefore results/NAME/made-by lists the commit and the SHA-256 of each laboratory program that
+# made runs. YUZURI_LAB is the program, MADE_BY its commit if it is not the checked-out one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -17,7 +20,7 @@ case "${1:-}" in take | keep | check) ;; *) fail "usage: kept-results.sh take|ke
 what=$1
 shift
 
-# copied FROM TO: records and scenarios of all finished runs that are not there yet.
+# copied FROM TO: copies the records and scenarios of all finished runs that TO lacks.
 copied() {
     local from=$1 to=$2 run new=0
     while IFS= read -r run; do
@@ -32,7 +35,7 @@ copied() {
 
 program() { sha256sum "$lab" | cut -d ' ' -f 1; }
 
-# keep_of NAME: keeps runs, and tells by which program, a line for each.
+# keep_of NAME: keeps runs, and records which program made them, one line each.
 keep_of() {
     local name=$1 kept=results/$1/made-by commit
     commit=$(git rev-parse --short=12 "${MADE_BY:-HEAD}^{commit}")
@@ -40,8 +43,9 @@ keep_of() {
     grep -qs "$(program)" "$kept" || echo "commit $commit program $(program)" >> "$kept"
 }
 
-# close RECORD OTHER: whether the same experiment came out, but for the chance of another program: such a run is as good as one with another seed, so it
-# is held against what the seeds of its point gave.
+# close RECORD OTHER: whether both records are of the same experiment apart from the randomness of
+# another program. Such a run is as good as one with another seed; it is therefore compared with the
+# distribution over the seeds of its point.
 close() {
     python3 - "$@" <<'PYTHON'
 import json, pathlib, statistics, sys
@@ -51,11 +55,12 @@ total = lambda record: record["totals"]["throughput_mbps"]
 seeds = [total(json.load(open(path))) for path in pathlib.Path(sys.argv[1]).parents[1].glob("seed-*/run.json")]
 before, now = total(kept), total(again)
 if len(seeds) > 2:
-    # 3.5 deviations: one in a hundred of ten seeds' likes would be further off.
+    # 3.5 standard deviations: of samples of ten seeds, one in a hundred would be further off.
     before, allowed = statistics.mean(seeds), 3.5 * statistics.stdev(seeds) / statistics.mean(seeds)
     allowed, of = max(allowed, 0.05), f"the mean of {len(seeds)} seeds"
 else:
-    # One seed does not tell how far seeds are apart: CUBIC over 512 ms and a short queue moves by a tenth from one to the next.
+    # A single seed does not show the spread over seeds: CUBIC at 512 ms with a short queue varies
+    # by a tenth between seeds.
     allowed, of = 0.15, "kept"
 off = now / before - 1
 print(f"kept-results: total {before:.3f} ({of}) and {now:.3f} Mbit/s ({off:+.1%}; {allowed:.0%} is allowed)", file=sys.stderr)
@@ -63,7 +68,8 @@ sys.exit(abs(off) > allowed or not again["valid"])
 PYTHON
 }
 
-# cheapest NAME: the run that cost the driver least, of those that carried enough for their total to tell something.
+# cheapest NAME: the run with the least driver time, of those that carried enough data for a
+# meaningful total.
 cheapest() {
     python3 - "results/$1" <<'PYTHON'
 import json, pathlib, sys
@@ -75,7 +81,7 @@ if telling:
 PYTHON
 }
 
-# checked NAME FILE: one run again.
+# checked NAME FILE: repeats one run.
 checked() {
     local name=$1 file=$2 run cheapest
     cheapest=$(cheapest "$name")

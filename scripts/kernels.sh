@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the integration tests of the monitor and of the window control, and the command, and runs them under Debian's
-# kernels in QEMU: kernels.sh [KERNEL...] (6.1-amd64 6.12-amd64 6.1-arm64 by default). Words for `yuzuri-vm test` can be
-# given in KERNELS_WORDS (--only filters). What the guests print is kept in target/kernels/logs.
+# Builds the integration tests of the monitor and of the window control, and the command, and runs
+# them under Debian's kernels in QEMU: kernels.sh [KERNEL...] (default: 6.1-amd64 6.12-amd64
+# 6.1-arm64). KERNELS_WORDS has further arguments for `yuzuri-vm test` (--only filters). The guests'
+# output is stored in target/kernels/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -12,13 +13,13 @@ kernels=("$@")
 [ ${#kernels[@]} != 0 ] || kernels=(6.1-amd64 6.12-amd64 6.1-arm64)
 crates=(-p yuzuri-kernel)
 base=${CARGO_TARGET_DIR:-target}/kernels
-# Small programs: the guest's files lie in its memory.
+# Keep the programs small: the guest's files are in its memory.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols
 
 say() { printf 'kernels: %s\n' "$*" >&2; }
 vm() { cargo run --quiet --locked --target-dir "$base/vm" -p yuzuri-vm -- "$@"; }
 
-# built ARCHITECTURE TARGET: fills the folder of programs of an architecture.
+# built ARCHITECTURE TARGET: fills the program folder of an architecture.
 built() {
     local arch=$1 target=$2 folder=$base/programs-$1 list=$base/built-$1.json
     say "building the tests for $arch"
@@ -27,7 +28,7 @@ built() {
     cargo build --locked -p yuzuri --target "$target" --target-dir "$base" --message-format=json-render-diagnostics >>"$list"
     rm -rf "$folder"
     mkdir -p "$folder/bin"
-    # Of each line: the target's name and its executable.
+    # From each line: the target's name and its executable.
     sed -n 's/.*"target":{[^}]*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' "$list" |
         while read -r name executable; do
             case $name in

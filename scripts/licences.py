@@ -16,7 +16,7 @@ import sys
 TREE = pathlib.Path(__file__).resolve().parent.parent
 UI = TREE / "crates/yuzuri-web/ui"
 MANIFESTS = ("crates/yuzuri/Cargo.toml", "crates/yuzuri-identify/Cargo.toml")
-# What of Debian's packages is linked, and which package tells of it.
+# Debian packages that are linked, and the packages with their licence texts.
 C_LIBRARIES = {
     "libelf (elfutils)": ("libelf-dev",),
     "zlib": ("zlib1g-dev",),
@@ -56,7 +56,7 @@ def npm():
     """(name, licence, text) of what the page embeds."""
     lock = json.loads((UI / "package-lock.json").read_text())
     for path, package in sorted(lock["packages"].items()):
-        # The package itself, and what only builds it.
+        # Skip the package itself and build dependencies.
         if not path or package.get("dev"):
             continue
         name = path.rpartition("node_modules/")[2]
@@ -92,7 +92,7 @@ class Text(html.parser.HTMLParser):
         self.lines += rest
 
     def text(self):
-        # One empty line at most, and none at the ends.
+        # At most one empty line in a row, and none at either end.
         lines = [line.rstrip() for line in self.lines]
         return "\n".join(a for a, b in zip(lines, ["", *lines]) if a or b).strip()
 

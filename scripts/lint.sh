@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Formatting and lints: Rust, C, TypeScript, shell, Python, and the links of the documentation. Says what it skips for want of the tool.
+# Checks formatting and lints of Rust, C, TypeScript, shell and Python, and the links of the
+# documentation. Reports what is skipped because a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
-# The newest clippy with which the tree was last clean. A newer one may know lints that this one does not: what it says is
-# shown, but does not fail, as the tree is not worse for it.
+# The latest clippy with which the tree was clean. A newer one may have further lints; its warnings
+# are shown but do not fail, since the tree has not become worse.
 CLIPPY_KNOWN=1.96
 skip() { echo "lint: $1: skipped: $2"; }
 
@@ -21,7 +22,8 @@ if cargo clippy --version >/dev/null 2>&1; then
         deny=()
         echo "lint: clippy of Rust 1.$minor is newer than $CLIPPY_KNOWN: its warnings are shown and do not fail"
     fi
-    # The fuzz targets are compiled, too, but not linked: a library that is named here and does not exist saves that of C++.
+    # Also compile the fuzz targets, without linking: naming a library that does not exist avoids
+    # building the C++ one.
     CUSTOM_LIBFUZZER_PATH=$PWD/target/no-libfuzzer.a \
         cargo clippy --workspace --all-targets --features yuzuri-fuzz/targets --locked --quiet --keep-going -- "${deny[@]}"
 else
@@ -38,7 +40,7 @@ python3 -m compileall -q scripts
 scripts/check-links.py
 scripts/check-map.py
 scripts/check-snippets.py
-# Without the network, and with the release of cargo-deny that is there.
+# Without network access, and with the installed release of cargo-deny.
 if command -v cargo-deny >/dev/null; then
     scripts/deny.sh --offline
 else

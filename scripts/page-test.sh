@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The page in real Chromium, against the server with a made-up stream of known values:
-#   page-test.sh                    checks what it shows and does
-#   page-test.sh --load [MINUTES]   frames and memory with 200 flows at 1000 samples/s (2 minutes)
+# Tests the page in a real Chromium, with a server that generates a stream of known values:
+#   page-test.sh                    checks what the page shows and does
+#   page-test.sh --load [MINUTES]   frame rate and memory with 200 flows at 1000 samples/s (2 minutes)
 #   page-test.sh --hour             the same for an hour
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,14 +16,15 @@ CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromiu
 export CHROMIUM
 [ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
 if [ $script = run.mjs ]; then
-    # Of the workspace, as the tests have built it.
+    # Build the whole workspace, as the tests do.
     cargo build --workspace --locked --quiet --example feed --bin yuzuri
 else
     cargo build --locked --quiet "${flags[@]}" -p yuzuri-web --example feed
 fi
-# With real daemons where they can run.
+# Use real daemons if they can run.
 if [ $script = run.mjs ] && [ "$(id -u)" = 0 ]; then
     export YUZURI=${CARGO_TARGET_DIR:-$PWD/target}/$profile/yuzuri
 fi
-# Without a locale some Chromiums call their language "en-US@posix", which no page can make numbers with.
+# Without a locale some versions of Chromium report the language "en-US@posix", which number
+# formatting rejects.
 FEED=${CARGO_TARGET_DIR:-target}/$profile/examples/feed exec env LC_ALL=en_US.UTF-8 node $page/$script "$@"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the papers' experiments in virtual time and puts their tables into docs/papers.md: paper-figures.sh [SCENARIO...] (all
-# by default). What is finished in lab-results/ or kept in results/ is not repeated, so it can be stopped and started again. PAPER_SWEEP has further
-# words for `yuzuri lab sweep`: PAPER_SWEEP="--only /seed-1" for the first repetition of each, --jobs 1 for one guest at a time.
-# With --tables nothing is run.
+# Runs the papers' experiments in virtual time and writes their tables to docs/papers.md:
+# paper-figures.sh [SCENARIO...] (default: all). Runs that are finished in lab-results/ or kept in
+# results/ are not repeated, so that the script can be stopped and restarted. PAPER_SWEEP has
+# further arguments for `yuzuri lab sweep`: PAPER_SWEEP="--only /seed-1" for the first repetition of
+# each run, --jobs 1 for one guest at a time. With --tables nothing is run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

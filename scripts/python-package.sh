@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the wheel of the Python package, installs it into a Python of its own in target/, and runs its checks, tests and example:
-# python-package.sh [PROFILE]. The profile is Cargo's: dev (the default) builds fast, release is what is given away.
+# Builds the wheel of the Python package, installs it into a virtual environment in target/, and
+# runs its checks, tests and example: python-package.sh [PROFILE]. PROFILE is Cargo's: dev (default)
+# builds fast, release is for distribution.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -17,7 +18,8 @@ if ! cmp -s "$wanted" "$place/installed.txt"; then
 fi
 export PATH="$place/bin:$PATH" MYPY_CACHE_DIR="$place/mypy" PYTHONDONTWRITEBYTECODE=1
 
-# Of what the workspace's tests have built; in release, for which nothing is there yet, of no more than the package needs.
+# Use what the workspace's tests have built. In release nothing is built yet: build only what the
+# package needs.
 if [ "$profile" = dev ]; then
     YUZURI_CARGO=$(command -v cargo) CARGO=$PWD/scripts/maturin-cargo.sh
     export YUZURI_CARGO CARGO
@@ -28,7 +30,7 @@ maturin build --quiet --locked --profile "$profile" --interpreter python3 --out 
 pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$place"/wheels/*.whl
 du -h --apparent-size "$place"/wheels/*.whl
 
-# The types of the package, and whether the stubs say of the compiled part what is there.
+# Check the package's types, and that the stubs match the compiled module.
 mypy
 (cd "$place" && stubtest yuzuri._native) # it leaves a cache where it runs
 pytest -q -p no:cacheprovider

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A Python with pandas, Polars and DuckDB in target/python, for the test that recordings open without our code.
+# Creates a Python environment with pandas, Polars and DuckDB in target/python, for the test that
+# recordings can be opened without our code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wanted=tests/recordings/requirements-test.txt

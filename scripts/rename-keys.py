@@ -7,8 +7,8 @@ import re
 import sys
 import tomllib
 
-# Old key: new key. `law` held the constants of a terminal's own CUBIC, `keeps` what a reduction leaves of the window
-# (beta of RFC 9438).
+# Old key: new key. `law` had the constants of a terminal's own CUBIC, `keeps` the multiplicative
+# decrease factor (beta of RFC 9438).
 RENAMED = {"law": "cubic", "keeps": "beta"}
 
 
@@ -29,7 +29,7 @@ def convert(text):
         if line.lstrip().startswith("#"):
             lines.append(line)
             continue
-        # A key before `=`, a part of a dotted key in quotes, and the last part of a table's name.
+        # A key before `=`, a part of a dotted key in quotes, and the last part of a table name.
         line = re.sub(rf'(?<![\w"])({old})(?=\s*=)', new, line)
         line = re.sub(rf'(?<=\.)({old})(?=[.\w]*"\s*=)', new, line)
         line = re.sub(rf"(?<=[.\[])({old})(?=\]\]?\s*$)", new, line)

@@ -42,7 +42,7 @@ def linked(described):
     if len(roots) != len(PROGRAMS):
         fail(f"the workspace has no package {' or '.join(PROGRAMS)}")
     graph, waiting = {}, roots
-    # A procedural macro runs in the compiler: what it needs is not linked.
+    # A procedural macro runs in the compiler; its dependencies are not linked.
     macros = {p["id"] for p in described["packages"] if any("proc-macro" in t["kind"] for t in p["targets"])}
     while waiting:
         package = waiting.pop()
@@ -78,7 +78,7 @@ def crates(targets):
                 "version": package["version"],
             }
             licence = package["license"] or fail(f"the crate {package['name']} has no licence")
-            # "MIT/Apache-2.0" is how it was written once.
+            # "MIT/Apache-2.0" is an old notation.
             component["licenses"] = [{"expression": licence.replace("/", " OR ")}]
             if package["source"]:
                 component["purl"] = reference[id]
@@ -96,7 +96,7 @@ def crates(targets):
 def npm():
     lock = json.loads((UI / "package-lock.json").read_text())
     for path, package in sorted(lock["packages"].items()):
-        # The package itself, and what only builds it.
+        # Skip the package itself and build dependencies.
         if not path or package.get("dev"):
             continue
         name = path.rpartition("node_modules/")[2]
@@ -130,7 +130,7 @@ def main():
     page, libraries = list(npm()), list(debian(words.built_using))
     for component in [*page, *libraries]:
         components[component["bom-ref"]] = component
-    # The page is embedded by its server, C libraries are linked into both programs.
+    # The server embeds the page; C libraries are linked into both programs.
     server = next(r for r in depends if r.startswith("workspace/yuzuri-web@"))
     depends[server].update(c["bom-ref"] for c in page)
     programs = [r for r in depends if r.split("@")[0].removeprefix("workspace/") in PROGRAMS]

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test, measure, compare, fuzz or package Yuzuri
-# (setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|book|android) on Debian or Ubuntu. What is there already is left alone.
-# Prints nothing when there is nothing to do. It can be ended at any time and started again.
+# Installs missing dependencies for building, testing, measuring, comparing, fuzzing or packaging
+# Yuzuri (setup.sh programs|build|test|bench|fuzz|soak|ns3|vm|static|dist|deny|book|android) on
+# Debian or Ubuntu. Existing ones are not touched. Prints nothing if nothing is missing. It can be
+# interrupted at any time and started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -15,9 +16,9 @@ heartbeat=
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
-# want COMMAND PACKAGE: the package where the command is not there.
+# want COMMAND PACKAGE: requests the package if the command is missing.
 want() { have "$1" || missing+=("$2"); }
-# want_file FILE PACKAGE: the package where the file is not there.
+# want_file FILE PACKAGE: requests the package if the file is missing.
 want_file() { [ -e "$1" ] || missing+=("$2"); }
 want_venv() { python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv); }
 # at_least HAVE NEEDED: compares version numbers.
@@ -25,8 +26,8 @@ at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; 
 
 # --- long work ---
 
-# quietly WHAT COMMAND...: runs it; says every 20 s that it goes on, with its last line; shows its last lines where it
-# fails.
+# quietly WHAT COMMAND...: runs a command. Every 20 s prints that it is still running, with its last
+# line of output; if it fails, prints its last lines.
 quietly() {
     local what=$1 log began=$SECONDS status=0
     shift
@@ -52,9 +53,9 @@ trap '[ -z "$heartbeat" ] || kill "$heartbeat" 2>/dev/null || true' EXIT
 # --- apt ---
 
 updated=no
-# Calls soon after one another need the lists once.
+# Several calls within a short time read the lists once.
 lists_read=target/tools/lists-read
-# The package lists. A machine that has just been started may still be reading them itself.
+# Reads the package lists. A machine that has just been started may still be updating them itself.
 read_lists() {
     local began=$SECONDS
     # The log is that of `quietly`.
@@ -73,9 +74,9 @@ update() {
     mkdir -p "$(dirname $lists_read)"
     touch $lists_read
 }
-# offered PACKAGE: the version that apt would install, nothing where it knows none.
+# offered PACKAGE: the version that apt would install; empty if apt does not know the package.
 offered() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9:]*:\)\{0,1\}\([0-9][^-+~ ]*\).*/\2/p'; }
-# Installs the missing packages in one go: all of them or none.
+# Installs all missing packages in one transaction.
 install() {
     if [ ${#missing[@]} = 0 ]; then return; fi
     update
@@ -93,10 +94,11 @@ install() {
 
 # --- Rust ---
 
-# rustup would fetch what rust-toolchain.toml names, even where another toolchain that is there suffices.
+# Otherwise rustup would download the toolchain of rust-toolchain.toml, even if another installed
+# one is sufficient.
 export RUSTUP_AUTO_INSTALL=0
 new_enough() { at_least "$("$1" --version 2>/dev/null | cut -d' ' -f2)" $RUST_NEEDED; }
-# The folders in which a compiler may be that is not the first of the PATH, or not in it at all.
+# Folders that may contain a compiler which is not the first in PATH, or not in PATH at all.
 rust_folders() {
     ls -d /usr/lib/rust-*/bin 2>/dev/null | sort -V
     echo /usr/bin
@@ -106,10 +108,10 @@ rust_folders() {
         dirname "$(rustup which --toolchain "$toolchain" cargo 2>/dev/null)"
     done
 }
-# Takes a compiler that is there but not found by the PATH: target/tools/bin is first in it.
+# Uses an installed compiler that PATH does not find: target/tools/bin is first in PATH.
 link_rust() {
     local folder= each tool
-    # Links to what is no longer there would hide what is.
+    # Dangling links would hide the existing compiler.
     if [ -L $tools/cargo ] && ! new_enough $tools/cargo; then rm -rf $tools; fi
     if [ -L $tools/cargo ]; then
         folder=$(dirname "$(readlink $tools/cargo)")
@@ -128,13 +130,14 @@ link_rust() {
     done
     hash -r
 }
-# Debian's and Ubuntu's own compilers may be too old; beside them lie newer ones, kept for building browsers (cargo-web)
-# or for programs that need them (cargo-1.89). The oldest that suffices, so that it stays the same one.
+# The default compilers of Debian and Ubuntu may be too old. Both also package newer ones, for
+# building browsers (cargo-web) or other programs (cargo-1.89). The oldest sufficient version is
+# chosen, so that the choice is stable.
 packaged_rust() {
     local suffix version
     for suffix in "" -web $(apt-cache pkgnames cargo-1. | sed -n 's/^cargo\(-1\.[0-9]*\)$/\1/p' | sort -V); do
         version=$(offered "cargo$suffix")
-        # cargo's package was numbered otherwise in old releases (0.x).
+        # Old releases numbered cargo's package differently (0.x).
         if [ -n "$version" ] && at_least "$version" $RUST_NEEDED && [ -n "$(offered "rustc$suffix")" ]; then
             echo "cargo$suffix rustc$suffix"
             return
@@ -157,7 +160,7 @@ compiler() {
     fi
     by_rustup=yes
 }
-# After the packages: makes the compiler the one that is found.
+# After installing packages: makes the compiler available.
 finish_compiler() {
     if [ $by_rustup = yes ]; then
         say "rustup fetches Rust (some 100 MB to download, 700 MB on disk)"
@@ -169,7 +172,7 @@ finish_compiler() {
     have cargo && new_enough cargo ||
         fail "Rust $RUST_NEEDED or later is needed, and what was installed is not found: cargo is $(command -v cargo || echo nowhere)"
 }
-# The packages of rustfmt and clippy that belong to the packaged compiler; rustup's come with it.
+# The rustfmt and clippy packages of the packaged compiler; rustup installs its own.
 rust_lints() {
     if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then return; fi
     local package suffix
@@ -200,7 +203,7 @@ nodejs() {
     missing+=(nodejs npm)
 }
 
-# For what is compiled but the page.
+# For everything that is compiled except the page.
 programs() {
     needs_programs
     install
@@ -226,8 +229,8 @@ needs_programs() {
     compiler
 }
 
-# Ubuntu has Chromium as a snap only, which cannot see the files that a test hands to it: there it is npm's, with the
-# libraries and a font from apt.
+# Ubuntu has Chromium only as a snap, which cannot access the files that a test passes to it. There
+# it comes from npm, with libraries and a font from apt.
 browser() {
     if scripts/chromium.sh >/dev/null; then return; fi
     update
@@ -271,13 +274,13 @@ bench() {
 }
 
 fuzz() {
-    # The fuzzer is C++; C is compiled with sanitizers by clang.
+    # The fuzzer is written in C++; clang compiles C with sanitizers.
     want c++ g++
     want clang clang
     install
 }
 
-# The soak's namespaces, and what it asks the kernel with.
+# For the soak test: its namespaces, and its tools for querying the kernel.
 soak() {
     want python3 python3
     want ss iproute2
@@ -286,13 +289,13 @@ soak() {
 }
 
 ns3() {
-    # Its wheel has no programs: scripts/ns3/cell.cc is built against it.
+    # The wheel of ns-3 contains no programs: scripts/ns3/cell.cc is built against it.
     want g++ g++
     want_venv
     install
 }
 
-# What unpacks Debian's packages, what builds for arm64.
+# For unpacking Debian packages and building for arm64.
 cross() {
     want dpkg-deb dpkg
     want_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
@@ -303,7 +306,7 @@ cross() {
     install
 }
 
-# Guests of other kernels: QEMU.
+# For guests with other kernels: QEMU.
 vm() {
     want qemu-system-x86_64 qemu-system-x86
     want qemu-system-aarch64 qemu-system-arm
@@ -311,19 +314,19 @@ vm() {
     cross
 }
 
-# Programs without shared libraries.
+# For programs without shared libraries.
 static() {
     want ld.lld lld
     want readelf binutils
     cross
-    # A compiler for another architecture looks for its linker by that name.
+    # A cross compiler looks for its linker under this name.
     if [ "$(uname -m)" != aarch64 ]; then
         mkdir -p $tools
         ln -sf "$(command -v ld.lld)" $tools/aarch64-linux-gnu-ld.lld
     fi
 }
 
-# What packages are made of, and what tests them in roots of their own and in guests.
+# For building packages, and for testing them in separate root folders and in guests.
 ABOUT=0.9.3
 dist() {
     want git git
@@ -350,7 +353,7 @@ dist() {
     deny
 }
 
-# Looks at the licences, sources and versions of all crates.
+# For checking licences, sources and versions of all crates.
 DENY=0.20.2
 deny() {
     if [ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $DENY" ]; then return; fi
@@ -359,7 +362,7 @@ deny() {
         cargo install --locked "cargo-deny@$DENY" --root target/tools || fail "cargo-deny could not be built"
 }
 
-# Makes the book of docs/; without its own server and without watching for changes.
+# For building the book from docs/, without mdBook's server and file watcher.
 MDBOOK=0.5.4
 book() {
     want python3 python3
@@ -374,7 +377,7 @@ book() {
         fail "mdbook could not be built"
 }
 
-# Java, and the part of Android's tools that Debian has. Maven fetches the rest.
+# For the Android app: Java, and the Android tools in Debian. Maven downloads the rest.
 android() {
     local version=0
     if have javac; then version=$(javac -version 2>&1 | sed 's/^javac \([0-9]*\).*/\1/'); fi

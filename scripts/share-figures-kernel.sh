@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Sharing with the kernel's own TCP: runs scenarios/share in virtual time and puts their tables into docs/sharing.md. What is finished in lab-results/ or kept in results/ is not repeated, so it can be
-# stopped and started again. With --tables nothing is run. SHARE_SWEEP has further words for `yuzuri lab sweep`, such as "--only /seed-1".
+# Measures sharing with the kernel's own TCP: runs scenarios/share in virtual time and writes the
+# tables to docs/sharing.md. Runs that are finished in lab-results/ or kept in results/ are not
+# repeated, so that the script can be stopped and restarted. With --tables nothing is run.
+# SHARE_SWEEP has further arguments for `yuzuri lab sweep`, such as "--only /seed-1".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

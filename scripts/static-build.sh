@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the command without any shared library, in release: static-build.sh x86_64|aarch64 [PROGRAM...] (yuzuri by default;
-# yuzuri-identify is the other). Prints the path of each. The same commit, compiler and libraries give the
-# same bytes, wherever the tree lies. `static-build.sh --libraries ARCHITECTURE` prints where Debian's libraries for it are.
+# Builds the command without shared libraries, in release mode: static-build.sh x86_64|aarch64
+# [PROGRAM...] (default: yuzuri; the other one is yuzuri-identify). Prints the path of each. The
+# same commit, compiler and libraries give identical bytes, wherever the tree is. `static-build.sh
+# --libraries ARCHITECTURE` prints the folder of Debian's libraries for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -35,7 +36,8 @@ done
 scripts/setup.sh static
 base=${CARGO_TARGET_DIR:-$PWD/target}
 case $base in /*) ;; *) base=$PWD/$base ;; esac
-# The libraries are Debian's, of pinned versions, on every machine: those of others want still more libraries.
+# Use pinned versions of Debian's libraries on every machine; those of other distributions need
+# further libraries.
 libraries() { cargo run --quiet --locked --target-dir "$base/static/vm" -p yuzuri-vm -- cross "$1"; }
 root=$(libraries $debian)
 if [ "$only" = libraries ]; then
@@ -46,13 +48,13 @@ make --no-print-directory ui >&2
 if [ "$arch" != "$(uname -m)" ]; then
     [ "$arch" = aarch64 ] || { say "a build for $arch is made on $arch only"; exit 1; }
     cross_arm64 "$root"
-    # What generates code while building is linked alike.
+    # Build scripts are linked in the same way.
     host=$(libraries amd64)
     export LIBBPF_SYS_LIBRARY_PATH_x86_64_unknown_linux_gnu=$host/usr/lib/x86_64-linux-gnu
 else
     export "LIBBPF_SYS_LIBRARY_PATH_${triplet//-/_}=$root/usr/lib/$arch-linux-gnu"
 fi
-# No path of the machine that builds: neither in the text of errors, nor in what compilers note down.
+# Remove paths of the build machine from error messages and compiler metadata.
 home=${CARGO_HOME:-$HOME/.cargo}
 flags="-C target-feature=+crt-static --remap-path-prefix=$home=/cargo --remap-path-prefix=$base=/target --remap-path-prefix=$PWD=/yuzuri"
 maps="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$base=/target -ffile-prefix-map=$PWD=/yuzuri"
@@ -62,8 +64,8 @@ unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 
-# What is inside instead of in shared libraries takes 1 MB, which is got back: the whole program is joined for size (what was
-# compiled for speed before stays so), and relocations are packed.
+# Static linking adds 1 MB. To compensate, link-time optimisation of the whole program is for size
+# (crates already compiled for speed stay so), and relocations are packed.
 small=(--config 'profile.release.package.yuzuri.opt-level="s"')
 link=(-C strip=symbols -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--pack-dyn-relocs=relr)
 
@@ -72,7 +74,7 @@ for program in "${programs[@]}"; do
     say "building $program for $arch with $(rustc --version)"
     cargo rustc --release --locked "${small[@]}" --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
     file=$base/static/$triplet/release/$program
-    # Position-independent or not: what counts is that no loader is asked for.
+    # The program may be position-independent or not; it must not need a dynamic loader.
     ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }
     say "$program for $arch: $(stat -c %s "$file") bytes, after $((SECONDS - began)) s"
     echo "$file"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is missing, then lints and tests everything. Tests that this machine cannot run say so.
+# Installs missing dependencies, then lints and tests everything. Tests that this machine cannot run
+# say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# step WHAT: ends the step before, with its time and what target/ now needs of the disk.
+# step WHAT: ends the previous step and prints its duration and the present size of target/.
 now= began=$SECONDS
 step() {
     [ -z "$now" ] || printf '=== %s: %s s, target/ has %s\n' "$now" $((SECONDS - began)) "$(du -sh target 2>/dev/null | cut -f 1)"
@@ -35,7 +36,8 @@ scripts/dist-sign-test.sh
 
 step "recordings in pandas, Polars and DuckDB"
 scripts/python.sh
-# Of the workspace, as the tests: for the package alone its dependencies would be built anew, with fewer features.
+# Build the whole workspace, as the tests do: for a single package cargo would rebuild the
+# dependencies with fewer features.
 cargo build --workspace --locked --quiet --example recording_writer
 target/python/bin/python tests/recordings/open_with_tools.py target/debug/examples/recording_writer
 
@@ -46,7 +48,7 @@ step "page in Chromium"
 scripts/page-test.sh
 
 step "demo, by itself"
-# Built as `make demo` builds it.
+# Built as by `make demo`.
 scripts/demo-build.sh
 DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh | tee target/demo.txt
 if target/demo/yuzuri-lab demo --check; then

@@ -90,8 +90,8 @@ fn sharing_begins_when_it_is_told_to() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // One of the two kinds shares, from the given time on. The remaining time is long enough for a busy
-    // machine to start two daemons.
+    // The phones share, from the given time on; `plain` does not. The remaining time is long enough for a
+    // busy machine to start two daemons.
     let text = TWO
         .replace("[share]", "[share]\n    starts_s = 3")
         .replace("duration_s = 10", "duration_s = 20")
