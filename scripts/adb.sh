@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs Yuzuri on a rooted Android device over USB:
 #   adb.sh [FILTER...]     watches its TCP flows, with the page and a recording; filters as in `yuzuri watch`
-#   adb.sh yuzuri ARG...   runs a command there: doctor, send SERVER, share --keyless --runtime . --state . ...
+#   adb.sh yuzuri ARG...   runs a command: doctor, send SERVER, share --keyless --runtime . --state . ...
 # Copies the arm64 engine to a folder below /data/local/tmp and runs it there as root. While
 # watching, the page is forwarded to port 4949 on this host, at the printed address. Ctrl-C ends it;
 # recordings (*.arrows) are then copied to the current folder, and everything is removed from the

@@ -1,13 +1,13 @@
 package org.yuzuri;
 
-/** A scale from 0 to a round number in round steps; and numbers written without making objects. */
+/** A scale from 0 to a round number in round steps, and number formatting without allocation. */
 final class Axis {
-    /** Steps between grid lines. */
+    /** Number of intervals between grid lines. */
     int divisions = 4;
     double step = 1;
     private int decimals;
 
-    /** Takes the greatest value that is to fit, and makes a little room above it. */
+    /** Sets the range so that it contains the value {@code most}, with some space above it. */
     void fit(double most, int divisions) {
         this.divisions = Math.max(divisions, 1);
         step = niceStep(Math.max(most, 1e-3) * 1.02 / this.divisions);
@@ -24,19 +24,22 @@ final class Axis {
 
     private static final double[] NICE = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};
 
-    /** The least of {@link #NICE} times a power of ten that is at least so much. */
+    /** The smallest of {@link #NICE} times a power of ten that is at least {@code least}. */
     static double niceStep(double least) {
         double power = Math.pow(10, Math.floor(Math.log10(least)));
         double part = least / power;
         int i = 0;
-        // A hair of tolerance, so that 1.0000001 remains 1.
+        // A small tolerance, so that 1.0000001 remains 1.
         while (i < NICE.length - 1 && NICE[i] * 1.000001 < part) {
             i++;
         }
         return NICE[i] * power;
     }
 
-    /** The least step of time that is at least so long: decimals of a second, then seconds, minutes and hours as clocks have them. */
+    /**
+     * The smallest time step that is at least this long: decimal fractions of a second, then seconds,
+     * minutes and hours as on a clock.
+     */
     static double niceTime(double leastS) {
         if (leastS < 5) {
             return niceStep(leastS);
@@ -60,12 +63,12 @@ final class Axis {
         return decimal(step * line, decimals, out, 0);
     }
 
-    /** The most characters a label has. */
+    /** The length of the longest label. */
     int widest(char[] scratch) {
         return Math.max(label(divisions, scratch), divisions > 1 ? label(divisions - 1, scratch) : 0);
     }
 
-    /** Writes a number from {@code at} on; returns where it ends. */
+    /** Writes a number from index {@code at} on; returns the index after it. */
     static int decimal(double value, int decimals, char[] out, int at) {
         double scale = decimals == 0 ? 1 : decimals == 1 ? 10 : decimals == 2 ? 100 : 1000;
         long scaled = Math.round(value * scale);
@@ -95,7 +98,7 @@ final class Axis {
         return at + digits;
     }
 
-    /** Writes a time as fits its step: 0.25, 12, 1:30, 1:02:30; returns its length. */
+    /** Writes a time in a format that suits the step: 0.25, 12, 1:30, 1:02:30; returns its length. */
     static int time(double s, double stepS, char[] out) {
         if (stepS < 1) {
             return decimal(s, round(stepS * 10) ? 1 : round(stepS * 100) ? 2 : 3, out, 0);

@@ -8,8 +8,9 @@ import android.graphics.Typeface;
 import android.util.TypedValue;
 
 /**
- * Draws the chart: time along x, the congestion window on the left axis, the throughput on the right one, and if wanted ssthresh
- * (left axis) and the round-trip time (own labels at the same grid lines); a mark where segments were sent again.
+ * Draws the chart: time on the x axis, the congestion window on the left axis, the throughput on the
+ * right one, optionally ssthresh (left axis) and the round-trip time (own labels at the same grid lines),
+ * and marks for retransmissions.
  */
 final class ChartPainter {
     private final Paint lines = new Paint(Paint.ANTI_ALIAS_FLAG);
@@ -41,9 +42,9 @@ final class ChartPainter {
     private final String rateTitle;
     private final String rttTitle;
     private final String empty;
-    /** A pixel of a display of 160 dots an inch. */
+    /** One pixel at 160 dpi. */
     final float dp;
-    /** Where the last drawing has its times and its edges. */
+    /** The time range and the edges of the last drawing. */
     final Line line;
     private final float small;
 
@@ -84,7 +85,7 @@ final class ChartPainter {
         grid.setStrokeWidth(Math.max(Math.round(dp), 1));
     }
 
-    /** The trace whose values are read: the one looked at, or the only one. */
+    /** The trace whose values are shown: the selected one, or the only one. */
     static Trace main(Run run, Viewport viewport) {
         if (run == null || run.traces.isEmpty()) {
             return null;
@@ -104,12 +105,12 @@ final class ChartPainter {
         return run.total() ? run.totalMbps : trace.rateMbps;
     }
 
-    /** Whether windows of many flows are drawn, and nothing else. */
+    /** Whether only the windows of many flows are drawn. */
     private boolean many(Trace main) {
         return run != null && run.watch() && main == null;
     }
 
-    /** Draws a run, or that there is none, as large as that. */
+    /** Draws a run, or a message that there is none, at this size. */
     void draw(Canvas canvas, int width, int height, Run run, Viewport viewport) {
         this.width = width;
         this.height = height;
@@ -160,7 +161,7 @@ final class ChartPainter {
     }
 
     private void fitAxes(Trace main, int divisions) {
-        // The frame of the last drawing has the width; only the times count here.
+        // The frame of the last drawing has the width; only the time range is set here.
         line.fromUs = viewport.fromUs(run);
         line.toUs = viewport.toUs(run);
         float windows = 0;
@@ -235,7 +236,7 @@ final class ChartPainter {
             grid.setColor(gridColour);
             canvas.drawLine(x, line.top, x, line.top + line.height, grid);
             int length = Axis.time(s, step, label);
-            // The unit stands once, at the last label for which the next has no room.
+            // Show the unit once, at the last label without room for another.
             boolean last = s + step > toS + step * 1e-6;
             if (last && label[Math.max(length - 3, 0)] != ':') {
                 label[length++] = ' ';
@@ -247,7 +248,7 @@ final class ChartPainter {
         }
     }
 
-    /** The third scale stands inside, over the lines, on ground of its own. */
+    /** The third scale is drawn inside the chart, over the curves, on its own background. */
     private void drawRttLabels(Canvas canvas, int divisions) {
         text.setTextAlign(Paint.Align.RIGHT);
         text.setColor(rttText);
@@ -304,7 +305,10 @@ final class ChartPainter {
         }
     }
 
-    /** A triangle at the top for each moment, as far apart as can be told apart; with a faint line below where they are few. */
+    /**
+     * A triangle at the top for each retransmission, as densely as can be distinguished; with a faint
+     * line below it if there are few.
+     */
     private void drawRetransmits(Canvas canvas, Trace main, boolean one) {
         shape.setColor(lossColour);
         float size = dp * 4;
@@ -357,7 +361,7 @@ final class ChartPainter {
                 knob(canvas, x, main.rttMs.at(viewport.cursorUs), rttAxis.top(), rttColour);
             }
         }
-        // Its time, in a flag at its foot.
+        // The time, in a label at the foot of the cursor.
         int length = Axis.decimal(viewport.cursorUs / 1e6, 2, label, 0);
         label[length++] = ' ';
         label[length++] = 's';

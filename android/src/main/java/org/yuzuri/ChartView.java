@@ -13,17 +13,17 @@ import android.view.accessibility.AccessibilityNodeInfo;
 import android.view.accessibility.AccessibilityNodeInfo.AccessibilityAction;
 
 /**
- * The chart as what is touched, steered by keys and told to screen readers; {@link ChartPainter} draws it. Two fingers zoom, one pans,
- * a tap puts a cursor, two taps show the whole run.
+ * The chart as a view: touch, keyboard and screen readers; {@link ChartPainter} draws it. Pinching zooms,
+ * dragging pans, a tap sets the cursor, a double tap shows the whole run.
  */
 public final class ChartView extends View {
-    /** Told when the user changed what is looked at. */
+    /** Called when the user changes the view. */
     interface Listener {
         void viewportChanged();
     }
 
     private final ChartPainter painter;
-    /** Where the last drawing has its times and its edges. */
+    /** The time range and the edges of the last drawing. */
     private final Line line;
     private final GestureDetector gestures;
     private final ScaleGestureDetector pinch;
@@ -53,7 +53,7 @@ public final class ChartView extends View {
         painter.draw(canvas, getWidth(), getHeight(), run, viewport);
     }
 
-    // --- fingers ---
+    // --- touch ---
 
     private long moment(float x) {
         return line.width == 0 ? 0 : line.fromUs + (long) ((x - line.left) / line.width * (line.toUs - line.fromUs));
@@ -107,7 +107,7 @@ public final class ChartView extends View {
 
         @Override
         public boolean onSingleTapConfirmed(MotionEvent event) {
-            // A tap on the cursor takes it away.
+            // A tap on the cursor removes it.
             if (viewport.cursorUs >= 0 && Math.abs(line.x(viewport.cursorUs) - event.getX()) < painter.dp * 16) {
                 viewport.cursorUs = -1;
                 changed();
@@ -131,7 +131,7 @@ public final class ChartView extends View {
         changed();
     }
 
-    // --- keys and screen readers ---
+    // --- keyboard and screen readers ---
 
     @Override
     public boolean onKeyDown(int key, KeyEvent event) {
@@ -171,7 +171,7 @@ public final class ChartView extends View {
         return true;
     }
 
-    /** The chart in words. */
+    /** A description of the chart for screen readers. */
     @Override
     public CharSequence getContentDescription() {
         Trace main = ChartPainter.main(run, viewport);

@@ -7,13 +7,16 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** The congestion controls that may be chosen. */
+/** The congestion controls offered to the user. */
 final class Controls {
     private static final String ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
     /** Their names. */
     final List<String> names;
-    /** Whether the kernel told them; else they are those that are common, and the engine tells whether they are there. */
+    /**
+     * Whether the kernel reported them. Otherwise they are the common ones, and the engine reports
+     * whether the kernel has them.
+     */
     final boolean sure;
 
     private Controls(List<String> names, boolean sure) {
@@ -26,7 +29,7 @@ final class Controls {
             String line = in.readLine();
             return new Controls(parse(line == null ? "" : line), true);
         } catch (IOException e) {
-            // Most devices hide it from apps.
+            // Most devices do not let apps read the list.
             return new Controls(Arrays.asList("cubic", "reno", "bbr"), false);
         }
     }

@@ -11,12 +11,12 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * The measuring program: `yuzuri` itself, which lies in the package as a library because Android lets programs be run from
- * there only. A small program beside it starts it (src/main/c/starter.c): it answers system calls that Android forbids, and ends
- * the engine when the app goes or closes its standard input.
+ * The measuring program: `yuzuri` itself, packaged as a library because Android lets apps execute
+ * programs only from the library folder. A small program (src/main/c/starter.c) starts it, handles system
+ * calls that Android forbids, and ends the engine when the app exits or closes its standard input.
  */
 final class Engine {
-    /** Where the programs are. Changed by tests only. */
+    /** The paths of the programs. Changed by tests only. */
     static final class Place {
         final File starter;
         final File engine;
@@ -44,8 +44,8 @@ final class Engine {
     }
 
     /**
-     * Sends to an address that needs no look-up, recording into a file. Where it gives way to those who have a key, the key is in
-     * a file of its own, since every program of the device may read the words of a command.
+     * Sends to a numeric address and records to a file. A group key is passed in a separate file, since
+     * every program on the device may read command-line arguments.
      */
     static Engine send(Place place, Settings settings, String address, File recording, File groupKey) throws IOException {
         List<String> words = new ArrayList<>(Arrays.asList(
@@ -53,7 +53,7 @@ final class Engine {
                 "--buffer", Long.toString(settings.bufferBytes),
                 "--connections", Integer.toString(settings.connections),
                 "--time", settings.durationS + "s",
-                // What an address that did not answer left behind is replaced.
+                // Replace the file of an address that did not answer.
                 "--record", recording.getPath(), "--overwrite"));
         if (!settings.control.isEmpty()) {
             Collections.addAll(words, "--control", settings.control);
@@ -69,10 +69,10 @@ final class Engine {
         return new Engine(words);
     }
 
-    /** Watches all flows as root, and records into the file. */
+    /** Watches all flows as root and records to the file. */
     static Engine watch(Place place, File recording) throws IOException {
         String file = quoted(recording.getPath());
-        // The app itself must be able to read what root wrote.
+        // The app itself must be able to read the file that root wrote.
         String script = quoted(place.starter.getPath()) + " " + quoted(place.engine.getPath())
                 + " watch --json --density 20ms --record " + file
                 + "; code=$?; [ ! -e " + file + " ] || chmod 644 " + file + "; exit $code";
@@ -92,11 +92,11 @@ final class Engine {
                 }
             }
         } catch (IOException e) {
-            // It was ended: there is nothing more to read.
+            // The engine was stopped: there is nothing more to read.
         }
     }
 
-    /** The next line; null when it ended. */
+    /** The next line; null at the end. */
     String next() {
         try {
             return lines.next();
@@ -105,26 +105,29 @@ final class Engine {
         }
     }
 
-    /** Waits for its end: the code with which it ended. */
+    /** Waits for the exit; returns the exit code. */
     int end() throws InterruptedException {
         int code = process.waitFor();
         errorReader.join(2000);
         return code;
     }
 
-    /** What it said beside its lines. */
+    /** The text that it wrote to standard error. */
     String errors() {
         synchronized (errors) {
             return new String(errors.toByteArray(), StandardCharsets.UTF_8).trim();
         }
     }
 
-    /** Asks it to end: what is under way is awaited for up to 3 s. Process.destroy() would close its output, too. */
+    /**
+     * Asks it to exit; it waits up to 3 s for outstanding acknowledgements. Process.destroy() would close
+     * its output as well.
+     */
     void stop() {
         try {
             process.getOutputStream().close();
         } catch (IOException e) {
-            // It has ended already.
+            // It has already exited.
         }
     }
 

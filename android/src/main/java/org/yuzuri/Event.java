@@ -1,36 +1,36 @@
 package org.yuzuri;
 
-/** One line of the engine, or of a recording. Numbers that were not there are {@link #NONE}. */
+/** One line of the engine's output or of a recording. Missing numbers are {@link #NONE}. */
 final class Event {
     static final long NONE = -1;
 
     enum Type {
-        /** First line of a recording of the app: what was asked for. */
+        /** First line of an app recording: the requested settings. */
         RUN,
         CONNECTED,
         BUFFER,
         PROGRESS,
         NOTE,
-        /** Something beside the transfer does not work: its recording, its giving way. */
+        /** A function other than the transfer failed: recording, or giving way. */
         WARNING,
         SUMMARY,
-        /** How it gave way on one interface. */
+        /** How the transfer gave way on one interface. */
         SHARED,
         FAILED,
-        /** Last line of a recording of the app: the row of the table. */
+        /** Last line of an app recording: the row of the results table. */
         RESULT,
         /** First line of a watch. */
         SESSION,
         FLOW,
-        /** Something that happened to a flow, or a sample of it. */
+        /** An event or a sample of a flow. */
         SAMPLE,
         CLOSE,
-        /** Understood, of no interest here. */
+        /** Valid but not used here. */
         OTHER,
     }
 
     Type type = Type.OTHER;
-    /** Number of the connection, or id of the flow. */
+    /** Connection number or flow ID. */
     long id = NONE;
     long index = NONE;
     long bytes = NONE;
@@ -71,7 +71,7 @@ final class Event {
     double cwndMedian = Double.NaN;
     String caState = "";
     String source = "";
-    /** Of a failure or a warning: the engine's word for its sort. */
+    /** For a failure or a warning: the engine's error category. */
     String kind = "";
     String text = "";
     String local = "";

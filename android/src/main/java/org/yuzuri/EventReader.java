@@ -6,18 +6,18 @@ import java.io.IOException;
 import java.io.StringReader;
 
 /**
- * Lines of JSON to events: those of `yuzuri send --json`, of `yuzuri watch --json`, and of the app's recordings. Whatever a
- * line holds, it becomes an event or nothing; it never throws. Names that are not known are passed over.
+ * Parses JSON lines into events: those of `yuzuri send --json`, of `yuzuri watch --json`, and of the
+ * app's recordings. Any line yields an event or null; parsing never throws. Unknown names are ignored.
  */
 final class EventReader {
-    /** Connections have small numbers; more is no transfer of the app's. */
+    /** Connection numbers are small; a larger one is not from a transfer of the app. */
     private static final long MAX_CONNECTIONS = 1000;
-    /** Longest name or sentence that is kept. */
+    /** Maximum length of a name or a message. */
     private static final int MAX_TEXT = 4000;
 
     private EventReader() {}
 
-    /** The event of a line, null where it is none. */
+    /** Parses a line; null if it is not an event. */
     static Event parse(String line) {
         Event event = new Event();
         event.type = null;
@@ -33,7 +33,7 @@ final class EventReader {
         } catch (IOException | IllegalStateException | NumberFormatException e) {
             return null;
         }
-        // The lines of a watch have a kind and no type.
+        // Lines of a watch have a kind and no type.
         if (event.type == null) {
             event.type = event.kind.isEmpty() ? Event.Type.OTHER : kind(event.kind);
         }
@@ -145,7 +145,7 @@ final class EventReader {
         }
     }
 
-    /** Rows of a flow name it by its id; the row that is its identity holds an object. */
+    /** Rows of a flow have its ID; the row with its identity has an object. */
     private static void flow(JsonReader json, Event event) throws IOException {
         if (json.peek() != JsonToken.BEGIN_OBJECT) {
             event.id = number(json);
@@ -198,7 +198,10 @@ final class EventReader {
         json.endObject();
     }
 
-    /** A number in the head of a recording; in a summary each connection, of which the sums and the first's RTT are taken. */
+    /**
+     * In a recording's first line, the number of connections; in a summary, the list of connections, from
+     * which the sums and the first RTT are taken.
+     */
     private static void connections(JsonReader json, Event event) throws IOException {
         if (json.peek() != JsonToken.BEGIN_ARRAY) {
             event.connections = number(json);
@@ -232,11 +235,11 @@ final class EventReader {
     }
 
     private static long sum(long a, long b) {
-        // Both are below 2^53 where they are times; more is cut off.
+        // Times are below 2^53; larger values are clamped.
         return b < 0 ? a : Math.min(Math.max(a, 0) + Math.min(b, 1L << 60), 1L << 60);
     }
 
-    /** A whole number, {@link Event#NONE} for null; a negative one is none of the engine's. */
+    /** An integer; {@link Event#NONE} for null. The engine never writes negative ones. */
     private static long number(JsonReader json) throws IOException {
         if (json.peek() == JsonToken.NULL) {
             json.nextNull();

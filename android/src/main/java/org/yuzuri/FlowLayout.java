@@ -8,8 +8,9 @@ import android.view.View;
 import android.view.ViewGroup;
 
 /**
- * Children in columns of the same width: as many as fit without cutting any child's content, 4 at most, so that large
- * fonts get fewer. A child with the tag `wide` takes two columns where there are any.
+ * Lays out children in columns of equal width: as many as fit without clipping any child's content, at
+ * most 4, so that large fonts get fewer. A child with the tag `wide` spans two columns if there are
+ * several.
  */
 public final class FlowLayout extends ViewGroup {
     private static final int[] COLUMNS = {4, 2, 1};
@@ -54,10 +55,13 @@ public final class FlowLayout extends ViewGroup {
         return 1;
     }
 
-    /** The least width that a child says it needs, at fonts of ordinary size; else that of its content in one line. */
+    /**
+     * The minimum width that a child declares for the default font size; otherwise the width of its
+     * content on one line.
+     */
     private int needed(View child) {
         if (child.getMinimumWidth() > 0) {
-            // Android enlarges small fonts more than large ones, so that a width in sp would not follow them.
+            // Android scales small fonts more than large ones, so that a width in sp would not match.
             DisplayMetrics metrics = getResources().getDisplayMetrics();
             float fonts = TypedValue.applyDimension(TypedValue.COMPLEX_UNIT_SP, 14, metrics) / (14 * metrics.density);
             return Math.round(child.getMinimumWidth() * fonts);
@@ -67,7 +71,7 @@ public final class FlowLayout extends ViewGroup {
         return child.getMeasuredWidth();
     }
 
-    /** Measures the children, or lays them out: the height they take. */
+    /** Measures the children or lays them out; returns the height. */
     private int place(boolean layout) {
         int top = getPaddingTop();
         int first = 0;
@@ -111,7 +115,7 @@ public final class FlowLayout extends ViewGroup {
             }
             int width = child.getMeasuredWidth();
             int left = mirrored ? getWidth() - getPaddingRight() - at - width : getPaddingLeft() + at;
-            // Those of a row stand at its foot, so that fields line up under labels of one line and of two.
+            // Align a row at the bottom, so that fields line up below labels of one or two lines.
             child.layout(left, top + height - child.getMeasuredHeight(), left + width, top + height);
             at += width;
         }

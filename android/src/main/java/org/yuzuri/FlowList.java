@@ -9,7 +9,7 @@ import android.view.View;
 import android.widget.LinearLayout;
 import android.widget.TextView;
 
-/** The flows of a watch: one is looked at, or all. */
+/** The flows of a watch, for selecting one or all. */
 final class FlowList {
     private static final long MIN_MS = 500;
     private static final int MAX = 40;
@@ -29,7 +29,7 @@ final class FlowList {
         colours = list.getResources().getIntArray(R.array.flows);
     }
 
-    /** Twice a second is enough for a list. */
+    /** Updating the list twice per second is enough. */
     void show(Run run) {
         this.run = run;
         if (run == null || !run.watch() || pending) {

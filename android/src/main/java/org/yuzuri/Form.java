@@ -10,7 +10,7 @@ import android.widget.Spinner;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What a run is asked to do, as the user enters it; kept from run to run. */
+/** The settings form; its values are kept between runs. */
 final class Form {
     private final Activity activity;
     private final SharedPreferences kept;
@@ -65,7 +65,7 @@ final class Form {
         return field;
     }
 
-    /** Whose group it is matters only where it gives way. */
+    /** The group matters only if the transfer gives way. */
     private void showGroup() {
         activity.findViewById(R.id.group).setVisibility(giveWay.isChecked() ? View.VISIBLE : View.GONE);
         groupKey.setEnabled(!withoutKey.isChecked());
@@ -89,10 +89,10 @@ final class Form {
                 .apply();
     }
 
-    /** What was entered; null where something is wrong, which is then said at its field. */
+    /** The entered settings; null if a field is invalid, which then shows an error. */
     Settings read() {
         String host = text(server);
-        // Addresses are often copied with brackets.
+        // Copied addresses often have brackets.
         if (host.startsWith("[") && host.endsWith("]")) {
             host = host.substring(1, host.length() - 1);
         }

@@ -5,11 +5,11 @@ import android.os.Looper;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Takes what a thread has to say to the main thread, which gets it in batches. Who says more than is taken waits. */
+/** Passes messages from a thread to the main thread in batches. A sender blocks while the queue is full. */
 final class Inbox {
     private static final int MAX = 20_000;
 
-    /** Gets a batch, on the main thread. */
+    /** Receives a batch on the main thread. */
     interface Reader {
         void read(List<Object> batch);
     }

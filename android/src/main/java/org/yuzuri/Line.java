@@ -5,18 +5,19 @@ import android.graphics.Paint;
 import android.graphics.Path;
 
 /**
- * Draws series into a rectangle. Where values are closer than three pixels, each narrow column becomes one upright bar from its least to its
- * greatest value, joined to its neighbour, so that no peak is lost and the work is that of the width; else they are joined by a
- * line. Nothing is allocated while drawing.
+ * Draws series into a rectangle. Where values are closer than three pixels, each narrow column is drawn
+ * as one vertical bar from its minimum to its maximum, connected to its neighbour, so that no peak is
+ * lost and the cost depends on the width only; elsewhere values are connected by a line. Drawing does not
+ * allocate.
  */
 final class Line {
-    /** Pixels between values below which columns are drawn instead of them. */
+    /** Distance between values, in pixels, below which columns are drawn. */
     private static final int DENSE_DISTANCE = 3;
-    /** Pixels between values from which on their corners are round. */
+    /** Distance between values, in pixels, from which corners are rounded. */
     private static final int ROUND_DISTANCE = 4;
 
     private final Path path = new Path();
-    /** Width of a column, whole pixels. */
+    /** Column width, whole pixels. */
     private final int column;
 
     float left;
@@ -49,7 +50,7 @@ final class Line {
         return top + height - (float) (value / most * height);
     }
 
-    /** The index from which on a series is in sight: the value before it, too, from which a line comes in. */
+    /** The index of the first visible value; includes the value before it, where the visible line starts. */
     int first(Series series) {
         return Math.max(series.firstAt(fromUs, 0) - 1, 0);
     }
@@ -62,12 +63,12 @@ final class Line {
         return (long) count * DENSE_DISTANCE > (long) width;
     }
 
-    /** The paint's width is kept; how it meets the edges is chosen here. */
+    /** Draws a series. Keeps the paint's width and sets its anti-aliasing and line joins. */
     void draw(Canvas canvas, Series series, double most, Paint paint, boolean steps) {
         int from = first(series);
         int to = end(series, from);
         if (dense(to - from)) {
-            // Upright edges on whole pixels: nothing to smooth.
+            // Vertical edges on whole pixels need no anti-aliasing.
             paint.setAntiAlias(false);
             paint.setStyle(Paint.Style.FILL);
             columns(canvas, series, from, to, most, paint);
@@ -75,7 +76,7 @@ final class Line {
             paint.setAntiAlias(true);
         } else {
             join(series, from, to, most, steps);
-            // Round corners are seen where values are few, and cost much where they are many.
+            // Round corners are visible if there are few values, and expensive if there are many.
             paint.setStrokeJoin((to - from) * ROUND_DISTANCE < (int) width ? Paint.Join.ROUND : Paint.Join.BEVEL);
             canvas.drawPath(path, paint);
         }
@@ -96,7 +97,7 @@ final class Line {
             if (gap) {
                 path.moveTo(x, y);
             } else if (steps) {
-                // A threshold holds until it changes.
+                // A threshold is valid until it changes.
                 path.lineTo(x, lastY);
                 path.lineTo(x, y);
             } else {
@@ -115,11 +116,11 @@ final class Line {
             int next = endOf(series, n, i, to);
             float high = before;
             float low = before;
-            // Without a value of its own a column shows the last one.
+            // A column without a value shows the last one.
             if (next > i) {
                 high = y(series.max(i, next), most);
                 low = y(series.min(i, next), most);
-                // Up or down to where the one before it ended.
+                // Extend the bar to the end of the previous one.
                 high = before < high ? before : high;
                 low = before > low ? before : low;
                 before = y(series.value(next - 1), most);
@@ -133,7 +134,10 @@ final class Line {
         }
     }
 
-    /** Where the values of a column end: those before the first are the first's, those behind the last the last's. */
+    /**
+     * The end of a column's values. Values before the first column belong to it, values after the last
+     * one to the last.
+     */
     private int endOf(Series series, int n, int from, int to) {
         return (n + 1) * column >= (int) width ? to : Math.min(series.firstAt(columnEnd(n), from), to);
     }
@@ -146,7 +150,10 @@ final class Line {
         return fromUs + (long) ((n + 1) * column / scaleX);
     }
 
-    /** Fills what lies under a series, where values are far enough apart: under a thick band it would tell nothing. */
+    /**
+     * Fills the area below a series if its values are far enough apart; below a dense band a fill would
+     * show nothing.
+     */
     void fill(Canvas canvas, Series series, double most, Paint paint) {
         int from = first(series);
         int to = end(series, from);
@@ -174,7 +181,7 @@ final class Line {
         }
     }
 
-    /** A dot for each value, where there are few. */
+    /** Draws a dot for each value if there are few. */
     void dots(Canvas canvas, Series series, double most, Paint paint, float radius) {
         int from = first(series);
         int to = end(series, from);
@@ -189,7 +196,7 @@ final class Line {
         }
     }
 
-    /** The greatest value in sight, 0 where there is none. */
+    /** The maximum visible value; 0 if there is none. */
     float most(Series series) {
         int from = first(series);
         return Math.max(series.max(from, end(series, from)), 0);

@@ -5,7 +5,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Lines of a stream, of bounded length: of one that is too long nothing is kept but that it was there. */
+/** Reads lines of bounded length from a stream; the contents of a longer line are dropped. */
 final class Lines {
     static final int MAX_BYTES = 1 << 18;
 
@@ -19,7 +19,10 @@ final class Lines {
         this.in = in;
     }
 
-    /** The next line; an empty one for one that was too long; null at the end. A last line without an end is one, too. */
+    /**
+     * The next line; empty for one that was too long; null at the end. A last line without a line break
+     * counts.
+     */
     String next() throws IOException {
         int length = 0;
         boolean any = false;

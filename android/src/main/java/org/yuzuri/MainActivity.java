@@ -23,10 +23,10 @@ import java.util.Date;
 import java.util.HashSet;
 import java.util.Set;
 
-/** The only screen: chart, read-outs, form, summary, results. All that lasts is in {@link Session}. */
+/** The only screen: chart, read-outs, form, summary, results. {@link Session} has all persistent state. */
 public final class MainActivity extends Activity implements Session.Listener, ChartView.Listener {
     private static final int OPEN = 1;
-    /** How long nothing may be acknowledged until that is said. */
+    /** Time without acknowledgements after which a message is shown. */
     private static final long SILENT_US = 2_000_000;
 
     private Session session;
@@ -89,7 +89,7 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
         session.send(settings);
     }
 
-    // --- showing ---
+    // --- display ---
 
     @Override
     public void viewportChanged() {
@@ -117,7 +117,7 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
         start.setTextColor(getColor(running ? R.color.loss : R.color.on_accent));
         start.setEnabled(!running || run.state != Run.State.STOPPING);
         if (running) {
-            // With the screen off Wi-Fi sleeps, and what is measured is its sleep.
+            // With the screen off, Wi-Fi enters power save, which would distort the measurement.
             getWindow().addFlags(WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON);
         } else {
             getWindow().clearFlags(WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON);
@@ -127,12 +127,12 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
         Run.State now = run == null ? null : run.state;
         if (now != before) {
             before = now;
-            // The top has what is new: the banner, or the summary.
+            // New content is at the top: the banner or the summary.
             ((ScrollView) findViewById(R.id.scroll)).smoothScrollTo(0, 0);
         }
     }
 
-    /** While a transfer runs the form is away, and the chart, where it stands above it, takes its room. */
+    /** During a transfer the form is hidden; if the chart is above it, the chart takes its space. */
     private void giveRoom(boolean toChart) {
         View stage = findViewById(R.id.stage);
         if (stage == null) {
@@ -214,7 +214,7 @@ public final class MainActivity extends Activity implements Session.Listener, Ch
     }
 
     private static void setText(TextView view, String text) {
-        // A live region speaks whenever its text is set.
+        // A live region is read aloud whenever its text is set.
         if (!text.contentEquals(view.getText())) {
             view.setText(text);
         }

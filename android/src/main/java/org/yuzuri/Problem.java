@@ -2,12 +2,12 @@ package org.yuzuri;
 
 import android.content.Context;
 
-/** Something that went wrong: a sentence of ours in the user's language, and beside it what the engine itself said. */
+/** A problem: a sentence in the user's language, and the engine's own message. */
 final class Problem {
     final int sentence;
     final Object[] arguments;
     final String detail;
-    /** Whether a measurement goes on in spite of it. */
+    /** Whether the measurement continues. */
     final boolean warning;
 
     private Problem(boolean warning, String detail, int sentence, Object... arguments) {
@@ -29,7 +29,10 @@ final class Problem {
         return context.getString(sentence, arguments);
     }
 
-    /** What the engine's word for a failure means here; its sentence is shown beside. Words that are not known get a general sentence. */
+    /**
+     * Maps the engine's error category to a sentence, shown with the engine's message. Unknown categories
+     * get a general sentence.
+     */
     static Problem ofTransfer(String kind, String said, boolean connected, Settings settings) {
         String host = settings.host;
         switch (kind) {

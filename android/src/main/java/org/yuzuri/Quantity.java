@@ -2,11 +2,11 @@ package org.yuzuri;
 
 import java.util.Locale;
 
-/** Quantities as people write and read them. */
+/** Formatting and parsing of quantities. */
 final class Quantity {
     private Quantity() {}
 
-    /** `1000`, `64 kB`, `1MB`, `4 MiB` as `yuzuri send --buffer` takes them; -1 for anything else. */
+    /** Parses `1000`, `64 kB`, `1MB` or `4 MiB` like `yuzuri send --buffer`; -1 for anything else. */
     static long bytes(String text) {
         String trimmed = text.trim();
         int digits = 0;
@@ -32,7 +32,7 @@ final class Quantity {
         }
     }
 
-    /** `1 MB`, `64 KiB`: exactly where that is short, else to three figures. */
+    /** `1 MB`, `64 KiB`: exact if that is short, otherwise three significant digits. */
     static String ofBytes(long bytes) {
         String[] units = {"B", "kB", "MB", "GB", "TB"};
         String[] binary = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -47,14 +47,14 @@ final class Quantity {
         if (unit > 0 && bytes % scale != 0 && bytes % scaleBinary == 0) {
             return bytes / scaleBinary + " " + binary[unit];
         }
-        // 65,536 is 64 KiB although it is above 65 kB.
+        // 65,536 is shown as 64 KiB although it is above 65 kB.
         if (unit > 0 && bytes % scale != 0 && bytes % 1024 == 0 && bytes < 1 << 20) {
             return bytes / 1024 + " KiB";
         }
         return figure((double) bytes / scale) + " " + units[unit];
     }
 
-    /** Three figures: 0.123, 1.23, 12.3, 123, 1234; whole numbers as such. */
+    /** Three significant digits: 0.123, 1.23, 12.3, 123, 1234; integers unchanged. */
     static String figure(double value) {
         if (Double.isNaN(value) || Double.isInfinite(value)) {
             return "–";

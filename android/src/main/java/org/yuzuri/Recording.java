@@ -18,13 +18,15 @@ import java.util.Date;
 import java.util.Locale;
 
 /**
- * A recording of a run: the engine's lines as they came, before them one that says what was asked for, after them one with
- * the row of the table. Beside it lies what the engine itself records, for computers. A run whose end is missing, because the app was ended, is read from what is there.
+ * A recording of a run: the engine's lines unchanged, preceded by a line with the settings and followed
+ * by a line with the row of the results table. Next to it is the engine's own recording, for other
+ * programs. If the end is missing because the app was killed, the run is restored from the existing
+ * lines.
  */
 final class Recording {
     static final int VERSION = 1;
     static final String ENDING = ".jsonl";
-    /** The engine writes these: of a watch, and beside each recording of a transfer. */
+    /** The extension of the engine's recordings: of a watch, and next to each recording of a transfer. */
     static final String ARROW_ENDING = ".arrows";
     private static final int MAX_TAIL = 1 << 12;
 
@@ -49,12 +51,12 @@ final class Recording {
         return new File(folder, free + ending);
     }
 
-    /** The name of a recording without its ending: that of a transfer has two files. */
+    /** The name of a recording without its extension: a transfer has two files. */
     static String name(File file) {
         return file.getName().replaceFirst("\\.[a-z]+$", "");
     }
 
-    /** The engine's own recording, which `yuzuri replay` opens, beside the app's. */
+    /** The engine's own recording, which `yuzuri replay` opens, next to the app's. */
     static File arrows(File file) {
         return new File(file.getParentFile(), name(file) + ARROW_ENDING);
     }
@@ -96,7 +98,10 @@ final class Recording {
         return text.toString();
     }
 
-    /** Writes lines; each is with the kernel when {@link #line} returns, so that the end of the app costs none. */
+    /**
+     * Writes lines. Each line has reached the kernel when {@link #line} returns, so that a killed app
+     * loses none.
+     */
     static final class Writer implements Closeable {
         private final OutputStream out;
 
@@ -112,7 +117,7 @@ final class Recording {
             out = new BufferedOutputStream(new FileOutputStream(file, further), 1 << 14);
         }
 
-        /** Writes on at the end of a file. */
+        /** Appends to a file. */
         static Writer further(File file) throws IOException {
             return new Writer(file, true);
         }
@@ -129,18 +134,18 @@ final class Recording {
         }
     }
 
-    /** Takes each event of a recording. */
+    /** Receives each event of a recording. */
     interface Taker {
         void take(Event event, String line) throws IOException;
     }
 
-    /** Reads a recording of the app; how many of its lines were not understood. */
+    /** Reads a recording of the app; returns the number of lines that could not be parsed. */
     static int read(InputStream in, Taker taker) throws IOException {
         Lines lines = new Lines(in);
         String line = lines.next();
         Event head = line == null ? null : EventReader.parse(line);
         if (head == null || head.type != Event.Type.RUN || head.version > VERSION) {
-            // An Arrow stream begins with FF FF FF FF, which is no text.
+            // An Arrow stream starts with FF FF FF FF, which is not text.
             throw new Foreign(line != null && line.startsWith("\uFFFD\uFFFD\uFFFD\uFFFD"));
         }
         int garbled = 0;
@@ -155,7 +160,7 @@ final class Recording {
         return garbled;
     }
 
-    /** A recording as the run that it was. */
+    /** Restores the run of a recording. */
     static Run run(InputStream in) throws IOException {
         Run[] run = {null};
         int garbled = read(in, (event, line) -> {
@@ -175,7 +180,10 @@ final class Recording {
         return run[0];
     }
 
-    /** The row of a recording: of its last line, or else of all it holds; null where it has none. */
+    /**
+     * The result of a recording: from its last line, otherwise computed from its events; null if there is
+     * none.
+     */
     static Result result(File file) {
         try {
             Event end = EventReader.parse(lastLine(file));

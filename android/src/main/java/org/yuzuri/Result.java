@@ -2,7 +2,7 @@ package org.yuzuri;
 
 import java.io.File;
 
-/** A row of the table. */
+/** A row of the results table. */
 final class Result {
     final long startedUnixMs;
     final String target;
@@ -12,7 +12,7 @@ final class Result {
     final long throughputBps;
     final double cwndMedian;
     final long totalRetrans;
-    /** Null where it could not be written. */
+    /** Null if it could not be written. */
     final File recording;
 
     Result(long startedUnixMs, String target, long bufferBytes, int connections, String control, long throughputBps,
@@ -43,7 +43,7 @@ final class Result {
             }
         }
         long throughputBps = run.elapsedUs > 0 ? (long) (bytes * 8e6 / run.elapsedUs) : 0;
-        // Without a summary the engine or the app was ended; what had been told until then counts.
+        // Without a summary, the engine or the app was killed; use what was reported until then.
         if (summary != null) {
             bytes = summary.bytesAcked;
             throughputBps = summary.throughputBps;

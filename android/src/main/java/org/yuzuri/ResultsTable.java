@@ -12,9 +12,9 @@ import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A row for each run, newest first. */
+/** One row per run, newest first. */
 final class ResultsTable {
-    /** Called with the result whose row was tapped. */
+    /** Called with the result of a tapped row. */
     interface Chosen {
         void chosen(Result result);
     }
@@ -23,7 +23,7 @@ final class ResultsTable {
         R.string.col_buffer, R.string.col_control, R.string.col_connections, R.string.col_throughput, R.string.col_cwnd,
         R.string.col_retrans,
     };
-    /** More rows than anyone scrolls through would only cost. */
+    /** Nobody scrolls through more rows; they would only cost time. */
     private static final int MAX = 100;
 
     private final TableLayout table;
@@ -99,7 +99,7 @@ final class ResultsTable {
         cell.setGravity(column < 2 ? Gravity.START : Gravity.END);
         cell.setPadding(px(4), px(6), px(4), px(6));
         if (!head) {
-            // The row speaks for all of them.
+            // The row has the description for screen readers.
             cell.setImportantForAccessibility(View.IMPORTANT_FOR_ACCESSIBILITY_NO);
         }
         return cell;

@@ -3,19 +3,19 @@ package org.yuzuri;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A transfer or a watch: what it was asked, what it told, how it ended. It is touched by the main thread only. */
+/** A transfer or a watch: its settings, its data, and how it ended. Used by the main thread only. */
 final class Run {
     enum State { CONNECTING, SENDING, WATCHING, STOPPING, DONE, STOPPED, FAILED }
 
-    /** More flows than anyone can look at; those that were closed longest ago go first. */
+    /** Maximum number of flows; those that were closed first are removed first. */
     private static final int MAX_FLOWS = 128;
-    /** The starter's code where it could not start the engine. */
+    /** The starter's exit code if it could not start the engine. */
     private static final int NOT_STARTED = 127;
     private static final int SIGSYS = 31;
     private static final int SIGTERM = 15;
-    /** More interfaces than any device sends through at once. */
+    /** More interfaces than a device uses at once. */
     private static final int MAX_SHARED = 8;
-    /** No run is longer: a time beyond it is a broken one. */
+    /** No run is longer; a later time is invalid. */
     private static final long MAX_TIME_US = 10L * 86_400 * 1_000_000;
 
     /** Null for a watch. */
@@ -24,7 +24,7 @@ final class Run {
     boolean replayed;
     State state = State.CONNECTING;
     final List<Trace> traces = new ArrayList<>();
-    /** Of all connections together, where there are several. */
+    /** The total of all connections, if there are several. */
     final Series totalMbps = new Series();
     final List<String> notes = new ArrayList<>();
     Problem problem;
@@ -35,14 +35,14 @@ final class Run {
     long startedUnixMs;
     long elapsedUs;
     long bytesAcked;
-    /** Since when nothing was acknowledged. */
+    /** The time since which nothing has been acknowledged. */
     long silentSinceUs = -1;
     int garbled;
     String failure;
     private String failureKind = "";
     /** How it gave way, by interface. */
     final List<Event> shared = new ArrayList<>();
-    /** Whether the engine said that it did not give way, or not to the end. */
+    /** Whether the engine reported that it did not give way, or stopped giving way. */
     boolean notShared;
 
     private long zeroNs = -1;
@@ -64,7 +64,7 @@ final class Run {
         return !traces.isEmpty();
     }
 
-    /** The end of what was seen, from its beginning. */
+    /** The time of the last data, from the start. */
     long endUs() {
         long end = elapsedUs;
         for (int i = 0; i < traces.size(); i++) {
@@ -74,7 +74,7 @@ final class Run {
         return end;
     }
 
-    /** Whether the throughput drawn is that of all connections together. */
+    /** Whether the throughput shown is the total of all connections. */
     boolean total() {
         return !watch() && settings.connections > 1;
     }
@@ -113,10 +113,10 @@ final class Run {
         }
     }
 
-    /** What is beside the transfer does not work; the transfer goes on. */
+    /** A function other than the transfer failed; the transfer continues. */
     private void warned(Event event) {
         notShared |= event.kind.equals("sharing");
-        // Of a run that is long over it would not be news.
+        // For a finished run the warning is no longer relevant.
         if (problem != null || replayed) {
             return;
         }
@@ -231,8 +231,8 @@ final class Run {
     }
 
     /**
-     * The program ended, with this code: 128 and the signal's number where a signal ended it. The state, and what there is to say,
-     * follow from what it had told before.
+     * Handles the engine's exit; the code is 128 plus the signal number if a signal ended it. The state
+     * and the message depend on what the engine reported before.
      */
     void finish(int exitCode, String errors) {
         boolean stopped = state == State.STOPPING || summary != null && summary.stopped;
@@ -246,7 +246,7 @@ final class Run {
         } else if (summary != null) {
             state = stopped ? State.STOPPED : State.DONE;
         } else if (stopped && (failure != null || exitCode == 128 + SIGTERM)) {
-            // It was stopped before the connection was there.
+            // It was stopped before the connection was established.
             state = State.STOPPED;
         } else if (!replayed) {
             state = State.FAILED;
@@ -267,7 +267,7 @@ final class Run {
         return Problem.error(R.string.error_engine_died, errors.isEmpty() ? how : how + ": " + errors);
     }
 
-    /** The middle of the windows of all connections, segments. */
+    /** The median of the windows of all connections, segments. */
     float cwndMedian() {
         if (traces.size() == 1) {
             return traces.get(0).cwnd.median();

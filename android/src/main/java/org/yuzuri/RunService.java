@@ -10,7 +10,10 @@ import android.content.pm.ServiceInfo;
 import android.os.Build;
 import android.os.IBinder;
 
-/** Says that a run is under way, so that Android leaves the app alone while it is behind another. It holds nothing itself. */
+/**
+ * A foreground service for the duration of a run, so that Android does not restrict the app in the
+ * background. It has no state.
+ */
 public final class RunService extends Service implements Session.Listener {
     private static final String CHANNEL = "runs";
     private static final int ID = 1;
@@ -23,7 +26,8 @@ public final class RunService extends Service implements Session.Listener {
 
     @Override
     public int onStartCommand(Intent intent, int flags, int startId) {
-        // Once begun in the foreground a service must say so, even if there is nothing to do any more.
+        // A service started in the foreground must call startForeground(), even if there is nothing left
+        // to do.
         if (Build.VERSION.SDK_INT >= 29) {
             startForeground(ID, notification(), ServiceInfo.FOREGROUND_SERVICE_TYPE_DATA_SYNC);
         } else {
@@ -55,7 +59,10 @@ public final class RunService extends Service implements Session.Listener {
         }
     }
 
-    /** Android 15 lets such services run for six hours a day, and calls this then; the interface compiled against has no such name. */
+    /**
+     * Android 15 limits such services to six hours a day and then calls this method. The API that we
+     * compile against does not have it.
+     */
     public void onTimeout(int startId, int type) {
         YuzuriApp.session(this).stop();
         stopSelf();

@@ -3,9 +3,9 @@ package org.yuzuri;
 import java.util.Arrays;
 
 /**
- * Values over time, in the order of time. It keeps at most {@link #MAX} of them: when that is full, of each four
- * neighbours the least and the greatest stay, so that peaks are never lost. Blocks of values have their extremes kept,
- * so that the extremes of any range cost no walk over it. NaN means that there was no value.
+ * A time series of at most {@link #MAX} values. When it is full, the minimum and the maximum of every
+ * four neighbours are kept, so that peaks are never lost. The extremes of blocks are cached, so that
+ * finding the extremes of a range need not visit every value. NaN means no value.
  */
 final class Series {
     static final int MAX = 1 << 18;
@@ -37,7 +37,7 @@ final class Series {
         return size == 0 ? 0 : timesUs[size - 1];
     }
 
-    /** A time before the last one counts as the last one. */
+    /** A time before the last one is replaced by the last one. */
     void add(long timeUs, float value) {
         if (size == MAX) {
             thin();
@@ -77,7 +77,7 @@ final class Series {
             int least = i;
             int most = i;
             for (int j = i + 1; j < Math.min(i + 4, count); j++) {
-                // A value beats none; of equal ones the first stays.
+                // A value wins over NaN; of equal values the first one is kept.
                 if (values[j] < values[least] || Float.isNaN(values[least])) {
                     least = j;
                 }
@@ -87,7 +87,7 @@ final class Series {
             }
             int first = Math.min(least, most);
             int second = Math.max(least, most);
-            // Writing goes on behind reading: size never passes i.
+            // Writing stays behind reading: size never exceeds i.
             long secondTime = timesUs[second];
             float secondValue = values[second];
             append(timesUs[first], values[first]);
@@ -97,7 +97,10 @@ final class Series {
         }
     }
 
-    /** The first index from {@code from} on whose time is not before {@code timeUs}; {@link #size()} where there is none. */
+    /**
+     * The first index from {@code from} on with a time of at least {@code timeUs}; {@link #size()} if
+     * there is none.
+     */
     int firstAt(long timeUs, int from) {
         int low = from;
         int high = size;
@@ -112,7 +115,7 @@ final class Series {
         return low;
     }
 
-    /** The least value of [from, to); infinite where there is none. */
+    /** The minimum of [from, to); infinity if there is none. */
     float min(int from, int to) {
         float min = Float.POSITIVE_INFINITY;
         int i = from;
@@ -130,7 +133,7 @@ final class Series {
         return min;
     }
 
-    /** The greatest value of [from, to); minus infinity where there is none. */
+    /** The maximum of [from, to); minus infinity if there is none. */
     float max(int from, int to) {
         float max = Float.NEGATIVE_INFINITY;
         int i = from;
@@ -148,18 +151,18 @@ final class Series {
         return max;
     }
 
-    /** The value at or before a time, NaN where there is none. */
+    /** The last value at or before a time; NaN if there is none. */
     float at(long timeUs) {
         int after = firstAt(timeUs + 1, 0);
         return after == 0 ? Float.NaN : values[after - 1];
     }
 
-    /** The middle of all values, NaN without any. */
+    /** The median of all values; NaN if there are none. */
     float median() {
         float[] sorted = Arrays.copyOf(values, size);
         Arrays.sort(sorted);
         int count = size;
-        // NaN sorts behind everything.
+        // NaN sorts last.
         while (count > 0 && Float.isNaN(sorted[count - 1])) {
             count--;
         }

@@ -15,26 +15,26 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * The run that is looked at, the results, and the way to the engine. It lives as long as the app's process, so that turning
- * the screen or leaving the app loses nothing. All of it is used by the main thread only.
+ * The displayed run, the results, and access to the engine. It lives as long as the app's process, so
+ * that rotating the screen or leaving the app loses nothing. Used by the main thread only.
  */
 final class Session {
-    /** Told when something changed. */
+    /** Called when the state changes. */
     interface Listener {
         void sessionChanged();
     }
 
-    /** How long after Stop the engine may take for its last words: it waits 3 s for acknowledgements. */
+    /** How long the engine may take to exit after Stop: it waits 3 s for acknowledgements. */
     private static final long PATIENCE_MS = 8_000;
 
     final Viewport viewport = new Viewport();
     /** Newest first. */
     final List<Result> results = new ArrayList<>();
-    /** What is shown; null at first. */
+    /** The displayed run; null at first. */
     Run run;
-    /** Where the run shown is recorded; null where it is not. */
+    /** The recording of the displayed run; null if there is none. */
     File recording;
-    /** Of what is no run: a file that could not be opened, something that could not be shared. */
+    /** A problem that belongs to no run: a file could not be opened or shared. */
     Problem problem;
     Engine.Place place;
 
@@ -43,9 +43,9 @@ final class Session {
     private final List<Listener> listeners = new ArrayList<>();
     private final File folder;
     private Work work;
-    /** Where what runs, or ran last, was to be recorded. */
+    /** The recording of the running or last run. */
     private File begunFile;
-    /** Held while a transfer gives way: without it Wi-Fi keeps from apps what others say to all. */
+    /** Held while a transfer gives way: without it Wi-Fi does not deliver multicast to apps. */
     private WifiManager.MulticastLock hearing;
     private long loading;
 
@@ -107,7 +107,8 @@ final class Session {
         try {
             context.startForegroundService(new Intent(context, RunService.class));
         } catch (IllegalStateException e) {
-            // Android lets no service be started now: the run goes on as long as the app is in front.
+            // Android does not allow a foreground service now: the run continues as long as the app is in
+            // the foreground.
         }
         changed();
     }
@@ -120,7 +121,7 @@ final class Session {
         }
     }
 
-    /** Ends what runs; what is under way is awaited for some seconds. */
+    /** Stops the run; the engine waits some seconds for outstanding acknowledgements. */
     void stop() {
         if (work == null || run.state == Run.State.STOPPING) {
             return;
@@ -179,7 +180,8 @@ final class Session {
             results.add(0, of.result);
         }
         if (recording == null || of.result == null) {
-            // Nothing was sent: nothing to keep. And where the app has no recording, none would lead to the engine's.
+            // Nothing was sent, so that there is nothing to keep. Without the app's recording, nothing
+            // would refer to the engine's.
             Recording.arrows(begunFile).delete();
         }
         if (recording == null) {
@@ -199,7 +201,7 @@ final class Session {
 
     // --- recordings ---
 
-    /** Reads the table of results from the recordings, in a thread. */
+    /** Reads the results from the recordings on a thread. */
     void loadResults() {
         Thread thread = new Thread(() -> {
             List<Result> found = new ArrayList<>();
@@ -210,7 +212,7 @@ final class Session {
                 }
             }
             main.post(() -> {
-                // Runs that ended meanwhile are there already.
+                // Runs that ended meanwhile are already in the list.
                 for (Result result : found) {
                     boolean known = false;
                     for (Result other : results) {
@@ -238,7 +240,10 @@ final class Session {
         return list;
     }
 
-    /** What of the run shown others can open: the engine's recording, or the app's where there is no other; null where there is none. */
+    /**
+     * The file of the displayed run to share: the engine's recording, otherwise the app's; null if there
+     * is none.
+     */
     File shareable() {
         File arrows = recording == null ? null : Recording.arrows(recording);
         return arrows != null && arrows.length() > 0 ? arrows : recording;
@@ -259,7 +264,7 @@ final class Session {
         changed();
     }
 
-    /** Gives a stream; it is opened in a thread. */
+    /** A source of a stream; opened on a thread. */
     interface Source {
         InputStream open() throws IOException;
     }
@@ -270,7 +275,7 @@ final class Session {
         }
     }
 
-    /** Reads a recording in a thread and shows it, unless something else was begun meanwhile. */
+    /** Reads a recording on a thread and shows it, unless another run was started meanwhile. */
     void open(Source source, File file) {
         if (work != null) {
             return;
@@ -287,7 +292,7 @@ final class Session {
             } catch (Recording.Foreign e) {
                 wrong = Problem.error(e.arrow ? R.string.error_arrow_recording : R.string.error_not_recording, "");
             } catch (IOException | RuntimeException e) {
-                // Whoever gives us a stream may fail as it likes.
+                // A foreign stream may fail in any way.
                 wrong = Problem.error(R.string.error_unreadable, e.getMessage());
             }
             Run shown = read;

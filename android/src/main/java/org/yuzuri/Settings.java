@@ -1,6 +1,6 @@
 package org.yuzuri;
 
-/** What a run was asked to do. */
+/** The settings of a run. */
 final class Settings {
     static final int MAX_CONNECTIONS = 64;
     static final long MAX_BUFFER_BYTES = 1L << 30;
@@ -12,11 +12,11 @@ final class Settings {
     final int connections;
     /** 0: until Stop. */
     final long durationS;
-    /** Empty: the device's own. */
+    /** Empty: the device's default. */
     final String control;
     final boolean waitAck;
     final Giving giving;
-    /** The group's key where it gives way to those who have the same, else empty. */
+    /** The group key, if the transfer gives way to terminals with the same key; otherwise empty. */
     final String groupKey;
 
     /** Whether a transfer gives way to those of other devices behind the same access point. */

@@ -23,14 +23,14 @@ import java.nio.charset.StandardCharsets;
 import java.text.DateFormat;
 import java.util.Date;
 
-/** Pictures, tables and recordings for other apps. */
+/** Creates images, tables and recordings for other apps. */
 final class Share {
     private static final int PICTURE_WIDTH_DP = 720;
     private static final int PICTURE_HEIGHT_DP = 405;
 
     private Share() {}
 
-    /** An empty folder for what is shared next: what was shared before has been read or not wanted. */
+    /** An empty folder for the next file to share; earlier files have been read or are not wanted. */
     private static File folder(Context context) throws IOException {
         File folder = ShareProvider.folder(context);
         if (!folder.isDirectory() && !folder.mkdirs()) {
@@ -63,7 +63,7 @@ final class Share {
         return file;
     }
 
-    /** The chart with a title, as it would be on a page. */
+    /** The chart with a title, as for a page. */
     static Bitmap picture(Context context, Run run, Viewport viewport) {
         float dp = TypedValue.applyDimension(TypedValue.COMPLEX_UNIT_DIP, 1, context.getResources().getDisplayMetrics());
         int width = Math.round(PICTURE_WIDTH_DP * dp);
@@ -91,7 +91,7 @@ final class Share {
         return bitmap;
     }
 
-    /** A row for each buffer, of all that was recorded. */
+    /** All recorded buffers as CSV, one row per buffer. */
     static File csv(Context context, Session session) throws IOException {
         File file = new File(folder(context), name(session, ".csv"));
         try (InputStream in = new FileInputStream(session.recording);
@@ -121,7 +121,7 @@ final class Share {
         return ns < 0 ? "" : String.format(java.util.Locale.ROOT, "%.6f", (ns - zeroNs) / 1e9);
     }
 
-    /** The engine's words are plain; those of a file that someone made up may not be. */
+    /** The engine's names need no quoting; those of a forged file may. */
     private static String word(String text) {
         return text.matches("[a-z0-9-]*") ? text : "";
     }
@@ -137,7 +137,7 @@ final class Share {
         return file;
     }
 
-    /** Asks to whom the file goes; that app may read it, and only it. */
+    /** Opens the chooser for a file; only the chosen app may read it. */
     static void give(Activity activity, File file) {
         Uri uri = ShareProvider.uri(file.getName());
         Intent send = new Intent(Intent.ACTION_SEND)

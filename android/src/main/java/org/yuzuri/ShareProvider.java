@@ -13,8 +13,8 @@ import java.io.FileNotFoundException;
 import java.util.List;
 
 /**
- * Lets another app read a file that the user shares with it, and nothing else: only files of the folder for sharing, only
- * to read, only where a grant was given (it is not exported).
+ * Gives another app access to a file that the user shares with it, and to nothing else: only files in the
+ * folder for sharing, read-only, and only with a grant (the provider is not exported).
  */
 public final class ShareProvider extends ContentProvider {
     static final String AUTHORITY = "org.yuzuri.share";
@@ -33,7 +33,8 @@ public final class ShareProvider extends ContentProvider {
 
     private File file(Uri uri) throws FileNotFoundException {
         List<String> path = uri.getPathSegments();
-        // A segment may hold an encoded slash or be `..`: only a name that is in the folder itself will do.
+        // A segment may contain an encoded slash or be `..`: accept only the name of a file directly in
+        // the folder.
         String name = path.size() == 1 ? path.get(0) : "";
         String[] shared = folder(getContext()).list();
         if (shared != null) {
@@ -71,7 +72,7 @@ public final class ShareProvider extends ContentProvider {
                         : OpenableColumns.SIZE.equals(column) ? (Object) file.length() : null);
             }
         } catch (FileNotFoundException e) {
-            // No row: there is no such file.
+            // No row: the file does not exist.
         }
         return cursor;
     }

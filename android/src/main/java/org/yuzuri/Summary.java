@@ -4,7 +4,7 @@ import android.content.Context;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What a run did, in lines. */
+/** The results of a run as lines of text. */
 final class Summary {
     private Summary() {}
 

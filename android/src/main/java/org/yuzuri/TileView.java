@@ -34,7 +34,7 @@ public final class TileView extends LinearLayout {
         name.setCompoundDrawablesRelativeWithIntrinsicBounds(bar, null, null, null);
         name.setTextColor(context.getColor(R.color.muted));
         back.setCornerRadius(px(10));
-        // Two dp of air between tiles.
+        // A gap of 2 dp between tiles.
         setBackground(new android.graphics.drawable.InsetDrawable(back, px(2)));
         setPadding(px(10), px(7), px(8), px(7));
         setForeground(context.getDrawable(selectable(context)));
@@ -68,7 +68,7 @@ public final class TileView extends LinearLayout {
         name.setText(title);
         bar.setColor(colour);
         value.setTextColor(textColour);
-        // Room for what may come, so that tiles do not jump: five figures.
+        // Reserve room for five digits, so that tiles do not move.
         value.setMinWidth((int) value.getPaint().measureText("00000") + 1);
     }
 
@@ -88,7 +88,7 @@ public final class TileView extends LinearLayout {
         }
     }
 
-    /** The value as it is shown. */
+    /** The value as displayed. */
     String shown() {
         return value.getText().toString();
     }

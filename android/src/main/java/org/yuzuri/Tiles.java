@@ -2,7 +2,7 @@ package org.yuzuri;
 
 import android.app.Activity;
 
-/** The four tiles under the chart: values at the cursor, or the latest. */
+/** The four tiles below the chart: the values at the cursor, or the latest. */
 final class Tiles {
     private final Viewport viewport;
     private final TileView cwnd;

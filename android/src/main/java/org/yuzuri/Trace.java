@@ -1,8 +1,8 @@
 package org.yuzuri;
 
-/** What was seen of one connection or flow. */
+/** The data of one connection or flow. */
 final class Trace {
-    /** Least distance of two values of a throughput that is made of acknowledged bytes. */
+    /** Minimum interval between throughput values computed from acknowledged bytes. */
     private static final long RATE_STEP_US = 200_000;
 
     final long id;
@@ -12,13 +12,13 @@ final class Trace {
     String process = "";
     boolean closed;
 
-    /** Segments, when a buffer's last packet was sent. */
+    /** Segments, at the time when a buffer's last packet was sent. */
     final Series cwnd = new Series();
-    /** Segments; NaN where there was no reduction so far. */
+    /** Segments; NaN before the first reduction. */
     final Series ssthresh = new Series();
     final Series rttMs = new Series();
     final Series rateMbps = new Series();
-    /** Each moment at which segments had been sent again, and how many. */
+    /** The time of each retransmission, and the number of segments. */
     final Series retransmits = new Series();
 
     private long totalRetrans = -1;
@@ -30,7 +30,7 @@ final class Trace {
         this.id = id;
     }
 
-    /** The kernel's count of segments sent again, as it was at that time. */
+    /** Processes the kernel's count of retransmitted segments at a time. */
     void countRetransmits(long timeUs, long total) {
         if (totalRetrans >= 0 && total > totalRetrans) {
             retransmits.add(timeUs, total - totalRetrans);
@@ -40,14 +40,14 @@ final class Trace {
         totalRetrans = Math.max(totalRetrans, total);
     }
 
-    /** For flows of others the count begins with what there was when they were first seen. */
+    /** For flows of other programs the count starts at its value when they were first seen. */
     void countRetransmitsFromHere(long total) {
         if (totalRetrans < 0) {
             totalRetrans = total;
         }
     }
 
-    /** The bytes acknowledged until that time. */
+    /** Processes the bytes acknowledged until a time. */
     void acked(long timeUs, long bytes) {
         bytesAcked = bytes;
         if (rateFromUs < 0 || bytes < rateFromBytes) {

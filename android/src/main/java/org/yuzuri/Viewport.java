@@ -1,9 +1,9 @@
 package org.yuzuri;
 
-/** What of a run is looked at, and how: kept while the screen turns. */
+/** The visible part of a run; kept when the screen rotates. */
 final class Viewport {
     private static final long MIN_SPAN_US = 20_000;
-    /** What an empty or young run shows, so that its first seconds do not race. */
+    /** The time range of an empty or new run, so that its first seconds do not scroll fast. */
     private static final long YOUNG_US = 5_000_000;
 
     boolean showCwnd = true;
@@ -12,13 +12,13 @@ final class Viewport {
     boolean showRtt;
     /** -1: none. */
     long cursorUs = -1;
-    /** The flow of a watch that is looked at; -1: all. */
+    /** The selected flow of a watch; -1: all. */
     long flow = -1;
 
     /** 0: the whole run. */
     private long spanUs;
     private long fromUs;
-    /** Whether the end is followed as it grows. */
+    /** Whether the view follows the growing end. */
     private boolean follow = true;
 
     boolean whole() {
@@ -46,7 +46,7 @@ final class Viewport {
         return run == null || run.running() ? Math.max(end, YOUNG_US) : Math.max(end, MIN_SPAN_US);
     }
 
-    /** Zooms by a factor (above 1: in) so that the moment keeps its place. */
+    /** Zooms by a factor (above 1: in) around a time that keeps its position. */
     void zoom(Run run, double factor, long aroundUs) {
         long from = fromUs(run);
         long span = toUs(run) - from;
@@ -66,7 +66,7 @@ final class Viewport {
         }
     }
 
-    /** Keeps the moment in sight. */
+    /** Scrolls a time into view. */
     void reveal(Run run, long us) {
         if (us < fromUs(run)) {
             set(run, us, spanUs);

@@ -8,9 +8,9 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 
-/** One run in a thread of its own: finds the address, starts the engine, reads it, records it. */
+/** One run on its own thread: resolves the address, starts the engine, reads its output and records it. */
 final class Work extends Thread {
-    /** The engine ended with this code; the last item of a run. */
+    /** The engine's exit with its code; the last item of a run. */
     static final class Ended {
         final int code;
         final String errors;
@@ -21,7 +21,7 @@ final class Work extends Thread {
         }
     }
 
-    /** A line that was not understood. */
+    /** A line that could not be parsed. */
     static final Object GARBLED = new Object();
 
     private final Engine.Place place;
@@ -36,7 +36,10 @@ final class Work extends Thread {
     private boolean connected;
     private boolean failed;
 
-    /** Without settings all flows are watched, as root. The key of a group is put into the key file, where one is needed. */
+    /**
+     * Without settings, watches all flows as root. A group key is written to the key file if it is
+     * needed.
+     */
     Work(Engine.Place place, Settings settings, File file, File keyFile, long startedUnixMs, Inbox inbox) {
         super("run");
         this.place = place;
@@ -47,7 +50,7 @@ final class Work extends Thread {
         this.inbox = inbox;
     }
 
-    /** Ends the run soon, from any thread. */
+    /** Ends the run soon; callable from any thread. */
     synchronized void end() {
         stopped = true;
         if (engine != null) {
@@ -111,7 +114,7 @@ final class Work extends Thread {
                 }
             }
             ended = listen(last);
-            // Another address may do where this one cannot be connected to.
+            // If this address cannot be reached, another one may be.
             if (connected || !failed || last) {
                 return ended;
             }
@@ -120,7 +123,10 @@ final class Work extends Thread {
         return ended;
     }
 
-    /** The group's key in a file; null where none is needed, or it could not be written: then the transfer goes on without. */
+    /**
+     * Writes the group key to a file; returns null if none is needed or if writing fails. The transfer
+     * then runs without it.
+     */
     private File groupKey() throws InterruptedException {
         if (settings.giving != Settings.Giving.WITH_KEY) {
             return null;
@@ -167,7 +173,7 @@ final class Work extends Thread {
             connected |= event.type == Event.Type.CONNECTED || event.type == Event.Type.SESSION;
             if (event.type == Event.Type.FAILED && !connected) {
                 failed = true;
-                // The app goes on to the next address.
+                // The app tries the next address.
                 if (!lastAddress && !isStopped()) {
                     continue;
                 }
@@ -201,7 +207,7 @@ final class Work extends Thread {
         try {
             writer.close();
         } catch (IOException e) {
-            // What could be written has been, line by line.
+            // Every line that could be written has already been written.
         }
         writer = null;
     }

@@ -3,7 +3,7 @@ package org.yuzuri;
 import android.app.Application;
 import android.content.Context;
 
-/** Holds what must outlive screens. */
+/** Holds the state that outlives the screens. */
 public final class YuzuriApp extends Application {
     private Session session;
 

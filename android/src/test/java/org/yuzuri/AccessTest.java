@@ -61,7 +61,7 @@ public class AccessTest {
             session.run.problem = Problem.error(R.string.error_stalled_window, "connection 0 stands still");
             session.results.add(Result.of(session.run, null));
             session.changed();
-            // With all that the form can show.
+            // With every optional part of the form visible.
             ((CheckBox) controller.get().findViewById(R.id.give_way)).setChecked(true);
             View root = controller.get().findViewById(R.id.root);
             Harness.save(Harness.screen(controller.get()), which);
@@ -136,7 +136,7 @@ public class AccessTest {
         check("landscape-japanese");
     }
 
-    /** Every sentence is there in both languages, with the same gaps to fill. */
+    /** Every text exists in both languages, with the same placeholders. */
     @Test
     public void bothLanguagesSayTheSame() throws Exception {
         Map<String, String> english = strings("values");

@@ -22,7 +22,7 @@ import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 import org.robolectric.annotation.Config;
 
-/** The chart alone: what it draws, how fast, how it is used by fingers, keys and screen readers. */
+/** The chart by itself: drawing, speed, touch, keyboard and screen readers. */
 @RunWith(RobolectricTestRunner.class)
 @Config(qualifiers = "w412dp-h892dp-port-notnight-420dpi")
 public class ChartTest {
@@ -39,7 +39,7 @@ public class ChartTest {
         return chart;
     }
 
-    /** A sample each 5 ms is more than any transfer of buffers brings. */
+    /** One sample every 5 ms is more than any transfer of buffers produces. */
     private static Run tenMinutes() {
         return tenMinutes(5_000);
     }
@@ -67,7 +67,7 @@ public class ChartTest {
         return run;
     }
 
-    /** Time of this thread's own work: others that use the machine do not count. */
+    /** Measures the CPU time of this thread only, so that other load does not count. */
     private static double[] frames(Run run, String what) {
         Viewport viewport = new Viewport();
         viewport.showRtt = true;
@@ -79,7 +79,7 @@ public class ChartTest {
         int frames = 200;
         double[] ms = new double[frames];
         for (int i = -60; i < frames; i++) {
-            // Each frame has something new, as a running transfer has.
+            // Each frame has new data, as during a transfer.
             long at = 600_000_000L + (i + 60) * 16_000L;
             run.traces.get(0).cwnd.add(at, 100 + i % 20);
             run.traces.get(0).rateMbps.add(at, 10);
@@ -103,7 +103,7 @@ public class ChartTest {
         assertTrue("the middle frame took " + sparse[100] + " ms", sparse[100] < MAX_MS);
     }
 
-    /** Takes what is drawn and counts it, without work of its own. */
+    /** Counts drawing calls without drawing. */
     private static final class Counting extends Canvas {
         int bars;
         int texts;
@@ -168,7 +168,7 @@ public class ChartTest {
         trace.cwnd.add(600_000_001, 50);
         Counting with = new Counting();
         chart(peak, viewport, WIDTH, 1000).onDraw(with);
-        // The scale follows the peak, so that it is drawn near the top and the rest at the foot.
+        // The scale follows the peak, so that the peak is drawn near the top and the rest at the bottom.
         assertTrue("one value of 120,000 is seen", with.lowest - with.highest > 700);
     }
 
@@ -194,13 +194,13 @@ public class ChartTest {
         }
         System.out.printf("chart: %.2f ms of a frame are our own code%n", (threads.getCurrentThreadCpuTime() - began) / 1e6 / frames);
         long perFrame = (threads.getThreadAllocatedBytes(id) - before) / frames;
-        // Robolectric itself makes some objects where it stands in for Android's native calls (paints and paths).
+        // Robolectric itself allocates some objects for Android's native calls (paints and paths).
         long standIns = standIns(threads, id);
         System.out.printf("chart: %d bytes allocated per frame, %d of them by the stand-ins for native calls%n", perFrame, standIns);
         assertTrue(perFrame + " bytes per frame against " + standIns, perFrame <= standIns + 64);
     }
 
-    /** What calls like those of one frame cost on paints and paths alone. */
+    /** The allocations of one frame's calls on paints and paths alone. */
     private static long standIns(com.sun.management.ThreadMXBean threads, long id) {
         Paint paint = new Paint();
         Path path = new Path();

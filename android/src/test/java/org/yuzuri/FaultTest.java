@@ -22,7 +22,7 @@ import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 
-/** Everything that can go wrong is said in plain words, and results so far are kept. */
+/** Every failure is reported in plain language, and earlier results are kept. */
 @RunWith(RobolectricTestRunner.class)
 public class FaultTest extends LiveApp {
     private void send(String host, int port, int seconds) {
@@ -44,7 +44,7 @@ public class FaultTest extends LiveApp {
         assertNotNull("it can be opened", Recording.result(session.recording));
     }
 
-    /** The processes below one, by their parents. */
+    /** Finds the engine among the descendant processes. */
     private static ProcessHandle engineOf() {
         return ProcessHandle.current().descendants()
                 .filter(process -> process.info().arguments().map(words -> words.length > 0 && words[0].equals("send")).orElse(false))
@@ -89,7 +89,7 @@ public class FaultTest extends LiveApp {
         }
     }
 
-    /** As a network that wants its users to sign in first answers in the server's place. */
+    /** A captive portal answers in the server's place. */
     @Test
     public void aWebServerAnswers() throws Exception {
         try (ServerSocket server = new ServerSocket(0, 5, InetAddress.getByName("127.0.0.1"))) {
@@ -162,7 +162,7 @@ public class FaultTest extends LiveApp {
         for (int[] field : fields) {
             assertEquals(words(field[1]), ((EditText) activity.findViewById(field[0])).getError().toString());
         }
-        // A word that begins with a dash would be an option of the engine.
+        // An argument that starts with a dash would be an option of the engine.
         Harness.enter(activity, "--help", 4950, "1 MB", 1);
         press();
         assertTrue(!session.running());
@@ -227,7 +227,7 @@ public class FaultTest extends LiveApp {
             {"of tomorrow", true, R.string.error_network}, {"of tomorrow", false, R.string.error_other}, {"", false, R.string.error_other},
         };
         for (Object[] kind : kinds) {
-            // Whatever the sentence is: only the kind counts.
+            // Only the category matters, not the message.
             Problem problem = Problem.ofTransfer((String) kind[0], "connection refused, no answer", (boolean) kind[1], settings);
             assertEquals((String) kind[0], (int) kind[2], problem.sentence);
             assertEquals("connection refused, no answer", problem.detail);
@@ -272,7 +272,7 @@ public class FaultTest extends LiveApp {
 
     @Test
     public void linesThatAreNotUnderstoodAreCounted() throws IOException {
-        // A program in the engine's place that says what it should not.
+        // A program in the engine's place with invalid output.
         Harness.script(place, "printf 'x\\n{}]\\n'; exit 3");
         send("127.0.0.1", 4950, 1);
         awaitEnd(10);

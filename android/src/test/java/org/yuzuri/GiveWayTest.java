@@ -16,7 +16,10 @@ import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 
-/** Transfers that give way to others: the real engine of the app beside another real sender, each in a network namespace of its own. */
+/**
+ * Transfers that give way to others: the app's real engine and another real sender, each in its own
+ * network namespace.
+ */
 @RunWith(RobolectricTestRunner.class)
 public class GiveWayTest extends LiveApp {
     // Drawn once: the engine refuses keys that anybody would guess.
@@ -26,7 +29,7 @@ public class GiveWayTest extends LiveApp {
         return controller.get().findViewById(id);
     }
 
-    /** Two hosts at the two ends of a cable of 20 Mbit/s; each hears what the other says to all. */
+    /** Two hosts connected by a 20 Mbit/s link; each receives the other's broadcasts. */
     private static final class Cable implements AutoCloseable {
         final String near = "yza" + ProcessHandle.current().pid();
         final String far = "yzb" + ProcessHandle.current().pid();
@@ -44,7 +47,7 @@ public class GiveWayTest extends LiveApp {
             }
         }
 
-        /** A program at one end. */
+        /** Runs a program at one end. */
         Process run(String end, String... words) throws Exception {
             String[] inside = {"ip", "netns", "exec", end, Harness.engine().getPath()};
             String[] all = java.util.Arrays.copyOf(inside, inside.length + words.length);
@@ -105,7 +108,8 @@ public class GiveWayTest extends LiveApp {
                 ((EditText) controller.get().findViewById(R.id.group_key)).setText(KEY);
                 press();
                 assertTrue(session.running());
-                // As long as it takes for both to have heard each other, and to have been bounded for some seconds.
+                // Long enough for both to have received each other's messages and to have been bounded
+                // for some seconds.
                 Harness.await("it sends for a while", 30, () -> session.run.elapsedUs > 10_000_000);
                 press();
                 awaitEnd(15);
@@ -125,7 +129,7 @@ public class GiveWayTest extends LiveApp {
             assertTrue("it was held back", shared.boundedNs > 0 && shared.boundedNs <= shared.durationNs);
             String line = words(R.string.summary_shared, "va", 1, Quantity.time(shared.boundedNs / 1000), Quantity.time(shared.durationNs / 1000));
             assertTrue(text(R.id.summary), text(R.id.summary).contains(line));
-            // The same is told of the recording, as the app opens it again.
+            // The recording gives the same result when the app opens it again.
             Run again = Recording.run(Files.newInputStream(session.recording.toPath()));
             assertTrue(Summary.text(Harness.context(), again).contains(line));
         }
@@ -133,7 +137,7 @@ public class GiveWayTest extends LiveApp {
 
     @Test
     public void whereTheSystemDoesNotLetItTheTransferGoesOnAndThatIsSaid() throws Exception {
-        // Under a filter as Android's, which keeps the engine from asking for interfaces as sharing does.
+        // Under a filter like Android's, which prevents the engine from querying interfaces for sharing.
         Harness.script(place, "exec " + Harness.forbid() + " " + Harness.engine() + " \"$@\"");
         try (Harness.Receiver receiver = new Harness.Receiver()) {
             Harness.enter(controller.get(), "127.0.0.1", receiver.port, "1 MB", 2);

@@ -30,7 +30,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.robolectric.RuntimeEnvironment;
 
-/** What the tests share: the real engine and receiver, waiting with a deadline, pictures. */
+/** Shared by the tests: the real engine and receiver, waiting with a deadline, pictures. */
 final class Harness {
     static final File RECORDING = new File("src/test/recordings/two-phones.jsonl");
     private static final File GOLDEN = new File("src/test/pictures");
@@ -60,19 +60,19 @@ final class Harness {
         return needed("yuzuri.starter");
     }
 
-    /** Puts Android's filter of system calls over a program. */
+    /** The program that runs another one under Android's seccomp filter. */
     static File forbid() {
         return needed("yuzuri.forbid");
     }
 
-    /** Puts a script into the engine's place. */
+    /** Replaces the engine with a script. */
     static void script(Engine.Place place, String script) throws IOException {
         Files.deleteIfExists(place.engine.toPath());
         Files.writeString(place.engine.toPath(), "#!/bin/sh\n" + script + "\n");
         assertTrue(place.engine.setExecutable(true));
     }
 
-    /** The whole of what a program says, which must end well. */
+    /** The complete output of a program, which must succeed. */
     static String output(String... words) throws IOException, InterruptedException {
         Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
@@ -80,7 +80,7 @@ final class Harness {
         return said;
     }
 
-    /** Puts engine and starter where a package's libraries lie. */
+    /** Installs the engine and the starter in a folder like that of a package's libraries. */
     static Engine.Place install() throws IOException {
         Path libraries = Files.createTempDirectory("libraries");
         Files.createSymbolicLink(libraries.resolve("libyuzuri.so"), engine().toPath());
@@ -90,7 +90,7 @@ final class Harness {
         return place;
     }
 
-    /** Lets the main thread work until the condition holds. */
+    /** Runs the main thread until the condition is true. */
     static void await(String what, int seconds, BooleanSupplier condition) {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         while (true) {
@@ -117,7 +117,7 @@ final class Harness {
         return run.state + ", " + run.elapsedUs + " us, " + run.bytesAcked + " bytes, " + problem;
     }
 
-    /** `yuzuri receive` on a free port of loopback. */
+    /** `yuzuri receive` on a free loopback port. */
     static final class Receiver implements Closeable {
         final Process process;
         final int port;
@@ -184,8 +184,9 @@ final class Harness {
     }
 
     /**
-     * Compares, at half the size, with the picture that is kept: of a thousand pixels three may differ clearly, because fonts and rounding
-     * differ a little between machines. YUZURI_PICTURES=keep takes the drawn one as the one to keep.
+     * Compares a picture, at half its size, with the reference: at most 0.3 % of the pixels may differ
+     * clearly, because fonts and rounding differ slightly between machines. YUZURI_PICTURES=keep makes
+     * the drawn picture the new reference.
      */
     static void golden(Bitmap drawn, String name) throws IOException {
         File file = save(drawn, name);

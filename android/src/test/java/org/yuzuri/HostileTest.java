@@ -19,7 +19,10 @@ import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 
-/** Whatever comes instead of the engine's lines: nothing throws, nothing grows, and the chart can be drawn. */
+/**
+ * Arbitrary input instead of the engine's lines: nothing throws, memory stays bounded, and the chart can
+ * be drawn.
+ */
 @RunWith(RobolectricTestRunner.class)
 public class HostileTest {
     private static final int ROUNDS = Integer.getInteger("yuzuri.rounds", 20_000);

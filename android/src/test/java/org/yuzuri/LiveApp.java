@@ -7,7 +7,10 @@ import org.junit.Before;
 import org.robolectric.Robolectric;
 import org.robolectric.android.controller.ActivityController;
 
-/** The app on its screen with the real engine in its place; whatever a test began has ended when the next one begins. */
+/**
+ * The app on its screen with the real engine installed; everything that a test starts has ended before
+ * the next test.
+ */
 public abstract class LiveApp {
     ActivityController<MainActivity> controller;
     Session session;
@@ -35,7 +38,7 @@ public abstract class LiveApp {
         Harness.await("buffers come", 10, () -> session.run.connected() && session.run.traces.get(0).cwnd.size() > 3);
     }
 
-    /** Start, or Stop. */
+    /** Presses Start or Stop. */
     void press() {
         ((Button) controller.get().findViewById(R.id.start)).performClick();
     }

@@ -66,14 +66,14 @@ public class LiveTest extends LiveApp {
         String spoken = table.getChildAt(1).getContentDescription().toString();
         assertTrue(spoken, spoken.startsWith("4 MB buffers, "));
         assertEquals(View.VISIBLE, controller.get().findViewById(R.id.summary_card).getVisibility());
-        // The recording holds the engine's own lines, between the app's.
+        // The recording has the engine's own lines between the app's.
         List<String> lines = Files.readAllLines(session.recording.toPath());
         assertEquals(Event.Type.RUN, EventReader.parse(lines.get(0)).type);
         assertEquals(Event.Type.CONNECTED, EventReader.parse(lines.get(1)).type);
         assertEquals(Event.Type.SUMMARY, EventReader.parse(lines.get(lines.size() - 2)).type);
         assertEquals(Event.Type.RESULT, EventReader.parse(lines.get(lines.size() - 1)).type);
         assertEquals(session.run.summary.buffers, lines.stream().filter(line -> line.contains("\"type\":\"buffer\"")).count());
-        // What an app that was started anew finds.
+        // The state of an app that was restarted.
         Session again = new Session(RuntimeEnvironment.getApplication());
         again.loadResults();
         Harness.await("the table is read from the recordings", 10, () -> !again.results.isEmpty());
@@ -110,7 +110,7 @@ public class LiveTest extends LiveApp {
                 lines.stream().filter(line -> line.contains("\"kind\":\"sample\"") && line.contains("\"cwnd\":")).count() > 20);
         assertEquals("to its end", 1, lines.stream().filter(line -> line.contains("\"kind\":\"close\"")).count());
         Harness.output(Harness.engine().getPath(), "replay", shared.toString(), "--json", "--speed", "1000");
-        // The app's own form goes to another phone.
+        // The app's own format is shared with another phone.
         controller.get().choose(R.string.menu_share_own);
         send = shadowOf(controller.get()).getNextStartedActivity().getParcelableExtra(Intent.EXTRA_INTENT, Intent.class);
         uri = send.getParcelableExtra(Intent.EXTRA_STREAM, Uri.class);
@@ -190,7 +190,7 @@ public class LiveTest extends LiveApp {
 
     @Test
     public void addressesOfTheOtherFamilyAreTried() throws Exception {
-        // localhost is ::1 and 127.0.0.1 on most hosts; the receiver listens at the second only.
+        // On most hosts localhost is ::1 and 127.0.0.1; the receiver listens only on the second.
         session.send(new Settings("localhost", receiver.port, 500_000, 1, 1, "", false));
         awaitEnd(20);
         assertEquals(Run.State.DONE, session.run.state);

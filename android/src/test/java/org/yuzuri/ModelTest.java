@@ -7,7 +7,7 @@ import java.util.Arrays;
 import java.util.Random;
 import org.junit.Test;
 
-/** Series, scales, quantities: what needs no Android. */
+/** Series, scales and quantities: code that does not need Android. */
 public class ModelTest {
     @Test
     public void extremesOfRangesAreThoseOfAWalk() {

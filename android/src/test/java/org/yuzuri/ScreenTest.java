@@ -16,7 +16,10 @@ import org.robolectric.RuntimeEnvironment;
 import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 
-/** The whole screen with a recording that the engine made in the laboratory: two phones behind one access point. */
+/**
+ * The whole screen with a recording that the engine made in the laboratory: two phones behind one access
+ * point.
+ */
 @RunWith(RobolectricTestRunner.class)
 public class ScreenTest {
     private static final String PHONE = "w412dp-h892dp-port";

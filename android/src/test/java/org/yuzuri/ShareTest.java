@@ -31,7 +31,7 @@ import org.robolectric.RobolectricTestRunner;
 import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 
-/** Pictures, tables and recordings go to the app that the user chooses, and nothing else goes anywhere. */
+/** Images, tables and recordings go to the app that the user chooses, and nowhere else. */
 @RunWith(RobolectricTestRunner.class)
 @Config(qualifiers = "w412dp-h892dp-port-notnight-420dpi")
 public class ShareTest {

@@ -16,7 +16,10 @@ import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 import org.robolectric.annotation.Config;
 
-/** All flows of the machine, as root: the real engine's `watch`; `su` is a script that runs what it is told, as this is root. */
+/**
+ * Watches all flows of the machine as root with the real engine; `su` is a script that runs its
+ * arguments, since the test runs as root.
+ */
 @RunWith(RobolectricTestRunner.class)
 @Config(qualifiers = "w412dp-h892dp-port-night-420dpi")
 public class WatchTest extends LiveApp {
@@ -34,7 +37,7 @@ public class WatchTest extends LiveApp {
         try (Harness.Receiver receiver = new Harness.Receiver()) {
             controller.get().choose(R.string.menu_watch);
             Harness.await("the watch has begun", 20, () -> session.run.state == Run.State.WATCHING);
-            // Flows to watch: a transfer that is none of the app's.
+            // A flow to watch: a transfer that is not the app's.
             Process other = new ProcessBuilder(Harness.engine().getPath(), "send", "127.0.0.1:" + receiver.port, "--time", "2", "--json",
                     "--connections", "3").redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
             String peer = "127.0.0.1:" + receiver.port;
