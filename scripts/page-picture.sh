@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes README's picture anew: the page while `make demo` runs, some seconds after sharing has begun. As root, in 50 s.
+# Takes the picture of the README again: the page while `make demo` runs, some seconds after sharing
+# has started. As root; takes 50 s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

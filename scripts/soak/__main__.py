@@ -23,17 +23,18 @@ from world import Failed, World, run
 TREE = pathlib.Path(__file__).resolve().parent.parent.parent
 MAX_MB_PER_DAY = 1.0
 SAMPLE_EVERY_S, LOOK_EVERY_S, SAY_EVERY_S = 5, 30, 60
-# A flow that the kernel has forgotten is out of every table within this time.
+# Time limit for a flow that the kernel has removed to disappear from every table.
 GHOST_PATIENCE_S = 60
-# A process may often have 20,000 descriptors.
+# Processes are often limited to 20,000 descriptors; this leaves a margin.
 FLOWS_PER_PROCESS = 8000
-# The mean life of a connection.
+# Mean lifetime of a connection.
 FLOW_LASTS_S = 200
-# Tables and histories fill first: what counts is the last half of the run, at least so long after its beginning and so long.
+# Tables and histories fill first: trends are computed over the last half of the run, from this time
+# on at the earliest, and over at least this duration.
 WARM_UP_S, MIN_TREND_S = 600, 600
-# As long as the unit gives it (TimeoutStopSec).
+# The unit's TimeoutStopSec.
 MAX_END_S = 5
-# What faults note.
+# The figures that faults record.
 BOUNDS, LOST, ENDS = "bounds end after a kill, s", "lost of a killed recording, s", "SIGTERM until the end, s"
 STATUS, PAGE = "answer of the status under slow clients, s", "answer of the page under slow clients, s"
 UNTESTED = {
@@ -58,10 +59,10 @@ class Soak:
         self.flows = []
         self.clients = []
         self.began = time.monotonic()
-        # Asked for now: hours later the tree may be at another one.
+        # Read now: hours later the tree may be at another commit.
         self.commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=TREE, capture_output=True, text=True).stdout.strip()
 
-    # --- what is written down ---
+    # --- records ---
 
     def fail(self, check, what):
         self.failures.setdefault(check, []).append(what)
@@ -127,7 +128,7 @@ class Soak:
         self.faults = Faults(self)
         self.faults.start()
         end = time.monotonic() + 300
-        # Some are always between their end and the next one's beginning.
+        # At any time some connections are between their end and the start of the next one.
         while self.traffic().get("open", 0) < 0.98 * self.words.flows:
             if time.monotonic() > end:
                 raise Failed(f"the traffic has {self.traffic()} after 300 s instead of {self.words.flows} flows")
@@ -144,7 +145,7 @@ class Soak:
                 pass
         return all_of
 
-    # --- all the while ---
+    # --- periodic checks ---
 
     def sample(self, now):
         for name, process in self.steady.items():
@@ -156,13 +157,13 @@ class Soak:
             if not process.alive():
                 self.fail(process.name, f"it ended by itself: {process.said()[-300:]}")
                 self.faults.mend()
-        # Without traffic there is nothing to look at.
+        # Without traffic there is nothing to check.
         for process in (*self.clients, self.bulk):
             if not process.alive():
                 raise Failed(f"{process.name} ended by itself: {process.said()[-300:]}")
 
     def look(self, now):
-        # The tables first: what opens after them is no ghost.
+        # Read the tables first: a flow that opens after them is not a ghost.
         try:
             _, rows, account = self.page.look()
             self.ghosts["page"].look(now, open_flows(rows), self.world.kernel_flows("load"))
@@ -189,7 +190,7 @@ class Soak:
 
     def run(self, seconds):
         end = time.monotonic() + seconds
-        # Each fault once, in an order drawn by lot, before one comes again.
+        # Each fault occurs once, in random order, before any is repeated.
         deck = []
         due = dict.fromkeys(("sample", "look", "say"), 0.0)
         fault_due = time.monotonic() + 5
@@ -278,11 +279,12 @@ class Soak:
             result = judge_slope(found, MAX_MB_PER_DAY)
             row(f"resident memory of {name}", figure, f"below {MAX_MB_PER_DAY:.0f} MB a day", result)
             for what in ("descriptors", "threads"):
-                # Who is being asked has more for a moment: the least of each sixth of the time.
+                # A process that is being queried briefly has more: take the minimum of each sixth
+                # of the time.
                 sixths = [settled[len(settled) * n // 6 : len(settled) * (n + 1) // 6] for n in range(6)]
                 least = [min(s[what] for s in sixth) for sixth in sixths if sixth]
                 grows = len(least) == 6 and least[-1] > least[0] and least == sorted(least)
-                # One that was open by chance is no growth: a short run cannot tell.
+                # A single resource that happened to be open is no growth; a short run cannot tell.
                 result = "not told" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
                 row(f"{what} of {name}", " ".join(map(str, least)) or "too few samples", "no growth", result)
         for name, ghosts in self.ghosts.items():

@@ -7,7 +7,8 @@ import urllib.parse
 import urllib.request
 
 DAY_S = 86400
-# A line is drawn through medians of so many stretches: single values hang together in time, their medians hardly.
+# The line is fitted through the medians of this many stretches: single values are correlated in
+# time, their medians hardly.
 STRETCHES = 48
 
 
@@ -76,7 +77,7 @@ class Page:
         raise OSError("the page ended the stream before it gave the table")
 
 
-# Places in a row (crates/yuzuri-web/src/encode.rs).
+# Column indices of a row (crates/yuzuri-web/src/encode.rs).
 ROW_ID, ROW_CLOSED = 0, 21
 
 

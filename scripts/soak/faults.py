@@ -9,14 +9,16 @@ import time
 from checks import account_of
 from world import Failed
 
-# From the kill on a flow is free within this time, and then its window needs some round trips to grow.
+# After a kill, flows are unbounded within this time; then the windows need some round trips to
+# grow.
 FREE_WITHIN_S = 2.0
 TO_GROW_S = 1.0
-# A flow that this machine does not let run cannot show that it is free: so much must have been acknowledged, bytes.
+# A flow that this machine does not schedule cannot show that it is unbounded: this many bytes must
+# have been acknowledged.
 SHOWS_WITH = 200_000
-# A killed recording lacks its last second; a busy machine may be as late again.
+# A killed recording lacks its last second; a busy machine may add another.
 MAX_LOST_S = 2.0
-# How long who asks may wait while others are slow.
+# Response time limit for a client while other clients are slow.
 ANSWER_WITHIN_S = 2.0
 ACCOUNT = re.compile(r"seen (\d+) = kept (\d+) \+ lost (\d+)")
 
@@ -131,7 +133,7 @@ class Faults:
             except OSError:
                 pass
             time.sleep(self.random.uniform(2, 6))
-        # At times the recorder ends while the disk is still full.
+        # Sometimes stop the recorder while the disk is still full.
         if self.random.random() < 0.3:
             self._end_recording()
             filler.unlink()
@@ -187,7 +189,7 @@ class Faults:
             helper.end()
             self.world.processes.remove(helper)
 
-    # --- what comes of them ---
+    # --- results ---
 
     def _sockets(self):
         """Cookie -> (window, bytes acknowledged) of the bulk flows."""
@@ -218,7 +220,8 @@ class Faults:
             sockets = self._sockets()
             bound = [id for id, upper in bounds.items() if id in sockets and sockets[id][0] <= upper]
             if not bound:
-                # Flows that needed longer because they stood still showed nothing until they ran again.
+                # A flow that stalled, and therefore needed longer, showed nothing until it
+                # continued.
                 return min(waited, FREE_WITHIN_S + TO_GROW_S) if at_due else waited
             if waited > FREE_WITHIN_S + TO_GROW_S:
                 for id in bound:

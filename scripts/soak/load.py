@@ -21,7 +21,7 @@ def ports(group):
 
 
 BUFFER = bytes(65536)
-# A flow writes so many bytes at once: less than a segment.
+# Bytes that a flow writes at once: less than a segment.
 WRITE_BYTES = 300
 TICK_S = 0.1
 
@@ -78,7 +78,7 @@ class Server:
             return
         except OSError:
             pass
-        # The descriptor leaves the poll with its socket.
+        # Closing the socket also removes its descriptor from the poll set.
         self.open.pop(number).close()
 
 
@@ -115,7 +115,7 @@ class Client:
 
     def close(self, place):
         connection = self.take(place)
-        # Every fourth by RST.
+        # Close every fourth connection with RST.
         if self.random.random() < 0.25:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
@@ -128,7 +128,7 @@ class Client:
             if isinstance(error, BrokenPipeError):
                 self.close(place)
         except OSError as error:
-            # Not connected yet is no failure.
+            # A connection that is not established yet is not a failure.
             if error.errno != errno.ENOTCONN:
                 self.counts["failed"] += 1
                 self.close(place)
@@ -152,7 +152,7 @@ class Client:
             if now - told >= 1:
                 told = now
                 print(json.dumps({"open": len(self.open), **self.counts}), flush=True)
-            # After a stop (SIGSTOP) nothing is made up for.
+            # After a stop (SIGSTOP) the missed ticks are skipped.
             due = max(due + TICK_S, now)
             time.sleep(max(0.0, due - time.monotonic()))
         for connection in self.open:
@@ -232,7 +232,7 @@ def main(word, *rest):
 
 
 if __name__ == "__main__":
-    # The parent's death ends us as well (PR_SET_PDEATHSIG is set by who starts us).
+    # This process also ends with its parent (the parent sets PR_SET_PDEATHSIG).
     try:
         main(*sys.argv[1:])
     except KeyboardInterrupt:

@@ -27,7 +27,8 @@ class Slopes(unittest.TestCase):
             self.assertEqual(judge_slope(slope(*hour(5.0, 0.01, seed)), 1.0), "failed")
 
     def test_what_cannot_be_told_is_not_told(self):
-        # A slope at the limit itself, under noise: one in twenty intervals misses the truth.
+        # A slope exactly at the limit, with noise: one in twenty confidence intervals misses the
+        # true value.
         told = [judge_slope(slope(*hour(1.0, 2.0, seed)), 1.0) for seed in range(50)]
         self.assertGreaterEqual(told.count("not told"), 44)
         self.assertEqual(judge_slope(slope([1.0, 2.0], [1.0, 2.0]), 1.0), "not told")

@@ -35,7 +35,8 @@ class Process:
     def __init__(self, name, words, namespace=None, stdout=False):
         self.name = name
         words = ["ip", "netns", "exec", namespace, *words] if namespace else list(words)
-        # A group of its own: Ctrl-C at the terminal is for the soak, which then ends its children in order.
+        # A separate process group: Ctrl-C on the terminal goes to the soak, which then stops its
+        # children in order.
         self.child = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -115,7 +116,7 @@ class Process:
                 text = file.read_text()
             except OSError:
                 continue
-            # A link names its program, too.
+            # A link also names its program.
             for kind in ("link_id", "map_id", "prog_id"):
                 if match := re.search(rf"^{kind}:\s*(\d+)", text, re.M):
                     found.add((kind, int(match[1])))
@@ -171,7 +172,8 @@ class World:
                 run(*place, "addr", "add", f"10.{net}.0.{number}/24", "brd", "+", "dev", "eth0")
                 run(*place, "addr", "add", f"fd{net}::{number}/64", "dev", "eth0", "nodad")
                 run(*place, "link", "set", "eth0", "up")
-        # Where bounds are looked at, the link is narrow and its queue holds 100 ms: a free window fills it.
+        # Where bounds are checked, the link is slow and its queue holds 100 ms, so that an
+        # unbounded window fills it.
         for host in ("weak", "strong"):
             run("tc", "-n", self.name(host), "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "20mbit", "burst", "10240", "limit", "250000")
         disk = self.folder / "disk"
@@ -221,7 +223,8 @@ class World:
         subprocess.run(["rm", "-rf", "--one-file-system", str(self.folder)], capture_output=True)
         if self.folder.exists():
             left.append(f"folder {self.folder}")
-        # The kernel frees objects and the last connections when nobody can be using them any more: soon, not at once.
+        # The kernel frees objects and the last connections shortly after their last use, not
+        # immediately.
         end = time.monotonic() + 60
         while (objects := self.bpf & bpf_there()) and time.monotonic() < end:
             time.sleep(0.5)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests scripts/adb.sh as far as that goes without a device: an `adb` of ours runs its commands on this host, in a folder that
-# stands for the device. What is tested is the script (its arguments, its errors, its cleaning up), with the real `yuzuri`
-# of this host in the device's place; nothing here says anything about a phone. ENGINE=path names the engine.
+# Tests scripts/adb.sh without a device: a replacement for `adb` runs its commands on this host, in
+# a folder that represents the device. Tests the script (its arguments, its errors, its cleanup)
+# with the real `yuzuri` of this host in place of the device's; it proves nothing about a phone.
+# ENGINE=path selects the engine.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 engine=${ENGINE:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/yuzuri}
@@ -12,7 +13,7 @@ trap 'kill $receiver $pid 2>/dev/null || true; rm -rf "$work"' EXIT
 fail() { echo "adb-shim: $*" >&2; exit 1; }
 
 mkdir -p "$work/bin" "$work/device/data/local/tmp" "$work/out"
-# Words of a shell on the device: its /data is the folder's.
+# The command line of a shell on the device; its /data is in the folder.
 cat >"$work/bin/adb" <<'SHIM'
 #!/bin/sh
 there() { printf '%s' "$1" | sed "s#/data/local/tmp#$DEVICE/data/local/tmp#g"; }
@@ -46,7 +47,8 @@ chmod +x "$work/bin/adb" "$work"/device/bin/*
 export DEVICE=$work/device ABI=arm64-v8a SU='' AS_ROOT='' DEVICES='phone1\tdevice\n' ENGINE_AARCH64=$engine
 script=$PWD/scripts/adb.sh
 run() { (cd "$work/out" && PATH="$work/bin:$PATH" "$script" "$@" 2>&1); }
-# refused WORDS COMMAND...: it fails and says these words, and leaves nothing on the device.
+# refused TEXT COMMAND...: checks that the command fails with this text and leaves nothing on the
+# device.
 refused() {
     local words=$1 said
     shift
@@ -75,7 +77,8 @@ SU=yes refused "cannot be passed on" run yuzuri send 'a;reboot'
 SU=yes WEB_PORT=abc refused "WEB_PORT" run
 SU=yes ENGINE_AARCH64=/nonexistent refused "there is no engine" run
 
-# awaited WORDS LOG PID COMMAND...: until the command succeeds; fails with the words and the log after a time, or where the process ends.
+# awaited TEXT LOG PID COMMAND...: waits until the command succeeds; fails with the text and the log
+# after a timeout or if the process exits.
 awaited() {
     local words=$1 log=$2 process=$3 deadline=$((SECONDS + 30))
     shift 3
@@ -87,7 +90,8 @@ awaited() {
 }
 nothing_left() { [ -z "$(ls "$work/device/data/local/tmp")" ] || fail "something is left on the device"; }
 
-# Another word of the engine: a transfer between a real sender and a real receiver, whose recording is fetched.
+# Another subcommand of the engine: a transfer between a real sender and a real receiver, whose
+# recording is fetched.
 "$engine" receive --bind 127.0.0.1 --port 0 --json >"$work/received" 2>&1 &
 receiver=$!
 listening() { port=$(sed -n 's/.*"address":"127.0.0.1:\([0-9]*\)".*/\1/p' "$work/received" | head -n 1) && [ -n "$port" ]; }
@@ -109,7 +113,7 @@ if page; then
     echo "adb-shim: watching: skipped: something here uses port 4949"
     exit
 fi
-# By itself after a second; and by Ctrl-C.
+# Ends by itself after a second, and on Ctrl-C.
 said=$(SU=yes WATCH_SECONDS=1 WEB_PORT=4949 run port:9) || fail "watching failed: $said"
 grep -q 'the page is at http://127.0.0.1:4949/#token=[0-9a-f]\{32\}' <<<"$said" || fail "the page's address was not told: $said"
 grep -q 'recorded: .*arrows' <<<"$said" || fail "nothing was recorded: $said"
@@ -129,7 +133,7 @@ for recording in "${recordings[@]}"; do
     "$engine" replay "$recording" --json --speed 1000 >/dev/null || fail "$recording cannot be opened"
 done
 
-# Sharing, in a network namespace of its own: the congestion control is registered while it runs, and not after.
+# Sharing in a separate network namespace: the congestion control is registered only while it runs.
 registered() { controls | grep -q "adb_shim_$$"; }
 controls() { cat /proc/sys/net/ipv4/tcp_available_congestion_control; }
 before=$(controls)

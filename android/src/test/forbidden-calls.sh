@@ -1,13 +1,14 @@
 #!/bin/sh
-# Whether the engine runs under Android's filter of system calls for apps, as far as a filter of the same calls on this kernel can
-# tell: forbidden-calls.sh FORBID ENGINE STARTER FOLDER, where FORBID is c/forbid.c, built. Alone the engine must not run (else the
-# filter here forbids too little to tell anything); with the starter it must send and record, be stopped by the end of its input, and tell
-# its end. For any shell, as guests have a small one.
+# Tests whether the engine runs under Android's seccomp filter for apps, as far as a filter of the
+# same system calls on this kernel can tell: forbidden-calls.sh FORBID ENGINE STARTER FOLDER, where
+# FORBID is the compiled c/forbid.c. Without the starter the engine must fail (otherwise this filter
+# forbids too little); with the starter it must send and record, stop at the end of its input, and
+# report its end. Written for any POSIX shell, because guests have a small one.
 set -eu
 forbid=$1 engine=$2 starter=$3 out=$4
 mkdir -p "$out"
 fail() { echo "forbidden-calls: $*" >&2; exit 1; }
-# seen PATTERN FILE: waits until a line of the file has it.
+# seen PATTERN FILE: waits until a line of the file matches.
 seen() {
     tries=0
     until grep -q "$1" "$2" 2>/dev/null; do
@@ -23,7 +24,7 @@ trap 'kill $receiver 2>/dev/null || true' EXIT
 seen '"type":"listening"' "$out/receiver.txt"
 address=$(sed -n 's/.*"address":"\([0-9.:]*\)".*/\1/p' "$out/receiver.txt")
 
-# Its input stays open as long as descriptor 3 here.
+# Its input stays open as long as descriptor 3 is open here.
 rm -f "$out/input"
 mkfifo "$out/input"
 exec 3<>"$out/input"
@@ -40,7 +41,8 @@ buffers=$(grep -c '"type":"buffer"' "$out/with.txt")
 samples=$(grep -c '"kind":"sample"' "$out/replayed.txt")
 [ "$samples" -gt 4 ] || fail "with the starter only $samples samples were recorded"
 
-# Sharing asks for what the filter forbids: it says so, and the transfer is made.
+# Sharing needs system calls that the filter forbids: the engine reports this and makes the
+# transfer.
 status=0
 "$forbid" "$starter" "$engine" send "$address" --json --time 1s --share --share-keyless <"$out/input" >"$out/shared.txt" 3>&- 2>&1 ||
     status=$?
