@@ -207,8 +207,8 @@ fn an_error_of_the_source_is_an_error() {
     let missing = Capture::open("/nowhere/there.pcap", &Options::default()).err().expect("an error");
     assert_eq!(
         missing.to_string(),
-        "opening the capture /nowhere/there.pcap: No such file or directory (os error 2); check that the file is there and \
-         may be read"
+        "opening the capture /nowhere/there.pcap: No such file or directory (os error 2); check that the file exists and \
+         is readable"
     );
 }
 

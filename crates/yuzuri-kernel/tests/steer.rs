@@ -253,7 +253,7 @@ fn two_instances_of_one_name_are_refused_and_two_of_two_names_do_not_meet() {
     let same = SteerOptions { cubic: first.control().cubic().clone(), ..SteerOptions::default() };
     let error = other.inside(Side::A, || Steering::start(&same)).err().unwrap();
     assert!(matches!(&error, ControlError::Taken(name) if *name == same.cubic.name), "{error}");
-    assert!(error.to_string().contains("is registered already"), "{error}");
+    assert!(error.to_string().contains("is already registered"), "{error}");
 
     let Some(mut second) = start(TEST, &other, steered::options("2")) else { return };
     let (in_one, in_other) = (pair(&one, Side::A, one.v4(Side::B)), pair(&other, Side::A, other.v4(Side::B)));

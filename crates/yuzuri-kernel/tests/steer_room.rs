@@ -49,7 +49,7 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     // Others need it more: one that was bounded is free.
     assert_eq!(steering.steer_all(&told(&[3, 1, 0, 2]), LASTS).unwrap(), 2);
     let error = steering.bound(ids[0], bounded().bound, LASTS).unwrap_err().to_string();
-    assert!(error.contains("room for 2 flows"), "{error}");
+    assert!(error.contains("the kernel map holds 2 flows"), "{error}");
     steering.bound(ids[1], bounded().bound, LASTS).unwrap();
     assert_eq!(held(&mut steering), [false, true, false, true]);
     // There is room again.

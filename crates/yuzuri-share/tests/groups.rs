@@ -292,7 +292,7 @@ fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
     let config = keyed(8);
     let Some(_first) = Instance::or_skip(TEST, &cell, 1, config.clone()) else { return };
     let error = Instance::start(&cell, 2, config.clone()).err().unwrap().to_string();
-    assert!(error.contains("is registered already"), "{error}");
+    assert!(error.contains("is already registered"), "{error}");
     let interfaces = vec![InterfaceConfig::named("wlan7")];
     let unknown = ShareConfig { interfaces, control_name: control_name(), ..config.clone() };
     let error = Instance::start(&cell, 2, unknown).err().unwrap().to_string();
@@ -301,7 +301,7 @@ fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
     let without_kernel = yuzuri_share::WithoutKernel::Watch;
     let watching = Instance::start(&cell, 2, ShareConfig { without_kernel, ..config }).unwrap();
     let status = watching.status();
-    assert!(!status.steers && status.why_not.as_ref().unwrap().contains("registered already"), "{status:#?}");
+    assert!(!status.steers && status.why_not.as_ref().unwrap().contains("already registered"), "{status:#?}");
     let traffic = cell.traffic(1);
     let status = watching.until("the sender and what it says", |status| {
         status.interfaces[0].members.iter().any(|member| member.sends)

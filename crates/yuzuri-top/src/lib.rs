@@ -53,7 +53,7 @@ pub enum TopError {
     )]
     NoKeys(#[source] std::io::Error),
     /// The terminal went away (window closed, connection lost).
-    #[error("the terminal was closed: {0}")]
+    #[error("the terminal is no longer available: {0}")]
     Lost(#[source] std::io::Error),
     /// The terminal refused to be set up.
     #[error(

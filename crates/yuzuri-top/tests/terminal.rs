@@ -276,7 +276,7 @@ fn a_lost_terminal_ends_the_screen_even_where_sighup_is_ignored() {
             "the screen did not notice that its terminal is gone"
         );
     };
-    assert!(report.contains("the terminal is gone"), "{report}");
+    assert!(report.contains("the terminal is no longer available"), "{report}");
 }
 
 #[test]

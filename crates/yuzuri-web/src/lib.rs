@@ -4,7 +4,8 @@
 //! may change goes through a [`Control`]. The page costs next to nothing while no browser looks at it.
 //!
 //! ```no_run
-//! use std::sync::{Arc, Mutex};
+//! use parking_lot::Mutex;
+//! use std::sync::Arc;
 //! use yuzuri_web::{NoControl, Options, Page, serve};
 //! # fn model() -> yuzuri_view::LiveModel { unimplemented!() }
 //!
