@@ -1,7 +1,7 @@
 //! Holds the latest status for readers on other threads.
 
 use crate::Status;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A shared cell with the latest status. It is cheap to clone and can be read from any thread.
@@ -32,26 +32,22 @@ impl StatusCell {
     /// Requests a status with all flows at the next tick (500 ms). Pass the returned number to
     /// [`StatusCell::all_since`].
     pub fn ask_for_all(&self) -> u64 {
-        let mut all = self.all();
+        let mut all = self.0.all.lock();
         all.wanted = true;
         all.number
     }
 
     /// The status with all flows, if one was written since the request `number`.
     pub fn all_since(&self, number: u64) -> Option<Arc<Status>> {
-        let all = self.all();
+        let all = self.0.all.lock();
         all.status.clone().filter(|_| all.number != number)
     }
 
     /// Cancels the request and frees the status with all flows.
     pub(crate) fn forget_all(&self) {
-        let mut all = self.all();
+        let mut all = self.0.all.lock();
         all.wanted = false;
         all.status = None;
-    }
-
-    fn all(&self) -> MutexGuard<'_, All> {
-        self.0.all.lock()
     }
 
     /// Publishes a status.
@@ -61,11 +57,11 @@ impl StatusCell {
 
     /// Whether a status with all flows is requested.
     pub(crate) fn is_asked_for_all(&self) -> bool {
-        self.all().wanted
+        self.0.all.lock().wanted
     }
 
     pub(crate) fn write_all(&self, status: Status) {
-        let mut all = self.all();
+        let mut all = self.0.all.lock();
         // The request may have been cancelled meanwhile.
         if all.wanted {
             all.wanted = false;
@@ -84,7 +80,7 @@ mod tests {
     fn all_flows_are_kept_for_those_only_who_wait() {
         let status_cell = StatusCell::default();
         status_cell.write_all(Status::default());
-        assert!(status_cell.all().status.is_none(), "nobody asked");
+        assert!(status_cell.0.all.lock().status.is_none(), "nobody asked");
         let first = status_cell.ask_for_all();
         assert!(status_cell.is_asked_for_all());
         assert!(status_cell.all_since(first).is_none());
@@ -96,6 +92,6 @@ mod tests {
         assert_eq!(status_cell.all_since(first).unwrap().pid, 7);
         status_cell.forget_all();
         assert!(!status_cell.is_asked_for_all());
-        assert!(status_cell.all().status.is_none(), "it is gone with the last reader");
+        assert!(status_cell.0.all.lock().status.is_none(), "it is gone with the last reader");
     }
 }

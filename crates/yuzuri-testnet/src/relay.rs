@@ -7,7 +7,7 @@
 use crate::packet::Packet;
 use crate::{Net, Side, feed};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -63,11 +63,7 @@ impl Relay {
 
     /// Replaces the policy from the next packet on. Held packets stay held.
     pub fn decide(&self, policy: impl FnMut(&mut Packet<'_>) -> Verdict + Send + 'static) {
-        *self.lock() = Box::new(policy);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Policy> {
-        self.policy.lock()
+        *self.policy.lock() = Box::new(policy);
     }
 
     /// The IPv4 address of a side on this path.

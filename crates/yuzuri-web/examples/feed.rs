@@ -407,23 +407,19 @@ struct Driver {
     setting: Mutex<(String, Density)>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl Driver {
     fn wish(&self, change: impl FnOnce(&mut (String, Density))) {
-        let mut now = locked(&self.setting);
+        let mut now = self.setting.lock();
         change(&mut now);
         let setting = Setting { mono_ns: START_NS, filter: now.0.clone(), density: now.1 };
-        locked(&self.wishes).push_back(Wish::Set(setting));
+        self.wishes.lock().push_back(Wish::Set(setting));
     }
 
     fn replaying(&self, change: impl FnOnce(&mut Replay)) -> Result<(), Refused> {
         if !self.replays {
             return Err(Refused::Unavailable("this is not a replay".into()));
         }
-        change(&mut locked(&self.state));
+        change(&mut self.state.lock());
         Ok(())
     }
 }
@@ -445,7 +441,7 @@ impl Control for Driver {
     }
 
     fn replay(&self) -> Option<Replay> {
-        self.replays.then(|| *locked(&self.state))
+        self.replays.then(|| *self.state.lock())
     }
 
     fn set_paused(&self, paused: bool) -> Result<(), Refused> {
@@ -458,7 +454,7 @@ impl Control for Driver {
 
     fn seek(&self, position_ns: u64) -> Result<(), Refused> {
         self.replaying(|state| state.position_ns = position_ns)?;
-        locked(&self.wishes).push_back(Wish::Seek(position_ns));
+        self.wishes.lock().push_back(Wish::Seek(position_ns));
         Ok(())
     }
 }
@@ -512,7 +508,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut items = Vec::new();
     let mut world = World::new(&words, START_NS, &mut items);
     let feed = |items: &mut Vec<Item>, now_ns: u64| {
-        let mut model = locked(&model);
+        let mut model = model.lock();
         for item in items.iter() {
             model.apply(item);
         }
@@ -537,14 +533,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::thread::sleep(Duration::from_millis(5));
         let elapsed = last.elapsed();
         last = Instant::now();
-        let wishes: Vec<Wish> = locked(&driver.wishes).drain(..).collect();
+        let wishes: Vec<Wish> = driver.wishes.lock().drain(..).collect();
         for wish in wishes {
             match wish {
                 Wish::Set(setting) => {
                     items.push(Item::Setting(Arc::new(Setting { mono_ns: now_ns, ..setting })))
                 }
                 Wish::Seek(position_ns) => {
-                    *locked(&model) = LiveModel::new(session.clone(), Limits::default());
+                    *model.lock() = LiveModel::new(session.clone(), Limits::default());
                     items.clear();
                     world = World::new(&words, START_NS, &mut items);
                     past(&mut world, &mut items, START_NS, START_NS + position_ns);
@@ -553,7 +549,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
-        let mut state = locked(&driver.state);
+        let mut state = driver.state.lock();
         let end = words.replay.map(|s| START_NS + s * 1_000_000_000);
         if !(driver.replays && state.paused) {
             let step = (elapsed.as_nanos() as f64 * state.speed) as u64;

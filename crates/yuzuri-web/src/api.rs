@@ -5,7 +5,7 @@ use crate::daemon_status::{DaemonStatus, Told};
 use crate::encode::{self, TimeBase};
 use crate::guard::{Guard, Passed};
 use crate::hub::{self, MAX_FLOWS};
-use crate::page::{Shared, lock};
+use crate::page::Shared;
 use crate::room::{MAX_PROVED, NoRoom, Seat};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -152,7 +152,7 @@ async fn assets(method: Method, uri: Uri, headers: HeaderMap) -> Answer {
 }
 
 async fn session(State(app): State<App>) -> Answer {
-    Ok(json(StatusCode::OK, encode::session(&lock(&app.shared.model))))
+    Ok(json(StatusCode::OK, encode::session(&app.shared.model.lock())))
 }
 
 fn flow_id(text: &str) -> Result<FlowId, Refusal> {
@@ -204,8 +204,8 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("drawing a random id for the browser: {error}"))
     })?;
     let id = id.secret().to_string();
-    let latest = hub::latest_events(&lock(&app.shared.model));
-    let joined = lock(&app.shared.hub).join(id.clone(), flows.clone(), latest);
+    let latest = hub::latest_events(&app.shared.model.lock());
+    let joined = app.shared.hub.lock().join(id.clone(), flows.clone(), latest);
     let outlet = joined.map_err(|_| {
         Refusal(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -234,7 +234,7 @@ async fn choose(
     let flows = flow_ids(flows.iter().map(String::as_str))?;
     // Subscribed before it is chosen, and under the hub's lock, so that a browser that leaves just now takes the
     // right flows off.
-    let mut hub = lock(&app.shared.hub);
+    let mut hub = app.shared.hub.lock();
     let former = hub.choose(&client, flows.clone()).ok_or_else(|| {
         Refusal(StatusCode::NOT_FOUND, "no such browser looks on (any more): open /api/live".into())
     })?;
@@ -264,7 +264,7 @@ fn window(
     if !(1..=MAX_POINTS).contains(&points) {
         return Err(Refusal::bad(format!("points: a number from 1 to {MAX_POINTS}")));
     }
-    let model = lock(&app.shared.model);
+    let model = app.shared.model.lock();
     let base = TimeBase::of(&model);
     let row = model.row(id);
     let row =
@@ -278,7 +278,7 @@ fn window(
 }
 
 async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
-    let epoch = lock(&app.shared.hub).epoch();
+    let epoch = app.shared.hub.lock().epoch();
     let text = window(&app, &id, &uri, |base, model, row, from, to, points| {
         let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(model.now_ns()));
         encode::buckets(&mut out, base, &row.history.window(from, to, points));

@@ -1,6 +1,6 @@
 //! One browser that looks on: its queue of messages and what it wants to see.
 
-use crate::page::{Shared, lock};
+use crate::page::Shared;
 use axum::body::Bytes;
 use http_body::{Body, Frame};
 use std::convert::Infallible;
@@ -87,7 +87,7 @@ impl Body for LiveBody {
 
 impl Drop for LiveBody {
     fn drop(&mut self) {
-        let flows = lock(&self.shared.hub).leave(&self.id);
+        let flows = self.shared.hub.lock().leave(&self.id);
         self.shared.with_feed(|feed| feed.unsubscribe(&flows));
     }
 }

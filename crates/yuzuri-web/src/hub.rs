@@ -2,7 +2,7 @@
 
 use crate::client::{Client, message};
 use crate::encode::{self, TimeBase};
-use crate::page::{Shared, lock};
+use crate::page::Shared;
 use axum::body::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -130,7 +130,7 @@ pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
 /// Fine buckets of the flows that are looked at, and events.
 pub(crate) fn tell_chart(shared: &Shared) {
     let (event, wanted) = {
-        let mut hub = lock(&shared.hub);
+        let mut hub = shared.hub.lock();
         let gone = hub.sweep();
         shared.with_feed(|feed| feed.unsubscribe(&gone));
         (hub.event, !hub.clients.is_empty())
@@ -139,7 +139,7 @@ pub(crate) fn tell_chart(shared: &Shared) {
         return;
     }
     let (base, now_ns, events) = {
-        let model = lock(&shared.model);
+        let model = shared.model.lock();
         let events: Vec<Logged> = model.log_after(event).copied().collect();
         (TimeBase::of(&model), model.now_ns(), events)
     };
@@ -160,7 +160,7 @@ pub(crate) fn tell_chart(shared: &Shared) {
         })
         .collect();
 
-    let mut hub = lock(&shared.hub);
+    let mut hub = shared.hub.lock();
     if now_ns < hub.now_ns {
         // Time went back: the model was filled anew.
         hub.reset();
@@ -217,7 +217,7 @@ pub(crate) fn tell_chart(shared: &Shared) {
 pub(crate) fn tell_rows(shared: &Shared) {
     // Not under the hub's lock while the model's is held: whoever fills the model may call `Page::reset`.
     let (mut told, all_for_some, epoch) = {
-        let mut hub = lock(&shared.hub);
+        let mut hub = shared.hub.lock();
         if hub.clients.is_empty() {
             return;
         }
@@ -227,7 +227,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
     let mut whole = Rows::default();
     let mut present: HashSet<FlowId> = HashSet::with_capacity(told.len());
     let now = {
-        let model = lock(&shared.model);
+        let model = shared.model.lock();
         let base = TimeBase::of(&model);
         let mut text = String::new();
         for row in model.rows() {
@@ -262,7 +262,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
     });
     let part_message = part.message(now, epoch, false);
     let whole_message = all_for_some.then(|| whole.message(now, epoch, true));
-    let mut hub = lock(&shared.hub);
+    let mut hub = shared.hub.lock();
     if hub.epoch != epoch {
         return;
     }
@@ -323,16 +323,16 @@ fn comma(out: &mut String) {
 
 /// Account, settings, replay.
 pub(crate) fn tell_status(shared: &Shared) {
-    if lock(&shared.hub).clients.is_empty() {
+    if shared.hub.lock().clients.is_empty() {
         return;
     }
     let replay = shared.control.replay();
     let (epoch, face_lost, browsers) = {
-        let hub = lock(&shared.hub);
+        let hub = shared.hub.lock();
         (hub.epoch, hub.face_lost(), hub.len())
     };
-    let data = message("status", &encode::status(&lock(&shared.model), replay, epoch, face_lost, browsers));
-    for client in &mut lock(&shared.hub).clients {
+    let data = message("status", &encode::status(&shared.model.lock(), replay, epoch, face_lost, browsers));
+    for client in &mut shared.hub.lock().clients {
         client.send(data.clone());
     }
 }

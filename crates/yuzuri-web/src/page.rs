@@ -2,7 +2,7 @@
 
 use crate::feed::Feed;
 use crate::hub::Hub;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_trace::Item;
@@ -29,11 +29,6 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// A lock whose holder cannot leave it half changed; a panic elsewhere must not silence the page.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl Page {
     /// A page over a model that somebody else fills.
     pub fn new(model: Arc<Mutex<LiveModel>>, control: Arc<dyn Control>) -> Page {
@@ -52,42 +47,42 @@ impl Page {
     /// looks at. Without a browser this is a single load. Call it without holding the model's lock.
     pub fn ingest(&self, items: &[Item]) {
         if self.shared.wanted.load(Ordering::Relaxed) {
-            lock(&self.shared.feed).push(items);
+            self.shared.feed.lock().push(items);
         }
     }
 
     /// Tells every browser to forget what it has and to ask anew. Call it once the model has been filled anew (a
     /// replay's seek).
     pub fn reset(&self) {
-        lock(&self.shared.feed).clear_levels();
-        lock(&self.shared.hub).reset();
+        self.shared.feed.lock().clear_levels();
+        self.shared.hub.lock().reset();
     }
 
     /// How many browsers look on.
     pub fn browsers(&self) -> usize {
-        lock(&self.shared.hub).len()
+        self.shared.hub.lock().len()
     }
 
     /// Tells browsers that so many events, all in all, never reached this page.
     pub fn missed(&self, events: u64) {
-        lock(&self.shared.hub).set_missed(events);
+        self.shared.hub.lock().set_missed(events);
     }
 
     /// Records that some browser does not show: those of [`Page::browsers_lost`], and those that never reached the page.
     pub fn face_lost(&self) -> u64 {
-        lock(&self.shared.hub).face_lost()
+        self.shared.hub.lock().face_lost()
     }
 
     /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
     /// Nothing else is touched by that: the model and recordings have them.
     pub fn browsers_lost(&self) -> u64 {
-        lock(&self.shared.hub).browsers_lost()
+        self.shared.hub.lock().browsers_lost()
     }
 }
 
 impl Shared {
     pub(crate) fn with_feed<T>(&self, action: impl FnOnce(&mut Feed) -> T) -> T {
-        let mut feed = lock(&self.feed);
+        let mut feed = self.feed.lock();
         let out = action(&mut feed);
         self.wanted.store(!feed.is_empty(), Ordering::Relaxed);
         out

@@ -11,8 +11,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::page::lock;
-
 /// Connections that have shown the token; more are answered 503.
 pub(crate) const MAX_PROVED: usize = 128;
 /// Connections that have not.
@@ -97,7 +95,7 @@ impl Room {
     /// Takes a new connection in; where there is no room, the oldest of its source or of the source that has most goes.
     pub(crate) fn admit(self: &Arc<Room>, ip: IpAddr) -> Arc<Seat> {
         let source = Source::of(ip);
-        let mut unproved = lock(&self.unproved);
+        let mut unproved = self.unproved.lock();
         if unproved.of_source.get(&source).copied().unwrap_or(0) >= self.max_of_one_source {
             unproved.evict(source);
         } else if unproved.seats.len() >= self.max_unproved {
@@ -120,7 +118,7 @@ impl Room {
 
     /// Closes the oldest connection that has not shown the token: descriptors have run out.
     pub(crate) fn make_way(&self) {
-        let mut unproved = lock(&self.unproved);
+        let mut unproved = self.unproved.lock();
         if let Some(source) = unproved.seats.values().next().map(|(source, _)| *source) {
             unproved.evict(source);
         }
@@ -153,31 +151,31 @@ impl Seat {
         });
         taken.map_err(|_| NoRoom)?;
         self.proved.store(true, Ordering::Release);
-        lock(&self.room.unproved).remove(self.number);
+        self.room.unproved.lock().remove(self.number);
         Ok(())
     }
 
     /// A request head is there.
     pub(crate) fn asked(&self) {
-        *lock(&self.waiting_since) = None;
+        *self.waiting_since.lock() = None;
     }
 
     /// It was answered; the next one is waited for.
     pub(crate) fn answered(&self) {
-        *lock(&self.waiting_since) = Some(Instant::now());
+        *self.waiting_since.lock() = Some(Instant::now());
     }
 
     /// Returns once the connection is to be closed: it had to make way, or has been without a request head for too long.
     /// With the token that never happens.
     pub(crate) async fn leave(&self) {
         loop {
-            let since = *lock(&self.waiting_since);
+            let since = *self.waiting_since.lock();
             let until = since.unwrap_or_else(Instant::now) + HEAD_PATIENCE;
             tokio::select! {
                 () = self.evicted.notified() => {}
                 () = tokio::time::sleep_until(until) => {
                     // Asked or answered meanwhile: another time counts.
-                    if *lock(&self.waiting_since) != since || since.is_none() {
+                    if *self.waiting_since.lock() != since || since.is_none() {
                         continue;
                     }
                 }
@@ -195,7 +193,7 @@ impl Drop for Seat {
         if self.proved.load(Ordering::Acquire) {
             self.room.proved.fetch_sub(1, Ordering::AcqRel);
         } else {
-            lock(&self.room.unproved).remove(self.number);
+            self.room.unproved.lock().remove(self.number);
         }
     }
 }
@@ -218,7 +216,7 @@ mod tests {
     }
 
     fn is_evicted(seat: &Seat) -> bool {
-        !lock(&seat.room.unproved).seats.contains_key(&seat.number)
+        !seat.room.unproved.lock().seats.contains_key(&seat.number)
     }
 
     #[test]
@@ -261,7 +259,7 @@ mod tests {
                 seat
             })
             .collect();
-        assert!(lock(&room.unproved).seats.is_empty() && lock(&room.unproved).of_source.is_empty());
+        assert!(room.unproved.lock().seats.is_empty() && room.unproved.lock().of_source.is_empty());
         let more = room.admit(ip(1));
         assert!(more.prove().is_err());
         drop(proved);

@@ -4,7 +4,7 @@ use crate::api::{self, App};
 use crate::daemon_status::{DaemonStatus, Reach};
 use crate::guard::{Guard, Token};
 use crate::hub;
-use crate::page::{Page, Shared, lock};
+use crate::page::{Page, Shared};
 use crate::room::{self, Room};
 use crate::stall::Stall;
 use hyper::server::conn::http1;
@@ -293,7 +293,7 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
     }
     drop((listener, open));
     teller.abort();
-    lock(&app.shared.hub).close();
+    app.shared.hub.lock().close();
     let _ = tokio::time::timeout(Duration::from_millis(700), all_closed.recv()).await;
 }
 

@@ -6,7 +6,7 @@ use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
 use crate::watch::sinks::Sink;
 use anyhow::bail;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read};
@@ -322,13 +322,9 @@ impl Player {
         Player { start_ns, now: Arc::new(AtomicU64::new(start_ns)), state: Mutex::new(state), name }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Moves the position on; gives the recording's time.
     fn advance(&self, at: Instant) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let passed = at.saturating_duration_since(state.since);
         state.since = at;
         if !state.paused {
@@ -341,17 +337,17 @@ impl Player {
     }
 
     fn take_rewind(&self) -> bool {
-        std::mem::take(&mut self.lock().rewind)
+        std::mem::take(&mut self.state.lock().rewind)
     }
 
     fn reaches(&self, mono_ns: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.length_ns = state.length_ns.max(mono_ns.saturating_sub(self.start_ns));
     }
 
     /// The tape is at its end: the replay stands there.
     fn at_end(&self, tail: Option<Tail>, broke: Option<&str>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.said_ending, true) {
             match (broke, tail) {
                 (Some(error), _) => eprintln!("yuzuri: {error}"),
@@ -379,13 +375,13 @@ impl Control for Player {
     }
 
     fn replay(&self) -> Option<Replay> {
-        let state = self.lock();
+        let state = self.state.lock();
         let length_ns = state.length_ns.max(state.position_ns);
         Some(Replay { paused: state.paused, speed: state.speed, position_ns: state.position_ns, length_ns })
     }
 
     fn set_paused(&self, paused: bool) -> Result<(), Refused> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Going on from the end means from the beginning.
         if !paused && state.length_ns > 0 && state.position_ns >= state.length_ns {
             state.position_ns = 0;
@@ -399,12 +395,12 @@ impl Control for Player {
         if !(0.01..=1000.0).contains(&speed) {
             return Err(Refused::Failed(format!("a speed of {speed} is not possible: choose 0.01 to 1000")));
         }
-        self.lock().speed = speed;
+        self.state.lock().speed = speed;
         Ok(())
     }
 
     fn seek(&self, position_ns: u64) -> Result<(), Refused> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if position_ns < state.position_ns {
             state.rewind = true;
         }

@@ -74,7 +74,7 @@ impl OwnSockets {
         let Some(alive) = socket.upgrade() else { return Ok(()) };
         let id = FlowId(own::cookie(alive.as_fd())?);
         let held = Held { id, socket, hold: Hold::Free, gate, mss: 0, srtt_us: 0 };
-        self.lock().push(held);
+        self.0.lock().push(held);
         Ok(())
     }
 
@@ -89,14 +89,9 @@ impl OwnSockets {
         })
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Held>> {
-        // Each change is atomic under the lock, so that a panic elsewhere leaves consistent data.
-        self.0.lock()
-    }
-
     /// Reports the current flows.
     pub(crate) fn observe(&self, out: &mut Vec<FlowState>) {
-        self.lock().retain_mut(|held| {
+        self.0.lock().retain_mut(|held| {
             let Some(socket) = held.socket.upgrade() else { return false };
             // A closed socket returns an error; it is removed when its owner drops it.
             if let Ok(info) = held.look(socket.as_fd())
@@ -111,7 +106,7 @@ impl OwnSockets {
     /// Sets the bounds; sockets that are not listed become unbounded.
     pub(crate) fn apply(&self, bounds: &[(FlowId, Bound)]) -> io::Result<()> {
         let mut result = Ok(());
-        for held in self.lock().iter_mut() {
+        for held in self.0.lock().iter_mut() {
             let Some(socket) = held.socket.upgrade() else { continue };
             let upper = bounds.iter().find(|(id, _)| *id == held.id).map_or(0, |(_, bound)| bound.upper);
             let done =
@@ -124,7 +119,7 @@ impl OwnSockets {
     /// Releases all sockets. Returns how many were bounded.
     pub(crate) fn release(&self) -> usize {
         let mut freed = 0;
-        for held in self.lock().iter_mut().filter(|held| held.hold != Hold::Free) {
+        for held in self.0.lock().iter_mut().filter(|held| held.hold != Hold::Free) {
             // A closed socket needs no release.
             if let Some(socket) = held.socket.upgrade() {
                 freed += usize::from(held.release(socket.as_fd()).is_ok());

@@ -79,9 +79,13 @@ test("the list is sorted and found in", async (url) => {
   const name = await page.locator("tr.flow .name").first().textContent();
   await page.fill("#find", name);
   const all = await page.locator("tr.flow").count();
-  await until(page, ([n, before]) => {
-    const names = [...document.querySelectorAll("tr.flow .name")].map((e) => e.textContent);
-    return names.includes(n) && names.length < before;
+  // The flow of that name, and no flow that lacks a word of it.
+  await until(page, ([wanted, before]) => {
+    const rows = [...document.querySelectorAll("tr.flow")];
+    const names = rows.map((row) => row.querySelector(".name"));
+    const texts = rows.map((row, n) => `${row.textContent} ${names[n].title}`.toLowerCase());
+    const words = wanted.toLowerCase().split(/\s+/);
+    return names.some((e) => e.textContent === wanted) && rows.length < before && texts.every((text) => words.every((word) => text.includes(word)));
   }, [name, all]);
   await page.fill("#find", "no such flow");
   await until(page, () => document.querySelectorAll("tr.flow").length === 0);

@@ -33,9 +33,9 @@ export function showSession(session: Session): void {
 /** What is shown: what happens now, a recording, or what was before the connection was lost. */
 function showPill(): void {
   const pill = el("link");
-  const replay = state.link.state === "open" && inReplay();
-  pill.className = `pill ${replay ? "replayed" : state.link.state}`;
-  put(pill, state.link.state === "lost" ? "lost" : state.link.state === "connecting" ? "connecting" : replay ? "replay" : "live");
+  const shown = state.link.state !== "open" ? state.link.state : inReplay() ? "replay" : "live";
+  pill.className = `pill ${shown}`;
+  put(pill, shown);
 }
 
 let linkTimer: number | undefined;

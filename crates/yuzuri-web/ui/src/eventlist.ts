@@ -24,10 +24,25 @@ export interface Folded {
   count: number;
 }
 
+/** The events of several lists, each oldest first, by number from the newest on; at most `each` of a list. */
+export function* newestFirst(lists: readonly (readonly EventData[])[], each: number): Generator<EventData> {
+  const left = lists.filter((list) => list.length > 0).map((list) => ({ list, at: list.length - 1, end: Math.max(list.length - each, 0) }));
+  while (left.length > 0) {
+    let newest = 0;
+    for (let n = 1; n < left.length; n += 1) {
+      if (left[n].list[left[n].at][E.NUMBER] > left[newest].list[left[newest].at][E.NUMBER]) newest = n;
+    }
+    const one = left[newest];
+    yield one.list[one.at];
+    one.at -= 1;
+    if (one.at < one.end) left.splice(newest, 1);
+  }
+}
+
 const SAME = [E.FLOW, E.KIND, E.REASON, E.PLACE, E.STATE, E.BEFORE] as const;
 
 /** Events, newest first, of which those that repeat the one before them are counted instead of listed: `max` lines at most. */
-export function fold(events: readonly EventData[], max: number): Folded[] {
+export function fold(events: Iterable<EventData>, max: number): Folded[] {
   const folded: Folded[] = [];
   for (const event of events) {
     const last = folded[folded.length - 1];
@@ -106,8 +121,7 @@ export class EventList {
   update(only: EventData[][] | undefined, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     if (!this.changed) return;
     this.changed = false;
-    const newest = only === undefined ? this.events.slice(-MAX_FOLDED) : only.flatMap((events) => events.slice(-MAX_FOLDED));
-    this.shown = fold(newest.sort((a, b) => b[E.NUMBER] - a[E.NUMBER]), MAX_SHOWN);
+    this.shown = fold(newestFirst(only ?? [this.events], MAX_FOLDED), MAX_SHOWN);
     const keys = this.shown.map(({ event, count }) => `${event[E.NUMBER]} ${count} ${time(event[E.TIME])} ${name(event[E.FLOW])}`);
     const kept = new Set(keys);
     const free = [...this.rows].filter(([key]) => !kept.has(key)).map(([, row]) => row);

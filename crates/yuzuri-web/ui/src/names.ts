@@ -30,6 +30,8 @@ const distinct = (flows: readonly Flow[], of: (flow: Flow) => string): boolean =
 const terminal = ({ who }: Flow): string => who.netns_name ?? split(who.local).host;
 const remote = ({ who }: Flow): string => who.remote;
 const process = ({ who }: Flow): string => who.process ?? "";
+const arrow = (flow: Flow): string => (flow.receives ? "←" : "→");
+const joined = (parts: readonly string[], by: string): string => parts.filter((part) => part !== "").join(by);
 
 /**
  * Names all flows: by the terminal (namespace, or own address), the other end and the process, as far as flows differ
@@ -44,24 +46,20 @@ export function nameAll(flows: readonly Flow[]): void {
   // Somebody must be named: where all is the same, the other end is.
   const byRemote = distinct(flows, remote) || !(byTerminal || byProcess);
   const names = flows.map((flow) => {
-    const { who } = flow;
-    const arrow = flow.receives ? "←" : "→";
     const parts = [
-      byTerminal ? (who.netns_name === null ? split(who.local).host : who.netns_name.slice(cut)) : "",
-      byProcess && who.process !== null ? who.process : "",
-      byRemote ? `${arrow} ${shorten(who.remote, MAX_PART)}` : "",
+      byTerminal ? terminal(flow).slice(flow.who.netns_name === null ? 0 : cut) : "",
+      byProcess ? process(flow) : "",
+      byRemote ? `${arrow(flow)} ${shorten(remote(flow), MAX_PART)}` : "",
     ];
-    return parts.filter((part) => part !== "").map((part) => shorten(part, MAX_PART + 2)).join(" ");
+    return joined(parts.map((part) => shorten(part, MAX_PART + 2)), " ");
   });
   const uses = new Map<string, number>();
   for (const name of names) uses.set(name, (uses.get(name) ?? 0) + 1);
   flows.forEach((flow, n) => {
     const { who } = flow;
-    const arrow = flow.receives ? "←" : "→";
     flow.name = uses.get(names[n]) === 1 ? names[n] : `${names[n]} :${split(who.local).port}`.trim();
     const owner = who.process === null ? "" : `${who.process}/${who.pid ?? "?"}`;
-    const said = (parts: string[]): string => parts.filter((part) => part !== "").join(" · ");
-    flow.owner = said([owner, who.netns_name === null ? "" : `netns ${who.netns_name}`, who.control]);
-    flow.more = said([byRemote ? "" : `${arrow} ${who.remote}`, flow.owner, `from ${who.local}`]);
+    flow.owner = joined([owner, who.netns_name === null ? "" : `netns ${who.netns_name}`, who.control], " · ");
+    flow.more = joined([byRemote ? "" : `${arrow(flow)} ${who.remote}`, flow.owner, `from ${who.local}`], " · ");
   });
 }

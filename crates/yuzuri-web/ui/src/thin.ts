@@ -213,10 +213,19 @@ const SPIKE = 2;
 
 /** Upper end of a scale for these values: the largest, or where that is a spike, a quarter above the 99th percentile. */
 export function scaleEnd(values: readonly (number | null)[], most: number): number {
+  let count = 0;
+  let high = 0;
+  for (const value of values) {
+    if (value === null) continue;
+    count += 1;
+    if (value * SPIKE >= most) high += 1;
+  }
+  // Drawn at each frame, and mostly without a spike: more than a hundredth is high then, and nothing has to be sorted.
+  const place = Math.floor((count - 1) * 0.99);
+  if (count - high <= place) return most;
   const known = Float64Array.from(values.filter((value): value is number => value !== null)).sort();
-  if (known.length === 0) return most;
-  const usual = known[Math.floor((known.length - 1) * 0.99)];
-  return usual > 0 && most > SPIKE * usual ? 1.25 * usual : most;
+  const usual = known[place];
+  return usual > 0 ? 1.25 * usual : most;
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fold } from "../src/eventlist";
+import { fold, newestFirst } from "../src/eventlist";
 import { Flows } from "../src/flows";
 import { commonPrefix, shorten } from "../src/names";
 import { jain } from "../src/reading";
@@ -69,6 +69,9 @@ test("events that repeat the one before are counted", () => {
   };
   const events = [event(6, "a", 2), event(5, "a", 2), event(4, "b", 2), event(3, "a", 2), event(2, "a", 1), event(1, "a", 1)];
   assert.deepEqual(fold(events, 10).map(({ event, count }) => [event[E.NUMBER], count]), [[6, 2], [4, 1], [3, 1], [2, 2]]);
+  const [a, b] = ["a", "b"].map((flow) => events.filter((one) => one[E.FLOW] === flow).reverse());
+  assert.deepEqual([...newestFirst([a, [], b], 9)], events);
+  assert.deepEqual([...newestFirst([a, b], 2)].map((one) => one[E.NUMBER]), [6, 5, 4]);
   assert.deepEqual(fold(events, 2).map(({ event, count }) => [event[E.NUMBER], count]), [[6, 2], [4, 1]]);
 });
 
@@ -86,6 +89,15 @@ test("a spike does not set the scale, and steady values do", () => {
   for (let n = 0; n < 100; n += 1) steady[n] = 5000;
   assert.equal(scaleEnd(steady, 5000), 5000);
   assert.equal(scaleEnd([null, null], 0), 0);
+  // What is counted says the same as what is sorted, on both sides of a hundredth and of twice.
+  for (const spikes of [0, 1, 9, 10, 11, 12, 400]) {
+    for (const height of [199, 200, 201, 900]) {
+      const values = Array.from({ length: 1001 }, (_, n) => (n < spikes ? height : 100));
+      const most = Math.max(...values);
+      const usual = [...values].sort((a, b) => a - b)[990];
+      assert.equal(scaleEnd(values, most), most > 2 * usual ? 1.25 * usual : most, `${spikes} of ${height}`);
+    }
+  }
 });
 
 test("the address tells how flows are shown at first", () => {

@@ -1,7 +1,7 @@
 //! The live model behind the page and the screen as a sink.
 
 use super::sinks::Sink;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use yuzuri_kernel::clock;
@@ -15,11 +15,6 @@ pub type SharedModel = Arc<Mutex<LiveModel>>;
 /// An empty model for a stream.
 pub fn model(session: &Arc<Session>) -> SharedModel {
     Arc::new(Mutex::new(LiveModel::new(session.clone(), Limits::default())))
-}
-
-/// Locks a model. A thread that panicked with the lock leaves at worst one half-applied item behind.
-pub fn lock(model: &Mutex<LiveModel>) -> MutexGuard<'_, LiveModel> {
-    model.lock()
 }
 
 /// Fills the model and feeds the page.
@@ -40,7 +35,7 @@ pub enum Time {
 impl Faces {
     /// Empties the model: it will be filled from the beginning.
     pub fn anew(&self, session: &Arc<Session>) {
-        *lock(&self.model) = LiveModel::new(session.clone(), Limits::default());
+        *self.model.lock() = LiveModel::new(session.clone(), Limits::default());
         if let Some(page) = &self.page {
             page.reset();
         }
@@ -53,7 +48,7 @@ const AT_ONCE: usize = 4096;
 impl Sink for Faces {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
         for part in items.chunks(AT_ONCE) {
-            let mut model = lock(&self.model);
+            let mut model = self.model.lock();
             part.iter().for_each(|item| model.apply(item));
             drop(model);
             if let Some(page) = &self.page {
@@ -68,7 +63,7 @@ impl Sink for Faces {
             Time::Live => clock::mono_ns(),
             Time::At(now) => now.load(Ordering::Relaxed),
         };
-        lock(&self.model).advance(now_ns);
+        self.model.lock().advance(now_ns);
         Ok(())
     }
 
