@@ -25,7 +25,7 @@ def test_a_corpus_becomes_parquet(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_corpus_that_is_none(tmp_path: Path) -> None:
-    for folder, words in ((tmp_path, "there is no capture"), (tmp_path / "missing", "check its name")):
+    for folder, words in ((tmp_path, "contains no capture"), (tmp_path / "missing", "check its name")):
         out = tmp_path.parent / "none.parquet"
         done = run(folder, "--out", out)
         assert done.returncode == 1
