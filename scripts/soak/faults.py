@@ -1,5 +1,6 @@
 """What goes wrong in a soak. Each fault is a method of `Faults`; by its name it is counted, drawn by lot and shown."""
 
+import collections
 import json
 import re
 import signal
@@ -20,6 +21,7 @@ SHOWS_WITH = 200_000
 MAX_LOST_S = 2.0
 # Response time limit for a client while other clients are slow.
 ANSWER_WITHIN_S = 2.0
+Socket = collections.namedtuple("Socket", "cwnd ssthresh acked_bytes retransmitted")
 ACCOUNT = re.compile(r"seen (\d+) = kept (\d+) \+ lost (\d+)")
 
 
@@ -98,10 +100,11 @@ class Faults:
         killed = time.monotonic()
         self.daemon.child.wait()
         if bounds:
-            took = self._free(bounds, killed)
+            took, last = self._free(bounds, killed)
             self.soak.note("bounds end after a kill, s", took)
             if took is None or took > FREE_WITHIN_S + TO_GROW_S:
-                self.soak.fail("bounds end after a kill", f"still bounded {took if took is not None else 30:.1f} s after the kill")
+                self.soak.note("windows that stayed within their bound", last)
+                self.soak.fail("bounds end after a kill", f"still bounded {took if took is not None else 30:.1f} s after the kill: {last}")
         self.world.processes.remove(self.daemon)
         self.start_daemon()
 
@@ -192,13 +195,15 @@ class Faults:
     # --- results ---
 
     def _sockets(self):
-        """Cookie -> (window, bytes acknowledged) of the bulk flows."""
+        """Cookie -> window, slow start threshold, bytes acknowledged and segments retransmitted of the bulk flows."""
         found = {}
         for line in self.world.inside("weak", "ss", "-HtneiO", "state", "established").splitlines():
             cookie, cwnd = re.search(r" sk:([0-9a-f]+)", line), re.search(r" cwnd:(\d+)", line)
-            acked = re.search(r" bytes_acked:(\d+)", line)
+            figure = lambda pattern: int(match[1]) if (match := re.search(pattern, line)) else 0
             if cookie and cwnd:
-                found[int(cookie[1], 16)] = (int(cwnd[1]), int(acked[1]) if acked else 0)
+                found[int(cookie[1], 16)] = Socket(
+                    int(cwnd[1]), figure(r" ssthresh:(\d+)"), figure(r" bytes_acked:(\d+)"), figure(r" retrans:\d+/(\d+)")
+                )
         return found
 
     def _bounded(self):
@@ -208,27 +213,41 @@ class Faults:
             flows = [f for i in self.soak.status("weak", 5)["interfaces"] for f in i["flows"]]
             bounds = {f["id"]: f["bound"]["upper"] for f in flows if f["obeys"] and f["bound"]["upper"]}
             sockets = self._sockets()
-            if len(bounds) == self.soak.BULK_FLOWS and all(sockets.get(id, (1 << 30, 0))[0] <= upper for id, upper in bounds.items()):
+            if len(bounds) == self.soak.BULK_FLOWS and all(id in sockets and sockets[id].cwnd <= upper for id, upper in bounds.items()):
                 return bounds
             time.sleep(0.25)
         return {}
 
     def _free(self, bounds, killed):
-        """Seconds until every window is beyond its former bound; those that stand still are waited for. `None`: never."""
-        at_due = {}
+        """Seconds until every window was beyond its former bound, and the sockets that were not. `None`: never within 30 s.
+
+        A flow that stalls is waited for. A flow that lost segments after the kill may be below its former bound because its
+        congestion control reduced the window: it shows nothing, and is counted.
+        """
+        at_kill = self._sockets()
+        beyond, at_due = set(), {}
+        bound = {}
         while (waited := time.monotonic() - killed) < 30:
             sockets = self._sockets()
-            bound = [id for id, upper in bounds.items() if id in sockets and sockets[id][0] <= upper]
+            beyond |= {id for id, upper in bounds.items() if id not in sockets or sockets[id].cwnd > upper}
+            lost = {id for id in bounds if id in sockets and id in at_kill and sockets[id].retransmitted > at_kill[id].retransmitted}
+            bound = {id: (bounds[id], sockets[id]) for id in bounds if id not in beyond and id not in lost and id in sockets}
             if not bound:
+                if unclear := len(lost - beyond):
+                    self.soak.count("windows that a loss reduced before they were seen beyond their bound", unclear)
                 # A flow that stalled, and therefore needed longer, showed nothing until it
                 # continued.
-                return min(waited, FREE_WITHIN_S + TO_GROW_S) if at_due else waited
+                return min(waited, FREE_WITHIN_S + TO_GROW_S) if at_due else waited, {}
             if waited > FREE_WITHIN_S + TO_GROW_S:
                 for id in bound:
-                    if sockets[id][1] - at_due.setdefault(id, sockets[id][1]) > SHOWS_WITH:
-                        return waited
+                    if sockets[id].acked_bytes - at_due.setdefault(id, sockets[id].acked_bytes) > SHOWS_WITH:
+                        return waited, self._described(bound)
             time.sleep(0.05)
-        return None
+        return None, self._described(bound)
+
+    @staticmethod
+    def _described(bound):
+        return {f"{id:x}": {"upper": upper, **socket._asdict()} for id, (upper, socket) in bound.items()}
 
     def _rows(self, codes):
         """The recording's rows, converted by the program itself."""

@@ -8,6 +8,7 @@ mod doctor;
 mod identify;
 mod lab;
 mod manual;
+mod memory;
 mod names;
 mod own_record;
 mod own_share;

@@ -1,7 +1,7 @@
 //! `yuzuri share`: the daemon and the commands that talk to it.
 
 use crate::authority::{self, AuthorityTask};
-use crate::confine;
+use crate::{confine, memory};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -312,6 +312,7 @@ fn notify(states: &[NotifyState]) {
 }
 
 fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    memory::release_after_bursts();
     let signals = Signals::take().context("preparing for signals")?;
     let Settings { mut share, metrics } = settings(args)?;
     if share.key == KeySource::Keyless {

@@ -9,7 +9,7 @@ pub mod sinks;
 mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
-use crate::confine;
+use crate::{confine, memory};
 use anyhow::Context;
 use faces::{Faces, Time};
 use identify::Identify;
@@ -33,6 +33,7 @@ use yuzuri_web::{Bound, Page, Reach, Server};
 
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
+    memory::release_after_bursts();
     let identity =
         args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
     // As the daemon chooses it: by the network namespace.

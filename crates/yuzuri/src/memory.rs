@@ -1,0 +1,30 @@
+//! Settings of the C library's allocator for commands that run for days.
+
+#![allow(unsafe_code, reason = "mallopt(3), which no library here wraps; only glibc has it")]
+
+/// Allocations of this size and more get pages of their own, which go back to the system when they are freed.
+/// It is glibc's initial value of `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD`.
+#[cfg(target_env = "gnu")]
+const OWN_PAGES_BYTES: libc::c_int = 128 * 1024;
+
+/// One heap for the thread that reads the kernel's events and one for all others.
+#[cfg(target_env = "gnu")]
+const HEAPS: libc::c_int = 2;
+
+/// Keeps bursts from enlarging the process for ever.
+///
+/// By default glibc raises the size from which allocations get pages of their own with each large allocation that is freed, up
+/// to 32 MB, and gives threads up to eight heaps per processor. A table of all flows, asked for once, then fragments a heap that
+/// never shrinks. Call it before other threads start. Other C libraries are left as they are.
+pub fn release_after_bursts() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, value) in [
+        (libc::M_MMAP_THRESHOLD, OWN_PAGES_BYTES),
+        (libc::M_TRIM_THRESHOLD, OWN_PAGES_BYTES),
+        (libc::M_ARENA_MAX, HEAPS),
+    ] {
+        // SAFETY: `mallopt` takes two numbers and changes only the allocator's own settings; a setting that it does not know
+        // is refused and changes nothing.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
