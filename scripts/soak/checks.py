@@ -77,7 +77,7 @@ class Page:
         raise OSError("the page ended the stream before it gave the table")
 
 
-# Column indices of a row (crates/yuzuri-web/src/encode.rs).
+# Column indices of a row (crates/yuzuri-web/src/places.rs).
 ROW_ID, ROW_CLOSED = 0, 21
 
 

@@ -9,9 +9,9 @@ use yuzuri_policy::Moment;
 const MAX_QUIET_PER_S: f64 = 500.0;
 /// Largest burst of refused datagrams that does not count as a flood.
 const MAX_BURST: f64 = 100.0;
-/// How long datagrams accumulate: a fiftieth of the time in which 20,000 datagrams per second fill the
+/// How long datagrams accumulate: a twentieth of the time in which 20,000 datagrams per second fill the
 /// receive buffer, and far below any timeout of the group.
-const REST: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A leaky bucket of refused datagrams.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Flood {
         self.at = self.at.max(now);
         // Bound the level, so that the end of a flood is detected within a fraction of a second.
         self.level = ((self.level - drained).max(0.0) + refused as f64).min(2.0 * MAX_BURST);
-        (self.level > MAX_BURST).then_some(REST)
+        (self.level > MAX_BURST).then_some(PAUSE)
     }
 }
 

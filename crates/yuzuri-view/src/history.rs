@@ -61,26 +61,36 @@ impl Bucket {
         }
     }
 
-    /// Joins a later bucket to this one.
-    pub fn merge(&mut self, later: &Bucket) {
-        self.last_ns = later.last_ns;
-        self.events += later.events;
-        self.cwnd = (self.cwnd.0.min(later.cwnd.0), self.cwnd.1.max(later.cwnd.1), later.cwnd.2);
-        self.ssthresh = later.ssthresh;
-        self.srtt_us = match (self.srtt_us, later.srtt_us) {
-            ((0, ..), b) => b,
-            (a, (0, ..)) => a,
-            (a, b) => (a.0.min(b.0), a.1.max(b.1), b.2),
+    /// Joins another bucket to this one. Last values are of whichever has the later record; what it did not measure stays.
+    pub fn merge(&mut self, other: &Bucket) {
+        self.events += other.events;
+        self.cwnd = (self.cwnd.0.min(other.cwnd.0), self.cwnd.1.max(other.cwnd.1), self.cwnd.2);
+        self.srtt_us = match (self.srtt_us, other.srtt_us) {
+            ((0, ..), other) => other,
+            (own, (0, ..)) => own,
+            (own, other) => (own.0.min(other.0), own.1.max(other.1), own.2),
         };
-        self.min_rtt_us = later.min_rtt_us;
-        self.in_flight = self.in_flight.max(later.in_flight);
-        self.bytes_acked = self.bytes_acked.max(later.bytes_acked);
-        self.bytes_received = self.bytes_received.max(later.bytes_received);
-        self.states |= later.states;
-        self.state = later.state;
-        self.marks.insert(later.marks);
-        self.kinds |= later.kinds;
-        self.retransmits += later.retransmits;
+        self.in_flight = self.in_flight.max(other.in_flight);
+        self.bytes_acked = self.bytes_acked.max(other.bytes_acked);
+        self.bytes_received = self.bytes_received.max(other.bytes_received);
+        self.states |= other.states;
+        self.marks.insert(other.marks);
+        self.kinds |= other.kinds;
+        self.retransmits += other.retransmits;
+        let is_later = other.last_ns >= self.last_ns;
+        if other.min_rtt_us != u32::MAX && (is_later || self.min_rtt_us == u32::MAX) {
+            self.min_rtt_us = other.min_rtt_us;
+        }
+        if !is_later {
+            return;
+        }
+        self.last_ns = other.last_ns;
+        self.cwnd.2 = other.cwnd.2;
+        self.ssthresh = other.ssthresh;
+        if other.srtt_us.2 > 0 {
+            self.srtt_us.2 = other.srtt_us.2;
+        }
+        self.state = other.state;
     }
 }
 

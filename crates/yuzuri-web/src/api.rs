@@ -300,7 +300,8 @@ async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> An
 
 async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
     let text = window(&app, &id, &uri, |base, _, row, from, to, points| {
-        let mut out = encode::CSV_HEAD.to_string();
+        let mut out = String::new();
+        encode::csv_head(&mut out);
         for bucket in row.history.window(from, to, points) {
             encode::csv_line(&mut out, base, &bucket);
         }

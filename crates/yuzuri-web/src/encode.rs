@@ -1,14 +1,14 @@
-//! The messages' form. Written by hand: rows and buckets are arrays of numbers (a name per number would double the
-//! bytes), ids are hexadecimal text (JavaScript's numbers end at 2^53), times are microseconds since the session's
-//! start. `ui/src/wire.ts` reads what is written here.
+//! The messages' form. Rows, buckets and events are arrays ([`places`]), ids are hexadecimal text (JavaScript's numbers
+//! end at 2^53), times are microseconds since the session's start. `ui/src/wire.ts` has the types of the messages.
 
+use crate::places::{self, At};
 use serde_json::json;
 use std::fmt::Write as _;
-use yuzuri_trace::{CaState, Density, Event, Flow, Kind, LossReason, Marks, Reason, Snapshot};
+use yuzuri_trace::{CaState, Density, Flow, Kind, LossReason, Marks, Reason};
 use yuzuri_view::{Bucket, LiveModel, Logged, Replay, Row};
 
 /// What times are counted from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TimeBase {
     start_ns: u64,
 }
@@ -34,14 +34,6 @@ pub(crate) fn text(out: &mut String, value: &str) {
     out.push_str(&serde_json::to_string(value).unwrap_or_else(|_| "\"\"".into()));
 }
 
-fn finite_ssthresh(ssthresh: u32) -> u32 {
-    if ssthresh >= Snapshot::SSTHRESH_INFINITE { 0 } else { ssthresh }
-}
-
-fn measured(min_rtt_us: u32) -> u32 {
-    if min_rtt_us == u32::MAX { 0 } else { min_rtt_us }
-}
-
 /// Who a flow is.
 pub(crate) fn flow(out: &mut String, base: TimeBase, flow: &Flow, first_ns: u64) {
     let who = json!({
@@ -60,52 +52,11 @@ pub(crate) fn flow(out: &mut String, base: TimeBase, flow: &Flow, first_ns: u64)
     let _ = write!(out, "{who}");
 }
 
-/// A flow's line in the table.
+/// A flow's row in the table.
 pub(crate) fn row(out: &mut String, base: TimeBase, row: &Row, now_ns: u64) {
-    let s = &row.last.snapshot;
-    let t = &row.tally;
-    let _ = write!(
-        out,
-        "[\"{}\",{:.0},{:.0},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
-        row.flow.id,
-        row.sent_bps(now_ns),
-        row.received_bps(now_ns),
-        s.cwnd,
-        finite_ssthresh(s.ssthresh),
-        s.srtt_us,
-        s.rttvar_us,
-        measured(s.min_rtt_us),
-        s.in_flight(),
-        s.lost_out,
-        s.sacked_out,
-        s.retrans_out,
-        s.mss,
-        s.snd_wnd,
-        s.rcv_wnd,
-        s.wmem_queued,
-        s.notsent,
-        s.delivery_rate_bps,
-        if s.pacing_rate_bps == u64::MAX { 0 } else { s.pacing_rate_bps },
-        s.total_retrans,
-        row.last.ca_state as u8,
-    );
-    match row.closed_ns {
-        Some(closed) => {
-            let _ = write!(out, "{}", base.us(closed));
-        }
-        None => out.push_str("null"),
-    }
-    let _ = write!(
-        out,
-        ",{},{},{},{},{},{},{}]",
-        t.timeouts,
-        t.dup_acks,
-        t.dsacks,
-        t.events,
-        u8::from(row.last.marks.contains(Marks::APP_LIMITED)),
-        s.bytes_acked,
-        s.bytes_received,
-    );
+    out.push('[');
+    places::write_all(out, At { base, now_ns }, places::ROW, row);
+    out.push(']');
 }
 
 /// A flow's sparkline: rates, then windows.
@@ -137,52 +88,17 @@ pub(crate) fn list<T>(
 
 /// Buckets, one after the other in a flat array.
 pub(crate) fn buckets(out: &mut String, base: TimeBase, buckets: &[Bucket]) {
+    let at = At::from(base);
     out.push('[');
-    list(out, buckets.iter(), |out, b| {
-        let _ = write!(
-            out,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-            base.us(b.start_ns),
-            base.us(b.last_ns),
-            b.events,
-            b.cwnd.0,
-            b.cwnd.1,
-            b.cwnd.2,
-            finite_ssthresh(b.ssthresh),
-            b.srtt_us.0,
-            b.srtt_us.1,
-            b.srtt_us.2,
-            measured(b.min_rtt_us),
-            b.in_flight,
-            b.bytes_acked,
-            b.bytes_received,
-            b.states,
-            b.state,
-            b.marks.0,
-            b.kinds,
-            b.retransmits,
-        );
-    });
+    list(out, buckets.iter(), |out, bucket| places::write_all(out, at, places::BUCKET, bucket));
     out.push(']');
 }
 
 /// A notable event.
 pub(crate) fn event(out: &mut String, base: TimeBase, logged: &Logged) {
-    let Event { mono_ns, flow, kind, reason, place, ca_state, ca_before, marks, snapshot, cpu, .. } =
-        logged.event;
-    let _ =
-        write!(out, "[{},{},\"{flow}\",{},{},", logged.number, base.us(mono_ns), kind as u8, reason as u8);
-    text(out, place.name());
-    let _ = write!(
-        out,
-        ",{},{},{},{},{},{},{cpu}]",
-        ca_state as u8,
-        ca_before as u8,
-        marks.0,
-        snapshot.cwnd,
-        finite_ssthresh(snapshot.ssthresh),
-        snapshot.srtt_us,
-    );
+    out.push('[');
+    places::write_all(out, base.into(), places::EVENT, logged);
+    out.push(']');
 }
 
 /// A density as the interval in microseconds; 0 at every ACK.
@@ -251,32 +167,13 @@ pub(crate) fn session(model: &LiveModel) -> String {
 }
 
 /// The head of [`csv_line`]'s lines.
-pub(crate) const CSV_HEAD: &str = "start_us,last_us,events,cwnd_min,cwnd_max,cwnd_last,ssthresh,srtt_min_us,srtt_max_us,srtt_last_us,in_flight_max,bytes_acked,bytes_received,state,states_bits,marks,kinds_bits,retransmits\n";
+pub(crate) fn csv_head(out: &mut String) {
+    list(out, places::CSV.iter(), |out, column| out.push_str(column.name));
+    out.push('\n');
+}
 
-/// A bucket as a line of CSV; empty where there is no value.
-pub(crate) fn csv_line(out: &mut String, base: TimeBase, b: &Bucket) {
-    let blank = |n: u32| if n == 0 { String::new() } else { n.to_string() };
-    let state = CaState::from_kernel(b.state).map_or("", CaState::name);
-    let marks: Vec<&str> = b.marks.words().collect();
-    let _ = writeln!(
-        out,
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{state},{},{},{},{}",
-        base.us(b.start_ns),
-        base.us(b.last_ns),
-        b.events,
-        b.cwnd.0,
-        b.cwnd.1,
-        b.cwnd.2,
-        blank(finite_ssthresh(b.ssthresh)),
-        blank(b.srtt_us.0),
-        blank(b.srtt_us.1),
-        blank(b.srtt_us.2),
-        b.in_flight,
-        b.bytes_acked,
-        b.bytes_received,
-        b.states,
-        marks.join(" "),
-        b.kinds,
-        b.retransmits,
-    );
+/// A bucket as a line of CSV.
+pub(crate) fn csv_line(out: &mut String, base: TimeBase, bucket: &Bucket) {
+    places::write_all(out, base.into(), places::CSV, bucket);
+    out.push('\n');
 }

@@ -31,6 +31,7 @@ mod fuzz;
 mod guard;
 mod hub;
 mod page;
+mod places;
 mod room;
 mod serve;
 mod stall;

@@ -59,6 +59,7 @@ export class Ring {
   }
 }
 
+/** Joins two buckets, as `Bucket::merge` of `yuzuri-view` does. */
 function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number): void {
   into[i + B.EVENTS] += from[j + B.EVENTS];
   into[i + B.CWND_MIN] = Math.min(into[i + B.CWND_MIN], from[j + B.CWND_MIN]);
@@ -70,6 +71,7 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
     } else {
       into[i + B.SRTT_MIN] = from[j + B.SRTT_MIN];
       into[i + B.SRTT_MAX] = from[j + B.SRTT_MAX];
+      into[i + B.SRTT] = from[j + B.SRTT];
     }
   }
   into[i + B.IN_FLIGHT] = Math.max(into[i + B.IN_FLIGHT], from[j + B.IN_FLIGHT]);
@@ -79,12 +81,13 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
   into[i + B.MARKS] |= from[j + B.MARKS];
   into[i + B.KINDS] |= from[j + B.KINDS];
   into[i + B.RETRANSMITS] += from[j + B.RETRANSMITS];
-  if (from[j + B.LAST] >= into[i + B.LAST]) {
+  const isLater = from[j + B.LAST] >= into[i + B.LAST];
+  if (from[j + B.MIN_RTT] > 0 && (isLater || into[i + B.MIN_RTT] === 0)) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
+  if (isLater) {
     into[i + B.LAST] = from[j + B.LAST];
     into[i + B.CWND] = from[j + B.CWND];
     into[i + B.SSTHRESH] = from[j + B.SSTHRESH];
     if (from[j + B.SRTT] > 0) into[i + B.SRTT] = from[j + B.SRTT];
-    if (from[j + B.MIN_RTT] > 0) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
     into[i + B.STATE] = from[j + B.STATE];
   }
 }

@@ -1,0 +1,360 @@
+//! What stands where in the arrays of the page's messages: one list for each kind of array.
+//!
+//! Rows, buckets and events are arrays of numbers, because a name for each number would double the bytes. Rust writes them from
+//! these lists, and `ui/src/places.ts`, from which the page reads them, is generated from the same lists
+//! (`UPDATE_GOLDEN=1 cargo test -p yuzuri-web places`).
+
+use crate::encode::{TimeBase, text};
+use std::fmt::Write as _;
+use yuzuri_trace::{CaState, Marks, Snapshot};
+use yuzuri_view::{Bucket, Logged, Row};
+
+/// One value of an array. `value` appends it as JSON.
+pub(crate) struct Place<T> {
+    /// The name of its index in TypeScript, or of its column.
+    pub(crate) name: &'static str,
+    /// What it is, with its unit; empty where the name says it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator, which is a test"))]
+    pub(crate) note: &'static str,
+    pub(crate) value: fn(&mut String, At, &T),
+}
+
+/// What values depend on beside their subject.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct At {
+    pub(crate) base: TimeBase,
+    /// `CLOCK_MONOTONIC`, at which rates end.
+    pub(crate) now_ns: u64,
+}
+
+impl From<TimeBase> for At {
+    fn from(base: TimeBase) -> At {
+        At { base, now_ns: 0 }
+    }
+}
+
+impl At {
+    fn us(self, mono_ns: u64) -> i64 {
+        self.base.us(mono_ns)
+    }
+}
+
+/// A list of places: for each its name, its note, and the format and argument of `write!`.
+macro_rules! places {
+    (|$of:ident: $type:ty, $at:ident| $($name:literal $note:literal: $format:literal $value:expr;)*) => {
+        &[$(Place {
+            name: $name,
+            note: $note,
+            value: |out, $at, $of: &$type| {
+                let _ = $at;
+                let _ = write!(out, $format, $value);
+            },
+        },)*]
+    };
+}
+
+/// 0 for the kernel's `TCP_INFINITE_SSTHRESH`: none yet.
+fn finite_ssthresh(ssthresh: u32) -> u32 {
+    if ssthresh >= Snapshot::SSTHRESH_INFINITE { 0 } else { ssthresh }
+}
+
+/// 0 where the kernel has not measured yet.
+fn measured(min_rtt_us: u32) -> u32 {
+    if min_rtt_us == u32::MAX { 0 } else { min_rtt_us }
+}
+
+/// 0 where pacing does not limit.
+fn pacing_bps(rate_bps: u64) -> u64 {
+    if rate_bps == u64::MAX { 0 } else { rate_bps }
+}
+
+/// A time, or `null`.
+struct MaybeUs(Option<i64>);
+
+impl std::fmt::Display for MaybeUs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(us) => us.fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+/// A flow's row in the table.
+pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
+    "ID" "the flow's socket cookie, hexadecimal text": "\"{}\"" row.flow.id;
+    "SENT" "bytes acknowledged, bit/s": "{:.0}" row.sent_bps(at.now_ns);
+    "RECEIVED" "bytes received, bit/s": "{:.0}" row.received_bps(at.now_ns);
+    "CWND" "segments": "{}" row.last.snapshot.cwnd;
+    "SSTHRESH" "segments; 0: none yet": "{}" finite_ssthresh(row.last.snapshot.ssthresh);
+    "SRTT" "µs; 0: unmeasured": "{}" row.last.snapshot.srtt_us;
+    "RTTVAR" "µs": "{}" row.last.snapshot.rttvar_us;
+    "MIN_RTT" "µs; 0: unmeasured": "{}" measured(row.last.snapshot.min_rtt_us);
+    "IN_FLIGHT" "segments": "{}" row.last.snapshot.in_flight();
+    "LOST" "lost_out, segments": "{}" row.last.snapshot.lost_out;
+    "SACKED" "sacked_out, segments": "{}" row.last.snapshot.sacked_out;
+    "RETRANS_OUT" "retrans_out, segments": "{}" row.last.snapshot.retrans_out;
+    "MSS" "mss_cache, bytes": "{}" row.last.snapshot.mss;
+    "SND_WND" "the peer's receive window, bytes": "{}" row.last.snapshot.snd_wnd;
+    "RCV_WND" "our receive window, bytes": "{}" row.last.snapshot.rcv_wnd;
+    "WMEM" "sk_wmem_queued, bytes": "{}" row.last.snapshot.wmem_queued;
+    "NOTSENT" "written and not yet sent, bytes": "{}" row.last.snapshot.notsent;
+    "DELIVERY" "delivery rate, bit/s": "{}" row.last.snapshot.delivery_rate_bps;
+    "PACING" "pacing rate, bit/s; 0: does not limit": "{}" pacing_bps(row.last.snapshot.pacing_rate_bps);
+    "TOTAL_RETRANS" "segments": "{}" row.last.snapshot.total_retrans;
+    "STATE" "index into STATES": "{}" row.last.ca_state as u8;
+    "CLOSED" "time, µs; null: open": "{}" MaybeUs(row.closed_ns.map(|closed| at.us(closed)));
+    "TIMEOUTS" "retransmission timeouts since watching began": "{}" row.tally.timeouts;
+    "DUP_ACKS" "duplicate ACKs since watching began": "{}" row.tally.dup_acks;
+    "DSACKS" "DSACKs since watching began": "{}" row.tally.dsacks;
+    "EVENTS" "records since watching began": "{}" row.tally.events;
+    "APP_LIMITED" "1: the application had nothing to send": "{}" u8::from(row.last.marks.contains(Marks::APP_LIMITED));
+    "ACKED" "bytes_acked": "{}" row.last.snapshot.bytes_acked;
+    "BYTES_RECEIVED" "bytes_received": "{}" row.last.snapshot.bytes_received;
+};
+
+/// What happened to a flow in a stretch of time. `merge` of `ui/src/ring.ts` joins them as [`Bucket::merge`] does.
+pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
+    "START" "µs": "{}" at.us(b.start_ns);
+    "LAST" "time of the last record, µs": "{}" at.us(b.last_ns);
+    "EVENTS" "records": "{}" b.events;
+    "CWND_MIN" "segments": "{}" b.cwnd.0;
+    "CWND_MAX" "segments": "{}" b.cwnd.1;
+    "CWND" "the last, segments": "{}" b.cwnd.2;
+    "SSTHRESH" "the last, segments; 0: none yet": "{}" finite_ssthresh(b.ssthresh);
+    "SRTT_MIN" "µs; 0: unmeasured": "{}" b.srtt_us.0;
+    "SRTT_MAX" "µs": "{}" b.srtt_us.1;
+    "SRTT" "the last, µs": "{}" b.srtt_us.2;
+    "MIN_RTT" "the last that was measured, µs; 0: none": "{}" measured(b.min_rtt_us);
+    "IN_FLIGHT" "the largest, segments": "{}" b.in_flight;
+    "ACKED" "bytes_acked at the end": "{}" b.bytes_acked;
+    "RECEIVED" "bytes_received at the end": "{}" b.bytes_received;
+    "STATES" "a bit for each state seen": "{}" b.states;
+    "STATE" "the last, index into STATES": "{}" b.state;
+    "MARKS" "marks seen (Mark)": "{}" b.marks.0;
+    "KINDS" "a bit for each kind of record seen (Kind)": "{}" b.kinds;
+    "RETRANSMITS" "segments": "{}" b.retransmits;
+};
+
+/// A bucket as a line of CSV; empty where there is no value.
+pub(crate) const CSV: &[Place<Bucket>] = places! { |b: Bucket, at|
+    "start_us" "": "{}" at.us(b.start_ns);
+    "last_us" "": "{}" at.us(b.last_ns);
+    "events" "": "{}" b.events;
+    "cwnd_min" "": "{}" b.cwnd.0;
+    "cwnd_max" "": "{}" b.cwnd.1;
+    "cwnd_last" "": "{}" b.cwnd.2;
+    "ssthresh" "": "{}" unless_zero(finite_ssthresh(b.ssthresh));
+    "srtt_min_us" "": "{}" unless_zero(b.srtt_us.0);
+    "srtt_max_us" "": "{}" unless_zero(b.srtt_us.1);
+    "srtt_last_us" "": "{}" unless_zero(b.srtt_us.2);
+    "in_flight_max" "": "{}" b.in_flight;
+    "bytes_acked" "": "{}" b.bytes_acked;
+    "bytes_received" "": "{}" b.bytes_received;
+    "state" "": "{}" CaState::from_kernel(b.state).map_or("", CaState::name);
+    "states_bits" "": "{}" b.states;
+    "marks" "": "{}" b.marks.words().collect::<Vec<_>>().join(" ");
+    "kinds_bits" "": "{}" b.kinds;
+    "retransmits" "": "{}" b.retransmits;
+};
+
+fn unless_zero(number: u32) -> String {
+    if number == 0 { String::new() } else { number.to_string() }
+}
+
+/// A notable event.
+pub(crate) const EVENT: &[Place<Logged>] = places! { |of: Logged, at|
+    "NUMBER" "counts up without gaps": "{}" of.number;
+    "TIME" "µs": "{}" at.us(of.event.mono_ns);
+    "FLOW" "the flow's socket cookie, hexadecimal text": "\"{}\"" of.event.flow;
+    "KIND" "Kind": "{}" of.event.kind as u8;
+    "REASON" "Reason": "{}" of.event.reason as u8;
+    "PLACE" "kernel function or tracepoint, text": "{}" Text(of.event.place.name());
+    "STATE" "index into STATES": "{}" of.event.ca_state as u8;
+    "BEFORE" "the state before, index into STATES": "{}" of.event.ca_before as u8;
+    "MARKS" "Mark": "{}" of.event.marks.0;
+    "CWND" "segments": "{}" of.event.snapshot.cwnd;
+    "SSTHRESH" "segments; 0: none yet": "{}" finite_ssthresh(of.event.snapshot.ssthresh);
+    "SRTT" "µs; 0: unmeasured": "{}" of.event.snapshot.srtt_us;
+    "CPU" "processor": "{}" of.event.cpu;
+};
+
+/// Text as a JSON string.
+struct Text<'a>(&'a str);
+
+impl std::fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut quoted = String::new();
+        text(&mut quoted, self.0);
+        f.write_str(&quoted)
+    }
+}
+
+/// Appends the values of all places, separated by commas.
+pub(crate) fn write_all<T>(out: &mut String, at: At, places: &[Place<T>], of: &T) {
+    for (n, place) in places.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        (place.value)(out, at, of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::path::Path;
+    use yuzuri_trace::{Kind, Reason};
+
+    const HTTP_API: &str = "../../docs/http-api.md";
+
+    fn indices<T>(out: &mut String, of: &str, name: &str, places: &[Place<T>]) {
+        let _ = writeln!(out, "\n/** Indices of {of}. */\nexport const {name} = {{");
+        for (n, Place { name, note, .. }) in places.iter().enumerate() {
+            let _ = writeln!(out, "  /** {note} */\n  {name}: {n},");
+        }
+        out.push_str("} as const;\n");
+    }
+
+    fn numbers<N: Into<u64>>(
+        out: &mut String,
+        of: &str,
+        name: &str,
+        words: impl Iterator<Item = (N, &'static str)>,
+    ) {
+        let _ = writeln!(out, "\n/** {of} */\nexport const {name} = {{");
+        for (number, word) in words {
+            let word = if word.is_empty() { "none" } else { word };
+            let _ = writeln!(out, "  {}: {},", word.replace('-', "_").to_uppercase(), number.into());
+        }
+        out.push_str("} as const;\n");
+    }
+
+    fn typescript() -> String {
+        let mut out = String::from(
+            "// What stands where in the messages' arrays. Generated from `src/places.rs`:\n// UPDATE_GOLDEN=1 cargo test -p yuzuri-web places\n",
+        );
+        indices(&mut out, "a row's array", "R", ROW);
+        indices(&mut out, "a bucket, of which messages hold many one after the other", "B", BUCKET);
+        let _ = writeln!(out, "/** Numbers per bucket. */\nexport const STRIDE = {};", BUCKET.len());
+        indices(&mut out, "an event's array", "E", EVENT);
+        numbers(
+            &mut out,
+            "`Kind` of `yuzuri-trace`.",
+            "Kind",
+            Kind::ALL.iter().map(|k| (*k as u8, k.name())),
+        );
+        numbers(
+            &mut out,
+            "`Reason` of `yuzuri-trace`.",
+            "Reason",
+            Reason::ALL.iter().map(|r| (*r as u8, r.name())),
+        );
+        numbers(
+            &mut out,
+            "`Marks` of `yuzuri-trace`.",
+            "Mark",
+            Marks::ALL.into_iter().map(|(m, word)| (m.0, word)),
+        );
+        numbers(
+            &mut out,
+            "`CaState` of `yuzuri-trace`.",
+            "State",
+            CaState::ALL.into_iter().map(|s| (s as u8, s.name())),
+        );
+        out
+    }
+
+    /// The golden file of a text; `UPDATE_GOLDEN=1` writes it.
+    fn assert_golden(path: &str, made: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, made).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            kept == made,
+            "{} is not up to date: UPDATE_GOLDEN=1 cargo test -p yuzuri-web places",
+            path.display()
+        );
+    }
+
+    /// The documentation's table of some places, between its markers.
+    fn documented<T>(page: &str, of: &str, places: &[Place<T>]) -> String {
+        let (begin, end) = (format!("<!-- {of}: begin -->\n"), format!("<!-- {of}: end -->"));
+        let (head, rest) = page.split_once(&begin).unwrap();
+        let (_, tail) = rest.split_once(&end).unwrap();
+        let mut table = String::from("| Index | Name | Value |\n|---|---|---|\n");
+        for (n, place) in places.iter().enumerate() {
+            let _ = writeln!(table, "| {n} | `{}` | {} |", place.name.to_lowercase(), place.note);
+        }
+        format!("{head}{begin}{table}{end}{tail}")
+    }
+
+    #[test]
+    fn the_documentation_says_what_stands_where() {
+        let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(HTTP_API)).unwrap();
+        let page = documented(&page, "row", ROW);
+        let page = documented(&page, "bucket", BUCKET);
+        assert_golden(HTTP_API, &documented(&page, "event", EVENT));
+    }
+
+    #[test]
+    fn the_page_reads_what_is_written_here() {
+        assert_golden("ui/src/places.ts", &typescript());
+    }
+
+    /// Buckets in which each value is now and then unmeasured, and some of which come late.
+    fn buckets() -> Vec<Bucket> {
+        let mut drawn = 20_u32;
+        let mut draw = |below: u32| {
+            // Any fixed sequence serves: a linear congruential generator (Numerical Recipes).
+            drawn = drawn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (drawn >> 8) % below
+        };
+        (0..64)
+            .map(|n| {
+                let (cwnd, wider, srtt_us) = (1 + draw(100), draw(9), draw(3) * (1000 + draw(90_000)));
+                let last_us = 1000 + n * 10 + u64::from(draw(40));
+                Bucket {
+                    start_ns: 0,
+                    last_ns: last_us * 1000,
+                    events: 1 + draw(5),
+                    cwnd: (cwnd, cwnd + wider, cwnd + draw(wider + 1)),
+                    ssthresh: [Snapshot::SSTHRESH_INFINITE, 7, cwnd][draw(3) as usize],
+                    srtt_us: (srtt_us, srtt_us, srtt_us),
+                    min_rtt_us: [u32::MAX, 900 + draw(90)][draw(2) as usize],
+                    in_flight: draw(cwnd),
+                    bytes_acked: u64::from(draw(1_000_000)),
+                    bytes_received: u64::from(draw(1_000_000)),
+                    states: 1 << draw(5),
+                    state: draw(5) as u8,
+                    marks: Marks(1 << draw(7)),
+                    kinds: 1 << draw(9),
+                    retransmits: draw(3),
+                }
+            })
+            .collect()
+    }
+
+    /// The page's own test (`ui/test/merge.test.ts`) joins the same buckets and compares with the same file.
+    #[test]
+    fn both_sides_join_buckets_alike() {
+        let at = At::default();
+        let array = |bucket: &Bucket| {
+            let mut out = String::from("[");
+            write_all(&mut out, at, BUCKET, bucket);
+            out + "]"
+        };
+        let all = buckets();
+        let mut steps = Vec::new();
+        let mut joined = all[0];
+        for bucket in &all[1..] {
+            joined.merge(bucket);
+            steps.push(format!("[{},{}]", array(bucket), array(&joined)));
+        }
+        let made = format!("{{\"first\":{},\"joined\":[\n{}\n]}}\n", array(&all[0]), steps.join(",\n"));
+        assert_golden("tests/data/merged-buckets.json", &made);
+    }
+}
