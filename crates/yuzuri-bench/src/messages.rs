@@ -147,8 +147,8 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Exchanges messages. Each connection is used once per round, and consecutive connections are far
-/// apart in memory: with many connections, their kernel state has left the caches by their next
+/// Exchanges messages. Each connection is used once per round, and consecutive ones are far apart
+/// in the list. With many connections, a connection's kernel state has left the caches by its next
 /// turn.
 fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result<()> {
     let step = stride(pairs.len());
