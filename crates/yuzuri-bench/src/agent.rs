@@ -1,4 +1,4 @@
-//! The command itself: memory while recording, size, time to the first event.
+//! Measures the command itself: memory while recording, binary size, time to the first event.
 
 use crate::cpu;
 use crate::ends::Ends;
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 
 const FLOWS: u32 = 200;
-/// Least segments a second of each flow (timestamps take 12 bytes of each): one record each at the receiving end.
+/// Minimum segments per second of each flow (timestamps take 12 bytes of each segment). Each
+/// segment gives one record at the receiver.
 const SAMPLES_PER_FLOW_S: u64 = 1000;
 const MSS: u32 = 100;
 /// Each flow sends ten segments every 10 ms.
 const EVERY: Duration = Duration::from_millis(10);
 const TRAFFIC_CPU: usize = 0;
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "The command",
@@ -42,13 +43,13 @@ fn traffic(net: &Net) -> anyhow::Result<Load> {
     Load::start(&LoadArgs { ends: Ends::of(net).on_cpu(TRAFFIC_CPU), flows: FLOWS, mss: Some(MSS) })
 }
 
-/// Time from starting the command to its first event on standard output.
+/// Measures the time from starting the command to its first event on standard output.
 fn start(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let mut load = traffic(&net)?;
     let rounds = scale.of(10, 3);
     let per_flow = u64::from(MSS) * SAMPLES_PER_FLOW_S * EVERY.as_millis() as u64 / 1000;
-    // Each start has its bound; the traffic outlasts them all and ends with its process.
+    // Each start has a time limit. The traffic outlasts them all and ends with its process.
     load.begin_paced(per_flow, EVERY, Duration::from_secs(10) * rounds as u32)?;
     let filter = format!("netns:{}", net.name(Side::B));
     let mut times = Vec::new();

@@ -1,5 +1,5 @@
-//! The congestion control of Yuzuri: bits moved per second of CPU as a part of the kernel's own CUBIC, and what a look at
-//! the flows costs.
+//! Measures Yuzuri's congestion control: bits per second of CPU time relative to the kernel's
+//! CUBIC, and the cost of scanning the flows.
 
 use crate::cpu::{self, Softirqs};
 use crate::ends::{CUBIC, Ends};
@@ -14,16 +14,16 @@ use yuzuri_kernel::steer::{SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 
 const FLOWS: u32 = 4;
-/// Both ends of each are in one process, whose descriptors are 1,024 where nobody raised the limit.
+/// One process holds both ends of each flow; the default limit is 1,024 descriptors.
 const MANY_FLOWS: u32 = 400;
-/// Both ends' CPU where they have one for themselves.
+/// The CPU of both ends in settings pinned to one CPU.
 const TRAFFIC_CPU: usize = 0;
-/// What it must reach: no more than 3 % more CPU per bit.
+/// Target ratio: at most 3 % more CPU time per bit.
 const AT_LEAST: f64 = 0.97;
 /// Longer than any run.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(_: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Control: bits moved per CPU-second under Yuzuri's congestion control, as a part of the kernel's CUBIC",
@@ -34,7 +34,7 @@ pub fn run(_: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let params = CubicParams { name: format!("bench{}", std::process::id()), ..CubicParams::default() };
-    // The flows choose for themselves.
+    // The flows select the algorithm themselves.
     let options = SteerOptions { cubic: params.clone(), takes: false, ..SteerOptions::default() };
     let mut steering = net.inside(Side::A, || Steering::start(&options))?;
     for (name, cpu) in [("both ends anywhere", None), ("both ends on one CPU", Some(TRAFFIC_CPU))] {
@@ -74,7 +74,7 @@ fn compare(
         let ran = load.move_bytes(bytes)?;
         Ok(ran.bytes as f64 * 8e9 / (ran.cpu_ns + softirqs.ns() - before) as f64)
     };
-    // Windows grow, and a run is a third of a second.
+    // Windows grow first, and a run takes only a third of a second.
     let warm = cubic.move_bytes(200_000_000)?;
     yuzuri.move_bytes(200_000_000)?;
     let bytes = (warm.bytes as f64 * 350e6 / warm.wall_ns as f64).clamp(50e6, 4e9) as u64;
@@ -116,7 +116,7 @@ fn look(steering: &mut Steering, net: &Net, flows: u32, scale: Scale) -> anyhow:
     let _load = load(net, flows, None, &ours)?;
     let (mut seen, mut values) = (Vec::new(), Vec::new());
     for _ in 0..scale.of(200, 20) {
-        // In the flows' namespace, as a daemon does.
+        // In the flows' namespace, like a daemon.
         let cost = net.inside(Side::A, || -> anyhow::Result<u64> {
             let before = cpu::thread_ns()?;
             steering.observe(&mut seen)?;

@@ -1,23 +1,25 @@
-//! What a process takes. CPU time is to the nanosecond: the kernel's account of what ran, not the samples of its tick.
+//! Resource use of a process. CPU times have nanosecond resolution: they come from the kernel's
+//! runtime accounting, not from tick sampling.
 
 use anyhow::Context;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
-/// CPU time that a process has used so far with all its threads, user and kernel, nanoseconds. Interrupts and the
-/// network's soft interrupts count for whom they interrupt, or for the thread that `Softirqs` watches.
+/// Total CPU time of a process, all threads, user and kernel, nanoseconds. Interrupts and softirqs
+/// are charged to the thread that they interrupt, or to the ksoftirqd threads that `Softirqs`
+/// reads.
 pub fn process_ns(pid: u32) -> anyhow::Result<u64> {
     let clock = clock_getcpuclockid(Pid::from_raw(pid as i32))
         .with_context(|| format!("finding the CPU clock of process {pid}"))?;
     now_ns(clock)
 }
 
-/// CPU time of this process so far, nanoseconds.
+/// Total CPU time of this process, nanoseconds.
 pub fn own_ns() -> anyhow::Result<u64> {
     now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of this thread so far, nanoseconds.
+/// Total CPU time of this thread, nanoseconds.
 pub fn thread_ns() -> anyhow::Result<u64> {
     now_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -27,7 +29,7 @@ fn now_ns(clock: ClockId) -> anyhow::Result<u64> {
     Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Kilobytes of a field of /proc/PID/status.
+/// A field of /proc/PID/status, kilobytes.
 pub fn status_kb(pid: u32, name: &str) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("reading the memory of process {pid}"))?;
@@ -36,11 +38,11 @@ pub fn status_kb(pid: u32, name: &str) -> anyhow::Result<f64> {
     Ok(value.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// The kernel's threads that take over soft interrupts when there are many.
+/// The ksoftirqd threads, which run softirqs under load.
 pub struct Softirqs(Vec<u32>);
 
 impl Softirqs {
-    /// Finds them.
+    /// Finds the threads.
     pub fn find() -> Softirqs {
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         Softirqs(
@@ -53,13 +55,13 @@ impl Softirqs {
         )
     }
 
-    /// Their CPU time so far, nanoseconds.
+    /// Their total CPU time, nanoseconds.
     pub fn ns(&self) -> u64 {
         self.0.iter().filter_map(|pid| process_ns(*pid).ok()).sum()
     }
 }
 
-/// Keeps the calling thread on one CPU (modulo those that there are).
+/// Pins the calling thread to one CPU (modulo the number of CPUs).
 pub fn pin(cpu: usize) -> anyhow::Result<()> {
     let count = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut set = nix::sched::CpuSet::new();

@@ -1,4 +1,4 @@
-//! The sharing daemon where a host has many flows: its share of a core, its memory, and its status.
+//! Measures the sharing daemon on a host with many flows: CPU use, memory, and its status.
 
 use crate::cpu;
 use crate::ends::{Ends, NOT_CHOSEN};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 
 const FLOWS: u32 = 18_000;
-/// The daemon walks through all flows, those that rest too, once in 60 s: a measurement has one such walk.
+/// The daemon scans all flows, including idle ones, once in 60 s. A measurement covers one scan.
 const MEASURED: Duration = Duration::from_secs(60);
-/// All flows have a message within this time, so that none rests.
+/// Every flow exchanges a message within this time, so that none is idle.
 const ROUND: Duration = Duration::from_secs(2);
 const TRAFFIC_CPU: usize = 0;
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "The sharing daemon with 18,000 flows",
@@ -56,7 +56,7 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     let (mut busy, mut memory) = (Vec::new(), Vec::new());
     for round in 0..scale.of(3, 1) {
         eprintln!("daemon: {FLOWS} busy flows, round {}", round + 1);
-        // None rests any more once each has had a message.
+        // After one message each, no flow is idle.
         exchange(&mut messages, stop, ROUND * 2)?;
         busy.push(daemon.share_of_a_core(|| exchange(&mut messages, stop, MEASURED / 3))?);
         memory.push(daemon.resident_mb()?);
@@ -68,7 +68,7 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     Ok(section)
 }
 
-/// Each flow has a message each [`ROUND`], evenly, for `time`.
+/// Exchanges one message per flow and [`ROUND`], evenly spaced, for `time`.
 fn exchange(messages: &mut Messages, stop: &Stop, time: Duration) -> anyhow::Result<()> {
     let part = FLOWS / 100;
     let begun = Instant::now();
@@ -81,7 +81,7 @@ fn exchange(messages: &mut Messages, stop: &Stop, time: Duration) -> anyhow::Res
     Ok(())
 }
 
-/// The status, with the largest flows and with all.
+/// Measures the status query, with the largest flows and with all flows.
 fn ask(section: &mut Section, daemon: &Daemon, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
     for (name, words) in [("share status", &["--json"][..]), ("share status --all", &["--json", "--all"])] {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ fn ask(section: &mut Section, daemon: &Daemon, scale: Scale, stop: &Stop) -> any
 struct Daemon {
     child: Guarded,
     yuzuri: PathBuf,
-    /// Its key, and its folders of runtime and state.
+    /// Its key, runtime directory and state directory.
     folder: tempfile::TempDir,
 }
 
@@ -111,7 +111,7 @@ impl Daemon {
         let folder = tempfile::tempdir_in(&paths.memory).context("making a folder for the daemon")?;
         let key = folder.path().join("key");
         run_to_its_end(Command::new(&paths.yuzuri).args(["share", "key"]).arg(&key))?;
-        // A configuration of this machine's own would be read otherwise.
+        // Without this file the daemon would read the machine's own configuration.
         let config = folder.path().join("share.toml");
         std::fs::write(&config, "").context("writing the daemon's configuration")?;
         let mut command = net.command(Side::A, &paths.yuzuri.to_string_lossy());
@@ -125,7 +125,7 @@ impl Daemon {
         let mut lines = BufReader::new(child.0.stderr.take().context("the daemon's messages")?).lines();
         for line in lines.by_ref().map_while(Result::ok) {
             if line.contains("sharing; ") {
-                // What it says later is of no use here, but it must not wait for a reader.
+                // Drain further output, so that the daemon does not block on a full pipe.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(Daemon { child, yuzuri: paths.yuzuri.clone(), folder });
             }
@@ -138,14 +138,14 @@ impl Daemon {
         self.folder.path().join("run")
     }
 
-    /// What `yuzuri share status` prints.
+    /// The output of `yuzuri share status`.
     fn ask(&self, words: &[&str]) -> anyhow::Result<Vec<u8>> {
         let mut command = Command::new(&self.yuzuri);
         command.args(["share", "status", "--runtime"]).arg(self.runtime()).args(words);
         run_to_its_end(&mut command)
     }
 
-    /// Waits until the numbers of flows are as they should be.
+    /// Waits until the flow counts satisfy `holds`.
     fn until(&self, stop: &Stop, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         let begun = Instant::now();
         loop {
@@ -159,7 +159,7 @@ impl Daemon {
         }
     }
 
-    /// CPU time over time while something happens, percent.
+    /// The daemon's CPU use while `meanwhile` runs, percent of one core.
     fn share_of_a_core(&self, meanwhile: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
         let (begun, before) = (Instant::now(), cpu::process_ns(self.child.pid())?);
         meanwhile()?;
@@ -175,13 +175,13 @@ impl Daemon {
         self.memory_mb("VmRSS")
     }
 
-    /// Ends it as Ctrl-C does: the flows have their former control again.
+    /// Stops the daemon with SIGINT, which restores the flows' previous algorithm.
     fn finish(mut self) -> anyhow::Result<()> {
         self.child.end(Duration::from_secs(20))
     }
 }
 
-/// What a command prints; an error with its words where it fails.
+/// The standard output of a command; an error with its message if it fails.
 fn run_to_its_end(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let program = Path::new(command.get_program()).display().to_string();
     let output = command.output().with_context(|| format!("starting {program}"))?;

@@ -1,4 +1,4 @@
-//! Efficiency: bits moved per second of CPU, with somebody watching, as a part of without.
+//! Measures efficiency: bits per second of CPU time with an observer, relative to without.
 
 use crate::cpu::{self, Softirqs};
 use crate::ends::{CUBIC, Ends};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 
-/// Who watches.
+/// The observer of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watcher {
     Default,
@@ -57,20 +57,20 @@ impl Watcher {
     }
 }
 
-/// The traffic's CPU where it has one of its own; who watches runs where the scheduler puts it.
+/// The traffic's CPU in settings pinned to one CPU; the scheduler places the observer.
 const TRAFFIC_CPU: usize = 0;
 
-/// One kind of traffic.
+/// A traffic setting.
 struct Setting {
     name: &'static str,
     from: Side,
     into: Side,
     to: std::net::IpAddr,
-    /// Where both ends run; wherever the scheduler puts them if `None`.
+    /// The CPU of both ends; `None`: the scheduler places them.
     cpu: Option<usize>,
 }
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Efficiency: bits moved per CPU-second, as a part of that without a watcher",
@@ -86,18 +86,18 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     let loopback = [127, 0, 0, 1].into();
     let settings = [
         veth("veth, MTU 1500, no offloads", None),
-        // Caches stay warm and nothing waits: TCP costs least here, and whatever is added shows most.
+        // Caches stay warm and nothing waits: TCP is cheapest here, so overhead is most visible.
         veth("the same on one CPU", Some(TRAFFIC_CPU)),
         Setting { name: "loopback, GSO", from: Side::A, into: Side::A, to: loopback, cpu: None },
     ];
     for (at, setting) in settings.iter().enumerate() {
-        // The targets are for packets as a wire has them.
+        // The targets apply to packets of wire size.
         measure(&mut section, &net, setting, at == 0, paths, scale, stop)?;
     }
     Ok(section)
 }
 
-/// Waits until a process uses less than 3 % of a CPU while it rests, at most 3 s.
+/// Waits until an idle process uses less than 3 % of a CPU, at most 3 s.
 fn settled(pid: u32) -> anyhow::Result<()> {
     for _ in 0..15 {
         let before = cpu::process_ns(pid)?;
@@ -109,7 +109,7 @@ fn settled(pid: u32) -> anyhow::Result<()> {
     anyhow::bail!("process {pid} does not come to rest although nothing moves")
 }
 
-/// Bits per second of CPU.
+/// Bits per second of CPU time.
 fn bits_per_cpu_s(bytes: u64, cpu_ns: u64) -> f64 {
     bytes as f64 * 8e9 / cpu_ns as f64
 }
@@ -140,7 +140,8 @@ fn measure(
     let bytes = (warm.bytes as f64 * 350e6 / warm.wall_ns as f64).clamp(50e6, 4e9) as u64;
     let mut run = Run { net, setting, softirqs: &softirqs, bytes, paths };
     let rounds = scale.of(7, 2);
-    // The medians that decide get more pairs: a single ratio spreads by more than its distance from the target.
+    // Medians that have a target get more pairs: a single ratio varies by more than its distance
+    // from the target.
     let order: Vec<(usize, Watcher)> = Watcher::ALL
         .into_iter()
         .enumerate()
@@ -168,7 +169,7 @@ fn measure(
                     alone.push(after / 1e9);
                     before = after;
                 }
-                // Other tools may be missing here; ours may not.
+                // External tools may be missing; Yuzuri may not.
                 Err(error) if matches!(watcher, Watcher::Bpftrace | Watcher::Ss(_)) => {
                     section.missing.push(format!("{}: {error:#}", watcher.name()));
                     gone.push(at);
@@ -201,13 +202,13 @@ fn measure(
     Ok(())
 }
 
-/// What a run with a watcher gave.
+/// The result of a run with an observer.
 #[derive(Clone, Copy, Default)]
 struct Watched {
     bits_per_cpu_s: f64,
-    /// Part of the CPU time that the watcher's own process took; none where it has none.
+    /// Fraction of the CPU time used by the observer's own process; none if it has no process.
     own: Option<f64>,
-    /// Part of the events that it lost, where it knows.
+    /// Fraction of the events that it lost, if it reports that.
     lost: Option<f64>,
 }
 
@@ -219,17 +220,18 @@ struct Run<'a> {
     paths: &'a Paths,
 }
 
-/// How long nothing moves before a run, and how long a watcher must have been at rest.
+/// Idle time before a run, and the time for which an observer must have been idle.
 const REST: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
-    /// How every run begins, after a rest: what moves first then costs more, with or without a watcher.
+    /// Every run starts with this after the idle time: the first transfer costs more, with or
+    /// without an observer.
     fn warm_up(&self, load: &mut Load) -> anyhow::Result<()> {
         std::thread::sleep(REST);
         load.move_bytes(self.bytes / 4).map(drop)
     }
 
-    /// The traffic as it is without a watcher.
+    /// Measures the traffic without an observer.
     fn alone(&mut self, load: &mut Load) -> anyhow::Result<f64> {
         self.warm_up(load)?;
         let before = self.softirqs.ns();
@@ -237,7 +239,7 @@ impl Run<'_> {
         Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() - before))
     }
 
-    /// The traffic with the CPU time of process `pid` added.
+    /// Measures the traffic plus the CPU time of process `pid`.
     fn beside(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<Watched> {
         self.warm_up(load)?;
         let (softirqs, own) = (self.softirqs.ns(), cpu::process_ns(pid)?);
@@ -272,8 +274,9 @@ impl Run<'_> {
         let mut all = vec![ends[0].as_str(), ends[1].as_str(), "--quiet"];
         all.extend(args);
         let agent = Agent::start(&self.paths.yuzuri, &all)?;
-        // What it does once (reading the kernel's symbols, finding who owns the flows) is not what watching costs: it
-        // meets the flows, and is left alone until it only rests between reads.
+        // One-time work (reading the kernel's symbols, finding the flows' owners) is not part of
+        // the cost of watching. The agent first sees the flows, then gets time until it only sleeps
+        // between reads.
         load.move_bytes(self.bytes / 10)?;
         settled(agent.pid())?;
         let watched = self.beside(load, agent.pid())?;

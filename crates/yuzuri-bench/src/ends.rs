@@ -1,4 +1,4 @@
-//! Where the connections of a traffic process begin and end, as it is told.
+//! The endpoints of a traffic process, as passed on its command line.
 
 use anyhow::Context;
 use clap::Args;
@@ -8,32 +8,32 @@ use yuzuri_testnet::{Net, Side};
 
 /// The kernel's own congestion control.
 pub const CUBIC: &str = "cubic";
-/// A word for the congestion control that the kernel gives to a connection whose program chooses none.
+/// Value that leaves a connection with the kernel's default algorithm.
 pub const NOT_CHOSEN: &str = "none";
 
 /// Where connections begin and end.
 #[derive(Debug, Clone, Args)]
 pub struct Ends {
-    /// Namespace of the side that connects.
+    /// Namespace of the connecting side
     #[arg(long)]
     pub from: String,
-    /// Namespace of the side that accepts.
+    /// Namespace of the accepting side
     #[arg(long)]
     pub into: String,
-    /// Address of the side that accepts.
+    /// Address of the accepting side
     #[arg(long)]
     pub to: IpAddr,
-    /// CPU of all threads.
+    /// CPU of all threads
     #[arg(long)]
     pub cpu: Option<usize>,
-    /// Congestion control of all connections: the machine's default may pace, which timers and not ACKs then drive.
-    /// `none`: the process chooses no control.
+    /// Congestion control of all connections: the machine's default may pace, and pacing is driven
+    /// by timers instead of ACKs. `none`: the process does not select one
     #[arg(long, default_value = CUBIC)]
     pub control: String,
 }
 
 impl Ends {
-    /// From side A of a path to the IPv4 address of side B, under CUBIC, on any CPU.
+    /// From side A of a path to the IPv4 address of side B, with CUBIC, on any CPU.
     pub fn of(net: &Net) -> Ends {
         Ends {
             from: net.name(Side::A).to_owned(),
@@ -49,12 +49,12 @@ impl Ends {
         Ends { cpu: Some(cpu), ..self }
     }
 
-    /// The same under another control.
+    /// The same with another algorithm.
     pub fn under(self, control: &str) -> Ends {
         Ends { control: control.to_owned(), ..self }
     }
 
-    /// Chooses the control for a socket, where one is to be chosen.
+    /// Selects the socket's algorithm, unless `control` is `none`.
     pub fn choose_control(&self, socket: &Socket) -> anyhow::Result<()> {
         if self.control == NOT_CHOSEN {
             return Ok(());
@@ -63,7 +63,7 @@ impl Ends {
         chosen.with_context(|| format!("choosing the congestion control {}", self.control))
     }
 
-    /// The flags that say so.
+    /// The command-line arguments for these endpoints.
     pub fn words(&self) -> Vec<String> {
         let mut words = vec![
             "--from".to_owned(),

@@ -1,9 +1,9 @@
-//! Figures: what was measured how often, its spread, and whether it reaches its target.
+//! Figures: sample count, median, spread, and whether the target is met.
 
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What a figure must reach.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -22,7 +22,7 @@ impl Target {
     }
 }
 
-/// One line of a table: the median of what was measured, with its spread.
+/// One line of a table: the median of the measurements, and their spread.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
     pub name: String,
@@ -30,17 +30,17 @@ pub struct Figure {
     pub median: f64,
     pub min: f64,
     pub max: f64,
-    /// Measurements that the median is of.
+    /// Number of measurements.
     pub n: usize,
     pub target: Option<Target>,
-    /// Whether the median reaches the target; none where there is no target.
+    /// Whether the median meets the target; none without a target.
     pub pass: Option<bool>,
-    /// What the figure is beside the table's heading, where that needs saying.
+    /// A remark that the table heading does not cover.
     pub note: String,
 }
 
 impl Figure {
-    /// The figure of these measurements; none where there are none.
+    /// The figure of these measurements; none if there are none.
     pub fn of(name: impl Into<String>, unit: &'static str, values: &[f64]) -> Option<Figure> {
         let sorted = sorted(values);
         Some(Figure {
@@ -56,28 +56,28 @@ impl Figure {
         })
     }
 
-    /// With what it must reach.
+    /// Sets the target.
     pub fn must(mut self, target: Target) -> Figure {
         self.target = Some(target);
         self.pass = Some(target.holds(self.median));
         self
     }
 
-    /// With a remark.
+    /// Sets the remark.
     pub fn note(mut self, note: impl Into<String>) -> Figure {
         self.note = note.into();
         self
     }
 }
 
-/// The finite values in order.
+/// The finite values, sorted.
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The middle of sorted values; the mean of the two middle ones of an even number.
+/// The median of sorted values.
 fn median(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 {
@@ -86,12 +86,13 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(half.checked_sub(1)?)? + sorted.get(half)?) / 2.0)
 }
 
-/// Between which two of the values the true median lies with at least 95 % confidence, by the binomial distribution of
-/// how many values fall below it; none of fewer than 6 values.
+/// A confidence interval of at least 95 % for the true median, by the binomial distribution of the
+/// number of values below it; none for fewer than 6 values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let n = sorted.len();
-    // The chance that at most `rank` of `n` values lie below the median, for growing ranks until it passes 2.5 %.
+    // The probability that at most `rank` of `n` values lie below the median, for increasing ranks
+    // until it exceeds 2.5 %.
     let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
     let mut below = 0.0;
     let mut rank = 0;
@@ -104,24 +105,24 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((*sorted.get(low)?, *sorted.get(n - 1 - low)?))
 }
 
-/// What one benchmark found.
+/// The results of one benchmark.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Section {
     pub title: &'static str,
-    /// How it was measured, in a few sentences.
+    /// The method, in a few sentences.
     pub how: String,
     pub figures: Vec<Figure>,
-    /// What could not be measured, and why.
+    /// Measurements that failed, and why.
     pub missing: Vec<String>,
 }
 
 impl Section {
-    /// An empty one.
+    /// Creates an empty section.
     pub fn new(title: &'static str, how: impl Into<String>) -> Section {
         Section { title, how: how.into(), ..Default::default() }
     }
 
-    /// Adds a figure; one without a single measurement is noted as missing.
+    /// Adds a figure; without any measurement, records it as missing.
     pub fn add(&mut self, figure: Option<Figure>, what: &str) {
         match figure {
             Some(figure) => self.figures.push(figure),
@@ -129,7 +130,7 @@ impl Section {
         }
     }
 
-    /// Figures that miss their targets.
+    /// Number of figures that miss their target.
     pub fn missed(&self) -> usize {
         self.figures.iter().filter(|f| f.pass == Some(false)).count()
     }
@@ -180,7 +181,7 @@ impl Section {
     }
 }
 
-/// Four digits that mean something, thousands apart.
+/// Formats with four significant digits and thousands separators.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,
@@ -203,7 +204,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Lines of at most `width` characters, broken between words.
+/// Wraps at `width` characters, between words.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_median() {
-        // The textbook's ranks: 2nd and 9th of 10, 6th and 15th of 20; nothing can be said of 5.
+        // Textbook ranks: 2nd and 9th of 10, 6th and 15th of 20; no interval for 5.
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!(median_interval(&values[..10]), Some((2.0, 9.0)));
         assert_eq!(median_interval(&values), Some((6.0, 15.0)));

@@ -1,6 +1,6 @@
-//! More ACKs than two cores can send: pure ACKs that fit established connections are put into the receiving side of
-//! the network stack, as a network card would deliver them. From there on everything is real: lookup of the socket,
-//! `tcp_rcv_established`, the tracepoint, the monitor.
+//! Injects more ACKs than two cores can send: pure ACKs that match established connections enter
+//! the receive path of the network stack, as if a network card delivered them. Everything from
+//! there is real: socket lookup, `tcp_rcv_established`, the tracepoint, the monitor.
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 
-/// Idle connections from A to B, and for each a frame that B's end takes for an ACK from A.
+/// Idle connections from A to B, and for each a frame that B accepts as an ACK from A.
 pub struct Injector {
     program: Passing,
     frames: Vec<Vec<u8>>,
@@ -20,14 +20,15 @@ pub struct Injector {
     _ends: Vec<(TcpStream, TcpStream)>,
 }
 
-/// Least and most frames of one connection that arrive one behind the other: the kernel needs a millisecond to begin.
+/// Minimum and maximum number of back-to-back frames of one connection; the kernel needs a
+/// millisecond to start a batch.
 const TOGETHER: u32 = 1000;
 const MAX_TOGETHER: u64 = 10_000;
 
 impl Injector {
-    /// Connects.
+    /// Opens the connections.
     pub fn new(net: &Net, connections: usize) -> anyhow::Result<Injector> {
-        // Without timestamps a frame stays a good ACK for ever.
+        // Without timestamps the same frame stays a valid ACK.
         for side in [Side::A, Side::B] {
             let mut command = net.command(side, "sysctl");
             let done = command.args(["-qw", "net.ipv4.tcp_timestamps=0"]).status().context("sysctl")?;
@@ -45,8 +46,8 @@ impl Injector {
         Ok(Injector { program: Passing::load()?, frames, interface, _ends: ends })
     }
 
-    /// Injects `per_second` ACKs a second from one thread on each CPU for `time`, and gives how many it were. Falls
-    /// behind, and then catches up, where the machine cannot.
+    /// Injects `per_second` ACKs per second for `time`, from one thread on each CPU, and returns
+    /// the number injected. A machine that is too slow falls behind and then catches up.
     pub fn run(&self, net: &Net, per_second: u64, time: Duration) -> anyhow::Result<u64> {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
         let share = per_second / cpus as u64;
@@ -88,7 +89,7 @@ impl Injector {
     }
 }
 
-/// Number and hardware address of the interface that has an address.
+/// Index and MAC address of the interface with this address.
 fn interface_of(address: IpAddr) -> anyhow::Result<(u32, [u8; 6])> {
     let all: Vec<_> = nix::ifaddrs::getifaddrs().context("listing the interfaces")?.collect();
     let has = |a: &nix::ifaddrs::InterfaceAddress| {
@@ -104,14 +105,14 @@ fn interface_of(address: IpAddr) -> anyhow::Result<(u32, [u8; 6])> {
     Ok((link.ifindex() as u32, mac))
 }
 
-/// Sequence numbers of an idle socket: the next that it sends, and the next that it expects.
+/// Sequence numbers of an idle socket: SND.NXT and RCV.NXT.
 fn sequence_numbers(stream: &TcpStream) -> anyhow::Result<(u32, u32)> {
-    // Values of uapi/linux/tcp.h that libc lacks.
+    // Constants of uapi/linux/tcp.h that libc lacks.
     const TCP_REPAIR: i32 = 19;
     const TCP_REPAIR_QUEUE: i32 = 20;
     const TCP_QUEUE_SEQ: i32 = 21;
     const ON: i32 = 1;
-    /// Off again without sending a window probe.
+    /// Leave repair mode without sending a window probe.
     const OFF_QUIETLY: i32 = -1;
     const RECEIVE_QUEUE: i32 = 1;
     const SEND_QUEUE: i32 = 2;
@@ -149,7 +150,7 @@ fn sequence_numbers(stream: &TcpStream) -> anyhow::Result<(u32, u32)> {
     numbers.context("asking for sequence numbers")
 }
 
-/// An Ethernet frame with a pure ACK that fits the idle socket.
+/// An Ethernet frame with a pure ACK that matches the idle socket.
 fn ack_for(socket: &TcpStream, mac: [u8; 6]) -> anyhow::Result<Vec<u8>> {
     let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (socket.local_addr()?, socket.peer_addr()?) else {
         anyhow::bail!("an IPv4 connection was expected");
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn checksum_of_a_known_header() {
-        // The worked example of RFC 1071's successors: an IPv4 header with its field at zero.
+        // A well-known worked example: an IPv4 header with a zero checksum field.
         let header: [u8; 20] = [
             0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
             0xa8, 0x00, 0xc7,

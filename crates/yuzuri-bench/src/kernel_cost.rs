@@ -1,5 +1,5 @@
-//! What an event costs in the kernel: by the kernel's own clock around our programs, and by the CPU time of the same
-//! traffic with and without the monitor.
+//! Measures the cost of an event in the kernel: by the kernel's run-time statistics of BPF
+//! programs, and by the CPU time of the same traffic with and without the monitor.
 
 use crate::Scale;
 use crate::cpu::Softirqs;
@@ -14,16 +14,17 @@ use yuzuri_kernel::ProgramStats;
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Filter};
 
-/// The targets of the two densities, nanoseconds.
+/// Targets for the two densities, nanoseconds.
 const DEFAULT_NS: f64 = 150.0;
 const EVERY_ACK_NS: f64 = 200.0;
-/// The traffic's CPU; the reader has the other.
+/// The traffic and the reader have one CPU each.
 const TRAFFIC_CPU: usize = 0;
 const READER_CPU: usize = 1;
-/// Data, its ACKs, and both ends' processing on one CPU: nothing moves between CPUs that a measurement would see.
+/// Sender, receiver and ACKs run on one CPU, so that no transfer between CPUs affects the
+/// measurement.
 const FLOWS: u32 = 4;
 
-/// Measures both.
+/// Runs both measurements.
 pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let mut section = Section::new(
@@ -56,7 +57,7 @@ fn by_kernels_clock(
     let rounds = scale.of(11, 3);
     let time = Duration::from_millis(250);
     let settle = Duration::from_millis(30);
-    // More than can be moved meanwhile: it ends with the process.
+    // More than the measurement can move; the transfer ends with its process.
     load.begin_bytes(1 << 40)?;
     let (mut default, mut every_ack, mut empty) = (vec![], vec![], vec![]);
     let (mut default_shares, mut every_shares) = (vec![], vec![]);
@@ -113,7 +114,8 @@ fn by_cpu_time(
     stop: &Stop,
 ) -> anyhow::Result<()> {
     let softirqs = Softirqs::find();
-    // The first seconds of the connections are no measure; and how many bytes take as long as a run should.
+    // The connections' first seconds are not representative. This transfer also gives the number of
+    // bytes for a run of the wanted length.
     let warm = load.move_bytes(100_000_000)?;
     let bytes = (warm.bytes as f64 * 300e6 / warm.wall_ns as f64).clamp(10e6, 2e9) as u64;
     let cpu_of = |load: &mut Load| -> anyhow::Result<f64> {

@@ -1,5 +1,6 @@
-//! Traffic: a process of its own with real connections that moves as many bytes as it is told, so that its CPU time
-//! is the traffic's and nobody else's. It is this program again under a hidden name.
+//! Bulk traffic: a separate process with real connections moves the requested number of bytes, so
+//! that its CPU time contains only the traffic. The process is this program, started with a hidden
+//! subcommand.
 
 use crate::cpu;
 use crate::ends::Ends;
@@ -15,43 +16,44 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::netns;
 
-/// Which connections.
+/// The connections of a traffic process.
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
     /// The senders connect, the receivers accept.
     #[command(flatten)]
     pub ends: Ends,
-    /// Connections.
+    /// Number of connections
     #[arg(long)]
     pub flows: u32,
-    /// Most bytes of a segment.
+    /// Maximum segment size, bytes
     #[arg(long)]
     pub mss: Option<u32>,
 }
 
-/// What a run of the traffic took.
+/// Cost of one transfer.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Ran {
     pub bytes: u64,
     pub wall_ns: u64,
-    /// CPU time of the sending and receiving process.
+    /// CPU time of the process, which sends and receives.
     pub cpu_ns: u64,
 }
 
 const CHUNK: usize = 256 * 1024;
-/// Nothing here takes longer than this: a run that does is stuck.
+/// Every order finishes within this time; a longer one is stuck.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// This program again under a hidden name: it takes orders and answers, a line each.
+/// A child process that runs this program with a hidden subcommand. It reads orders and writes
+/// answers, one line each.
 pub struct Worker {
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Ends with us.
+    /// Ends with this process.
     _child: Guarded,
 }
 
 impl Worker {
-    /// Starts it and waits until it is ready.
+    /// Starts the process and waits until it is ready.
     pub fn start(args: &[String]) -> anyhow::Result<Worker> {
         let own = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(own);
@@ -63,7 +65,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Gives an order.
+    /// Sends an order.
     pub fn tell(&mut self, words: &str) -> anyhow::Result<()> {
         writeln!(self.input, "{words}").context("telling the traffic what to do")
     }
@@ -78,7 +80,7 @@ impl Worker {
 pub struct Load(Worker);
 
 impl Load {
-    /// Starts it and waits until all connections stand.
+    /// Starts the process and waits until all connections are established.
     pub fn start(args: &LoadArgs) -> anyhow::Result<Load> {
         let mut words = vec!["load".to_owned(), "--flows".to_owned(), args.flows.to_string()];
         words.extend(args.ends.words());
@@ -88,29 +90,30 @@ impl Load {
         Worker::start(&words).map(Load)
     }
 
-    /// Moves so many bytes, shared by the connections.
+    /// Moves this many bytes, divided among the connections.
     pub fn move_bytes(&mut self, bytes: u64) -> anyhow::Result<Ran> {
         self.0.tell(&format!("bytes {bytes}"))?;
         self.wait()
     }
 
-    /// Tells it what to do without waiting for the end; see [`Load::wait`].
+    /// Starts a transfer without waiting for its end; see [`Load::wait`].
     pub fn begin_bytes(&mut self, bytes: u64) -> anyhow::Result<()> {
         self.0.tell(&format!("bytes {bytes}"))
     }
 
-    /// Each connection writes `bytes` every `every`, for `time`, evenly spread.
+    /// Starts paced writes: each connection writes `bytes` every `every`, for `time`, evenly
+    /// spaced.
     pub fn begin_paced(&mut self, bytes: u64, every: Duration, time: Duration) -> anyhow::Result<()> {
         let rounds = time.as_micros() / every.as_micros().max(1);
         self.0.tell(&format!("paced {bytes} {} {rounds}", every.as_micros()))
     }
 
-    /// Waits for the end of what was begun.
+    /// Waits for the end of the order in progress.
     pub fn wait(&mut self) -> anyhow::Result<Ran> {
         Ok(serde_json::from_str(&self.0.line()?)?)
     }
 
-    /// The result, if what was begun has ended.
+    /// The result, if the order has finished.
     pub fn ended(&mut self) -> anyhow::Result<Option<Ran>> {
         match self.0.lines.try_recv() {
             Ok(line) => Ok(Some(serde_json::from_str(&line)?)),
@@ -120,7 +123,7 @@ impl Load {
     }
 }
 
-/// Lines of a child's output as they come; the channel closes at its end.
+/// Lines of a child's output; the channel closes at end of file.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -133,7 +136,8 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     lines
 }
 
-/// The traffic process: connects, then does what its input says, line by line, until that closes.
+/// The traffic process: connects, then executes orders from standard input, one per line, until end
+/// of file.
 pub fn serve(args: &LoadArgs) -> anyhow::Result<()> {
     if let Some(cpu) = args.ends.cpu {
         cpu::pin(cpu)?;
@@ -236,7 +240,7 @@ fn receive(mut stream: TcpStream, told: &Receiver<u64>, done: &Sender<anyhow::Re
     }
 }
 
-/// Each connection sends its share as fast as it can.
+/// Each connection sends its share as fast as TCP allows.
 fn bulk(connections: &[Connection], bytes: u64) -> anyhow::Result<u64> {
     let share = bytes / connections.len() as u64;
     let chunk = vec![0x5a; CHUNK];
@@ -262,7 +266,8 @@ fn bulk(connections: &[Connection], bytes: u64) -> anyhow::Result<u64> {
     })
 }
 
-/// Each connection writes `bytes` once a round; the connections take turns evenly within it.
+/// Each connection writes `bytes` once per round; the connections are evenly spaced within the
+/// round.
 fn paced(connections: &[Connection], bytes: u64, every: Duration, rounds: u64) -> anyhow::Result<u64> {
     for connection in connections {
         connection.tell.send(bytes * rounds)?;
@@ -273,7 +278,7 @@ fn paced(connections: &[Connection], bytes: u64, every: Duration, rounds: u64) -
     for round in 0..rounds {
         for (i, connection) in connections.iter().enumerate() {
             let due = every * round as u32 + step * i as u32;
-            // Many connections are due within the least that a sleep takes: they then go together.
+            // Connections that are due within the minimum sleep time write together.
             if let Some(early) = due.checked_sub(began.elapsed()).filter(|e| *e > Duration::from_micros(100))
             {
                 std::thread::sleep(early);

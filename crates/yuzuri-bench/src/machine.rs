@@ -1,4 +1,4 @@
-//! Which machine this is: figures without it say nothing.
+//! Describes the machine; figures are meaningless without it.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ pub struct Machine {
     pub cpus: usize,
     pub memory_bytes: u64,
     pub kernel: String,
-    /// What else ran when the benchmark began: processes ready to run, mean of a minute.
+    /// One-minute load average when the benchmark began, to show competing load.
     pub load_average: f64,
     pub yuzuri: &'static str,
     pub unix_seconds: u64,
 }
 
 impl Machine {
-    /// Looks.
+    /// Reads the machine's description.
     pub fn read() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| -> String {

@@ -1,7 +1,9 @@
-//! The figures that Yuzuri must reach, measured on the real kernel, real sockets and the real command: what an event
-//! costs, how many a second are kept, how efficient a watched transfer is, and what the command itself takes.
+//! Measures the figures that Yuzuri must reach, with the real kernel, real sockets and the real
+//! command: cost per event, events per second without loss, efficiency of a watched transfer, and
+//! resources of the command.
 //!
-//! Everything happens in network namespaces of its own, bounded in bytes and time; nothing is left behind.
+//! All traffic runs in temporary network namespaces, with limits on bytes and time. The program
+//! removes everything that it creates.
 
 mod agent;
 mod control;
@@ -40,28 +42,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Whole cost of an event in the kernel, in default density and at every ACK
+    /// Total cost of an event in the kernel, in default density and at every ACK
     KernelCost(Options),
     /// Cost of a hook run with 200 to 50,000 flows
     Flows(Options),
-    /// Transactions of small messages per CPU-second with the monitor, alone and beside bulk flows, as a part of without
+    /// Transactions of small messages per CPU-second with the monitor, alone and beside bulk flows,
+    /// relative to without
     Messages(Options),
-    /// Events a second kept without loss, with and without a recording
+    /// Events per second without loss, with and without a recording
     Throughput(Options),
-    /// Bits moved per CPU-second with the monitor, bpftrace and ss, as a part of without
+    /// Bits per CPU-second with the monitor, bpftrace and ss, relative to without
     Efficiency(Options),
-    /// Memory, size and start of the command
+    /// Memory, size and start-up time of the command
     Agent(Options),
-    /// Bits moved per CPU-second under Yuzuri's congestion control, as a part of the kernel's CUBIC
+    /// Bits per CPU-second under Yuzuri's congestion control, relative to the kernel's CUBIC
     Control(Options),
     /// CPU, memory and status of the sharing daemon with 18,000 flows
     Daemon(Options),
     /// All of these
     All(Options),
-    /// The traffic of the others
+    /// Generates bulk traffic for the other subcommands
     #[command(hide = true)]
     Load(load::LoadArgs),
-    /// The traffic of small messages
+    /// Generates small messages for the other subcommands
     #[command(hide = true, name = "load-messages")]
     LoadMessages(messages::MessageArgs),
 }
@@ -84,7 +87,7 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Measure the cost by the number of flows for this number only
+    /// Measure the cost per hook run for this number of flows only
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     flows: Option<u32>,
 
@@ -97,14 +100,14 @@ struct Options {
     disk: PathBuf,
 }
 
-/// What is measured, and where files go.
+/// The command to measure, and the folders for files.
 struct Paths {
     yuzuri: PathBuf,
     memory: PathBuf,
     disk: PathBuf,
 }
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     quick: bool,
@@ -156,7 +159,7 @@ fn flows(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> 
     many::run(scale, stop)
 }
 
-/// 0 where all targets are reached, 2 where one is missed, 1 where something could not be measured.
+/// Exit status 0 if all targets are met, 2 if one is missed, 1 if a measurement failed.
 fn code(result: anyhow::Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,

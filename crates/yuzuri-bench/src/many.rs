@@ -1,5 +1,5 @@
-//! What a hook run costs by the number of flows: with few, all that the monitor keeps of them stays in the caches; with
-//! tens of thousands, nearly every run begins with none of it there.
+//! Measures the cost of a hook run by the number of flows. With few flows the monitor's state stays
+//! in the caches; with tens of thousands almost every run starts with a cache miss.
 
 use crate::Scale;
 use crate::cpu::Softirqs;
@@ -14,16 +14,16 @@ use yuzuri_kernel::ProgramStats;
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Filter};
 
-/// Sockets watched; each connection has two.
+/// Number of watched sockets; each connection has two.
 const FLOWS: [usize; 4] = [200, 1_000, 10_000, 50_000];
-/// The target at every number of flows, nanoseconds.
+/// Target for any number of flows, nanoseconds.
 const RUN_NS: f64 = 250.0;
-/// For so long nothing moves here, to see what runs for others' connections cost.
+/// Idle time in which the cost of runs for other connections is measured.
 const OTHERS: Duration = Duration::from_millis(150);
 const TRAFFIC_CPU: usize = 0;
 const READER_CPU: usize = 1;
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Cost of a hook run by the number of flows",
@@ -66,7 +66,7 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
         for ((density, costs), shares) in densities.into_iter().zip(&mut costs).zip(&mut shares) {
             stop.check()?;
             reading.set(density)?;
-            // Each flow is decided again at its next segment, and announced.
+            // The monitor filters each flow again at its next segment, and announces it.
             messages.exchange(round, 0)?;
             let (before, account) = (sum(&reading.programs()?), reading.account()?);
             messages.exchange(transactions, 0)?;
@@ -74,7 +74,7 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
             stop.sleep(OTHERS)?;
             let rest = sum(&reading.programs()?);
             let own = (later.seen() + later.thinned() - account.seen() - account.thinned()) as f64;
-            // Others' connections on this machine run the hooks, too, which then find that they are not chosen.
+            // Other connections on this machine also run the hooks, which find them not selected.
             let others = (after.0 - before.0) as f64 - own;
             let of_other = (rest.1 - after.1) as f64 / ((rest.0 - after.0) as f64).max(1.0);
             costs.push(((after.1 - before.1) as f64 - others * of_other) / own);
@@ -100,7 +100,8 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
         let name = format!("{name}, by CPU time");
         section.add(Figure::of(name.as_str(), "ns/run", &by_cpu[at]), &name);
     }
-    // Already taken off the figures above; it says what this machine takes for starting a run at all.
+    // Already subtracted from the figures above; it is this machine's cost of starting any BPF
+    // program.
     let name = format!("{flows} flows, an empty program (floor)");
     section.add(Figure::of(name.as_str(), "ns/run", &empty), &name);
     let name = format!("{flows} flows, TCP without the monitor");
@@ -108,7 +109,7 @@ fn measure(section: &mut Section, flows: usize, scale: Scale, stop: &Stop) -> an
     Ok(())
 }
 
-/// The cost of a run in both densities, and of the traffic itself, nanoseconds.
+/// CPU time per run in both densities, and of the traffic itself, nanoseconds.
 fn by_cpu_time(
     messages: &mut Messages,
     flows: usize,

@@ -1,6 +1,6 @@
-//! Small messages over many connections: requests and responses, one after the other on each connection, alone or
-//! beside bulk transfers. A process of its own, so that its CPU time is the traffic's and nobody else's; it is this
-//! program again under a hidden name.
+//! Small messages over many connections: sequential requests and responses on each connection,
+//! alone or beside bulk transfers. A separate process generates them, so that its CPU time contains
+//! only the traffic. It is this program, started with a hidden subcommand.
 
 use crate::cpu;
 use crate::ends::Ends;
@@ -14,21 +14,21 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::netns;
 
-/// Which connections.
+/// The connections of a message process.
 #[derive(Debug, Clone, Args)]
 pub struct MessageArgs {
     /// The clients connect, the servers accept.
     #[command(flatten)]
     pub ends: Ends,
-    /// Connections for messages.
+    /// Number of connections for messages
     #[arg(long)]
     pub connections: usize,
-    /// Connections for bulk transfers beside them.
+    /// Number of connections for concurrent bulk transfers
     #[arg(long, default_value_t = 0)]
     pub bulk: usize,
 }
 
-/// What one order took.
+/// Cost of one order.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Exchanged {
     pub transactions: u64,
@@ -37,23 +37,23 @@ pub struct Exchanged {
     pub cpu_ns: u64,
 }
 
-/// Bytes of a request and of a response.
+/// Size of a request and of a response, bytes.
 const REQUEST: usize = 64;
 const RESPONSE: usize = 256;
-/// Requests that are under way at once, each on a connection of its own.
+/// Requests in flight at once, each on its own connection.
 const BATCH: usize = 64;
-/// Connections to one port of the servers: far fewer than there are ephemeral ports.
+/// Connections to one server port: far fewer than there are ephemeral ports.
 const PER_PORT: usize = 10_000;
 const CHUNK: usize = 256 * 1024;
 
-/// Running processes that exchange messages: as many as the limit of open files of one asks for.
+/// Running message processes: as many as the limit of open files per process requires.
 pub struct Messages {
     workers: Vec<(Worker, usize)>,
     connections: usize,
 }
 
 impl Messages {
-    /// Starts them and waits until all connections stand.
+    /// Starts the processes and waits until all connections are established.
     pub fn start(args: &MessageArgs) -> anyhow::Result<Messages> {
         ensure!(args.connections > 0, "messages need a connection");
         let of_one = (allow_open_files()? / 2).saturating_sub(args.bulk + 50).max(1);
@@ -61,7 +61,7 @@ impl Messages {
         let mut left = args.connections;
         while left > 0 {
             let connections = left.min(of_one);
-            // Bulk connections are the first one's.
+            // The first process has all bulk connections.
             let bulk = if workers.is_empty() { args.bulk } else { 0 };
             let mut words = vec!["load-messages".to_owned(), "--bulk".to_owned(), bulk.to_string()];
             words.extend(["--connections".to_owned(), connections.to_string()]);
@@ -72,8 +72,8 @@ impl Messages {
         Ok(Messages { workers, connections: args.connections })
     }
 
-    /// Exchanges about so many requests and responses, spread evenly over the connections, and moves `bulk_bytes` on each bulk
-    /// connection meanwhile.
+    /// Exchanges about `transactions` requests and responses, spread evenly over the connections,
+    /// while each bulk connection moves `bulk_bytes`.
     pub fn exchange(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<Exchanged> {
         for (worker, connections) in &mut self.workers {
             let share = transactions * *connections as u64 / self.connections as u64;
@@ -95,7 +95,8 @@ struct Pair {
     server: TcpStream,
 }
 
-/// The process: connects, then does what its input says, line by line, until that closes.
+/// The message process: connects, then executes orders from standard input, one per line, until end
+/// of file.
 pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
     if let Some(cpu) = args.ends.cpu {
         cpu::pin(cpu)?;
@@ -146,8 +147,9 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Exchanges messages. Each connection has its turn once in a round, and those that are served one after the other lie far
-/// apart: what the kernel keeps of a connection is out of the caches again when its next turn comes, where there are many.
+/// Exchanges messages. Each connection is used once per round, and consecutive ones are far apart
+/// in the list. With many connections, a connection's kernel state has left the caches by its next
+/// turn.
 fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result<()> {
     let step = stride(pairs.len());
     let (request, response) = ([0x5a; REQUEST], [0xa5; RESPONSE]);
@@ -172,7 +174,8 @@ fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result
     Ok(())
 }
 
-/// A step without a common divisor with `count`, about the golden section of it: steps visit all before any again.
+/// A step near the golden section of `count` and coprime to it, so that steps visit every element
+/// before any repeats.
 fn stride(count: usize) -> usize {
     fn divisor(a: usize, b: usize) -> usize {
         if b == 0 { a } else { divisor(b, a % b) }
@@ -207,7 +210,7 @@ fn receive(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
 fn socket(ends: &Ends, address: SocketAddr) -> anyhow::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     ends.choose_control(&socket)?;
-    // Closed by a reset: tens of thousands of connections leave nothing behind.
+    // Close with a reset, so that tens of thousands of connections leave no TIME-WAIT sockets.
     socket.set_linger(Some(Duration::ZERO))?;
     Ok(socket)
 }
@@ -232,7 +235,7 @@ fn connect(ends: &Ends, listener: &Socket) -> anyhow::Result<Pair> {
     Ok(Pair { client: client.into(), server: server.into() })
 }
 
-/// Raises the limit of open files as far as this process may; how many it is then.
+/// Raises the limit of open files to this process's maximum, and returns it.
 fn allow_open_files() -> anyhow::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("asking for the limit of open files")?;

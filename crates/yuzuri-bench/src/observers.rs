@@ -1,4 +1,4 @@
-//! Those who watch the traffic: the command itself, and the tools that one would take without it.
+//! The observers of the traffic: the command itself, and common alternatives.
 
 #![expect(unsafe_code, reason = "wait4, and what a child does before exec")]
 
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The command, watching.
+/// A running `yuzuri watch`.
 pub struct Agent {
     child: Guarded,
     lines: Receiver<String>,
 }
 
-/// The command's closing account.
+/// The command's final account.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Said {
     pub seen: u64,
@@ -31,7 +31,7 @@ pub struct Said {
 }
 
 impl Agent {
-    /// Starts `yuzuri watch` and waits until it says that it watches.
+    /// Starts `yuzuri watch` and waits until it reports that it is watching.
     pub fn start(yuzuri: &Path, args: &[&str]) -> anyhow::Result<Agent> {
         let mut command = Command::new(yuzuri);
         command.arg("watch").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -63,7 +63,7 @@ impl Agent {
         self.child.pid()
     }
 
-    /// Ends it as Ctrl-C does; its closing account.
+    /// Stops the command with SIGINT and returns its final account.
     pub fn finish(mut self) -> anyhow::Result<Said> {
         self.child.end(Duration::from_secs(20))?;
         let mut said = Vec::new();
@@ -75,7 +75,7 @@ impl Agent {
     }
 }
 
-/// Reads `yuzuri: seen 5 = kept 4 + lost 1 (ring-full 1)`.
+/// Parses `yuzuri: seen 5 = kept 4 + lost 1 (ring-full 1)`.
 fn account(line: &str) -> Option<Said> {
     let rest = line.strip_prefix("yuzuri: seen ")?;
     let (seen, rest) = rest.split_once(" = kept ")?;
@@ -100,7 +100,7 @@ const PROGRAM: &str = r#"tracepoint:tcp:tcp_probe { printf("%llu %llx %d %d %u %
     args->ssthresh, args->snd_wnd, args->srtt, args->rcv_wnd); }"#;
 
 impl Bpftrace {
-    /// Starts it; it attaches some time later, see [`Bpftrace::written`].
+    /// Starts bpftrace. It attaches some time later; see [`Bpftrace::written`].
     pub fn start(memory: &Path) -> anyhow::Result<Bpftrace> {
         let folder = tempfile::tempdir_in(memory).context("making a folder")?;
         let messages = std::fs::File::create(folder.path().join("messages"))?;
@@ -113,12 +113,12 @@ impl Bpftrace {
         Ok(Bpftrace { child, folder })
     }
 
-    /// Bytes that it has written.
+    /// Bytes written so far.
     pub fn written(&self) -> u64 {
         std::fs::metadata(self.folder.path().join("out")).map_or(0, |m| m.len())
     }
 
-    /// Whether it still runs.
+    /// Returns an error if bpftrace has exited.
     pub fn runs(&mut self) -> anyhow::Result<()> {
         if self.child.0.try_wait()?.is_some() {
             let text = std::fs::read_to_string(self.folder.path().join("messages")).unwrap_or_default();
@@ -132,7 +132,7 @@ impl Bpftrace {
         self.child.pid()
     }
 
-    /// Ends it: lines that it printed, events that it lost.
+    /// Stops bpftrace. Returns the lines that it printed and the events that it lost.
     pub fn finish(mut self) -> anyhow::Result<(u64, u64)> {
         self.child.end(Duration::from_secs(20))?;
         let (mut lines, mut lost) = (0, 0);
@@ -155,8 +155,8 @@ fn lost_events(line: &str) -> Option<u64> {
     line.strip_prefix("Lost ")?.strip_suffix(" events")?.parse().ok()
 }
 
-/// Runs `ss -tin` so many times a second in the calling thread's namespace until `stop`; adds its CPU time, its start
-/// included, to `cpu_ns`.
+/// Runs `ss -tin` `hz` times per second in the calling thread's namespace until `stop`. Adds its
+/// CPU time, including its start, to `cpu_ns`.
 pub fn poll_ss(hz: u32, stop: &AtomicBool, cpu_ns: &AtomicU64) -> anyhow::Result<()> {
     let every = Duration::from_secs(1) / hz;
     let mut due = Instant::now();
@@ -180,12 +180,12 @@ pub fn poll_ss(hz: u32, stop: &AtomicBool, cpu_ns: &AtomicU64) -> anyhow::Result
     Ok(())
 }
 
-/// Waits for a child and gives its CPU time, nanoseconds.
+/// Waits for a child and returns its CPU time, nanoseconds.
 fn reap(pid: u32) -> anyhow::Result<u64> {
     let mut status = 0;
-    // SAFETY: any content is valid for a rusage; the kernel fills it.
+    // SAFETY: any bit pattern is valid for rusage; the kernel fills it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to our variables.
+    // SAFETY: both pointers refer to local variables.
     let waited = unsafe { libc::wait4(pid as i32, &mut status, 0, &mut usage) };
     ensure!(waited == pid as i32, "waiting for ss: {}", std::io::Error::last_os_error());
     ensure!(status == 0, "ss failed with status {status}");

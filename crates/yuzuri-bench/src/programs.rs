@@ -1,5 +1,5 @@
-//! Two BPF programs of two instructions: one that does nothing at each ACK, to know what the kernel's own
-//! time-keeping costs, and one that passes what is injected.
+//! Two BPF programs of two instructions each. One does nothing at each ACK and measures the
+//! kernel's own cost of running a program. The other passes injected frames.
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
@@ -12,7 +12,7 @@ fn instruction(code: u8, imm: i32) -> bpf_insn {
     bpf_insn { code, imm, ..Default::default() }
 }
 
-/// `return value`: every register but the result is left alone.
+/// `return value`: leaves every register except the result unchanged.
 fn returns(value: i32) -> [bpf_insn; 2] {
     const MOV64_IMM_R0: u8 = 0xb7;
     const EXIT: u8 = 0x95;
@@ -26,7 +26,7 @@ fn load(
     mut options: libbpf_sys::bpf_prog_load_opts,
 ) -> anyhow::Result<OwnedFd> {
     options.sz = size_of_val(&options) as u64;
-    // SAFETY: name, licence, instructions and options outlive the call, and the count is theirs.
+    // SAFETY: name, licence, instructions and options outlive the call, and the count matches them.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             kind,
@@ -40,18 +40,18 @@ fn load(
     if fd < 0 {
         bail!("loading {name:?}: {}", std::io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the descriptor is new and ours.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A program that does nothing at tcp:tcp_probe, attached while it lives.
+/// A program that does nothing at tcp:tcp_probe, attached for the lifetime of this value.
 pub struct Empty {
     _link: OwnedFd,
     program: OwnedFd,
 }
 
 impl Empty {
-    /// Loads and attaches it.
+    /// Loads and attaches the program.
     pub fn attach() -> anyhow::Result<Empty> {
         // SAFETY: the name is a C string; the call reads BTF and returns a number.
         let id = unsafe {
@@ -66,20 +66,21 @@ impl Empty {
             ..Default::default()
         };
         let program = load(libbpf_sys::BPF_PROG_TYPE_TRACING, c"empty", &returns(0), options)?;
-        // SAFETY: no name is needed for a program that was loaded for its tracepoint.
+        // SAFETY: a program loaded for its tracepoint needs no name.
         let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
         if link < 0 {
             bail!("attaching to tcp:tcp_probe: {}", std::io::Error::from_raw_os_error(-link));
         }
-        // SAFETY: the descriptor is new and ours.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         Ok(Empty { _link: unsafe { OwnedFd::from_raw_fd(link) }, program })
     }
 
-    /// Runs, and the nanoseconds that the kernel counted for them.
+    /// The number of runs, and the nanoseconds that the kernel counted for them.
     pub fn runs_and_ns(&self) -> anyhow::Result<(u64, u64)> {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut size = size_of_val(&info) as u32;
-        // SAFETY: the kernel writes at most `size` bytes into `info`, for which any content is valid.
+        // SAFETY: the kernel writes at most `size` bytes into `info`, for which any bit pattern is
+        // valid.
         let result = unsafe {
             libbpf_sys::bpf_obj_get_info_by_fd(self.program.as_raw_fd(), (&raw mut info).cast(), &mut size)
         };
@@ -90,22 +91,24 @@ impl Empty {
     }
 }
 
-/// A program that lets frames pass into the network stack of the interface they are said to have come from.
+/// An XDP program that passes frames to the network stack of the interface given as their origin.
 pub struct Passing(OwnedFd);
 
-/// The most that the kernel takes as one batch.
+/// Maximum batch size of the kernel.
 const MAX_BATCH: u32 = 256;
 const XDP_PASS: i32 = 2;
-/// `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux 5.18): what the program passes is not thrown away.
+/// `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux 5.18): passed frames enter the network stack instead of
+/// being discarded.
 const LIVE_FRAMES: u32 = 2;
 
 impl Passing {
-    /// Loads it.
+    /// Loads the program.
     pub fn load() -> anyhow::Result<Passing> {
         load(libbpf_sys::BPF_PROG_TYPE_XDP, c"passing", &returns(XDP_PASS), Default::default()).map(Passing)
     }
 
-    /// Lets `count` copies of a frame arrive at an interface of the calling thread's network namespace.
+    /// Delivers `count` copies of a frame to an interface in the calling thread's network
+    /// namespace.
     pub fn inject(&self, frame: &[u8], interface: u32, count: u32) -> anyhow::Result<()> {
         let context = libbpf_sys::xdp_md {
             data_end: frame.len() as u32,

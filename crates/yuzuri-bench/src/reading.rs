@@ -1,4 +1,5 @@
-//! The monitor inside this process, read by a thread of its own at the pace that it asks for.
+//! Runs the monitor in this process. A separate thread reads it at the rate that the monitor
+//! requests.
 
 use crate::cpu;
 use anyhow::Context;
@@ -17,16 +18,16 @@ struct Shared {
     longest_gap_us: AtomicU64,
 }
 
-/// A monitor that is being read.
+/// A running monitor and its reader.
 pub struct Reading {
-    /// None only while it ends.
+    /// None only during shutdown.
     monitor: Arc<Mutex<Option<Box<Monitor>>>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Reading {
-    /// Loads, attaches and begins to read with the default rings. `cpu` is the reader's CPU.
+    /// Loads and attaches the monitor with the default rings, and starts the reader on CPU `cpu`.
     pub fn start(filter: &Filter, density: Density, cpu: Option<usize>) -> anyhow::Result<Reading> {
         let options = Options { filter: filter.clone(), density, ring_bytes: None };
         let monitor = Arc::new(Mutex::new(Some(Box::new(Monitor::start(&options)?))));
@@ -41,7 +42,7 @@ impl Reading {
         monitor.as_deref_mut().map(f).context("the monitor has ended")
     }
 
-    /// Changes the density of a filter that stays.
+    /// Changes the density and keeps the filter.
     pub fn set(&self, density: Density) -> anyhow::Result<()> {
         self.with(|monitor| {
             let filter = monitor.filter().clone();
@@ -49,12 +50,12 @@ impl Reading {
         })?
     }
 
-    /// What the kernel says of the programs.
+    /// The kernel's statistics of the programs.
     pub fn programs(&self) -> anyhow::Result<Vec<ProgramStats>> {
         self.with(|monitor| monitor.programs())
     }
 
-    /// What was seen, kept and lost.
+    /// Counts of events seen, kept and lost.
     pub fn account(&self) -> anyhow::Result<Account> {
         self.with(|monitor| monitor.account())
     }
@@ -64,12 +65,13 @@ impl Reading {
         self.shared.cpu_ns.load(Ordering::Relaxed)
     }
 
-    /// The longest time between the ends of two reads, microseconds: what the rings must hold.
+    /// The longest time between the ends of two reads, microseconds: the interval that the rings
+    /// must buffer.
     pub fn longest_gap_us(&self) -> u64 {
         self.shared.longest_gap_us.load(Ordering::Relaxed)
     }
 
-    /// Ends it; the closing account.
+    /// Stops the monitor and returns the final account.
     pub fn finish(mut self) -> anyhow::Result<Account> {
         self.end()?;
         let monitor = self.monitor.lock().take();

@@ -1,5 +1,5 @@
-//! What watching costs traffic of small messages, where each segment carries little work: transactions per second of CPU,
-//! with somebody watching, as a part of without.
+//! Measures the cost of watching small messages, where each segment carries little work:
+//! transactions per second of CPU time with an observer, relative to without.
 
 use crate::cpu::{self, Softirqs};
 use crate::ends::Ends;
@@ -12,7 +12,7 @@ use crate::{Paths, Scale};
 use std::time::Duration;
 use yuzuri_testnet::{Net, Side};
 
-/// What must be left of the transactions per second of CPU.
+/// Target ratio of transactions per second of CPU time.
 const LEFT: f64 = 0.95;
 const TRAFFIC_CPU: usize = 0;
 
@@ -39,7 +39,7 @@ struct Setting {
     name: &'static str,
     connections: usize,
     bulk: usize,
-    /// Bytes that each bulk connection moves for each transaction.
+    /// Bytes that each bulk connection moves per transaction.
     bulk_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ const SETTINGS: [Setting; 3] = [
     Setting { name: "10,000 connections", connections: 10_000, bulk: 0, bulk_bytes: 0 },
 ];
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Small messages: transactions per CPU-second, as a part of those without a watcher",
@@ -81,7 +81,7 @@ fn measure(
     let mut run =
         Run { net: &net, messages, setting, softirqs: Softirqs::find(), transactions: 10_000, paths };
     run.alone()?;
-    // As many as take a third of a second, and each connection at least once.
+    // Enough transactions for a third of a second, and at least one per connection.
     let warm = run.messages.exchange(run.transactions, run.bulk_bytes())?;
     run.transactions =
         (warm.transactions * 350_000_000 / warm.wall_ns.max(1)).clamp(setting.connections as u64, 1_000_000);
@@ -132,7 +132,7 @@ impl Run<'_> {
         self.transactions * self.setting.bulk_bytes
     }
 
-    /// Transactions per second of CPU, and the part that process `pid` took of it.
+    /// Transactions per second of CPU time, and the fraction of it that process `pid` used.
     fn measure(&mut self, pid: Option<u32>) -> anyhow::Result<(f64, f64)> {
         let of_pid = || pid.map_or(Ok(0), cpu::process_ns);
         self.messages.exchange(self.transactions / 4, self.bulk_bytes() / 4)?;
@@ -159,7 +159,8 @@ impl Run<'_> {
         let ends = [Side::A, Side::B].map(|side| format!("netns:{}", self.net.name(side)));
         let args = [&ends[0], &ends[1], "--quiet", "--density", density];
         let agent = Agent::start(&self.paths.yuzuri, &args)?;
-        // What it does once, reading the kernel's symbols and meeting the flows, is not what watching costs.
+        // One-time work (reading the kernel's symbols, first sight of the flows) is not part of the
+        // cost of watching.
         self.messages.exchange(self.setting.connections as u64 * 2, 0)?;
         settled(agent.pid())?;
         let (rate, own) = self.measure(Some(agent.pid()))?;
@@ -168,7 +169,7 @@ impl Run<'_> {
     }
 }
 
-/// Waits until a process uses less than 3 % of a CPU while nothing moves, at most 6 s.
+/// Waits until a process uses less than 3 % of a CPU without traffic, at most 6 s.
 fn settled(pid: u32) -> anyhow::Result<()> {
     const REST: Duration = Duration::from_millis(200);
     for _ in 0..30 {

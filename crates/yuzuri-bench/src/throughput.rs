@@ -1,4 +1,4 @@
-//! How many events a second are kept without loss.
+//! Measures how many events per second the monitor keeps without loss.
 
 use crate::cpu;
 use crate::ends::{CUBIC, Ends};
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Account, Density, Filter};
 
-/// Events a second that must be kept.
+/// Target: events per second without loss.
 const EVENTS_PER_S: f64 = 600_000.0;
-/// What is injected to see whether they are: the machine must not fall short itself.
+/// Injection rate for that target, higher so that the injection itself does not fall short of it.
 const ASKED_PER_S: u64 = 720_000;
-/// Rates tried for the most that is kept without loss.
+/// Injection rates, to find the highest one without loss.
 const LADDER: [u64; 6] = [800_000, 1_000_000, 1_250_000, 1_500_000, 2_000_000, 3_000_000];
 /// Connections whose ACKs are injected.
 const CONNECTIONS: usize = 64;
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Events per second kept without loss, every ACK, default rings",
@@ -58,7 +58,7 @@ impl Seen {
     }
 }
 
-/// Three lines of the table. Kept without loss: the rate counts only if nothing was lost.
+/// Adds three lines to the table. A rate counts as kept only if no event was lost.
 fn lines(section: &mut Section, name: &str, seen: &[Seen], must: bool) {
     let kept: Vec<f64> = seen.iter().map(|s| s.kept_per_s).collect();
     let lost: Vec<f64> = seen.iter().map(|s| s.lost).collect();
@@ -151,7 +151,7 @@ fn read_injected(
     Ok(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()))
 }
 
-/// Records that are no events: each flow's identity.
+/// Number of records that are flow identities, not events.
 fn identities(connections: usize, account: &Account) -> u64 {
     (connections as u64).min(account.seen())
 }
@@ -175,14 +175,14 @@ fn record_injected(
     let wall = began.elapsed();
     let cpu = cpu::process_ns(agent.pid())? - cpu;
     let Said { kept, lost, line, .. } = agent.finish()?;
-    // What the recorder could not take is in the account already.
+    // The account already includes what the recorder dropped.
     let dropped = dropped_by_recorder(&file)?;
     let why = if dropped > 0 { format!("{line}; the recorder dropped {dropped}") } else { line };
     let bytes = std::fs::metadata(&file)?.len();
     Ok((Seen::of(kept, lost, wall, cpu, why), bytes))
 }
 
-/// Events that the recording's last account says the recorder lost.
+/// Events that the recorder dropped, according to the recording's last account.
 fn dropped_by_recorder(file: &Path) -> anyhow::Result<u64> {
     use yuzuri_trace::{Item, LossReason, recording::Reader};
     let mut reader = Reader::open(file)?;
@@ -227,7 +227,7 @@ fn sent(section: &mut Section, scale: Scale, stop: &Stop) -> anyhow::Result<()> 
         let wall = Duration::from_nanos(ran.wall_ns);
         seen.push(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()));
     }
-    // As many as two CPUs can send, whatever that is: the traffic, not the monitor, bounds the rate.
+    // As many as two CPUs can send: the traffic, not the monitor, limits the rate.
     lines(section, "sent", &seen, false);
     let what = "sent: longest time between two reads";
     section.add(Figure::of(what, "ms", &gaps), what);

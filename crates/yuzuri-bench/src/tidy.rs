@@ -1,4 +1,5 @@
-//! Nothing is left behind: children end with us, namespaces of runs that were killed are removed by the next.
+//! Cleans up: children end with this process, and the next run removes namespaces left by killed
+//! runs.
 
 #![expect(unsafe_code, reason = "what a child does before exec")]
 
@@ -9,23 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A flag that the first SIGINT, SIGTERM or SIGHUP sets; a second one ends the process at once.
+/// A flag set by the first SIGINT, SIGTERM or SIGHUP; a second signal ends the process immediately.
 #[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Takes over the signals.
+    /// Installs the signal handlers.
     pub fn on_signals() -> anyhow::Result<Stop> {
         Ok(Stop(yuzuri_exit::stop_flag().context("taking over Ctrl-C")?))
     }
 
-    /// An error once a signal came, so that `?` unwinds to where everything is cleaned up.
+    /// Returns an error after a signal, so that `?` unwinds through all clean-up.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(!yuzuri_exit::stopped(&self.0), "interrupted");
         Ok(())
     }
 
-    /// Waits, in steps short enough for Ctrl-C.
+    /// Sleeps in steps short enough to react to Ctrl-C.
     pub fn sleep(&self, time: Duration) -> anyhow::Result<()> {
         let until = Instant::now() + time;
         loop {
@@ -39,16 +40,18 @@ impl Stop {
     }
 }
 
-/// A child process that ends when it is dropped, and when we are killed.
+/// A child process that ends when this value is dropped or this process is killed.
 pub struct Guarded(pub Child);
 
 impl Guarded {
-    /// Starts it. It must be started from a thread that lives as long as it should.
+    /// Starts the child. The child dies with the calling thread, so that thread must live as long
+    /// as the child should.
     pub fn spawn(command: &mut Command) -> anyhow::Result<Guarded> {
-        // SAFETY: between fork and exec only system calls are made.
+        // SAFETY: between fork and exec the closure only makes system calls.
         unsafe {
             command.pre_exec(|| {
-                // `end` asks with SIGINT, which whoever is started in the background by a shell ignores, and its children.
+                // `end` sends SIGINT, which a shell ignores for background processes, and their
+                // children inherit that.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
                     0 => Ok(()),
@@ -66,7 +69,7 @@ impl Guarded {
         self.0.id()
     }
 
-    /// Asks it to end, as Ctrl-C does, and waits at most `time`; then it is killed.
+    /// Sends SIGINT and waits at most `time`; then kills the child.
     pub fn end(&mut self, time: Duration) -> anyhow::Result<()> {
         let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
         if self.0.try_wait()?.is_none() {
@@ -94,7 +97,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Removes the namespaces of `yuzuri_testnet` whose process is gone.
+/// Removes the namespaces of `yuzuri_testnet` whose process no longer exists.
 pub fn remove_orphaned_namespaces() {
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -105,7 +108,7 @@ pub fn remove_orphaned_namespaces() {
     }
 }
 
-/// The process whose namespace has such a name: `yz<pid>-<number><a|b>`.
+/// The process id in a namespace name of the form `yz<pid>-<number><a|b>`.
 fn maker(name: &str) -> Option<u32> {
     let (pid, rest) = name.strip_prefix("yz")?.split_once('-')?;
     rest.strip_suffix(['a', 'b'])?.parse::<u32>().ok()?;

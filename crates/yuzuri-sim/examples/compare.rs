@@ -1,10 +1,13 @@
-//! The simulation beside the kernel: the same scenario files, run by `yuzuri lab sweep` and here.
+//! Compares the simulation with the kernel on the same scenario files, which `yuzuri lab sweep`
+//! runs with the kernel's TCP.
 //!
-//! `cargo run --release -p yuzuri-sim --example compare -- [--results FOLDER] [--seeds N] [--save CSV] FILE...`
+//! `cargo run --release -p yuzuri-sim --example compare -- [--results FOLDER] [--seeds N] [--save
+//! CSV] FILE...`
 //!
-//! `FOLDER/NAME` holds the laboratory's results of `NAME.toml` (`lab-results/check`); each point is simulated with the same seeds, for
-//! Jain's index with N at least (30). `CSV` keeps the
-//! kernel's figures. `scripts/compare-simulation.sh` runs both. Ends with 1 if a setting is beyond the limits.
+//! `FOLDER/NAME` holds the laboratory's results of `NAME.toml` (`lab-results/check`). Each point is
+//! simulated with the seeds of the kernel's runs; Jain's index is averaged over at least N seeds
+//! (default 30). `CSV` receives the kernel's figures. `scripts/compare-simulation.sh` runs both
+//! sides. The exit status is 1 if a setting exceeds the limits.
 
 #[path = "../tests/common/lab.rs"]
 mod lab;
@@ -42,7 +45,7 @@ fn args() -> Result<Args, String> {
     Ok(args)
 }
 
-/// What the kernel did in one run.
+/// The kernel's figures of one run.
 fn figures(record: &RunRecord) -> Figures {
     let terminals = &record.terminals;
     let sum =
@@ -59,7 +62,7 @@ fn figures(record: &RunRecord) -> Figures {
     }
 }
 
-/// What was compared.
+/// Counts of compared settings, and the kernel's figures for `--save`.
 #[derive(Default)]
 struct Outcome {
     within: usize,

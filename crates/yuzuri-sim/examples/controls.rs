@@ -1,10 +1,12 @@
-//! Every congestion control beside Linux 6.1 on the same two paths.
+//! Compares every congestion control algorithm with Linux 6.1 on the same two paths.
 //!
-//! `cargo run --release -p yuzuri-sim --example controls -- [FOLDER] [--save CSV] [--only NAME] [--rows NAME PATH]`
+//! `cargo run --release -p yuzuri-sim --example controls -- [FOLDER] [--save CSV] [--only NAME]
+//! [--rows NAME PATH]`
 //!
-//! `FOLDER` holds the kernel's traces: `NAME_PATH.csv.xz` (rows of `tcp:tcp_probe`) and `NAME_PATH.events.txt.xz` (`tcp_cong_state_set`, `tcp_retransmit_skb`);
-//! `xz` unpacks them. `CSV` keeps their figures (`tests/data/kernel_controls.csv`); without `FOLDER` those are compared with. `--rows`
-//! prints both windows over time.
+//! `FOLDER` holds the kernel's traces: `NAME_PATH.csv.xz` (rows of `tcp:tcp_probe`) and
+//! `NAME_PATH.events.txt.xz` (`tcp_cong_state_set`, `tcp_retransmit_skb`), decompressed with `xz`.
+//! `--save` writes their figures to `CSV` (`tests/data/kernel_controls.csv`). Without `FOLDER` the
+//! comparison uses those saved figures. `--rows` prints both windows over time.
 
 #[path = "../tests/common/controls.rs"]
 mod controls;
@@ -14,7 +16,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::process::{Command, ExitCode};
 use yuzuri_sim::cc::Algorithm;
 
-/// Segments of the traces, bytes.
+/// MSS of the traced connections, bytes.
 const MSS: u32 = 1448;
 
 #[derive(Default)]

@@ -1,6 +1,8 @@
-//! CUBIC, Reno and BBR beside the windows that Linux 6.1 had on the same path (20 Mbit/s, 50 ms, 100 packets, 60 s).
+//! Compares CUBIC, Reno and BBR with Linux 6.1 on the same path (20 Mbit/s, 50 ms, 100 packets, 60
+//! s).
 //!
-//! `cargo run --release -p yuzuri-sim --example kernel_traces [ALGORITHM]`: with a name, both windows over time as CSV.
+//! `cargo run --release -p yuzuri-sim --example kernel_traces [ALGORITHM]`: with a name, prints
+//! both windows over time as CSV.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
-//! Every setting that ns-3.48 ran, here: totals, Jain's index and round-trip times side by side, with RACK and tail-loss probes as Linux has them
-//! and with what ns-3 does instead, at three values of the least timeout.
+//! Simulates every setting that ns-3.48 ran and prints totals, Jain's index and round-trip times
+//! side by side: once with Linux's RACK and tail-loss probes, and with ns-3's loss recovery at
+//! three minimum RTOs.
 //!
 //! `cargo run --release -p yuzuri-sim --example ns3 [PREFIX OF TAG]`
 
@@ -12,7 +13,7 @@ use yuzuri_sim::Results;
 
 const SEEDS: u64 = 10;
 
-/// Means over the repetitions of a setting.
+/// Means over the runs of a setting.
 struct Figures {
     total_mbps: f64,
     jain: f64,

@@ -1,4 +1,4 @@
-//! How fast the simulation is: simulated seconds per second of processor time.
+//! Measures the simulation's speed: simulated seconds per second of CPU time.
 //!
 //! `cargo run --release -p yuzuri-sim --example speed`
 

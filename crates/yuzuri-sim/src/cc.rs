@@ -1,34 +1,39 @@
-//! Congestion control: the algorithms of `yuzuri-cca`, and the bounds that a policy sets on what they do.
+//! Congestion control: the algorithms of `yuzuri-cca`, and the bounds that a policy sets on their
+//! windows.
 
 pub use yuzuri_cca::*;
 
 use serde::{Deserialize, Serialize};
 
-/// Least window that an upper bound leaves, segments: two, and what BBR needs to see the path (`bbr_cwnd_min_target`).
+/// Smallest effective upper bound, segments: two, or the minimum that BBR needs to probe the path
+/// (`bbr_cwnd_min_target`).
 const MIN_UPPER: u32 = 2;
 const MIN_UPPER_BBR: u32 = 4;
 
-/// Bounds a policy sets on a window, in segments.
+/// Bounds that a policy sets on a congestion window, segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// Reached by growth with each acknowledgement, in state Open only.
+    /// The window grows to this bound with each acknowledgement, in state Open only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<u32>,
-    /// Growth stops here; a window above it shrinks by what is acknowledged.
+    /// The window does not grow past this bound; a larger window shrinks by the segments
+    /// acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper: Option<u32>,
-    /// Neither window nor threshold is cut on a sign of loss (the mode of the kernel monitor's paper).
+    /// A loss reduces neither cwnd nor ssthresh (the mode of the kernel monitor's paper).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_decrease: bool,
-    /// Segments leave at the pacing rate, so many at once (`min_tso_segs`), instead of whenever the window lets them.
+    /// Pace the sender, in bursts of this many segments (`min_tso_segs`), instead of sending
+    /// whenever the window allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }
 
 impl Bounds {
-    /// `cong_avoid` under bounds: above the upper one the window shrinks by what is acknowledged, below the lower one it grows by it in state
-    /// Open, and between them the algorithm rules.
+    /// `cong_avoid` with bounds. Above the upper bound the window shrinks by the segments
+    /// acknowledged. Below the lower bound it grows by them, in state Open. In between, the
+    /// algorithm sets it.
     pub(crate) fn cong_avoid(&self, cca: &mut dyn CongestionControl, window: &mut Window, acked: u32) {
         let upper = self.upper.map_or(u32::MAX, |upper| upper.max(MIN_UPPER));
         let lower = self.lower.unwrap_or(0).min(upper);
@@ -55,14 +60,16 @@ impl Bounds {
         }
     }
 
-    /// `ssthresh` under bounds: without decrease the algorithm hears of the loss, and the threshold stays at the window.
+    /// `ssthresh` with bounds. With `no_decrease` the algorithm still sees the loss, but ssthresh
+    /// stays at cwnd.
     pub(crate) fn ssthresh(&self, cca: &mut dyn CongestionControl, window: &mut Window) -> u32 {
         let reduced = cca.ssthresh(window);
         if self.no_decrease { window.cwnd.max(2) } else { reduced }
     }
 
-    /// `cong_control` under bounds: the window is cut to the upper one, and below the lower one it grows by what is acknowledged in state Open, unless
-    /// the algorithm is draining the path.
+    /// `cong_control` with bounds. The window is clamped to the upper bound. Below the lower bound
+    /// it grows by the segments acknowledged, in state Open and unless the algorithm is draining
+    /// the path.
     pub(crate) fn cong_control(
         &self,
         cca: &mut dyn CongestionControl,

@@ -1,4 +1,4 @@
-//! A scenario file's experiment for the simulation, and what of it cannot be simulated.
+//! Converts a scenario file's experiment to a simulation, and refuses what cannot be simulated.
 
 use crate::cc::{Algorithm, CubicConstants, SlowStartExit};
 use crate::scenario::{LocalDrop, Scenario, Terminal, Traffic};
@@ -9,10 +9,11 @@ use yuzuri_scenario::{
     BoundBy, CubicSpec, PathSpec, Problem, Scenario as Experiment, ShareSpec, TerminalSpec, WorkloadSpec,
 };
 
-/// What to do about a key that is not simulated.
+/// Advice for a key that the simulator does not support.
 const INSTEAD: &str = "leave it out, or run this with the kernel's TCP (--clock real or virtual)";
 
-/// What of an experiment cannot be simulated, key by key; empty where all can.
+/// The problems of an experiment that the simulator cannot run, one per key; empty if it can run
+/// all of it.
 pub fn refused(experiment: &Experiment) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut refuse = |field: String, why: &str, what: &str| {
@@ -77,7 +78,8 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
             Some(_) => {}
         }
     }
-    // Kinds have the scenario's workload and sharing in common.
+    // Terminal kinds share the scenario's workload and sharing, so a problem there is found once
+    // per kind.
     let mut known: Vec<Problem> = Vec::new();
     problems.retain(|problem| {
         let is_new = !known.contains(problem);
@@ -87,7 +89,7 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
     problems
 }
 
-/// Why a kind's congestion control is not simulated, and what to do.
+/// Why the simulator does not support a kind's congestion control, and the advice to print.
 fn control(experiment: &Experiment, kind: &TerminalSpec, shares: bool) -> Option<(String, &'static str)> {
     let sends = !matches!(experiment.workload_of(kind), WorkloadSpec::Idle {});
     if !sends || shares || kind.cubic.is_some() {
@@ -107,7 +109,7 @@ fn control(experiment: &Experiment, kind: &TerminalSpec, shares: bool) -> Option
     }
 }
 
-/// The key of a workload that is not simulated, and why.
+/// The workload key that the simulator does not support, and why.
 fn workload(spec: &WorkloadSpec) -> Option<(&'static str, &'static str)> {
     match spec {
         WorkloadSpec::Bulk { connections: 1, .. } | WorkloadSpec::Idle {} => None,
@@ -121,11 +123,12 @@ fn workload(spec: &WorkloadSpec) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The same setting for the simulation, with a seed: no TCP small queues, as TAP devices let go of packets at once; a
-/// full station's queue drops without a word; the guest's 250 ticks a second; all terminals begin when they join.
+/// Converts the experiment to a simulation with this seed. TCP small queues are off, because TAP
+/// devices release packets at once. A station with a full queue drops packets without notifying the
+/// sender. HZ is the guest's 250. Each terminal starts when it joins.
 ///
 /// # Errors
-/// What [`refused`] says, or what the radio's configuration lacks.
+/// Returns the problems of [`refused`], or what the radio configuration lacks.
 pub fn simulated(experiment: &Experiment, seed: u64) -> Result<Scenario, Vec<Problem>> {
     let problems = refused(experiment);
     if !problems.is_empty() {
@@ -138,7 +141,7 @@ pub fn simulated(experiment: &Experiment, seed: u64) -> Result<Scenario, Vec<Pro
             WorkloadSpec::Bulk { direction, .. } => Traffic::Bulk { direction: *direction, bytes: None },
             _ => Traffic::Silent,
         };
-        // Who shares is CUBIC, and so is who sends nothing.
+        // Sharing terminals use CUBIC; for idle terminals the choice does not matter.
         let algorithm = kind.control.as_deref().and_then(Algorithm::named).unwrap_or(Algorithm::Cubic);
         let mut sender = SenderConfig {
             algorithm,
@@ -165,12 +168,12 @@ pub fn simulated(experiment: &Experiment, seed: u64) -> Result<Scenario, Vec<Pro
     Ok(scenario)
 }
 
-/// The integers of `tcp_cubic.c` for the parameters of a file.
+/// The integer constants of `tcp_cubic.c` for a file's parameters.
 fn constants(spec: &CubicSpec) -> CubicConstants {
     CubicConstants::from(&spec.cubic("cubic".into()))
 }
 
-/// The sharing of an experiment; `None` where nobody shares.
+/// The experiment's sharing; `None` if no terminal shares.
 pub fn sharing(experiment: &Experiment) -> Option<Sharing> {
     let spec =
         experiment.terminal.iter().filter(|kind| kind.count > 0).find_map(|k| experiment.share_of(k))?;

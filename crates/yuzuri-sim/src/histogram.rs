@@ -1,6 +1,6 @@
 //! Quantiles of many round-trip times in little memory.
 
-/// Counts by size: 32 steps for each doubling, so that a quantile is off by at most 1.6 %.
+/// A logarithmic histogram: 32 buckets per octave, so a quantile is off by at most 1.6 %.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,

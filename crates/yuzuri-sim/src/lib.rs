@@ -1,5 +1,5 @@
-//! Simulated TCP senders and receivers over the emulated medium, for sweeps of many settings: hundreds of runs in minutes, where the virtual
-//! machine takes hours.
+//! Simulated TCP senders and receivers over the radio and wire model, for sweeps over many
+//! settings: hundreds of runs take minutes instead of the virtual machine's hours.
 //!
 //! ```
 //! use yuzuri_netmodel::radio::Phy;
@@ -14,7 +14,8 @@
 //! # Ok::<(), yuzuri_sim::ScenarioError>(())
 //! ```
 //!
-//! What is modelled, after which function of the kernel, what is left out and how it is checked: `docs/simulation.md`.
+//! `docs/simulation.md` lists what is modelled, the kernel function behind each part, what is left
+//! out, and how the results are checked.
 
 pub mod cc;
 mod experiment;

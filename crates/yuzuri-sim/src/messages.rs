@@ -1,4 +1,4 @@
-//! Messages between members that take time and get lost.
+//! Group messages with delay and loss.
 
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
@@ -7,21 +7,22 @@ use std::time::Duration;
 use yuzuri_netmodel::Random;
 use yuzuri_policy::{Moment, Report, SUMMARY_FRESH, Summary};
 
-/// How members tell each other: a message waits behind its terminal's queue, and may be lost. It waits as long as the terminal's data does above
-/// the least round-trip time, which is too long where that queue is on the wire. Everybody speaks every half second: a daemon in a large group
-/// reports less often.
+/// Models message delivery between members: a message waits behind its terminal's queued data and
+/// may be lost. The delay is the terminal's RTT minus its minimum RTT, which is too long if the
+/// queue is on the wire. Every member sends each half second; a daemon in a large group reports
+/// less often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Messages {
     /// Probability that a message is lost, 0 to 1.
     pub loss: f64,
-    /// One seed loses the same messages.
+    /// Seed of the losses; the same seed loses the same messages.
     pub seed: u64,
 }
 
-/// A report counts for so long; a daemon's leader keeps it the longer the more senders there are.
+/// A report expires after this time. A daemon's leader keeps it longer the more members it has.
 const REPORT_FRESH: Duration = Duration::from_secs(5);
 
-/// What is on its way, and what arrived.
+/// Messages in flight and messages received.
 pub(crate) struct Post {
     loss: f64,
     random: Random,
@@ -33,7 +34,7 @@ pub(crate) struct Post {
 
 /// Messages in one direction.
 struct Line<T> {
-    /// When each was said and when it arrives.
+    /// Send time, arrival time and content of each message in flight.
     on_the_way: VecDeque<(Moment, Moment, T)>,
     arrived: Option<(Moment, T)>,
 }
@@ -47,7 +48,8 @@ impl<T> Line<T> {
         self.on_the_way.push_back((now, now + takes, what));
     }
 
-    /// The newest that has arrived, if it was said no longer ago than `fresh`. Older messages do not replace newer ones.
+    /// The newest message received, if it was sent within `fresh`. An older message never replaces
+    /// a newer one.
     fn heard(&mut self, now: Moment, fresh: Duration) -> Option<&T> {
         let arrived = &mut self.arrived;
         let mut left = VecDeque::new();
@@ -77,26 +79,26 @@ impl Post {
         self.random.happens(self.loss)
     }
 
-    /// A terminal tells the leader; `None`: that it sends nothing.
+    /// Sends a terminal's report to the leader; `None` means that the terminal sends no data.
     pub(crate) fn report(&mut self, now: Moment, from: usize, queue: Duration, report: Option<Report>) {
         if !self.is_lost() {
             self.reports[from].say(now, queue, report);
         }
     }
 
-    /// What the leader has heard.
+    /// The reports that the leader has received and that have not expired.
     pub(crate) fn heard(&mut self, now: Moment) -> Vec<Report> {
         self.reports.iter_mut().filter_map(|line| line.heard(now, REPORT_FRESH)?.clone()).collect()
     }
 
-    /// The leader tells a terminal.
+    /// Sends the leader's summary to a terminal.
     pub(crate) fn tell(&mut self, now: Moment, to: usize, queue: Duration, summary: &Summary) {
         if !self.is_lost() {
             self.summaries[to].say(now, queue, summary.clone());
         }
     }
 
-    /// What a terminal has been told.
+    /// The newest summary that a terminal has received.
     pub(crate) fn told(&mut self, now: Moment, to: usize) -> Option<Summary> {
         self.summaries[to].heard(now, SUMMARY_FRESH).cloned()
     }

@@ -1,18 +1,21 @@
-//! The window that a receiver offers while its buffer grows with what the application reads (`tcp_rcv_space_adjust`, `tcp_grow_window`).
+//! The advertised receive window while receive buffer auto-tuning follows the application's reads
+//! (`tcp_rcv_space_adjust`, `tcp_grow_window`).
 
 use crate::segment::MSS_BYTES;
 use crate::units::{MILLISECOND, nanos_between};
 use yuzuri_netmodel::Time;
 
 const MSS: u64 = MSS_BYTES as u64;
-/// Buffer at the start and at most, bytes (`net.ipv4.tcp_rmem`). Half of it is for payload (`tcp_adv_win_scale` of 1).
+/// Initial and maximum receive buffer, bytes (`net.ipv4.tcp_rmem`). Half of it is for payload
+/// (`tcp_adv_win_scale` of 1).
 const BUFFER_FIRST: u64 = 131_072;
 const MAX_BUFFER_BYTES: u64 = 6_291_456;
-/// Offered at first: whole segments in half the buffer.
+/// Initial advertised window: whole segments in half the buffer.
 const OFFERED_FIRST: u64 = BUFFER_FIRST / 2 / MSS * MSS;
-/// Read in a round trip before the buffer grows: the sender's initial window.
+/// Initial value of the bytes read per round trip: the sender's initial window.
 const READ_FIRST: u64 = 10 * MSS;
-/// Memory that the kernel reckons with per segment, and that one which waits out of order takes, bytes (`rcvmem`, `skb->truesize`).
+/// Memory per segment in the kernel's buffer estimate, and memory of a segment in the out-of-order
+/// queue, bytes (`rcvmem`, `skb->truesize`).
 const MEMORY_PER_SEGMENT: u64 = 2984;
 const TRUE_SIZE: u64 = 2304;
 
@@ -20,14 +23,16 @@ const TRUE_SIZE: u64 = 2304;
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveWindow {
     buffer: u64,
-    /// Most that may be offered (`window_clamp`), and what is (`rcv_ssthresh`).
+    /// Upper limit of the advertised window (`window_clamp`), and the window itself
+    /// (`rcv_ssthresh`).
     clamp: u64,
     offered: u64,
-    /// Read in the last round trip (`rcvq_space`).
+    /// Bytes read in the last round trip (`rcvq_space`).
     read: u64,
     read_before: u64,
     measured_at: Time,
-    /// Round-trip time seen from here, ms in eighths, and the timestamp that gave the last sample (`rcv_rtt_est`).
+    /// Receiver-side RTT estimate, eighths of a ms, and the timestamp of the last sample
+    /// (`rcv_rtt_est`).
     rtt_eighths: u64,
     last_echo_ms: u64,
 }
@@ -46,12 +51,13 @@ impl ReceiveWindow {
         }
     }
 
-    /// What is free for payload while `waiting` segments are out of order.
+    /// Bytes free for payload while `waiting` segments are in the out-of-order queue.
     fn free(&self, waiting: u32) -> u64 {
         self.buffer.saturating_sub(u64::from(waiting) * TRUE_SIZE) / 2
     }
 
-    /// A full segment arrived; `echo` is the timestamp of ours that it answers. One sample per timestamp (`tcp_rcv_rtt_measure_ts`).
+    /// Takes an RTT sample from a full segment; `echo` is its timestamp echo reply. One sample per
+    /// timestamp value (`tcp_rcv_rtt_measure_ts`).
     pub(crate) fn sample(&mut self, now: Time, echo: Time) {
         let echo_ms = echo.as_nanos() / MILLISECOND;
         if echo_ms == self.last_echo_ms {
@@ -65,14 +71,15 @@ impl ReceiveWindow {
         };
     }
 
-    /// A segment arrived: whether more is offered now. It is then acknowledged at once.
+    /// Grows the window on a segment's arrival. Returns whether it grew; the segment is then
+    /// acknowledged immediately.
     pub(crate) fn grow(&mut self, waiting: u32) -> bool {
         let room = self.clamp.min(self.free(waiting)).saturating_sub(self.offered);
         self.offered += room.min(2 * MSS);
         room > 0
     }
 
-    /// The application has read `bytes` in all.
+    /// The application has read `bytes` in total.
     pub(crate) fn read(&mut self, now: Time, bytes: u64) {
         if self.measured_at == Time::ZERO {
             self.measured_at = now;
@@ -83,7 +90,8 @@ impl ReceiveWindow {
         }
         let copied = bytes - self.read_before;
         if copied > self.read {
-            // Twice for losses; and as much again as the sender grew in a round trip, twice.
+            // Twice the bytes read, to survive losses, plus twice the sender's relative growth in a
+            // round trip.
             let base = 2 * copied + 16 * MSS;
             let wanted = base + 2 * (base * (copied - self.read) / self.read);
             let buffer = (wanted / MSS * MEMORY_PER_SEGMENT).min(MAX_BUFFER_BYTES);
@@ -97,7 +105,7 @@ impl ReceiveWindow {
         self.measured_at = now;
     }
 
-    /// Offered, whole segments.
+    /// The advertised window, whole segments.
     pub(crate) fn segments(&self, waiting: u32) -> u32 {
         (self.offered.min(self.free(waiting)) / MSS) as u32
     }

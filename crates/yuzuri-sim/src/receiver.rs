@@ -1,37 +1,44 @@
-//! The receiving half of a connection: reassembly, SACK blocks and the timing of acknowledgements as Linux does it.
+//! The receiving half of a connection: reassembly, SACK blocks and Linux's ACK timing
+//! (`tcp_input.c`).
 //!
-//! `tcp_input.c`: quick acknowledgements at the start (`tcp_incr_quickack`), then one per two full segments or after 40 ms
-//! (`__tcp_ack_snd_check`, `tcp_send_delayed_ack`); at once for duplicates and for segments out of order, the latter compressed after the third
-//! (`tcp_compressed_ack`, since 4.18). Left out: GRO and acknowledgements that the reading
-//! application causes.
+//! - At the start, quick ACKs (`tcp_incr_quickack`).
+//! - Then one ACK per two full segments, or after 40 ms (`__tcp_ack_snd_check`,
+//!   `tcp_send_delayed_ack`).
+//! - Duplicate and out-of-order segments are acknowledged immediately. After the third,
+//!   out-of-order ACKs are compressed (`tcp_compressed_ack`, since 4.18).
+//!
+//! Not modelled: GRO, and ACKs triggered by the application's reads.
 
 use crate::receive_window::ReceiveWindow;
 use crate::segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 use crate::units::{MICROSECOND, MILLISECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 
-/// Least time a delayed acknowledgement waits, ns (`TCP_DELACK_MIN`).
+/// Minimum delayed-ACK timeout, ns (`TCP_DELACK_MIN`).
 const DELAYED_ACK: u64 = 40 * MILLISECOND;
-/// Acknowledgements sent at once at the start and after a pause or a duplicate (`TCP_MAX_QUICKACKS`).
+/// Number of quick ACKs at the start and after a pause or a duplicate (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// Duplicates acknowledged at once before compression begins (`TCP_FASTRETRANS_THRESH`).
+/// Duplicate ACKs sent immediately before compression starts (`TCP_FASTRETRANS_THRESH`).
 const DUPLICATES_AT_ONCE: u32 = 3;
-/// Most acknowledgements merged into one (`tcp_comp_sack_nr`).
+/// Maximum ACKs merged into one (`tcp_comp_sack_nr`).
 const MAX_COMPRESSED_ACKS: u32 = 44;
-/// SACK blocks that a compressed acknowledgement may wait with (`TCP_SACK_BLOCKS_EXPECTED`): it leaves before a further one could push one out.
+/// Maximum SACK blocks for which an ACK may stay compressed (`TCP_SACK_BLOCKS_EXPECTED`): it is
+/// sent before another block could displace one of them.
 const BLOCKS_EXPECTED: usize = 2;
-/// Blocks that are remembered (`TCP_NUM_SACKS`); older ones come again only when they change.
+/// Blocks that the receiver remembers (`TCP_NUM_SACKS`); an older one is reported again only when
+/// it changes.
 const BLOCKS_REMEMBERED: usize = 4;
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceiverConfig {
-    /// Full segments per acknowledgement; 2 for Linux, 1 for none delayed.
+    /// Full segments per ACK: 2 for Linux, 1 for no delayed ACKs.
     pub segments_per_ack: u32,
-    /// Quick acknowledgements and compression of SACKs as Linux does it; without, plain RFC 5681.
+    /// Use Linux's quick ACKs and SACK compression; if false, plain RFC 5681.
     pub linux: bool,
-    /// The buffer begins at Linux's 128 KiB and grows with what is read; the window offered is part of it, and each segment that makes it grow
-    /// is acknowledged at once. Without, the default, there is always room.
+    /// The receive buffer starts at Linux's 128 KiB and grows with the application's reads. It
+    /// limits the advertised window, and each segment that grows the window is acknowledged
+    /// immediately. If false (the default), the window never limits the sender.
     pub growing_buffer: bool,
 }
 
@@ -41,7 +48,7 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// The receiving half of a connection. Every call may leave an acknowledgement to be taken with
+/// The receiving half of a connection. Any call may queue an ACK; take it with
 /// [`poll_transmit`](Receiver::poll_transmit).
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -49,7 +56,7 @@ pub struct Receiver {
     config: ReceiverConfig,
     /// The segment expected next (RCV.NXT).
     next: u32,
-    /// What arrived beyond, in order and not touching each other.
+    /// Received ranges beyond `next`, sorted and not adjacent.
     beyond: Vec<Block>,
     /// The blocks to report, the most recently changed first.
     recent: Vec<Block>,
@@ -58,11 +65,11 @@ pub struct Receiver {
     duplicates: u64,
     unacked: u32,
     quick: u32,
-    /// Timestamp to echo: of the first segment not acknowledged (RFC 7323, section 4.3).
+    /// Timestamp to echo: that of the earliest unacknowledged segment (RFC 7323, section 4.3).
     echo: Time,
-    /// Newest timestamp of the other side, for the round-trip time seen from here, ns (`tcp_rcv_rtt_measure_ts`).
+    /// Receiver-side RTT from the newest timestamp echo, ns (`tcp_rcv_rtt_measure_ts`).
     rtt: u64,
-    /// The first of them, that of the handshake, ns.
+    /// The first RTT sample, from the handshake, ns.
     first_rtt: Option<u64>,
     last_arrival: Option<Time>,
     duplicates_at: (u32, u32),
@@ -71,14 +78,14 @@ pub struct Receiver {
     compressed_until: Option<Time>,
     pending: Option<Kind>,
     window: Option<ReceiveWindow>,
-    /// Marks are echoed: the last segment that could be marked was.
+    /// The last ECN-capable segment was marked CE, so ACKs carry ECE.
     marked: bool,
-    /// A compressed acknowledgement that leaves before the segment that just arrived is in it.
+    /// A compressed ACK that must leave before the segment that just arrived is included.
     early: Option<Segment>,
 }
 
 impl Receiver {
-    /// A receiver of the half-connection `connection`.
+    /// Creates the receiver of half-connection `connection`.
     pub fn new(connection: u32, config: ReceiverConfig) -> Receiver {
         Receiver {
             connection,
@@ -106,22 +113,22 @@ impl Receiver {
         }
     }
 
-    /// The segment expected next: all before it have been handed to the application.
+    /// The segment expected next; all earlier ones have been delivered to the application.
     pub fn next_expected(&self) -> u32 {
         self.next
     }
 
-    /// Payload that arrived, each byte counted once.
+    /// Payload received, each byte counted once.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Segments that arrived again.
+    /// Number of duplicate segments received.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// A [`Kind::Syn`] or [`Kind::Data`] segment arrives.
+    /// Processes an incoming [`Kind::Syn`] or [`Kind::Data`] segment.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if segment.kind == Kind::Syn {
             self.echo = segment.sent_at;
@@ -142,7 +149,8 @@ impl Receiver {
         }
     }
 
-    /// Marks begin or end (RFC 8257, section 3.2; `dctcp_ece_ack_update`): what was delayed is acknowledged as it came.
+    /// CE marks start or stop (RFC 8257, section 3.2; `dctcp_ece_ack_update`): the delayed ACK is
+    /// sent with the previous mark state.
     fn turn(&mut self, now: Time) {
         if self.delayed_until.is_some() {
             self.early = Some(self.answer(now, Kind::Ack));
@@ -182,7 +190,7 @@ impl Receiver {
         }
     }
 
-    /// When [`on_timer`](Receiver::on_timer) wants to be called.
+    /// When [`on_timer`](Receiver::on_timer) must be called.
     pub fn next_timer(&self) -> Option<Time> {
         match (self.delayed_until, self.compressed_until) {
             (Some(delayed), Some(compressed)) => Some(delayed.min(compressed)),
@@ -190,14 +198,14 @@ impl Receiver {
         }
     }
 
-    /// A timer has run out.
+    /// Handles timer expiry.
     pub fn on_timer(&mut self, now: Time) {
         if self.next_timer().is_some_and(|at| at <= now) {
             self.acknowledge();
         }
     }
 
-    /// The next acknowledgement that is due, if any.
+    /// The next ACK to send, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if let Some(early) = self.early.take() {
             return Some(early);
@@ -233,7 +241,8 @@ impl Receiver {
             self.first_rtt.get_or_insert(sample);
             self.rtt = if self.rtt == 0 { sample } else { self.rtt - self.rtt / 8 + sample / 8 };
         }
-        // tcp_event_data_recv: the first data, and data after a pause longer than the timeout, are acknowledged quickly.
+        // tcp_event_data_recv: quick ACKs for the first data, and for data after a pause longer
+        // than the RTO.
         let pause = 200 * MILLISECOND + self.rtt;
         if self.config.linux && self.last_arrival.is_none_or(|before| nanos_between(now, before) > pause) {
             self.quick = QUICK_ACKS;
@@ -258,14 +267,14 @@ impl Receiver {
         let next = self.next;
         self.recent.retain(|block| block.end > next);
         if self.beyond.is_empty() {
-            // RFC 5681, section 4.2: at once when a hole is filled.
+            // RFC 5681, section 4.2: immediately when a segment fills a gap.
             self.acknowledge();
         } else {
             self.with_hole(now);
         }
     }
 
-    /// There are holes: at once, or compressed.
+    /// The sequence space has gaps: acknowledge immediately, or compress.
     fn with_hole(&mut self, now: Time) {
         if !self.config.linux {
             return self.acknowledge();
@@ -285,13 +294,14 @@ impl Receiver {
         if self.compressed >= MAX_COMPRESSED_ACKS {
             return self.acknowledge();
         }
-        // At most 1 ms and 5 % of the round-trip time; a side that only receives knows the handshake's besides.
+        // At most 1 ms and 5 % of the RTT; a host that only receives also has the handshake's
+        // sample.
         let rtt = self.rtt.min(self.first_rtt.unwrap_or(u64::MAX));
         let delay = MILLISECOND.min((rtt / 20).max(MICROSECOND));
         self.compressed_until.get_or_insert(after(now, delay));
     }
 
-    /// Segments that wait out of order.
+    /// Segments in the out-of-order queue.
     fn waiting(&self) -> u32 {
         self.beyond.iter().map(|block| block.end - block.start).sum()
     }
@@ -336,7 +346,8 @@ impl Receiver {
         self.recent.truncate(BLOCKS_REMEMBERED);
     }
 
-    /// `tcp_sack_new_ofo_skb`: before the block at `place` comes to the front, what was compressed is reported with the blocks as they stand.
+    /// `tcp_sack_new_ofo_skb`: before the block at `place` moves to the front, sends the compressed
+    /// ACK with the blocks as they are.
     fn do_not_push_out(&mut self, now: Time, place: usize) {
         if place >= BLOCKS_EXPECTED && self.compressed > 0 {
             self.early = Some(self.answer(now, Kind::Ack));
@@ -423,7 +434,7 @@ mod tests {
             receiver.on_segment(at(n), &data(n as u32));
             receiver.poll_transmit(at(n));
         }
-        // Every second segment is missing, and all that came arrive at once.
+        // Every second segment is missing, and all others arrive at the same instant.
         let mut reported = BTreeSet::new();
         for n in (17..57).step_by(2) {
             receiver.on_segment(at(20), &data(n));
@@ -438,7 +449,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever order segments come in, the next expected one and the reported blocks are those of a set.
+        /// For any arrival order, the next expected segment and the reported blocks equal those of
+        /// a set.
         #[test]
         fn reassembly_is_that_of_a_set(arrivals in prop::collection::vec(0_u32..60, 1..200)) {
             let mut receiver = Receiver::new(0, ReceiverConfig { segments_per_ack: 1, linux: false, growing_buffer: false });

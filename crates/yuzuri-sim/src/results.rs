@@ -1,4 +1,4 @@
-//! What came out of a run.
+//! The results of a run.
 
 use crate::histogram::Histogram;
 use crate::sender::SenderCounts;
@@ -7,18 +7,18 @@ use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
 use yuzuri_scenario::fairness::{jain, jain_of_alone};
 
-/// Round-trip times as the senders measured them after warm-up, ms; `None` without a sample.
+/// RTT samples of the senders after warm-up, ms; `None` without a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RttSummary {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Least.
+    /// Minimum.
     pub min_ms: Option<f64>,
     /// Mean.
     pub mean_ms: Option<f64>,
     /// Median.
     pub p50_ms: Option<f64>,
-    /// 95 of 100 are at most this.
+    /// 95th percentile.
     pub p95_ms: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl RttSummary {
     }
 }
 
-/// A window at an instant.
+/// The sender's state at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TracePoint {
     /// Seconds since the start.
@@ -43,45 +43,46 @@ pub struct TracePoint {
     pub cwnd: u32,
     /// Slow-start threshold, segments.
     pub ssthresh: u32,
-    /// In flight, segments.
+    /// Segments in flight.
     pub in_flight: u32,
     /// Smoothed round-trip time, µs.
     pub srtt_us: u64,
 }
 
-/// What one terminal got.
+/// The results of one terminal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TerminalResult {
-    /// Payload received by its peer or itself after warm-up, Mbit/s.
+    /// Payload received by the terminal or its peer after warm-up, Mbit/s.
     pub goodput_mbps: f64,
-    /// The same from the start of the run.
+    /// Goodput from the start of the run, Mbit/s.
     pub goodput_total_mbps: f64,
     /// Payload received, bytes.
     pub received_bytes: u64,
-    /// Counts of its senders, and of the server's towards it.
+    /// Counters of its senders, including the server's sender towards it.
     pub counts: SenderCounts,
-    /// The same after warm-up.
+    /// The same counters, after warm-up only.
     pub counts_warm: SenderCounts,
     /// Round-trip times.
     pub rtt: RttSummary,
-    /// Mean window of its main sender after warm-up, segments, sampled every 10 ms.
+    /// Mean congestion window of its main sender after warm-up, segments, sampled every 10 ms.
     pub cwnd_mean: f64,
-    /// Mean smoothed round-trip time of its main sender after warm-up, ms, sampled every 10 ms: by time, not by acknowledgements.
+    /// Mean smoothed RTT of its main sender after warm-up, ms, sampled every 10 ms: an average over
+    /// time, not over ACKs.
     pub srtt_mean_ms: f64,
-    /// The window over time, if asked for.
+    /// The window over time, if the scenario requests it.
     pub trace: Vec<TracePoint>,
-    /// When a transfer of limited size was acknowledged, seconds.
+    /// When a transfer of limited size was fully acknowledged, seconds.
     pub finished_s: Option<f64>,
-    /// Answers received.
+    /// Responses received.
     pub exchanges: u64,
-    /// Mean time from a question to its answer, ms.
+    /// Mean time from a request to its response, ms.
     pub exchange_ms: Option<f64>,
 }
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
-    /// The terminals, numbered as in the scenario.
+    /// The terminals, in the order of the scenario.
     pub terminals: Vec<TerminalResult>,
     /// The radio, from the start of the run: airtime, queues, drops.
     pub cell: Option<CellAccount>,
@@ -94,11 +95,11 @@ pub struct Results {
     pub station_queue_mean: f64,
     /// Simulated time, seconds.
     pub simulated_s: f64,
-    /// Time the run took, seconds.
+    /// Wall-clock time of the run, seconds.
     pub wall_s: f64,
-    /// Processor time the run took, seconds.
+    /// CPU time of the run, seconds.
     pub cpu_s: f64,
-    /// Steps of the event loop.
+    /// Iterations of the event loop.
     pub events: u64,
 }
 
@@ -118,12 +119,12 @@ impl Results {
         self.terminals.iter().map(|terminal| terminal.goodput_total_mbps).collect()
     }
 
-    /// Jain's index of the goodputs after warm-up; 1 where nobody got anything.
+    /// Jain's index of the goodputs after warm-up; 1 if no terminal received anything.
     pub fn jain(&self) -> f64 {
         jain(self.goodputs()).unwrap_or(1.0)
     }
 
-    /// Jain's index of goodput over what each would get alone.
+    /// Jain's index of each goodput divided by the goodput that the terminal would get alone.
     pub fn jain_of_alone(&self, alone_mbps: &[f64]) -> f64 {
         jain_of_alone(&self.goodputs(), alone_mbps).unwrap_or(1.0)
     }
@@ -136,7 +137,7 @@ impl Results {
         (samples > 0).then(|| sum / samples as f64)
     }
 
-    /// Retransmissions over segments sent.
+    /// Retransmissions divided by segments sent.
     pub fn retransmitted_share(&self) -> f64 {
         let (again, all) = self.terminals.iter().fold((0, 0), |(again, all), terminal| {
             (again + terminal.counts.retransmissions, all + terminal.counts.segments)

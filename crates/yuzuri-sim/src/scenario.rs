@@ -1,5 +1,5 @@
-//! What is simulated: terminals, radio, path, workloads, times. Scenario files are read by `yuzuri-scenario` and become
-//! this by [`simulated`](crate::simulated).
+//! The simulated setting: terminals, radio, path, workloads, times. `yuzuri-scenario` reads
+//! scenario files; [`simulated`](crate::simulated) converts them.
 
 use crate::receiver::ReceiverConfig;
 use crate::sender::SenderConfig;
@@ -8,58 +8,59 @@ use yuzuri_netmodel::radio::{CellConfig, Phy, StationConfig};
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_scenario::Direction;
 
-/// What a terminal does between start and stop.
+/// A terminal's traffic between start and stop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
-    /// Sends as fast as it can.
+    /// Sends as fast as TCP allows.
     Bulk {
-        /// Which way.
+        /// Direction of the transfer.
         direction: Direction,
-        /// So many bytes; absent: without end.
+        /// Bytes to send; absent: unlimited.
         bytes: Option<u64>,
     },
-    /// Sends as fast as it can for `on_ms`, writes nothing for `off_ms`, and so on. What is in the send buffer when the
-    /// pause begins still leaves.
+    /// Alternates: sends as fast as TCP allows for `on_ms`, then writes nothing for `off_ms`. Data
+    /// in the send buffer when the pause begins is still sent.
     OnOff {
-        /// Which way.
+        /// Direction of the transfer.
         direction: Direction,
-        /// ms
+        /// Length of a busy period, ms.
         on_ms: u64,
-        /// ms
+        /// Length of a pause, ms.
         off_ms: u64,
     },
-    /// The terminal asks, the server answers, the terminal thinks, and so on.
+    /// The terminal sends a request, the server responds, the terminal pauses, and so on.
     RequestResponse {
-        /// Bytes from the terminal.
+        /// Size of a request, bytes.
         request_bytes: u64,
-        /// Bytes from the server.
+        /// Size of a response, bytes.
         response_bytes: u64,
-        /// Pause between an answer and the next question, ms.
+        /// Pause between a response and the next request, ms.
         think_ms: u64,
     },
-    /// Nothing.
+    /// No traffic.
     Silent,
 }
 
 /// One terminal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terminal {
-    /// What it does.
+    /// Its traffic.
     pub traffic: Traffic,
-    /// When it begins, ms. Up to [`start_spread_ms`](Scenario::start_spread_ms) is added.
+    /// Start time, ms. A random delay of up to [`start_spread_ms`](Scenario::start_spread_ms) is
+    /// added.
     pub start_ms: u64,
-    /// When it writes no more, ms; absent: at the end.
+    /// Time of the last write, ms; absent: the end of the run.
     pub stop_ms: Option<u64>,
-    /// Its senders, and those of the server towards it.
+    /// Configuration of its senders, and of the server's senders towards it.
     pub sender: SenderConfig,
-    /// How data is acknowledged, at both ends.
+    /// Configuration of the receivers at both ends.
     pub receiver: ReceiverConfig,
-    /// Its server is so much further away, µs of round-trip time.
+    /// Extra round-trip time to its server, µs.
     pub extra_rtt_us: u64,
 }
 
 impl Terminal {
-    /// A terminal with the defaults.
+    /// Creates a terminal with default settings.
     pub fn new(traffic: Traffic) -> Terminal {
         Terminal {
             traffic,
@@ -71,63 +72,64 @@ impl Terminal {
         }
     }
 
-    /// Uploads without end.
+    /// Creates a terminal that uploads without limit.
     pub fn uploading() -> Terminal {
         Terminal::new(Traffic::Bulk { direction: Direction::Up, bytes: None })
     }
 
-    /// Downloads without end.
+    /// Creates a terminal that downloads without limit.
     pub fn downloading() -> Terminal {
         Terminal::new(Traffic::Bulk { direction: Direction::Down, bytes: None })
     }
 
-    /// With these senders.
+    /// Sets the sender configuration.
     pub fn with_sender(mut self, sender: SenderConfig) -> Terminal {
         self.sender = sender;
         self
     }
 }
 
-/// What a full queue of the terminal's own interface does.
+/// Behaviour of the terminal's interface queue when it is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LocalDrop {
-    /// The sender is told, keeps the segment and reduces its window (Linux: `NET_XMIT_DROP`, `tcp_enter_cwr`).
+    /// The sender is notified, keeps the segment and reduces its window (Linux: `NET_XMIT_DROP`,
+    /// `tcp_enter_cwr`).
     #[default]
     Told,
-    /// The segment is lost without a word (ns-3).
+    /// The segment is dropped silently (ns-3).
     Lost,
 }
 
-/// Something changes.
+/// A change during the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// When, ms.
+    /// Time of the change, ms.
     pub at_ms: u64,
-    /// What.
+    /// The change.
     pub what: Changed,
 }
 
-/// What changes.
+/// A change of radio or wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Changed {
-    /// The radio of a terminal.
+    /// A terminal's radio changes.
     Radio {
-        /// Which terminal.
+        /// Index of the terminal.
         terminal: u16,
-        /// Its radio from now on.
+        /// Its new radio.
         phy: Phy,
     },
-    /// The rate of the wire, both ways.
+    /// The wire's rate changes, in both directions.
     Wire {
-        /// Bits per second from now on.
+        /// New rate, bits per second.
         rate_bps: u64,
     },
 }
 
-/// A run.
+/// A simulation run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// The radio cell, one station per terminal; absent: terminals are attached to the wire.
+    /// The radio cell, one station per terminal; absent: the terminals are attached to the wire.
     pub cell: Option<CellConfig>,
     /// The path behind the access point.
     pub wire: WireConfig,
@@ -135,19 +137,19 @@ pub struct Scenario {
     pub terminals: Vec<Terminal>,
     /// Simulated time, ms.
     pub duration_ms: u64,
-    /// Figures "after warm-up" begin here, ms.
+    /// End of the warm-up, ms.
     pub warm_up_ms: u64,
-    /// Terminals start within so much time, evenly drawn, ms.
+    /// Random start delay of each terminal, uniform from 0 to this, ms.
     pub start_spread_ms: u64,
-    /// One seed, one result.
+    /// Seed of all random choices; the same seed gives the same result.
     pub seed: u64,
-    /// The policy is asked this often, ms.
+    /// Interval between calls of the policy, ms.
     pub steer_every_ms: u64,
-    /// The window is noted this often, ms; absent: never.
+    /// Interval of the window trace, ms; absent: no trace.
     pub trace_every_ms: Option<u64>,
-    /// What a full local queue does.
+    /// Behaviour of a full local queue.
     pub local_drop: LocalDrop,
-    /// What changes while it runs.
+    /// Changes during the run.
     pub changes: Vec<Change>,
 }
 
@@ -156,7 +158,7 @@ fn half_a_second() -> u64 {
 }
 
 impl Scenario {
-    /// Terminals at the wire, without radio, for `duration_ms`.
+    /// A scenario of terminals attached to the wire, without radio, for `duration_ms`.
     pub fn wired(wire: WireConfig, terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
         Scenario {
             cell: None,
@@ -173,7 +175,8 @@ impl Scenario {
         }
     }
 
-    /// Terminals in a cell, each with its own radio, for `duration_ms`; they start within half a second.
+    /// A scenario of terminals in a cell, each with its own radio, for `duration_ms`. They start
+    /// within half a second.
     pub fn wireless(phys: &[Phy], wire: WireConfig, terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
         let stations = phys.iter().map(|phy| StationConfig::new(*phy)).collect();
         Scenario {
@@ -183,14 +186,15 @@ impl Scenario {
         }
     }
 
-    /// With this seed.
+    /// Sets the seed.
     pub fn seeded(mut self, seed: u64) -> Scenario {
         self.seed = seed;
         self
     }
 }
 
-/// A path of `rate_bps` with a drop-tail queue of `queue_packets` and `rtt_us` of delay, half of it each way.
+/// A path of `rate_bps` with a drop-tail queue of `queue_packets` and a round-trip delay of
+/// `rtt_us`, half of it in each direction.
 pub fn path(rate_bps: u64, queue_packets: u32, rtt_us: u64) -> WireConfig {
     WireConfig::symmetric(LineConfig {
         rate_bps: Some(rate_bps),

@@ -1,72 +1,73 @@
-//! What travels: a TCP segment as the simulation needs it.
+//! A TCP segment as the simulation represents it.
 
 use yuzuri_netmodel::{Packet, Time};
 
-/// Payload of a full segment in bytes: 1500 of MTU less 20 of IPv4 and 32 of TCP with timestamps.
+/// Payload of a full segment, bytes: an MTU of 1500 minus 20 for IPv4 and 32 for TCP with
+/// timestamps.
 pub const MSS_BYTES: u16 = 1448;
 
 /// Ethernet (14), IPv4 (20) and TCP with timestamps (32), bytes.
 const HEADER_BYTES: u32 = 66;
 
-/// SACK blocks that fit beside timestamps (RFC 2018, section 3).
+/// SACK blocks that fit next to the timestamp option (RFC 2018, section 3).
 pub const SACK_BLOCKS: usize = 3;
 
-/// A range of segment numbers, the end not included.
+/// A half-open range of segment numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// First segment.
     pub start: u32,
-    /// The segment after the last.
+    /// One past the last segment.
     pub end: u32,
 }
 
-/// What a segment is for.
+/// The kind of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Opens the half-connection; goes with the data.
+    /// Opens the half-connection; travels with the data.
     Syn,
-    /// Answers [`Kind::Syn`]; goes against the data.
+    /// Answers [`Kind::Syn`]; travels against the data.
     SynAck,
-    /// Carries payload; goes with the data.
+    /// Carries payload; travels with the data.
     Data,
-    /// Acknowledges; goes against the data.
+    /// Acknowledges data; travels against the data.
     Ack,
 }
 
-/// A TCP segment. Data is counted in segments, not bytes: segment `n` is the `n`th that was written, and only the last of a write may
-/// be shorter than [`MSS_BYTES`].
+/// A TCP segment. Data is numbered in segments, not bytes: segment `n` is the `n`th one written.
+/// Only the last segment of a write may be shorter than [`MSS_BYTES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// The half-connection (one sender, one receiver) it belongs to.
+    /// The half-connection (one sender, one receiver) of the segment.
     pub connection: u32,
-    /// What it is for.
+    /// The kind of the segment.
     pub kind: Kind,
-    /// Payload in bytes; 0 for all but [`Kind::Data`].
+    /// Payload, bytes; 0 for all kinds except [`Kind::Data`].
     pub payload_bytes: u16,
-    /// SACK blocks in use, the most recent first.
+    /// Number of SACK blocks in use; the most recent block is first.
     pub blocks: u8,
-    /// Data: its segment number. Acknowledgement: the segment number expected next.
+    /// Data: its segment number. ACK: the segment number expected next.
     pub number: u32,
     /// SACK blocks (RFC 2018).
     pub sack: [Block; SACK_BLOCKS],
-    /// A segment that arrived twice (RFC 2883).
+    /// A segment received twice (RFC 2883).
     pub dsack: Option<u32>,
-    /// Data: the sender speaks ECN (ECT); a queue may mark it instead of dropping it (RFC 3168).
+    /// Data: ECN-capable transport (ECT); a queue may mark it instead of dropping it (RFC 3168).
     pub ect: bool,
-    /// Data: a queue marked it ("congestion experienced").
+    /// Data: a queue marked it (CE, "congestion experienced").
     pub ce: bool,
-    /// Acknowledgement: echoes marks (ECE), as accurately as DCTCP's receivers do (RFC 8257, section 3.2).
+    /// ACK: echoes marks (ECE) with the accuracy of a DCTCP receiver (RFC 8257, section 3.2).
     pub ece: bool,
-    /// Acknowledgement: how many segments from `number` on the receiver has room for.
+    /// ACK: receive window, in segments from `number`.
     pub window: u32,
-    /// Timestamp option: when it was sent (RFC 7323).
+    /// Timestamp option: send time (TSval, RFC 7323).
     pub sent_at: Time,
-    /// Timestamp option: `sent_at` of the segment it answers.
+    /// Timestamp option: `sent_at` of the segment that it answers (TSecr).
     pub echo: Time,
 }
 
 impl Segment {
-    /// A segment without SACK blocks.
+    /// Creates a segment without SACK blocks.
     pub fn new(connection: u32, kind: Kind, number: u32, sent_at: Time, echo: Time) -> Segment {
         Segment {
             connection,
@@ -112,7 +113,8 @@ impl Packet for Segment {
     }
 
     fn flow(&self) -> u64 {
-        // SplitMix64's last step: neighbouring connections land in unrelated queues, and the two directions in different ones.
+        // SplitMix64's finalizer: neighbouring connections hash to unrelated queues, and the two
+        // directions to different ones.
         let against = matches!(self.kind, Kind::Ack | Kind::SynAck);
         let mut x =
             (u64::from(self.connection) << 1 | u64::from(against)).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,6 @@
-//! The sharing of `yuzuri-policy` in a simulated cell: the policy and the leader's sums are the daemon's own code; reports arrive at once, and
-//! what the leader makes of them holds from the next half second on, unless messages take time and get lost ([`Messages`]).
+//! Runs the sharing of `yuzuri-policy` in a simulated cell. Policy and aggregation are the daemon's
+//! code. Without [`Messages`], reports arrive at once and the leader's summary takes effect at the
+//! next half second; with it, messages are delayed and lost.
 
 use crate::cc::Bounds;
 use crate::messages::{Messages, Post};
@@ -19,54 +20,54 @@ pub struct Sharing {
     terminals: Vec<Option<Member>>,
     capacity: Capacity,
     summary: Option<Summary>,
-    /// Known instead of found out.
+    /// Known capacity, used instead of the estimate.
     oracle: Option<Known>,
     decisions: Vec<Decision>,
-    /// What a lying leader makes of each summary, and lying members of their reports.
+    /// Alters summaries (lying leader) and reports (lying members).
     lie: Option<Lie>,
     false_report: Option<FalseReport>,
-    /// Radios that change, in the order of time.
+    /// Radio changes, in time order.
     changes: Vec<(Time, usize, RadioHint)>,
     destinations: Vec<Destination>,
-    /// Senders that are not there, but proved themselves to all members.
+    /// Nonexistent senders that have authenticated to all members.
     invented: u16,
-    /// Nobody shares before.
+    /// Time at which sharing begins.
     begins: Time,
-    /// Messages that take time; absent: they arrive at once.
+    /// Messages with delay and loss; absent: messages arrive at once.
     post: Option<Post>,
 }
 
-/// Changes a summary before a terminal is told it.
+/// Alters a summary before a terminal receives it.
 pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 
-/// Changes a terminal's report before the leader hears it; without one it says nothing.
+/// Alters a terminal's report before the leader receives it; `None` suppresses the report.
 pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
-/// What an oracle knows of a group.
+/// A group's true capacity, known to an oracle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// What it carries, payload bits per second.
+    /// Capacity, payload bits per second.
     pub capacity_bps: f64,
-    /// The sum over members of rate over alone at that capacity.
+    /// Sum over the members of rate divided by the rate alone, at that capacity.
     pub air: f64,
-    /// Whether the wire limits, so that windows are better spread over the round trip.
+    /// Whether the wire is the bottleneck, so that pacing is preferable.
     pub paced: bool,
 }
 
 struct Member {
     policy: Policy,
     radio: RadioHint,
-    /// What bounded it at the last tick; `None` before the first.
+    /// The rule that set the bound at the last tick; `None` before the first.
     rule: Option<Rule>,
 }
 
-/// What nl80211 would tell of a station.
+/// The radio hint that nl80211 would give for a station.
 pub fn hint_of(phy: Phy) -> RadioHint {
     RadioHint::of_link(phy.rate_bps(), Aggregation::up_to(phy.ampdu_bytes()))
 }
 
 impl Sharing {
-    /// One member per radio; `None` is a terminal that does not take part.
+    /// One member per radio; `None` is a terminal that does not share.
     pub fn new(config: PolicyConfig, radios: &[Option<RadioHint>]) -> Sharing {
         let terminals = radios
             .iter()
@@ -88,37 +89,37 @@ impl Sharing {
         }
     }
 
-    /// That begins among flows that have filled the queues.
+    /// Starts sharing at `at`, among flows that have filled the queues.
     pub fn beginning(mut self, at: Time) -> Sharing {
         self.begins = at;
         self
     }
 
-    /// With messages that take time and get lost.
+    /// Delays and loses messages.
     pub fn telling_by(mut self, messages: Messages) -> Sharing {
         self.post = Some(Post::new(messages, self.terminals.len()));
         self
     }
 
-    /// With a capacity that is known: the best that shares can do.
+    /// Uses a known capacity: the upper limit of what sharing can achieve.
     pub fn knowing(mut self, known: Known) -> Sharing {
         self.oracle = Some(known);
         self
     }
 
-    /// With a leader that lies.
+    /// Makes the leader lie.
     pub fn lying(mut self, lie: Lie) -> Sharing {
         self.lie = Some(lie);
         self
     }
 
-    /// With members that lie.
+    /// Makes members lie.
     pub fn reporting(mut self, false_report: FalseReport) -> Sharing {
         self.false_report = Some(false_report);
         self
     }
 
-    /// Radios that change as `scenario` says, and a destination of its own for each distance.
+    /// Applies the radio changes of `scenario`, and gives each distance its own destination.
     pub fn following(mut self, scenario: &Scenario) -> Sharing {
         for change in &scenario.changes {
             if let Changed::Radio { terminal, phy } = change.what {
@@ -135,18 +136,19 @@ impl Sharing {
         self
     }
 
-    /// With so many senders that an insider invented: each member believes that they are there.
+    /// Adds senders that an insider invented; each member believes that they exist.
     pub fn beside_invented(mut self, senders: u16) -> Sharing {
         self.invented = senders;
         self
     }
 
-    /// By which rule a terminal was bounded at the last tick; `None` where it does not share or did not send.
+    /// The rule that bounded a terminal at the last tick; `None` if it does not share or did not
+    /// send.
     pub fn rule(&self, terminal: usize) -> Option<Rule> {
         self.terminals.get(terminal)?.as_ref()?.rule
     }
 
-    /// What the leader said last.
+    /// The leader's last summary.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }

@@ -1,24 +1,24 @@
-//! Where a policy takes hold: what it sees of each terminal, and the bounds it answers with.
+//! The interface to a policy: what it observes of each terminal, and the bounds that it sets.
 
 use crate::cc::Bounds;
 use yuzuri_netmodel::Time;
 
-/// What a terminal knows of its own upload.
+/// A terminal's view of its own upload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// Smoothed round-trip time, µs; 0 before the first sample.
+    /// Smoothed RTT, µs; 0 before the first sample.
     pub srtt_us: u64,
-    /// Least round-trip time, µs; 0 before the first sample.
+    /// Minimum RTT, µs; 0 before the first sample.
     pub min_rtt_us: u64,
     /// Segments delivered since the start.
     pub delivered: u64,
     /// Bytes acknowledged cumulatively since the start.
     pub acked_bytes: u64,
-    /// Window, segments.
+    /// Congestion window, segments.
     pub cwnd: u32,
     /// Segments in flight.
     pub in_flight: u32,
-    /// Whether the application holds the sender back.
+    /// Whether the sender is application-limited.
     pub app_limited: bool,
     /// Segments retransmitted since the start.
     pub retransmitted: u64,
@@ -26,14 +26,15 @@ pub struct Observation {
     pub lost: u64,
     /// Full payload of a segment, bytes.
     pub mss_bytes: u32,
-    /// Bytes of payload that send buffer and receive window admit.
+    /// Maximum payload in flight that send buffer and receive window allow, bytes.
     pub window_bytes: u64,
 }
 
-/// A policy. It is asked at fixed intervals of simulated time.
+/// A policy. The simulation calls it at fixed intervals of simulated time.
 pub trait Steer {
-    /// Sets `bounds` of the terminals' uploads. `terminals` and `bounds` are numbered as in the scenario; `None` is a terminal without upload, or
-    /// one that has not begun. Bounds stay until they are changed.
+    /// Sets the `bounds` of the terminals' uploads. `terminals` and `bounds` follow the order of
+    /// the scenario; `None` is a terminal without an upload, or one that has not started. Bounds
+    /// persist until they are changed.
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]);
 }
 
@@ -45,7 +46,7 @@ impl Steer for NoSteer {
     fn steer(&mut self, _now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {}
 }
 
-/// The same bounds all the time, one pair per terminal; terminals beyond the list have none.
+/// Constant bounds, one pair per terminal; terminals beyond the list have none.
 #[derive(Clone, Debug, Default)]
 pub struct Fixed(pub Vec<Bounds>);
 

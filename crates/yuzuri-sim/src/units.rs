@@ -1,4 +1,4 @@
-//! Times in nanoseconds, where `Duration` would cost a division each time.
+//! Times in nanoseconds; `Duration` would cost a division per operation.
 
 use yuzuri_netmodel::Time;
 
@@ -6,12 +6,12 @@ pub(crate) const MICROSECOND: u64 = 1_000;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds from `earlier` to `later`, 0 if the order is the other way round.
+/// Nanoseconds from `earlier` to `later`; 0 if `later` is before `earlier`.
 pub(crate) fn nanos_between(later: Time, earlier: Time) -> u64 {
     later.as_nanos().saturating_sub(earlier.as_nanos())
 }
 
-/// Microseconds from `earlier` to `later`, rounded down as the kernel's stamps are.
+/// Microseconds from `earlier` to `later`, rounded down like the kernel's timestamps.
 pub(crate) fn micros_between(later: Time, earlier: Time) -> u64 {
     nanos_between(later, earlier) / MICROSECOND
 }

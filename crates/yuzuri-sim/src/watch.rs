@@ -1,4 +1,4 @@
-//! Looking at a run while it goes on.
+//! Observes a run while it is in progress.
 
 use crate::sender::Sender;
 use std::ops::ControlFlow;
@@ -6,25 +6,25 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
 
-/// A sender after it has handled an acknowledgement or a timer.
+/// A sender after it has handled an ACK or a timer.
 #[derive(Clone, Copy)]
 pub struct FlowState<'a> {
-    /// Its connection: connections are numbered from 0 in the order of the terminals.
+    /// Its connection; connections are numbered from 0 in the order of the terminals.
     pub connection: u32,
     /// Its terminal.
     pub terminal: usize,
-    /// Whether the sender is at the terminal; else it is at the server.
+    /// Whether the sender is at the terminal; otherwise it is at the server.
     pub upload: bool,
-    /// Whether it was an acknowledgement; else a timer.
+    /// Whether an ACK was handled; otherwise a timer.
     pub by_ack: bool,
     /// The sender.
     pub sender: &'a Sender,
 }
 
-/// When radio and wire are shown.
+/// When radio and wire are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchedAt {
-    /// Another interval has passed; the first is shown at 0.
+    /// An interval has passed; the first report is at time 0.
     Interval,
     /// The warm-up is over.
     WarmedUp,
@@ -32,15 +32,15 @@ pub enum WatchedAt {
     End,
 }
 
-/// Who looks at a run. Nothing of the run depends on it, but for its early end.
+/// An observer of a run. It cannot change the run, but it can end it early.
 pub trait Watch {
-    /// How often radio and wire are shown, nanoseconds.
+    /// Interval between reports of radio and wire, nanoseconds.
     fn interval_ns(&self) -> u64;
 
-    /// A sender has handled an acknowledgement or a timer.
+    /// Called after a sender has handled an ACK or a timer.
     fn sender(&mut self, now: Time, flow: FlowState<'_>);
 
-    /// Radio and wire at a moment. [`ControlFlow::Break`] ends the run.
+    /// Called with the state of radio and wire. [`ControlFlow::Break`] ends the run.
     fn network(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! What terminals do: turns their traffic into writes.
+//! Turns the terminals' traffic into writes.
 
 use crate::network::Connection;
 use crate::scenario::{Terminal, Traffic};
@@ -6,10 +6,10 @@ use crate::units::{MILLISECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 use yuzuri_scenario::Direction;
 
-/// What happens to a workload.
+/// An event for a workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signal {
-    /// It asked to be woken.
+    /// The wake-up time that it requested has come.
     Timer,
     /// The receiver of a direction has `segments` in order.
     Received { upload: bool, segments: u32 },
@@ -26,7 +26,7 @@ enum Phase {
     Done,
 }
 
-/// One terminal's doings.
+/// The workload of one terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     traffic: Traffic,
@@ -34,7 +34,7 @@ pub(crate) struct Workload {
     stop: Time,
     phase: Phase,
     wake: Option<Time>,
-    /// Segments of questions and answers so far.
+    /// Segments of requests and responses so far.
     asked: u32,
     answered: u32,
     asked_at: Time,
@@ -44,7 +44,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Which half-connections it needs, in order: true for an upload.
+    /// The half-connections that the traffic needs, in order: true for an upload.
     pub(crate) fn directions(traffic: &Traffic) -> &'static [bool] {
         match traffic {
             Traffic::Bulk { direction: Direction::Up, .. }
@@ -85,7 +85,8 @@ impl Workload {
         (self.exchanges > 0).then(|| self.exchange_ns as f64 / self.exchanges as f64 / MILLISECOND as f64)
     }
 
-    /// Handles `signal`; `own` are the half-connections of [`directions`](Workload::directions). Returns when to wake it next.
+    /// Handles `signal`; `own` are the half-connections of [`directions`](Workload::directions).
+    /// Returns the next wake-up time.
     pub(crate) fn on(&mut self, now: Time, signal: Signal, own: &mut [Connection]) -> Option<Time> {
         match signal {
             Signal::Received { upload, segments } => self.received(now, upload, segments, own),
@@ -166,7 +167,7 @@ impl Workload {
     }
 }
 
-/// Segments a write of `bytes` takes; one at least.
+/// Number of segments in a write of `bytes`; at least one.
 fn segments(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(crate::segment::MSS_BYTES.into())).unwrap_or(u32::MAX).max(1)
 }

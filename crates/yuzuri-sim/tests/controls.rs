@@ -1,4 +1,5 @@
-//! Every congestion control beside Linux 6.1 on two paths (`tests/data/kernel_controls.csv`, made by `--example controls`).
+//! Compares every congestion control algorithm with Linux 6.1 on two paths
+//! (`tests/data/kernel_controls.csv`, made by `--example controls`).
 
 #[path = "common/controls.rs"]
 #[allow(dead_code)]
@@ -7,7 +8,7 @@ mod controls;
 use controls::{CONTROLS, Figures, PATHS, Path, saved, simulated_mean};
 use yuzuri_sim::cc::Algorithm;
 
-/// How far a figure may be off, relative, and the count of reductions, absolute.
+/// Maximum relative error per figure; for the number of reductions, the maximum absolute error.
 struct Limits {
     goodput: f64,
     start: f64,
@@ -15,7 +16,7 @@ struct Limits {
     srtt: f64,
     reductions: f64,
     period: f64,
-    /// Of the windows before and after a reduction.
+    /// For the windows before and after a reduction.
     tooth: f64,
 }
 
@@ -30,17 +31,20 @@ fn limits(algorithm: Algorithm) -> Limits {
         tooth: 0.02,
     };
     match algorithm {
-        // How far its slow start overshoots decides when the last losses of the start are repaired, and so the phase.
+        // The overshoot of slow start determines when its last losses are repaired, and thus the
+        // phase.
         Algorithm::Hybla => Limits { start: 0.05, reductions: 1.0, period: 0.05, ..saw_tooth },
-        // A loss more or less of the last round: the second of two recoveries comes early.
+        // One loss more or less in the last round makes the second of two recoveries early.
         Algorithm::Highspeed => Limits { period: 0.1, ..saw_tooth },
-        // Two or three teeth: the phase weighs in the mean.
+        // Only two or three teeth: the phase affects the mean.
         Algorithm::Illinois => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
-        // The same distance from the queue's end; what is counted as queued differs by what the kernel adds to round-trip times.
+        // The distance from the end of the queue is the same; the kernel's extra RTT changes the
+        // number of packets counted as queued.
         Algorithm::Vegas => Limits { cwnd: 0.015, srtt: 0.03, tooth: 0.04, ..saw_tooth },
-        // Climbs when it forgets the least round-trip time, at instants that are drawn.
+        // The window rises when NV resets its minimum RTT, at random times.
         Algorithm::Nv => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
-        // Backs off by chance, and by round-trip times that differ by µs: here they are exact, and it backs off more where the queue is empty.
+        // Backoff is random and depends on RTT differences of µs. Simulated RTTs are exact, so CDG
+        // backs off more often when the queue is empty.
         Algorithm::Cdg => Limits {
             goodput: 0.06,
             start: f64::INFINITY,
@@ -101,7 +105,7 @@ fn all_controls_do_as_the_kernel_does() {
     assert!(beyond.is_empty(), "{}", beyond.join("\n"));
 }
 
-/// The fixtures tell controls apart: each is beyond the limits of most others.
+/// The limits discriminate: each algorithm's figures exceed the limits of most others.
 #[test]
 fn the_limits_tell_controls_apart() {
     let all = saved();
@@ -120,6 +124,6 @@ fn the_limits_tell_controls_apart() {
     for (n, a) in CONTROLS.iter().enumerate() {
         pairs.extend(CONTROLS[n + 1..].iter().filter(|b| alike(*a, **b)).map(|b| (a.name(), b.name())));
     }
-    // LP without early signs and DCTCP without marks are Reno.
+    // Without early congestion indication LP is Reno, and so is DCTCP without marks.
     assert_eq!(pairs, [("reno", "lp"), ("reno", "dctcp"), ("lp", "dctcp")]);
 }

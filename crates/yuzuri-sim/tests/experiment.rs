@@ -1,4 +1,5 @@
-//! Scenario files in the simulation: what is refused and in which words, and that looking at a run changes nothing.
+//! Scenario files in the simulation: which keys are refused and with which message, and that
+//! watching a run does not change it.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -114,7 +115,7 @@ fn what_can_be_simulated_is_not_refused() {
     assert_eq!((sender.cubic, sender.paced_by_fq), (Some(expected), true));
     assert!(yuzuri_sim::sharing(document(&shares).base()).is_some());
     assert!(yuzuri_sim::sharing(document(GOOD).base()).is_none());
-    // What was not chosen is not asked for.
+    // Points that are not selected are not checked.
     let swept = document(&(GOOD.to_owned() + "[sweep]\n\"terminal.phone.window\" = [10, 20]\n"));
     swept.check_points(&|point| point == "no such point", &yuzuri_sim::refused).unwrap();
 }

@@ -1,4 +1,5 @@
-//! Sharing that begins among flows that have filled the queues drains them, and takes them for nobody else's.
+//! Sharing that starts among flows that have filled the queues drains them, and does not attribute
+//! them to outsiders.
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_netmodel::Time;
@@ -10,7 +11,7 @@ use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_
 const TERMINALS: usize = 8;
 const BEGINS: Time = Time::from_nanos(10_000_000_000);
 
-/// Notes what the leader says.
+/// Records the phase of each summary.
 struct Told {
     sharing: Sharing,
     phases: Vec<Phase>,

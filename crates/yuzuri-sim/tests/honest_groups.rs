@@ -1,11 +1,20 @@
-//! In a group of honest members nobody doubts or leaves anybody, but where the wire becomes less than half as fast: then some do, for a
-//! second or two, and the figures are printed. Settings are drawn by lot: `CASES=300 SEED=7` draws so many by this seed;
-//! with `--nocapture` each is printed, with its total, Jain's index and what plain CUBIC has. No outsiders, no liars.
+//! In a group of honest members no member distrusts the leader or leaves the group. The exception
+//! is a wire whose rate drops by more than half: then some members do so for a second or two, and
+//! the test prints the figures. Settings are random: `CASES=300 SEED=7` sets their number and the
+//! seed. With `--nocapture` each setting is printed with its total, its Jain's index and the
+//! figures of plain CUBIC. There are no outsiders and no liars.
 //!
-//! The distribution: 2 to 40 terminals (even over the logarithm); one standard for all, or each its own; g at 6 to 54 Mbit/s, n, ac and ax at any rate;
-//! a path of 2 to 300 ms and 5 to 900 Mbit/s behind drop-tail, CoDel or FQ-CoDel; an access point of 100 to 1000 packets, or with airtime
-//! fairness; loss of 0, 1e-4 or 1e-3. Of four settings one each has terminals that come and go, several destinations, a radio or all radios that
-//! change, a wire that changes. Two of three terminals upload all the time, the others pause, exchange messages or upload 1 MB.
+//! The distribution:
+//!
+//! - 2 to 40 terminals, log-uniform; one standard for all, or one per terminal; g at 6 to 54
+//!   Mbit/s; n, ac and ax at any rate.
+//! - A path of 2 to 300 ms and 5 to 900 Mbit/s behind drop-tail, CoDel or FQ-CoDel; loss of 0, 1e-4
+//!   or 1e-3.
+//! - An access point with 100 to 1000 packets, or with airtime fairness.
+//! - One setting in four each has terminals that come and go, several destinations, one or all
+//!   radios that change, or a wire that changes.
+//! - Two of three terminals upload all the time; the others pause, exchange messages or upload 1
+//!   MB.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::SeedableRng;
@@ -27,7 +36,7 @@ const DRAWN: u64 = 8;
 const SECONDS: u64 = 40;
 const FROM_S: u64 = 5;
 
-/// Draws settings.
+/// Draws random settings.
 struct Lot(Random);
 
 impl Lot {
@@ -48,7 +57,7 @@ impl Lot {
         }
     }
 
-    /// A setting, and what it is in words.
+    /// A setting, and its description.
     fn setting(&mut self, seed: u64) -> (Scenario, Vec<Phy>, String) {
         let n = self.0.log_even(2.0, 41.0) as usize;
         let standard = self.0.one(&Standard::ALL);
@@ -84,7 +93,7 @@ impl Lot {
             (0..1 + self.0.below(6)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
         for number in 0..n {
-            // One at least sends all the time.
+            // At least one terminal sends all the time.
             let traffic = self.traffic();
             let mut terminal = if number == 0 { Terminal::uploading() } else { Terminal::new(traffic) };
             let (comes, goes) =
@@ -141,7 +150,7 @@ impl Lot {
     }
 }
 
-/// Counts who doubts and who leaves the group.
+/// Counts members that distrust the leader and members that leave the group.
 struct Watched {
     sharing: Sharing,
     doubts: usize,
@@ -171,7 +180,7 @@ fn is_doubt(rule: Option<Rule>) -> bool {
     rule == Some(Rule::Doubt)
 }
 
-/// Total and Jain's index among those that send all the time.
+/// Total and Jain's index of the terminals that send all the time.
 fn figures(scenario: &Scenario, phys: &[Phy], steer: &mut dyn Steer) -> (f64, f64) {
     let results = run(scenario, steer).unwrap();
     let wire_bps = scenario.wire.up.rate_bps.unwrap() as f64;

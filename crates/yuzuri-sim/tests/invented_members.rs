@@ -1,8 +1,10 @@
-//! An insider leads and invents members: up to a thousand of them, in whose names it explains a small share. Whatever it says for ten minutes, a
-//! terminal that shares has at least 0.8 of what plain CUBIC has in its place. The members have one address: an insider that has an address for
-//! each of them is counted as so many (docs/group.md). It lies all or part of the time. Cases are drawn:
-//! `CASES=100 SEED=7` draws so many by this seed; with `--nocapture` each is printed. Seeds 1, 11, 1001, 3001 and
-//! 20261125 were used while the rules were made.
+//! An insider leads the group and invents up to a thousand members to justify small shares.
+//! Whatever it announces for ten minutes, a sharing terminal gets at least 0.8 of the goodput that
+//! it would get with plain CUBIC in its place. The invented members have one address; an insider
+//! with one address per invented member counts as that many members (docs/group.md). It lies all or
+//! part of the time. Cases are random: `CASES=100 SEED=7` sets their number and the seed; with
+//! `--nocapture` each is printed. Seeds 1, 11, 1001, 3001 and 20261125 were used while the rules
+//! were developed.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};
@@ -11,32 +13,33 @@ use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, Summary};
 use yuzuri_sim::{NoSteer, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
-/// What is asked of each case, of plain CUBIC.
+/// Required goodput, as a fraction of plain CUBIC's.
 const WANTED: f64 = 0.8;
 const DRAWN: usize = 6;
 const SECONDS: u64 = 600;
 
-/// A number of 0 to 1.
+/// A random number from 0 to 1.
 fn part(random: &mut Pcg32) -> f64 {
     f64::from(random.next_u32()) / f64::from(u32::MAX)
 }
 
 #[derive(Debug, Clone)]
 struct Case {
-    /// No radio: only the wire limits.
+    /// `None`: no radio, only the wire limits.
     phy: Option<Phy>,
     rtt_ms: u64,
     wire_mbps: u64,
-    /// The insider's own terminal sends, too, and keeps to no share.
+    /// The insider's own terminal also sends, without any bound.
     insider_sends: bool,
-    /// Members that it invents, all at its own address.
+    /// Number of invented members, all at the insider's address.
     invented: u16,
-    /// What it says is each one's share, bit/s.
+    /// The share that it announces to each member, bit/s.
     share_bps: u64,
     base: f64,
     phase: Phase,
     paced: bool,
-    /// It lies for so many of ten seconds; in the others it says that the group starts up, so that nobody is bounded.
+    /// It lies for this many of every ten seconds. In the others it announces the start-up phase,
+    /// in which no member is bounded.
     lies_for: u64,
 }
 
@@ -44,7 +47,7 @@ impl Case {
     fn drawn(random: &mut Pcg32) -> Case {
         let phys = [None, Some(Phy::ac(80, 1, 9)), Some(Phy::n(20, 1, 7)), Some(Phy::g(54))];
         let phy = phys[random.next_u32() as usize % phys.len()];
-        // Even over the logarithm: from 10 to 200 ms, from 5 to 100 Mbit/s, from a thousand bits per second to 10 Mbit/s.
+        // Log-uniform: 10 to 200 ms, 5 to 100 Mbit/s, 1 kbit/s to 10 Mbit/s.
         let log = |low: f64, high: f64, at: f64| low * (high / low).powf(at);
         let insider_sends = random.next_u32().is_multiple_of(2);
         Case {
@@ -91,7 +94,8 @@ impl Case {
         }
     }
 
-    /// What the victim, the first terminal, has of what it has as plain CUBIC.
+    /// The goodput of the victim (the first terminal) as a fraction of its goodput with plain
+    /// CUBIC.
     fn of_plain(&self) -> f64 {
         let scenario = self.scenario();
         let victim = |steer: &mut dyn Steer| {
@@ -101,7 +105,7 @@ impl Case {
         let plain = victim(&mut NoSteer);
         let case = self.clone();
         let lie = move |now: Moment, _: usize, summary: &mut Summary| case.tell(now, summary);
-        // The insider's terminal takes no part. Whoever is at its address counts once.
+        // The insider's terminal does not share. All members at its address count once.
         let mut radios = vec![Some(self.phy.map(hint_of).unwrap_or_default())];
         radios.resize(scenario.terminals.len(), None);
         let sharing = Sharing::new(PolicyConfig::default(), &radios);

@@ -1,5 +1,6 @@
-//! Totals and fairness beside the kernel's own TCP over the same radio and wire (`scenarios/check`, `tests/data/kernel_lab.csv`); with the laboratory:
-//! `scripts/compare-simulation.sh`.
+//! Compares totals and fairness with the kernel's TCP over the same radio and wire
+//! (`scenarios/check`, `tests/data/kernel_lab.csv`). `scripts/compare-simulation.sh` repeats the
+//! laboratory's runs.
 
 #[path = "common/lab.rs"]
 #[allow(dead_code)]
@@ -9,10 +10,10 @@ use lab::{Figures, JAIN_LIMIT, Setting, TOTAL_LIMIT};
 use std::path::Path;
 use yuzuri_scenario::Document;
 
-/// Seeds for Jain's index: single runs of kernel and simulation are up to 0.1 apart.
+/// Seeds for Jain's index; single runs of kernel and simulation differ by up to 0.1.
 const SEEDS: u64 = 30;
 
-/// File, point, seed and figures of a row; the point has commas and stands in quotes.
+/// File, point, seed and figures of a row. The point is quoted because it contains commas.
 fn row(line: &str) -> (String, String, u64, Figures) {
     let parts: Vec<&str> = line.splitn(3, '"').collect();
     let cells: Vec<&str> = parts[2].trim_start_matches(',').split(',').collect();

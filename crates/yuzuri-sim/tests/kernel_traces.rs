@@ -1,4 +1,5 @@
-//! The windows of CUBIC, Reno and BBR against those of Linux 6.1 on the same path; see `tests/data/README.md`.
+//! Compares the windows of CUBIC, Reno and BBR with those of Linux 6.1 on the same path; see
+//! `tests/data/README.md`.
 
 mod common;
 
@@ -24,7 +25,7 @@ fn saw_tooth(ours: &Summary, kernel: &Summary) {
     close("window after a reduction", ours.trough, kernel.trough, 0.02);
     close("period", ours.period_s, kernel.period_s, 0.03);
     close("smoothed round-trip time", ours.srtt_mean_ms, kernel.srtt_mean_ms, 0.02);
-    // The last one may fall just behind the end.
+    // The last reduction may fall just after the end.
     assert!(
         ours.reductions.abs_diff(kernel.reductions) <= 1,
         "{} and {}",
@@ -37,8 +38,8 @@ fn saw_tooth(ours: &Summary, kernel: &Summary) {
 fn cubic_draws_the_kernels_saw_tooth() {
     let (kernel, ours) = both("cubic", Algorithm::Cubic);
     saw_tooth(&ours.summary, &kernel);
-    // The window itself at the instants of the kernel's rows. The periods add up to half a second of distance after a minute, so only the
-    // first four reductions.
+    // Compare the window at the times of the kernel's rows. Period errors accumulate to half a
+    // second after a minute, so only the first four reductions are compared.
     let at = |t: f64| ours.rows.iter().take_while(|row| row.t_s <= t).last().map_or(10.0, |row| row.cwnd);
     let rows = Kernel::read("cubic").rows;
     let near = rows.iter().filter(|row| row.t_s > 0.3 && row.t_s < 15.0);
@@ -53,7 +54,7 @@ fn cubic_draws_the_kernels_saw_tooth() {
 fn cubic_leaves_slow_start_where_the_kernel_does() {
     let threshold =
         |rows: &[common::Row]| rows.iter().map(|row| row.ssthresh).find(|ssthresh| *ssthresh < 1e6);
-    // The trace has tcp_current_ssthresh, which is the threshold itself while the window is below 4/3 of it.
+    // The trace has tcp_current_ssthresh, which equals ssthresh while cwnd is below 4/3 of it.
     let kernel = threshold(&Kernel::read("cubic").rows).expect("a threshold");
     let ours = threshold(&simulated(Algorithm::Cubic).rows).expect("a threshold");
     println!("threshold by HyStart: kernel {kernel}, ours {ours}");

@@ -1,4 +1,4 @@
-//! Ccas at work that no trace of the kernel shows: DCTCP with marks, BBR version 3.
+//! Algorithms that no kernel trace covers: DCTCP with marks, BBRv3.
 
 use yuzuri_netmodel::queue::{CodelConfig, QueueConfig};
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
@@ -7,7 +7,7 @@ use yuzuri_sim::{NoSteer, Results, Scenario, SenderConfig, Terminal, TerminalRes
 
 const RATE_BPS: u64 = 20_000_000;
 const DELAY_US: u64 = 50_000;
-/// Segments that the path holds: 20 Mbit/s, 50 ms, 1514 bytes.
+/// Bandwidth-delay product of the path, segments: 20 Mbit/s, 50 ms, 1514 bytes.
 const BDP: f64 = 82.6;
 const WARM_UP_S: f64 = 5.0;
 
@@ -45,7 +45,7 @@ fn dctcp_is_held_by_marks_where_reno_is_held_by_losses() {
     assert!(drops[1].marked == 0 && drops[1].aqm > 0);
     assert_eq!(dctcp.counts_warm.retransmissions, 0);
     assert!(dctcp.goodput_mbps > 19.0 && reno.goodput_mbps < 17.0);
-    // Cuts are in proportion to the share of marks.
+    // Reductions are proportional to the fraction of marked segments.
     let min_over_max = |terminal| {
         let windows = windows(terminal);
         let least = windows.iter().map(|(_, cwnd)| *cwnd).fold(f64::MAX, f64::min);
@@ -76,7 +76,7 @@ fn bbr3_drains_to_half_the_path_every_five_seconds() {
     assert!(starts.windows(2).all(|s| (5.0..5.7).contains(&(s[1] - s[0]))), "{starts:?}");
     let drained: Vec<f64> = windows.iter().map(|w| w.1).filter(|cwnd| *cwnd <= 0.6 * BDP).collect();
     assert!(drained.iter().all(|cwnd| (cwnd / BDP - 0.5).abs() < 0.05), "{drained:?}");
-    // Two bandwidth-delay products while it cruises, 2.25 while it probes.
+    // Two bandwidth-delay products while cruising, 2.25 while probing.
     let most = windows.iter().map(|w| w.1).fold(0.0, f64::max) / BDP;
     assert!((2.2..2.45).contains(&most), "{most}");
 }
@@ -93,7 +93,8 @@ fn bbr3_leaves_headroom_in_a_short_buffer_where_bbr1_loses_on() {
     println!("lost: {:.4}, version 1 {:.4}", share(terminal), share(&first.terminals[0]));
     assert!(share(terminal) < 0.005 && terminal.goodput_mbps > 18.2);
     assert!(share(&first.terminals[0]) > 2.0 * share(terminal));
-    // 15 % below the window at which probing lost: the path and its 20 packets.
+    // 15 % below the window at which probing caused loss: the path's BDP plus its queue of 20
+    // packets.
     let mut windows: Vec<f64> = windows(terminal).iter().map(|w| w.1).collect();
     windows.sort_by(f64::total_cmp);
     let median = windows[windows.len() / 2] / (0.85 * (BDP + 21.0));

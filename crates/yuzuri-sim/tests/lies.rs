@@ -1,11 +1,14 @@
-//! No lie by which a leader bounds all its members keeps an honest flow below half of its fair share for more
-//! than five seconds longer than plain CUBIC may leave it there, in cells in which that is no longer than
-//! five seconds itself, in the worst of eight runs: where plain CUBIC starves flows, a lie cannot be told
-//! from chance. Lies are drawn: told by the leader all or part of the time, to all or part of the members,
-//! from the beginning or once a fair share is known; by a member in its reports; by both together; with the
-//! liars' own flows keeping to what is shared or not. `LIES=1000 SEED=7` draws so many by this seed; with
-//! `--nocapture` it prints each that takes longer than three seconds. Of the other lies it prints how many
-//! take longer. Seeds 1, 1001 and 1002 were used while the rules were made.
+//! A leader that lies to bound all its members can keep an honest flow below half of its fair share
+//! for at most five seconds longer than plain CUBIC may. This is tested in cells where plain CUBIC
+//! itself, in the worst of eight runs, does so for at most five seconds: where plain CUBIC starves
+//! flows, a lie is indistinguishable from chance.
+//!
+//! Lies are random: told by the leader all or part of the time, to all or part of the members, from
+//! the start or once a fair share is known; by a member in its reports; by both together; with the
+//! liars' own flows bounded or not. `LIES=1000 SEED=7` sets their number and the seed. With
+//! `--nocapture` the test prints each lie that takes effect for longer than three seconds. Of the
+//! other kinds of lies it only prints how many exceed the limit. Seeds 1, 1001 and 1002 were used
+//! while the rules were developed.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::SeedableRng;
@@ -20,7 +23,7 @@ use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_
 const TERMINALS: usize = 4;
 const SECONDS: u64 = 40;
 const LONGEST_S: f64 = 5.0;
-/// So many lies are drawn where LIES does not say how many, and a cell for each so many of them, up to a number.
+/// Default number of lies, and lies per cell.
 const DRAWN: u64 = 60;
 const LIES_IN_A_CELL: u64 = 20;
 const MAX_CELLS: u64 = 12;
@@ -29,7 +32,7 @@ fn lot_of(seed: u64) -> Random {
     Pcg32::from_seed(u128::from(seed).to_le_bytes()).into()
 }
 
-/// What something true is multiplied with: nothing, too little, too much.
+/// The factor applied to a true value: zero, too small, or too large.
 fn factor(lot: &mut Random) -> f64 {
     match lot.one(&[0, 1, 2, 3]) {
         0 => 0.0,
@@ -39,7 +42,7 @@ fn factor(lot: &mut Random) -> f64 {
     }
 }
 
-/// What a lying leader says.
+/// The lie of a leader.
 #[derive(Clone, Debug)]
 struct Falsehood {
     share: f64,
@@ -48,7 +51,7 @@ struct Falsehood {
     queue: f64,
     phase: Phase,
     paced: bool,
-    /// Of the honest members these are told it.
+    /// The honest members that receive the lie.
     told: [bool; TERMINALS],
 }
 
@@ -87,7 +90,7 @@ impl Falsehood {
     }
 }
 
-/// What a lying member reports.
+/// The false report of a lying member.
 #[derive(Clone, Debug)]
 struct FalseReport {
     rate: f64,
@@ -128,17 +131,17 @@ impl FalseReport {
     }
 }
 
-/// Who lies, when.
+/// The liars, and when they lie.
 #[derive(Clone, Debug)]
 struct Liars {
     leader: Option<Falsehood>,
-    /// The members that report falsely, counted from the last terminal.
+    /// Number of members that report falsely, counted from the last terminal.
     members: usize,
     report: FalseReport,
     from_s: f64,
-    /// They lie for so many of ten half seconds.
+    /// They lie in this many of every ten half seconds.
     ticks: u64,
-    /// Their own flows keep to no share.
+    /// Their own flows are unbounded.
     selfish: bool,
 }
 
@@ -161,25 +164,26 @@ impl Liars {
         now.since_beginning().as_secs_f64() >= self.from_s && tick % 10 < self.ticks
     }
 
-    /// A leader's lie to all members that bounds them: what a member's trust has to answer.
+    /// Whether this is a leader's lie that bounds all members: the case that a member's trust must
+    /// handle.
     fn only_bound_all(&self) -> bool {
         let bounds =
             |lie: &Falsehood| matches!(lie.phase, Phase::Hold | Phase::Probe) && !lie.told.contains(&false);
         self.members == 0 && self.leader.as_ref().is_some_and(bounds)
     }
 
-    /// The leader's terminal is the last, and takes part in a report's lie.
+    /// Number of liars. The leader's terminal is the last one, and joins in lying reports.
     fn count(&self) -> usize {
         self.members.max(1)
     }
 }
 
-/// Notes how long each honest flow was below a rate.
+/// Records how long each honest flow stayed below a rate.
 struct Judge {
     /// `None`: plain CUBIC.
     sharing: Option<Sharing>,
     honest: usize,
-    /// The others keep to no share.
+    /// The liars' flows are unbounded.
     selfish: bool,
     from_s: f64,
     min_bps: f64,
@@ -199,7 +203,8 @@ impl Steer for Judge {
         for (number, seen) in terminals.iter().enumerate().take(self.honest) {
             let delivered = &mut self.delivered[number];
             delivered.push(seen.map_or(0, |s| s.delivered));
-            // Over two seconds: contention for the air is uneven from one half second to the next.
+            // Averaged over two seconds: airtime contention is uneven from one half second to the
+            // next.
             let before = delivered.len().checked_sub(5).map_or(0, |at| delivered[at]);
             let rate_bps = (delivered[delivered.len() - 1] - before) as f64 * 1448.0 * 8.0 / 2.0;
             let below = rate_bps < self.min_bps && now.as_secs_f64() > self.from_s;
@@ -209,20 +214,21 @@ impl Steer for Judge {
     }
 }
 
-/// A cell in which lies are told.
+/// A cell in which lies are tested.
 struct Cell {
     phy: Phy,
     scenario: Scenario,
-    /// Half of what a flow gets on average with plain CUBIC, bit/s.
+    /// Half of a flow's average rate with plain CUBIC, bit/s.
     min_bps: f64,
-    /// The longest time that plain CUBIC, which starves flows by itself, leaves one below that, in the worst of some runs, s.
+    /// The longest time that plain CUBIC leaves a flow below that rate, in the worst of several
+    /// runs, s.
     plain_s: f64,
     words: String,
 }
 
-/// So many runs of plain CUBIC.
+/// Number of runs of plain CUBIC.
 const PLAIN_RUNS: u64 = 8;
-/// Slow start is over.
+/// End of slow start.
 const STARTED_S: f64 = 5.0;
 
 impl Cell {
@@ -268,7 +274,8 @@ impl Cell {
         judge.longest_s
     }
 
-    /// The longest time that an honest flow is below half of its fair share beside these liars, more than the longest with plain CUBIC.
+    /// The longest time that an honest flow stays below half of its fair share with these liars,
+    /// minus the longest with plain CUBIC.
     fn longest_below_s(&self, liars: &Liars) -> f64 {
         let honest = TERMINALS - liars.count();
         let radios: Vec<Option<RadioHint>> = vec![Some(hint_of(self.phy)); TERMINALS];
@@ -342,6 +349,7 @@ fn no_lie_starves_an_honest_flow() {
         }
     }
     println!("{} of {drawn} lies (seed {seed}) take longer than {LONGEST_S} s: {longer:?}", longer.len());
-    // What is told too much, and liars' own flows beside who is not lied to, are the controller's to answer: these are counted above, and not held yet.
+    // Shares that are too large, and unbounded liars next to members that receive no lie, are up to
+    // the controller: they are counted above but not limited yet.
     assert!(obeyed.is_empty(), "{obeyed:?}");
 }

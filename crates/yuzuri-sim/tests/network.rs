@@ -1,4 +1,4 @@
-//! Whole scenarios: radio, wire, workloads and steering together.
+//! Whole scenarios: radio, wire, workloads and policy together.
 
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
@@ -30,7 +30,7 @@ fn uploads_and_downloads_share_the_air() {
     let results = run(&wifi(terminals, 10_000), &mut NoSteer).expect("a run");
     let each = results.goodputs();
     assert!(each.iter().all(|mbps| *mbps > 0.3), "{each:?}");
-    // 65 Mbit/s of 802.11n carry at most 57 of payload, and two ways need no less than one to fill the air.
+    // 65 Mbit/s of 802.11n carry at most 57 of payload; two directions fill the air as well as one.
     assert!(results.total_mbps() > 30.0 && results.total_mbps() < 57.0, "{each:?}");
     let cell = results.cell.expect("a cell");
     let air: u64 = cell.nodes().map(|node| node.airtime.total_ns()).sum();
@@ -55,11 +55,11 @@ fn questions_are_answered() {
     let results = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run");
     let terminal = &results.terminals[0];
     let took = terminal.exchange_ms.expect("exchanges");
-    // A round trip of 20 ms and two at most, for 14 segments, once both connections stand.
+    // One to two round trips of 20 ms for 14 segments, once both connections are established.
     assert!(took > 20.0 && took < 70.0, "{took} ms");
     let expected = 10_000.0 / (100.0 + took);
     assert!((terminal.exchanges as f64 - expected).abs() < 8.0, "{} of {expected:.0}", terminal.exchanges);
-    // One more may be under way.
+    // One more exchange may be in progress.
     let whole = terminal.exchanges * 20_300;
     assert!(terminal.received_bytes >= whole && terminal.received_bytes <= whole + 20_300);
 }
@@ -97,7 +97,7 @@ fn fixed_bounds_hold_the_queue_down() {
     assert!(held.total_mbps() > 0.9 * free.total_mbps());
 }
 
-/// Notes what it is told.
+/// Records its observations.
 #[derive(Default)]
 struct Watch(Vec<(Time, Vec<Option<Observation>>)>);
 

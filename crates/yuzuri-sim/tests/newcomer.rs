@@ -1,4 +1,4 @@
-//! Who comes to a cell that others share has its part three seconds later.
+//! A terminal that joins a sharing cell reaches its share within three seconds.
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_netmodel::Time;
@@ -9,10 +9,10 @@ use yuzuri_sim::{Observation, Scenario, Sharing, Steer, Terminal, hint_of, path,
 
 const TERMINALS: usize = 6;
 const COMES_MS: u64 = 8_000;
-/// Its part is looked at from three seconds after that on, for two.
+/// The share is measured from three seconds after joining, over two seconds.
 const LOOKED_AT_S: [f64; 2] = [11.0, 13.0];
 
-/// Shares, and counts what each delivers meanwhile, segments.
+/// Shares, and counts the segments that each terminal delivers in that period.
 struct Counted {
     sharing: Sharing,
     delivered: [Vec<u64>; 2],

@@ -1,4 +1,5 @@
-//! Totals and fairness against ns-3.48, with Linux's recovery where it does not matter and with ns-3's where it does; all settings: `--example ns3`.
+//! Compares totals and fairness with ns-3.48: with Linux's recovery where recovery does not matter,
+//! with ns-3's where it does. `--example ns3` prints all settings.
 
 #[path = "common/ns3.rs"]
 #[allow(dead_code)]
@@ -15,7 +16,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// How far what is here lies from ns-3: the total as a share of it, Jain's index.
+/// Difference from ns-3: relative for the total, absolute for Jain's index.
 fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
     let runs: Vec<_> = (1..=seeds).map(|seed| ns3::ours(&group[0], seed, like).goodputs_total()).collect();
     let total = mean(runs.iter().map(|run| run.iter().sum()));
@@ -26,10 +27,10 @@ fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
     (off, unlike)
 }
 
-/// Whose total or fairness hangs on how losses are found and timeouts come about.
+/// Settings whose total or fairness depends on loss detection and timeouts.
 const DEPENDS_ON_RECOVERY: [&str; 4] = ["n16_64", "n6_64", "ac16_64_1G", "het_64_1G"];
 
-/// Whose total hangs on it and differs from run to run by more than half, too.
+/// Settings whose total depends on them and also varies between runs by more than half.
 const VARIES: [&str; 2] = ["ac1_512_100", "ac4_512_100"];
 
 fn group(tag: &str) -> Vec<Ns3Row> {
@@ -43,29 +44,30 @@ fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
     for group in settings().iter().filter(|group| others(&group[0].tag)) {
         let (off, unlike) = off(group, 2, Like::Linux);
         assert!(off.abs() <= 0.10, "{}: total {off:+.3}", group[0].tag);
-        // Two seeds of ns-3 itself are up to 0.17 apart (g16_64: 0.68 and 0.85).
+        // Two seeds of ns-3 itself differ by up to 0.17 (g16_64: 0.68 and 0.85).
         assert!(unlike.abs() <= 0.12, "{}: Jain {unlike:+.3}", group[0].tag);
         compared += 1;
     }
     assert_eq!(compared, 16);
 }
 
-/// ns-3 takes no reduction back, has no RACK, reduces again at a timeout, and asks for BlockAcks that it missed: with these ways instead of Linux's the
-/// rest comes out, too.
+/// ns-3 does not undo reductions, has no RACK, reduces again on an RTO, and requests missed
+/// BlockAcks. With this behaviour the remaining settings match, too.
 #[test]
 fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
     for tag in DEPENDS_ON_RECOVERY {
         let (like_ns3, unlike) = off(&group(tag), 10, Like::Ns3 { min_rto_ms: 1000 });
         assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
-        // The two seeds of ns-3 are 0.29 apart with six stations of 11n: 0.64 and 0.93.
+        // The two seeds of ns-3 differ by 0.29 with six 11n stations: 0.64 and 0.93.
         let limit = if tag == "n6_64" { 0.29 } else { 0.10 };
         assert!(unlike.abs() <= limit, "{tag}: Jain {unlike:+.3}");
     }
 }
 
-/// At 512 ms a run of a minute has three to five losses for each station, and its total hangs on when they come: what ns-3 gave in two runs is what
-/// some runs give with its ways, and none gives with Linux's. The means are apart, too: by more than 30 % with Linux's ways, and by less than half of that
-/// with ns-3's.
+/// At 512 ms a one-minute run has three to five losses per station, and their timing determines the
+/// total. ns-3's two results lie within the range of runs with ns-3's behaviour, and outside that
+/// of runs with Linux's. The means differ, too: by more than 30 % with Linux's behaviour, and by
+/// less than half of that with ns-3's.
 #[test]
 fn at_512_ms_ns3s_runs_are_among_those_with_its_ways_and_not_among_linuxs() {
     const SEEDS: u64 = 40;

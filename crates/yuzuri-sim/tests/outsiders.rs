@@ -1,4 +1,5 @@
-//! Who shares among terminals that do not take part keeps most of what an equal part is, and the whole loses nothing.
+//! Sharing terminals keep most of an equal share next to terminals that do not share, and the total
+//! does not drop.
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_netmodel::radio::Phy;

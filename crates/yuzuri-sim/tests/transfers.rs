@@ -1,4 +1,4 @@
-//! Sender and receiver over a path that loses what the test wants.
+//! Sender and receiver over a path that loses the segments that the test selects.
 
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -10,10 +10,11 @@ use yuzuri_sim::{Block, Kind, LocalQueue, Receiver, ReceiverConfig, Segment, Sen
 
 const MS: u64 = 1_000_000;
 
-/// Looks at the sender after each step; the time is in ns.
+/// Checks the sender after each step; the time is in ns.
 type Check = Box<dyn FnMut(u64, &Sender)>;
 
-/// A path with a delay each way, a rate, a queue, and a say in which segments get lost.
+/// A path with a delay in each direction, a rate, a queue, and a function that selects lost
+/// segments.
 struct Bench {
     sender: Sender,
     receiver: Receiver,
@@ -22,7 +23,7 @@ struct Bench {
     on_the_way: BinaryHeap<std::cmp::Reverse<(u64, u64, usize)>>,
     segments: Vec<Segment>,
     one_way: u64,
-    /// ns per data segment at the bottleneck.
+    /// Transmission time of a data segment at the bottleneck, ns.
     per_segment: u64,
     queue: u64,
     free_at: u64,
@@ -84,7 +85,8 @@ impl Bench {
         (self.check)(self.now, &self.sender);
     }
 
-    /// Runs until everything is acknowledged or `until_ms`. Returns whether it finished.
+    /// Runs until everything is acknowledged or until `until_ms`. Returns whether the transfer
+    /// finished.
     fn run(&mut self, until_ms: u64) -> bool {
         self.sender.open();
         self.pump();
@@ -115,7 +117,7 @@ impl Bench {
     }
 }
 
-/// Loses the given transmissions of given segments: (number, how often).
+/// Loses the given segments the given number of times: (number, count).
 fn losing(mut times: Vec<(u32, u32)>) -> Box<dyn FnMut(&Segment) -> bool> {
     Box::new(move |segment| {
         if segment.kind != Kind::Data {
@@ -137,7 +139,8 @@ fn config(algorithm: Algorithm) -> SenderConfig {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Nothing is lost for ever, the window never falls below one, and what is in flight stays within window and buffer.
+    /// Every loss is repaired, the window never falls below one, and the data in flight stays
+    /// within window and buffer.
     #[test]
     fn every_transfer_ends(
         seed in any::<u64>(),
@@ -174,7 +177,7 @@ proptest! {
         prop_assert_eq!(bench.sender.window().in_flight, 0);
     }
 
-    /// No more than the window is sent: each transmission but a tail-loss probe finds room.
+    /// Never sends more than the window: each transmission except a tail-loss probe has room.
     #[test]
     fn a_transmission_finds_room(seed in any::<u64>(), loss in 0.0_f64..0.1) {
         let mut bench = Bench::new(config(Algorithm::Cubic), 40);
@@ -188,14 +191,14 @@ proptest! {
         bench.check = Box::new(move |_, sender| {
             let (window, probes) = (sender.window(), sender.counts().probes);
             let mut seen = seen.borrow_mut();
-            // What was in flight when the window shrank may exceed it; nothing may be added then.
+            // Segments in flight when the window shrank may exceed it; none may be added then.
             let before = seen.1.max(window.cwnd + u32::from(probes > seen.0));
             assert!(window.in_flight <= before, "{} in flight, {} before, window {}", window.in_flight, seen.1, window.cwnd);
             *seen = (probes, window.in_flight);
         });
         bench.sender.write(2_000_000);
         prop_assert!(bench.run(3_600_000));
-        // Holes and retransmissions are no reordering: the path keeps the order and loses no acknowledgement.
+        // Gaps and retransmissions are not reordering: the path preserves order and loses no ACK.
         prop_assert!(!bench.sender.reordering_seen());
     }
 }
@@ -257,8 +260,9 @@ fn without_rack_a_lost_retransmission_needs_a_timeout() {
     }
 }
 
-/// An aggregate brings all of its acknowledgements at one instant. What was sent on a later one was sent later all the same: the new data that is
-/// sent on the first ones must not make a retransmission sent on the last one look overtaken.
+/// An aggregate delivers all its ACKs at one instant. A segment sent in response to a later ACK
+/// still counts as sent later: new data sent on the first ACKs must not make a retransmission sent
+/// on the last ACK look overtaken.
 #[test]
 fn acknowledgements_of_one_instant_keep_the_order_of_sending() {
     let mut sender = Sender::new(0, config(Algorithm::Reno), 1);
@@ -280,14 +284,14 @@ fn acknowledgements_of_one_instant_keep_the_order_of_sending() {
     sender.on_segment(at(50), &Segment::new(0, Kind::SynAck, 0, at(25), at(0)));
     let first: Vec<u32> = poll(&mut sender, at(50));
     assert_eq!(first, (0..10).collect::<Vec<u32>>());
-    // At 100 ms, one after the other: 0 to 3 arrived, 4 did not, 5 to 9 did.
+    // At 100 ms, in sequence: 0 to 3 arrived, 4 did not, 5 to 9 did.
     sender.on_segment(at(100), &ack(4, &[]));
     let new: Vec<u32> = poll(&mut sender, at(100));
     assert_eq!(new, (10..18).collect::<Vec<u32>>());
     sender.on_segment(at(100), &ack(4, &[(5, 10)]));
     let again: Vec<u32> = poll(&mut sender, at(100));
     assert_eq!(again.first(), Some(&4));
-    // The new data arrives before the retransmission, in the order in which both were sent.
+    // The new data arrives before the retransmission, in transmission order.
     sender.on_segment(at(150), &ack(4, &[(5, 18)]));
     assert_eq!(sender.counts().lost_retransmissions, 0);
     assert_eq!(sender.counts().lost, 1);
@@ -301,7 +305,8 @@ fn a_probe_repairs_a_lost_tail() {
     assert!(bench.run(60_000));
     let counts = *bench.sender.counts();
     assert_eq!((counts.timeouts, counts.probes, counts.retransmissions), (0, 1, 1));
-    // The probe's answer tells of the loss only with the next data; several lost at the tail are found by SACK.
+    // The probe's ACK reveals the loss only with the next data; several losses at the tail are
+    // found by SACK.
     let mut bench = Bench::new(config(Algorithm::Cubic), 50);
     bench.lose = losing(vec![(96, 1), (97, 1), (98, 1), (99, 1)]);
     bench.sender.write(1448 * 100);
@@ -321,8 +326,8 @@ fn everything_lost_needs_a_timeout() {
 
 #[test]
 fn hystart_leaves_slow_start_before_the_queue_overflows() {
-    // 83 segments fit in the path. HyStart++ sees the queue a round later and then only slows down for five rounds, in which the
-    // window triples (RFC 9406): it needs a deeper queue.
+    // The path holds 83 segments. HyStart++ detects the queue one round later and then only slows
+    // growth for five rounds, during which the window triples (RFC 9406): it needs a deeper queue.
     for (exit, queue) in
         [(SlowStartExit::Hystart, 100), (SlowStartExit::HystartPlusPlus, 1200), (SlowStartExit::Loss, 100)]
     {
@@ -368,7 +373,7 @@ fn an_upper_bound_holds_and_shrinks_without_a_loss() {
     bench.sender.write(1448 * 1000);
     assert!(bench.run(60_000));
     assert_eq!(bench.sender.window().cwnd, 30);
-    // Never by more than an acknowledgement brings.
+    // The fall never exceeds the segments that one ACK acknowledges.
     assert!(falls.borrow().1 <= 16, "fell by {}", falls.borrow().1);
     assert_eq!(bench.sender.counts().retransmissions, 0);
 }
@@ -395,7 +400,7 @@ fn a_lower_bound_is_reached_by_growth() {
     assert!(bench.run(60_000));
     assert!(bench.sender.window().cwnd >= 120);
     assert!(jumps.borrow().1 <= 16, "grew by {} at once", jumps.borrow().1);
-    // The loss still counts: the bound does not forbid the reduction.
+    // The loss is still processed: the bound does not prevent the reduction.
     assert!(jumps.borrow().2.iter().all(|ssthresh| *ssthresh < 120), "{:?}", jumps.borrow().2);
 }
 
@@ -428,7 +433,8 @@ fn a_full_local_queue_reduces_once_and_loses_nothing() {
     let mut local = LocalQueue::default();
     let mut refused = 0;
     for round in 0..60 {
-        // A round trip of 20 ms; in the fourth round the queue takes two segments and then no more.
+        // The round trip is 20 ms; in the fourth round the queue accepts two segments and then no
+        // more.
         let mut out = Vec::new();
         local.full = false;
         while let Some(segment) = sender.poll_transmit(now, local) {

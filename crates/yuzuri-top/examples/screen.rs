@@ -1,7 +1,9 @@
-//! The terminal screen on generated flows: `cargo run -p yuzuri-top --example screen -- [FLOWS] [OPTION]...`
+//! The terminal screen with generated flows: `cargo run -p yuzuri-top --example screen -- [FLOWS]
+//! [OPTION]...`
 //!
-//! Options: `sampled`, `lossy`, `panic` (the screen's own thread panics on the key d), `panic-elsewhere` (the
-//! feeding thread panics after a second), `report=FILE` (how the screen ended and what it cost is written there).
+//! Options: `sampled`, `lossy`, `panic` (the screen's thread panics on the key d),
+//! `panic-elsewhere` (the feeding thread panics after a second), `report=FILE` (writes the screen's
+//! exit reason and its cost to the file).
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
     let model = Arc::new(Mutex::new(LiveModel::new(Arc::new(sim::session(source)), Limits::default())));
     let mut world = sim::World::new(flows, 7);
     world.lossy = has("lossy");
-    // A while is already past, so that charts have something to show at once.
+    // Start with some history, so that charts are not empty.
     let past_ns = 12_000_000_000;
     feed(&model, &mut world, sim::START_NS + past_ns);
 
@@ -99,7 +101,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            // Nobody may be there to read it: `eprintln!` would panic where the terminal is gone.
+            // Standard error may be gone: `eprintln!` would panic.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{ended}\n").as_bytes());
             ExitCode::FAILURE
         }

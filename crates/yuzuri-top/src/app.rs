@@ -1,4 +1,4 @@
-//! The state of the screen, and what each key does to it. No terminal, no drawing.
+//! The screen's state, and the effect of each key on it, independent of terminal and drawing.
 
 mod keys;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use yuzuri_trace::{Density, FlowId};
 use yuzuri_view::{Control, LiveModel, Replay, SortKey};
 
-/// What a key asks of the terminal.
+/// An action that a key requests from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     None,
@@ -22,7 +22,7 @@ pub(crate) enum Action {
     Clear,
 }
 
-/// What fills the screen.
+/// The main view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Table,
@@ -33,18 +33,18 @@ pub(crate) enum View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Events {
     Off,
-    /// Below the table or chart, the newest last.
+    /// Below the table or chart, newest last.
     Panel,
-    /// On the whole screen, to scroll through.
+    /// Full screen, scrollable.
     Full,
 }
 
-/// What is being typed.
+/// The purpose of the input line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Which rows and events are shown; takes effect while it is typed.
+    /// Search in rows and events; applied while typing.
     Find,
-    /// Which flows the source watches; takes effect on Enter.
+    /// Filter of the source's flows; applied on Enter.
     Filter,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Input {
     pub(crate) purpose: Purpose,
     pub(crate) edit: Edit,
     pub(crate) error: Option<String>,
-    /// What Esc brings back.
+    /// The text that Esc restores.
     before: String,
 }
 
-/// A line of text above the keys, for a few seconds.
+/// A message above the key bar, shown for a few seconds.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) text: String,
@@ -65,44 +65,45 @@ pub(crate) struct Message {
     until: Duration,
 }
 
-/// The whole state.
+/// The complete state.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) theme: Theme,
     pub(crate) clock: Clock,
     pub(crate) view: View,
     pub(crate) events: Events,
-    /// How far the help is scrolled, where it is shown.
+    /// Scroll position of the help, if it is shown.
     pub(crate) help: Option<usize>,
     pub(crate) input: Option<Input>,
     pub(crate) message: Option<Message>,
     pub(crate) sort: SortKey,
     pub(crate) reverse: bool,
     pub(crate) find: String,
-    /// A live screen stands still; watching goes on.
+    /// The live screen is frozen; monitoring continues.
     pub(crate) frozen: bool,
     pub(crate) replay: Option<Replay>,
     pub(crate) look: Option<Look>,
-    /// Indices into the look's lines: those shown, in order.
+    /// Indices of the visible lines in `look.lines`, in display order.
     pub(crate) shown: Vec<usize>,
-    /// The flow the user went to; `None` while the marked row is simply the first.
+    /// The flow that the user selected; `None` while the marker is on the first row by default.
     pub(crate) chosen: Option<FlowId>,
-    /// Where the chosen flow was last, for when it goes away.
+    /// Last position of the chosen flow, used when it disappears.
     chosen_at: usize,
     /// First row and number of rows when the table was last drawn.
     pub(crate) table_top: usize,
     pub(crate) table_rows: usize,
     pub(crate) chart: ChartView,
-    /// How many events back from the newest the events view ends; rows when it was last drawn, and its most.
+    /// Events between the newest one and the end of the events view; the view's height when last
+    /// drawn.
     pub(crate) events_back: usize,
     pub(crate) events_rows: usize,
     pub(crate) help_most: usize,
-    /// An IPv6 address was seen: columns stay wide from then on.
+    /// An IPv6 address has been seen; address columns stay wide from then on.
     pub(crate) long_addresses: bool,
     sorted_at: Option<Duration>,
 }
 
-/// The name of a sort key on the screen.
+/// The display name of a sort key.
 pub(crate) fn sort_name(key: SortKey) -> &'static str {
     match key {
         SortKey::Rate => "rate",
@@ -116,7 +117,7 @@ pub(crate) fn sort_name(key: SortKey) -> &'static str {
     }
 }
 
-/// How often rows change places. Values change with each frame.
+/// Interval at which rows are re-sorted. Values update with each frame.
 const SORT_EVERY: Duration = Duration::from_secs(1);
 
 impl App {
@@ -149,7 +150,7 @@ impl App {
         }
     }
 
-    /// Takes over from the model what the next frame shows. `elapsed` is any clock that does not go back.
+    /// Copies the next frame's data from the model. `elapsed` is any monotonic clock.
     pub(crate) fn refresh(&mut self, model: &Mutex<LiveModel>, control: &dyn Control, elapsed: Duration) {
         self.replay = control.replay();
         if self.message.as_ref().is_some_and(|m| m.until <= elapsed) {
@@ -173,7 +174,7 @@ impl App {
         self.arrange(&ranks);
     }
 
-    /// While the events view is scrolled back it stays on the same events as new ones come.
+    /// Keeps a scrolled-back events view on the same events while new ones arrive.
     fn hold_events(&mut self, newest: Option<u64>) {
         if self.events_back == 0 {
             return;
@@ -197,13 +198,14 @@ impl App {
         let Some(row) = self.chosen.and_then(|id| model.row(id)) else { return };
         let from = self.chart.left_ns(look.now_ns);
         let to = from + self.chart.column_ns() * self.chart.columns as u64;
-        // From before the left edge: what is held into it, and the counter for the first throughput.
+        // Include data before the left edge: values that hold into the view, and the counter for
+        // the first throughput.
         let early = self.chart.span_ns() / 4 + 2_000_000_000;
         self.chart.first_ns = row.first_ns;
         self.chart.buckets = row.history.window(from.saturating_sub(early), to.min(look.now_ns), 4096);
     }
 
-    /// Sorts and selects anew; lines in `ranks` keep their order.
+    /// Sorts and filters the lines; lines in `ranks` keep their order.
     fn arrange(&mut self, ranks: &HashMap<FlowId, usize>) {
         let Some(look) = &mut self.look else { return };
         look::sort(&mut look.lines, self.sort, self.reverse);
@@ -217,14 +219,15 @@ impl App {
             let at = self.ids().position(|id| id == chosen);
             match at {
                 Some(at) => self.chosen_at = at,
-                // Gone from the table: the row that took its place. A chart stays with its flow to the end.
+                // The flow left the table: mark the row in its place. A chart keeps showing its
+                // flow.
                 None if self.view == View::Table => self.choose_at(self.chosen_at),
                 None => {}
             }
         }
     }
 
-    /// The order of all lines as it is.
+    /// The current rank of every line.
     fn ranks(&self) -> HashMap<FlowId, usize> {
         self.look.iter().flat_map(|l| &l.lines).enumerate().map(|(n, line)| (line.id(), n)).collect()
     }
@@ -237,18 +240,18 @@ impl App {
         self.lines().map(Line::id)
     }
 
-    /// The lines shown, in order.
+    /// The visible lines, in display order.
     pub(crate) fn lines(&self) -> impl ExactSizeIterator<Item = &Line> + '_ {
         let lines = self.look.as_ref().map_or(&[][..], |look| &look.lines);
         self.shown.iter().map(|n| &lines[*n])
     }
 
-    /// How many flows the model holds.
+    /// Number of flows in the model.
     pub(crate) fn total(&self) -> usize {
         self.look.as_ref().map_or(0, |look| look.lines.len())
     }
 
-    /// Position of the marked row among the shown ones.
+    /// Position of the marked row among the visible rows.
     pub(crate) fn marked(&self) -> Option<usize> {
         if self.shown.is_empty() {
             return None;
@@ -257,13 +260,14 @@ impl App {
         Some(at.unwrap_or(self.chosen_at.min(self.shown.len() - 1)))
     }
 
-    /// The line of the chosen flow, also where it is not among the shown ones.
+    /// The line of the chosen flow, even if it is not visible.
     pub(crate) fn chosen_line(&self) -> Option<&Line> {
         let chosen = self.chosen?;
         self.look.as_ref()?.lines.iter().find(|line| line.id() == chosen)
     }
 
-    /// The events shown, oldest first: of the charted flow, or of all; with the words looked for.
+    /// The events to show, oldest first: those of the charted flow or of all flows, filtered by the
+    /// search text.
     pub(crate) fn events_shown(&self) -> impl DoubleEndedIterator<Item = &Entry> + '_ {
         let find = self.find.to_lowercase();
         let only = if self.view == View::Chart { self.chosen } else { None };
@@ -285,7 +289,7 @@ impl App {
         self.choose_at(at);
     }
 
-    /// Keeps the marked row on the screen. To be called when the table's height is known.
+    /// Scrolls the marked row into view. Call this when the table's height is known.
     pub(crate) fn scroll_to_marked(&mut self, rows: usize) {
         self.table_rows = rows.max(1);
         let marked = self.marked().unwrap_or(0);
@@ -295,7 +299,7 @@ impl App {
     }
 }
 
-/// A density as the screen writes it.
+/// The display text of a density.
 pub(crate) fn density_words(density: Density) -> String {
     match density {
         Density::EveryAck => "every ACK".into(),
@@ -304,7 +308,7 @@ pub(crate) fn density_words(density: Density) -> String {
     }
 }
 
-/// A replay's speed: `2×`, `0.25×`.
+/// The display text of a replay speed: `2×`, `0.25×`.
 pub(crate) fn speed_words(speed: f64) -> String {
     format!("{}×", (speed * 1000.0).round() / 1000.0)
 }

@@ -1,25 +1,25 @@
-//! Which stretch of a flow's past the chart shows: zoom, pan, cursor.
+//! The time range of the chart: zoom, pan, cursor.
 
 use yuzuri_view::Bucket;
 
-/// What the chart shows of which stretch of time.
+/// The chart's time range, and the data in it.
 #[derive(Debug)]
 pub(crate) struct ChartView {
     /// Index into [`SPANS_S`].
     zoom: usize,
-    /// Right edge; `None` follows the present.
+    /// Right edge; `None` follows the current time.
     pub(crate) to_ns: Option<u64>,
-    /// Where the cursor stands, if it is shown.
+    /// Position of the cursor, if it is shown.
     pub(crate) cursor_ns: Option<u64>,
-    /// Columns of the plot when it was last drawn.
+    /// Number of plot columns when it was last drawn.
     pub(crate) columns: usize,
-    /// The flow's past, from somewhat before the left edge.
+    /// The flow's history, starting somewhat before the left edge.
     pub(crate) buckets: Vec<Bucket>,
-    /// When the flow was first seen.
+    /// Time at which the flow was first seen.
     pub(crate) first_ns: u64,
 }
 
-/// How much time the chart can show, seconds. The model remembers 70 minutes.
+/// Zoom levels, seconds. The model keeps 70 minutes.
 const SPANS_S: [u64; 12] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 4200];
 const SPAN_AT_FIRST: usize = 4;
 
@@ -35,34 +35,35 @@ impl ChartView {
         }
     }
 
-    /// Shows half as much time, or so.
+    /// Halves the time range (approximately).
     pub(crate) fn zoom_in(&mut self, now: u64) {
         self.zoom(self.zoom.saturating_sub(1), now);
     }
 
-    /// Shows twice as much time, or so.
+    /// Doubles the time range (approximately).
     pub(crate) fn zoom_out(&mut self, now: u64) {
         self.zoom((self.zoom + 1).min(SPANS_S.len() - 1), now);
     }
 
-    /// The time shown, nanoseconds.
+    /// The time range, nanoseconds.
     pub(crate) fn span_ns(&self) -> u64 {
         SPANS_S[self.zoom] * 1_000_000_000
     }
 
-    /// Width of a column, nanoseconds; even, so that a dot has exactly half of it.
+    /// Width of a column, nanoseconds; even, so that a dot column is exactly half of it.
     pub(crate) fn column_ns(&self) -> u64 {
         (self.span_ns() / self.columns.max(1) as u64).max(2) / 2 * 2
     }
 
-    /// Left edge. On a grid of columns, so that the picture moves by whole columns and does not shimmer.
+    /// Left edge, aligned to columns, so that the plot scrolls by whole columns and does not
+    /// flicker.
     pub(crate) fn left_ns(&self, now_ns: u64) -> u64 {
         let column = self.column_ns();
         let last = self.to_ns.unwrap_or(now_ns) / column;
         (last + 1).saturating_sub(self.columns as u64) * column
     }
 
-    /// Zooms around the cursor, where there is one on the screen.
+    /// Zooms around the cursor if it is on the screen.
     fn zoom(&mut self, zoom: usize, now: u64) {
         let before = self.left_ns(now);
         let at = self.cursor_ns.and_then(|c| c.checked_sub(before)).filter(|c| *c <= self.span_ns());
@@ -77,7 +78,7 @@ impl ChartView {
 
     pub(crate) fn pan(&mut self, by_ns: i64, now: u64) {
         let to = self.to_ns.unwrap_or(now).saturating_add_signed(by_ns);
-        // A quarter of the picture stays filled however far one goes back.
+        // Keep at least a quarter of the plot filled when panning back.
         let to = to.max(self.first_ns.saturating_add(self.span_ns() / 4).min(now));
         self.to_ns = (to < now).then_some(to);
     }
@@ -90,7 +91,7 @@ impl ChartView {
             None => last.saturating_add_signed(by_ns.min(0)),
         };
         self.cursor_ns = Some(at);
-        // The picture follows the cursor over its edges.
+        // Pan when the cursor moves past an edge.
         if at < from {
             self.pan(-((from - at).max(self.span_ns() / 4) as i64), now);
         } else if at > last.saturating_add(self.column_ns()) {

@@ -1,13 +1,13 @@
-//! Wall time as people read it.
+//! Formats wall time and durations.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
-/// Whose wall time.
+/// The time zone of displayed times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// The time zone of this machine.
+    /// This machine's time zone.
     Local,
-    /// Coordinated universal time, for tests that must read the same everywhere.
+    /// UTC, for tests that must be reproducible.
     #[cfg_attr(not(test), allow(dead_code))]
     Utc,
 }
@@ -25,15 +25,15 @@ impl Clock {
         format!("{}.{:03}", self.seconds(unix_ns), unix_ns.rem_euclid(1_000_000_000) / 1_000_000)
     }
 
-    /// Seconds east of Greenwich at that time.
+    /// Offset from UTC at that time, seconds east.
     fn offset_s(self, unix_s: i64) -> i64 {
         if self == Clock::Utc {
             return 0;
         }
         let time: libc::time_t = unix_s;
         let mut broken_down = std::mem::MaybeUninit::<libc::tm>::uninit();
-        // SAFETY: both pointers are valid for the call; the result is read only where the call says (non-null)
-        // that it filled it in.
+        // SAFETY: both pointers are valid for the call. The result is read only if the call returns
+        // non-null, that is, has filled it in.
         unsafe {
             if libc::localtime_r(&time, broken_down.as_mut_ptr()).is_null() {
                 return 0;
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-/// A stretch of time: `0.25 s`, `10 s`, `2 min`, `1 h 10 min`.
+/// A duration: `0.25 s`, `10 s`, `2 min`, `1 h 10 min`.
 pub(crate) fn span(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match ns / 1_000_000_000 {

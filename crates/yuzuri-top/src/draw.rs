@@ -1,4 +1,4 @@
-//! The state as a grid of cells.
+//! Draws the state into a grid of cells.
 
 mod chart;
 mod events;
@@ -15,10 +15,10 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 use yuzuri_trace::Source;
 
-/// The smallest screen that can be drawn.
+/// Minimum screen size.
 pub(crate) const MIN: (u16, u16) = (60, 15);
 const HEADER: u16 = 3;
-/// From this height on events are shown below the table or chart; on lower screens in their place.
+/// Minimum height for showing events below the table or chart; on lower screens events replace it.
 const PANEL_FROM: u16 = 22;
 
 /// Draws everything.
@@ -66,7 +66,7 @@ fn too_small(area: Rect, buffer: &mut Buffer, app: &App) {
     }
 }
 
-/// Pieces of text put side by side.
+/// Writes pieces of text side by side.
 pub(crate) struct Pen<'a> {
     buffer: &'a mut Buffer,
     x: u16,
@@ -79,19 +79,19 @@ impl<'a> Pen<'a> {
         Pen { buffer, x: area.x, y, right: area.right() }
     }
 
-    /// Cells left on the line.
+    /// Free cells on the line.
     pub(crate) fn room(&self) -> usize {
         usize::from(self.right.saturating_sub(self.x))
     }
 
-    /// Writes as much of the text as there is room for, `…` where some is left out.
+    /// Writes the text, truncated with `…` if it does not fit.
     pub(crate) fn put(&mut self, text: &str, style: Style) -> &mut Self {
         let text = fit(text, self.room());
         (self.x, _) = self.buffer.set_stringn(self.x, self.y, &text, self.room(), style);
         self
     }
 
-    /// Writes the text if all of it has room.
+    /// Writes the text only if it fits completely.
     pub(crate) fn put_whole(&mut self, text: &str, style: Style) -> bool {
         let fits = width(text) <= self.room();
         if fits {
@@ -100,13 +100,13 @@ impl<'a> Pen<'a> {
         fits
     }
 
-    /// Leaves cells empty.
+    /// Skips cells.
     pub(crate) fn skip(&mut self, cells: u16) -> &mut Self {
         self.x = (self.x + cells).min(self.right);
         self
     }
 
-    /// Writes the text at the right edge and takes its room away from what follows.
+    /// Writes the text right-aligned and reserves its space.
     pub(crate) fn put_right(&mut self, text: &str, style: Style) {
         let start = self.right.saturating_sub(width(text) as u16).max(self.x);
         self.buffer.set_stringn(start, self.y, text, usize::from(self.right - start), style);
@@ -114,12 +114,12 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Cells a text takes.
+/// Display width of a text, cells.
 pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// A text cut at its end to fit, with `…` in place of what is cut. Control characters, which a process name may
+/// Truncates a text to fit, with `…` at its end. Control characters, which a process name may
 /// contain, become `?`.
 pub(crate) fn fit(text: &str, cells: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
@@ -142,7 +142,8 @@ pub(crate) fn fit(text: &str, cells: usize) -> String {
     out
 }
 
-/// A text cut in its middle to fit: of an address the network's beginning and the port are what tells it apart.
+/// Truncates a text in its middle: the network prefix and the port of an address are its
+/// distinguishing parts.
 pub(crate) fn fit_middle(text: &str, cells: usize) -> String {
     let count = text.chars().count();
     if count <= cells || cells < 8 {
@@ -176,7 +177,7 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
         pen.put_right(" SAMPLED ", theme.badge());
     }
     pen.put("yuzuri", theme.strong()).skip(2).put(&session.host, Style::new()).skip(2);
-    // `uname -rv` is long; its release is what matters where there is little room.
+    // `uname -rv` is long; show only the release if space is short.
     let release = session.kernel.split_whitespace().next().unwrap_or_default();
     let kernel = if width(&session.kernel) <= pen.room() { &session.kernel } else { release };
     pen.put(kernel, theme.dim());
@@ -187,7 +188,7 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     if closed > 0 {
         flows = format!("{flows}, {closed} closed");
     }
-    // With room for it to grow, so that the rest of the line stays where it is.
+    // Padded, so that the rest of the line does not move when the text grows.
     pen.put(&format!("{flows:<20}"), theme.strong()).skip(1).put("filter ", theme.dim());
     let filter = if look.filter.is_empty() { "all flows" } else { &look.filter };
     let rest = format!("samples {}", density_words(look.density));
@@ -201,7 +202,8 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     account(Pen::new(buffer, area, area.y + 2), look, app);
 }
 
-/// `seen = kept + lost`, with what is still on its way where there is some, so that the sum is always right.
+/// `seen = kept + lost`, plus the events still in transit if there are any, so that the sum is
+/// always correct.
 fn account(mut pen: Pen, look: &Look, app: &App) {
     let theme = app.theme;
     let Some(account) = &look.account else {
@@ -244,7 +246,7 @@ fn footer(area: Rect, buffer: &mut Buffer, app: &App) {
         }
         return;
     }
-    // The most needed first: what does not fit is found in the help.
+    // Most important keys first; the help lists those that do not fit.
     let mut keys: Vec<(&str, &str)> = vec![("q", "quit"), ("?", "help")];
     if app.help.is_some() {
         keys = vec![("Esc", "back"), ("↑↓", "scroll"), ("q", "quit")];
@@ -297,7 +299,7 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     };
     pen.put(ask, theme.strong());
     let (before, under, behind) = input.edit.parts();
-    // Of a long text the part before the cursor stays in sight.
+    // Scroll long input so that the part before the cursor stays visible.
     let room = pen.room().saturating_sub(1);
     let skip = width(&before).saturating_sub(room * 2 / 3);
     let before: String = before.chars().skip(skip).collect();
@@ -306,7 +308,7 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     let behind = fit(&behind, pen.room());
     pen.put(&behind, Style::new());
     if let Some(error) = &input.error {
-        // On the lines above: what was typed must stay in sight to be put right.
+        // On the lines above, so that the input stays visible for correction.
         let lines = wrap(error, usize::from(area.width) - 4);
         let first = area.y.saturating_sub(lines.len() as u16);
         for (n, line) in lines.iter().enumerate() {
@@ -319,7 +321,7 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     }
 }
 
-/// Breaks a text at spaces into at most four lines.
+/// Wraps a text at spaces, into at most four lines.
 fn wrap(text: &str, cells: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,9 +1,9 @@
-//! A line of text being edited.
+//! A text input line.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use yuzuri_trace::Filter;
 
-/// The text and where its cursor stands.
+/// The text and its cursor position.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Edit {
     chars: Vec<char>,
@@ -11,7 +11,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Starts with a text, the cursor behind it.
+    /// Starts with a text, with the cursor at its end.
     pub(crate) fn new(text: &str) -> Edit {
         let chars: Vec<char> = text.chars().filter(|c| !c.is_control()).collect();
         Edit { cursor: chars.len(), chars }
@@ -22,13 +22,13 @@ impl Edit {
         self.chars.iter().collect()
     }
 
-    /// The text before, under and behind the cursor.
+    /// The text before, at and after the cursor.
     pub(crate) fn parts(&self) -> (String, Option<char>, String) {
         let (before, rest) = self.chars.split_at(self.cursor);
         (before.iter().collect(), rest.first().copied(), rest.iter().skip(1).collect())
     }
 
-    /// Takes a key; false where it means nothing here.
+    /// Handles a key; returns false if the key has no effect here.
     pub(crate) fn key(&mut self, key: KeyEvent) -> bool {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

@@ -1,68 +1,69 @@
-//! Bytes from the terminal as keys.
+//! Parses terminal input into keys.
 //!
-//! crossterm's own reader is not used: it registers the terminal edge-triggered and drops that edge when a change
-//! of size arrives together with a key, so that the key is only seen at the next one; and when the terminal is
-//! gone it reads again and again for ever. Its types for keys are used.
+//! crossterm's reader is unsuitable: it registers the terminal edge-triggered and loses the edge if
+//! a resize arrives together with a key, so that the key appears only with the next one. When the
+//! terminal disappears, it reads in an endless loop. Only its key types are used.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// The longest escape sequence that is waited for to end.
+/// Maximum length of an incomplete escape sequence.
 const LONGEST: usize = 32;
 
-/// Takes bytes, gives keys.
+/// Incremental parser from bytes to keys.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     bytes: Vec<u8>,
     background: Option<Background>,
 }
 
-/// What the terminal writes on.
+/// Background of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Background {
     Dark,
     Light,
 }
 
-/// Asks the terminal for its background colour (xterm's OSC 11). One that does not know the question says nothing.
+/// Queries the terminal's background colour (xterm's OSC 11). Terminals without support do not
+/// answer.
 pub(crate) const ASK_BACKGROUND: &str = "\x1b]11;?\x07";
 
 enum Parsed {
-    /// A key (or nothing that has a meaning here) and how many bytes it took.
+    /// A key (or a sequence without meaning here), and its length in bytes.
     Done(Option<KeyEvent>, usize),
-    /// The answer to a question, and how many bytes it took.
+    /// The answer to a query, and its length in bytes.
     Answer(Background, usize),
-    /// More bytes are needed.
+    /// Incomplete: more bytes are needed.
     Partial,
 }
 
 impl Parser {
-    /// Takes bytes; hands out the keys that are whole.
+    /// Adds bytes, and appends completed keys to `keys`.
     pub(crate) fn feed(&mut self, bytes: &[u8], keys: &mut Vec<KeyEvent>) {
         self.bytes.extend_from_slice(bytes);
         self.run(keys);
     }
 
-    /// Whether the bytes so far may be the beginning of a longer sequence.
+    /// Whether the buffer may be the beginning of a longer sequence.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Whether what has begun is the answer to a question, which no person types.
+    /// Whether the buffer starts like the answer to a query, which no user types.
     pub(crate) fn is_in_answer(&self) -> bool {
         self.bytes.starts_with(b"\x1b]1")
     }
 
-    /// The background, once for each answer.
+    /// Takes the background reported by the last answer.
     pub(crate) fn take_background(&mut self) -> Option<Background> {
         self.background.take()
     }
 
-    /// Nothing more came: what was held for the beginning of a sequence is what it is (the Esc key, mostly).
+    /// On timeout: interprets an incomplete sequence as it is (usually the Esc key).
     pub(crate) fn give_up(&mut self, keys: &mut Vec<KeyEvent>) {
         if self.bytes.first() == Some(&0x1b) && self.bytes.get(1) != Some(&b']') {
             keys.push(key(KeyCode::Esc));
         }
-        // The rest of a sequence or character that never ended has no meaning.
+        // An incomplete sequence or character has no meaning.
         self.bytes.clear();
     }
 
@@ -96,7 +97,7 @@ fn parse(bytes: &[u8]) -> Parsed {
         // Esc pressed twice, or before another sequence.
         [0x1b, 0x1b, ..] => Parsed::Done(Some(key(KeyCode::Esc)), 1),
         [0x1b, b'[', rest @ ..] => sequence(rest),
-        // Only what begins as an answer does: Alt-] is a key.
+        // Only the beginning of an answer matches: Alt-] is a key.
         [0x1b, b']'] => Parsed::Partial,
         [0x1b, b']', b'1', rest @ ..] => answer(rest),
         [0x1b, b'O', rest @ ..] => match rest.first() {
@@ -138,13 +139,13 @@ fn character(first: u8, bytes: &[u8]) -> Parsed {
             let code = text.chars().next().filter(|c| !c.is_control()).map(|c| key(KeyCode::Char(c)));
             Parsed::Done(code, length)
         }
-        // Cut off, but right so far.
+        // An incomplete but so far valid character.
         Err(error) if error.error_len().is_none() => Parsed::Partial,
         Err(_) => Parsed::Done(None, 1),
     }
 }
 
-/// What follows `ESC [`: parameters, then a final byte.
+/// Parses the bytes after `ESC [`: parameters, then a final byte.
 fn sequence(rest: &[u8]) -> Parsed {
     // The Linux console's function keys: `ESC [ [ A`.
     if rest.first() == Some(&b'[') {
@@ -158,7 +159,7 @@ fn sequence(rest: &[u8]) -> Parsed {
     let Ok(parameters) = std::str::from_utf8(&rest[..end]) else { return Parsed::Done(None, taken) };
     let mut numbers = parameters.split(';');
     let first = numbers.next().unwrap_or_default();
-    // xterm: 1 plus a bit for each of Shift, Alt, Ctrl.
+    // xterm: 1 plus one bit each for Shift, Alt, Ctrl.
     let held = numbers.next().and_then(|n| n.parse::<u8>().ok()).unwrap_or(1).wrapping_sub(1);
     let mut modifiers = KeyModifiers::NONE;
     for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
@@ -169,14 +170,14 @@ fn sequence(rest: &[u8]) -> Parsed {
     Parsed::Done(named(rest[end], first).map(|code| KeyEvent::new(code, modifiers)), taken)
 }
 
-/// What follows `ESC ] 1`: `1;rgb:RRRR/GGGG/BBBB`, ended by BEL or `ESC \`.
+/// Parses the bytes after `ESC ] 1`: `1;rgb:RRRR/GGGG/BBBB`, terminated by BEL or `ESC \`.
 fn answer(rest: &[u8]) -> Parsed {
     let Some(end) = rest.iter().position(|byte| !(0x20..0x7f).contains(byte)) else { return Parsed::Partial };
     let taken = match &rest[end..] {
         [0x07, ..] => end + 4,
         [0x1b, b'\\', ..] => end + 5,
         [0x1b] => return Parsed::Partial,
-        // Broken off: what follows is read anew.
+        // Aborted: parse the following bytes separately.
         _ => return Parsed::Done(None, end + 3),
     };
     match std::str::from_utf8(&rest[..end]).ok().and_then(background) {
@@ -185,7 +186,8 @@ fn answer(rest: &[u8]) -> Parsed {
     }
 }
 
-/// Dark or light by the luminance that ITU-R BT.709 gives the colour; each part has one to four hexadecimal digits.
+/// Classifies a colour as dark or light by its ITU-R BT.709 luminance; each component has one to
+/// four hexadecimal digits.
 fn background(text: &str) -> Option<Background> {
     let colour = text.strip_prefix("1;")?;
     let parts = colour.strip_prefix("rgb:").or_else(|| colour.strip_prefix("rgba:"))?;
@@ -274,7 +276,7 @@ mod tests {
             );
         }
         assert_eq!(read(b"\x1b]11;rgb:ff\x1b[A"), (None, vec![KeyCode::Up]));
-        // Of one that is not there whole, nothing becomes a key.
+        // An incomplete answer yields no key.
         let mut parser = Parser::default();
         let mut keys = Vec::new();
         parser.feed(b"\x1b]11;rgb:ffff/ff", &mut keys);
@@ -298,7 +300,7 @@ mod tests {
             }
             let mut whole = Vec::new();
             Parser::default().feed(&bytes, &mut whole);
-            // What exceeds the longest sequence is cut where it is noticed, which depends on the pieces.
+            // An overlong sequence is cut where the parser detects it, which depends on the chunks.
             if !bytes.windows(LONGEST - 4).any(|w| w.iter().all(|b| (0x20..0x7f).contains(b))) {
                 prop_assert_eq!(in_pieces, whole);
             }

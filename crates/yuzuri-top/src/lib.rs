@@ -1,11 +1,11 @@
 //! The terminal screen: a sortable table of flows, one flow's chart, events as they come.
 //!
-//! [`run`] owns the terminal until the user quits; it only reads the [`LiveModel`], which another thread fills. What
-//! the user asks of the source (filter, density, a replay's position) goes through a [`Control`]: each call is made
-//! on the thread of [`run`] and holds the screen up until it returns.
+//! [`run`] owns the terminal until the user quits. It only reads the [`LiveModel`], which another
+//! thread fills. User requests to the source (filter, density, replay position) go through a
+//! [`Control`]: each call runs on the thread of [`run`] and blocks the screen until it returns.
 //!
-//! Three layers, so that all but the last can be tested without a terminal: the state machine (what is shown,
-//! what a key does), the drawing (state into a grid of cells) and the terminal itself.
+//! There are three layers, and all but the last can be tested without a terminal: the state machine
+//! (view state and key handling), drawing (state to a grid of cells) and the terminal.
 
 mod app;
 mod chart_view;
@@ -32,55 +32,56 @@ use terminal::{Input, Screen};
 use theme::Theme;
 use yuzuri_view::{Control, LiveModel};
 
-/// Why the screen could not be shown, or ended before the user quit.
+/// Why the screen could not start, or ended before the user quit.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// Standard output goes to a file, a pipe or nowhere.
+    /// Standard output is not a terminal.
     #[error(
         "the terminal screen needs a terminal, but standard output is not one: use `yuzuri watch --json` for a \
          file or pipe, or `yuzuri watch --web` for a browser"
     )]
     NotATerminal,
-    /// `TERM=dumb`: the terminal cannot place the cursor.
+    /// `TERM=dumb`: the terminal has no cursor control.
     #[error(
         "the terminal screen needs a terminal with cursor control, but TERM is 'dumb': set TERM to your \
          terminal's name, or use `yuzuri watch --json` or `yuzuri watch --web`"
     )]
     DumbTerminal,
-    /// There is no way to read keys.
+    /// Neither standard input nor `/dev/tty` can deliver keys.
     #[error(
         "the terminal screen cannot read keys, since neither standard input nor /dev/tty is a terminal: {0}"
     )]
     NoKeys(#[source] std::io::Error),
-    /// The terminal went away (window closed, connection lost).
+    /// The terminal disappeared (window closed, connection lost).
     #[error("the terminal is no longer available: {0}")]
     Lost(#[source] std::io::Error),
-    /// The terminal refused to be set up.
+    /// The terminal could not be set up.
     #[error(
         "cannot set up the terminal for the screen: {0}; `yuzuri watch --web` shows the same in a browser"
     )]
     SetUp(#[source] std::io::Error),
-    /// Another thread of the program panicked; its message was printed after the screen was left.
+    /// Another thread panicked; its message was printed after the screen was closed.
     #[error("another part of the program failed (its message is above), so the screen was closed")]
     Panicked,
 }
 
-/// How often the screen is drawn anew when no key is pressed.
+/// Redraw interval without key presses.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Shows the screen until the user quits or `stop` is set (the caller's handler for SIGTERM and SIGHUP sets it).
+/// Shows the screen until the user quits or `stop` is set (by the caller's handler for SIGTERM and
+/// SIGHUP).
 ///
-/// The terminal is given back as it was on every way out: quitting, `stop`, an error, a panic in this thread or
-/// another, Ctrl-Z for as long as the program is suspended. The terminal is raw meanwhile, so Ctrl-C arrives as a
-/// key and quits; a SIGINT sent from elsewhere is the caller's.
+/// The terminal is restored on every exit path: quit, `stop`, an error, a panic in this or another
+/// thread, and during suspension by Ctrl-Z. The terminal is in raw mode, so Ctrl-C arrives as a key
+/// and quits. The caller handles a SIGINT from elsewhere.
 ///
-/// The model is locked for as long as it takes to copy what one frame shows, ten times a second and after each
-/// key; sorting and drawing happen without the lock.
+/// The model is locked while the data of one frame is copied, ten times per second and after each
+/// key. Sorting and drawing do not hold the lock.
 ///
 /// # Errors
-/// [`TopError::NotATerminal`], [`TopError::DumbTerminal`], [`TopError::NoKeys`] and [`TopError::SetUp`] before
-/// anything is drawn; [`TopError::Lost`] when the terminal goes away; [`TopError::Panicked`] when another thread
-/// panics.
+/// [`TopError::NotATerminal`], [`TopError::DumbTerminal`], [`TopError::NoKeys`] and
+/// [`TopError::SetUp`] before anything is drawn; [`TopError::Lost`] if the terminal disappears;
+/// [`TopError::Panicked`] if another thread panics.
 pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBool) -> Result<(), TopError> {
     if !std::io::stdout().is_terminal() {
         return Err(TopError::NotATerminal);
@@ -90,7 +91,8 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
     }
     let input = Input::open().map_err(TopError::NoKeys)?;
     let mut screen = Screen::enter().map_err(TopError::SetUp)?;
-    // Dropped before the screen: an answer of the terminal that is still under way is taken while it is raw.
+    // Dropped before the screen, so that a late answer of the terminal is read while it is in raw
+    // mode.
     let mut input = input;
     let theme = Theme::from_env();
     if theme.wants_background() {

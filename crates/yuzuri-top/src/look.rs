@@ -1,4 +1,4 @@
-//! What is copied from the model for a frame, and its order.
+//! The model data of one frame, and its order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
 use yuzuri_view::order::{self, Facts};
 use yuzuri_view::{LiveModel, Row, SortKey};
 
-/// Points of a sparkline at most: 15 s.
+/// Maximum points of a sparkline: 15 s.
 pub(crate) const SPARK: usize = 30;
 
-/// A flow as a line of the table.
+/// One row of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) flow: Arc<Flow>,
@@ -18,7 +18,7 @@ pub(crate) struct Line {
     pub(crate) closed_ns: Option<u64>,
     /// Sending plus receiving rate over the last second, bits per second.
     pub(crate) rate_bps: f64,
-    /// The newest last.
+    /// Newest last.
     pub(crate) spark_bps: Vec<f32>,
 }
 
@@ -39,27 +39,27 @@ impl Line {
         self.flow.id
     }
 
-    /// The state in a word.
+    /// The state as a word.
     pub(crate) fn state_word(&self) -> &'static str {
         if self.closed_ns.is_some() { "closed" } else { self.last.ca_state.name() }
     }
 
-    /// The state in a letter, for narrow columns.
+    /// The state as a letter, for narrow columns.
     pub(crate) fn state_letter(&self) -> char {
         if self.closed_ns.is_some() { '×' } else { crate::theme::letter(self.last.ca_state) }
     }
 
-    /// The state, where the flow is alive.
+    /// The state, unless the flow is closed.
     pub(crate) fn live_state(&self) -> Option<CaState> {
         self.closed_ns.is_none().then_some(self.last.ca_state)
     }
 
-    /// Process name and id; empty where unknown.
+    /// Process name and id; empty if unknown.
     pub(crate) fn process(&self) -> String {
         self.flow.owner.as_ref().map(|o| format!("{}/{}", o.name, o.pid)).unwrap_or_default()
     }
 
-    /// Whether each word of `find` (in small letters) occurs in what the flow is called.
+    /// Whether each word of `find` (lower case) occurs in the flow's text.
     pub(crate) fn is_found_by(&self, find: &str) -> bool {
         if find.is_empty() {
             return true;
@@ -78,7 +78,8 @@ impl Line {
     }
 }
 
-/// Sorts lines. Copies are sorted, so that the model is not locked meanwhile and a frozen screen can be sorted, too.
+/// Sorts lines. They are copies, so sorting does not lock the model and works on a frozen screen,
+/// too.
 pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
     order::sort(lines, key, reverse, |line| Facts {
         flow: &line.flow,
@@ -88,22 +89,22 @@ pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
     });
 }
 
-/// Puts lines in the order they had, new ones behind in their own order: between two sortings rows must not jump
-/// about under the reader's eyes.
+/// Restores the previous order, with new lines at the end in their current order: rows must not
+/// move between two sorts.
 pub(crate) fn keep_order(lines: &mut [Line], ranks: &HashMap<FlowId, usize>) {
     lines.sort_by_key(|line| ranks.get(&line.id()).copied().unwrap_or(usize::MAX));
 }
 
-/// A notable event with who it happened to.
+/// A notable event and its flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) number: u64,
     pub(crate) event: Event,
-    /// `None` where the model has forgotten the flow.
+    /// `None` if the model has dropped the flow.
     pub(crate) flow: Option<Arc<Flow>>,
 }
 
-/// The notable events, taken over from the model as they come.
+/// The notable events, copied from the model as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) entries: VecDeque<Entry>,
@@ -118,7 +119,7 @@ impl Log {
             let same =
                 model.log_after(last - 1).next().is_some_and(|l| l.number == last && l.event == mine.event);
             if !same {
-                // A replay was moved (its model begins anew), or so much happened that nothing joins on.
+                // A replay seek restarted the model, or more events arrived than the model keeps.
                 self.entries.clear();
             }
         }
@@ -133,7 +134,7 @@ impl Log {
     }
 }
 
-/// All that a frame shows of the model, but for the chart.
+/// The model data of one frame, except the chart.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) session: Arc<Session>,
@@ -143,13 +144,13 @@ pub(crate) struct Look {
     pub(crate) now_ns: u64,
     pub(crate) wall_offset_ns: i64,
     pub(crate) forgotten: u64,
-    /// Every flow of the model.
+    /// All flows of the model.
     pub(crate) lines: Vec<Line>,
     pub(crate) log: Log,
 }
 
 impl Look {
-    /// Copies what the model holds; `log` is the former look's, which is carried on.
+    /// Copies the model; `log` continues the previous frame's log.
     pub(crate) fn at(model: &LiveModel, mut log: Log) -> Look {
         log.update(model);
         let now_ns = model.now_ns();
@@ -166,7 +167,7 @@ impl Look {
         }
     }
 
-    /// A time of the model as nanoseconds since the Unix epoch.
+    /// Converts a time of the model to nanoseconds since the Unix epoch.
     pub(crate) fn unix_ns(&self, mono_ns: u64) -> i64 {
         (mono_ns as i64).saturating_add(self.wall_offset_ns)
     }

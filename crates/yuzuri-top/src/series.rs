@@ -1,9 +1,10 @@
-//! From a flow's buckets to the columns of a chart.
+//! Converts a flow's buckets to chart columns.
 
 use yuzuri_trace::{CaState, Kind, Marks};
 use yuzuri_view::Bucket;
 
-/// Smallest, largest and last value within a dot column; the extremes of what a pixel cannot show apart survive.
+/// Minimum, maximum and last value within a dot column, so that extremes narrower than a dot remain
+/// visible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Range {
     pub(crate) min: u32,
@@ -21,32 +22,33 @@ impl Range {
     }
 }
 
-/// Throughput is averaged over at least this much: shorter than a few RTTs it would show the bursts of ACKs.
+/// Minimum averaging time of the throughput: over only a few RTTs it would show ACK bursts.
 pub(crate) const RATE_OVER_NS: u64 = 500_000_000;
 
-/// A stretch of a flow's past in columns of a chart, each two dots wide.
+/// A time range of a flow in chart columns, each two dots wide.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) from_ns: u64,
-    /// Width of a column; a dot column has half of it.
+    /// Width of a column; a dot column is half of it.
     pub(crate) column_ns: u64,
-    /// Per dot column; held from the previous one where nothing happened.
+    /// Per dot column; the previous value is held where there is no event.
     pub(crate) cwnd: Vec<Option<Range>>,
-    /// Per dot column, where there is one.
+    /// Per dot column, if set.
     pub(crate) ssthresh: Vec<Option<u32>>,
-    /// Per dot column, microseconds; `None` where unmeasured.
+    /// Per dot column, microseconds; `None` if unmeasured.
     pub(crate) srtt_us: Vec<Option<Range>>,
-    /// Per column: acknowledged plus received bits per second over the column or [`RATE_OVER_NS`] before its end.
+    /// Per column: acknowledged plus received bits per second, averaged over the column or
+    /// [`RATE_OVER_NS`] before its end.
     pub(crate) rate_bps: Vec<Option<f64>>,
-    /// Per column: the gravest state.
+    /// Per column: the most severe state.
     pub(crate) state: Vec<Option<CaState>>,
-    /// Per column: the gravest event, as a letter (see [`MARKS`]).
+    /// Per column: the most severe event, as a letter (see [`MARKS`]).
     pub(crate) mark: Vec<Option<char>>,
-    /// Per column: what the cursor reads.
+    /// Per column: the values for the cursor.
     pub(crate) bucket: Vec<Option<Bucket>>,
 }
 
-/// Letters of the marks row with their meaning, the gravest first.
+/// Letters of the marks row and their meaning, most severe first.
 pub(crate) const MARKS: [(char, &str); 9] = [
     ('T', "retransmission timeout"),
     ('r', "retransmission"),
@@ -80,8 +82,8 @@ fn gravest(states: u8) -> Option<CaState> {
 }
 
 impl Series {
-    /// Arranges buckets (oldest first, beginning some time before `from_ns` where there is more) into `columns` of
-    /// `column_ns`. After `end_ns` (now, or when the flow was closed) there is nothing.
+    /// Arranges buckets (oldest first, starting before `from_ns` if available) into `columns` of
+    /// `column_ns`. Columns after `end_ns` (now, or when the flow closed) are empty.
     pub(crate) fn new(
         buckets: &[Bucket],
         from_ns: u64,
@@ -104,7 +106,7 @@ impl Series {
         };
         let mut states = vec![0u8; columns];
         for bucket in buckets {
-            // By its last event: what a bucket says last was true then.
+            // Placed by its last event: the bucket's last values apply to that time.
             let Some(since) = bucket.last_ns.checked_sub(from_ns) else { continue };
             let dot = (since / dot_ns) as usize;
             if dot >= dots {
@@ -133,7 +135,7 @@ impl Series {
         series
     }
 
-    /// Fills what lies between events: the kernel's variables stay as they were.
+    /// Fills the gaps between events: the kernel's variables keep their values.
     fn hold(&mut self, buckets: &[Bucket], states: &[u8], dot_ns: u64, end_ns: u64) {
         let before = buckets.iter().rev().find(|b| b.last_ns < self.from_ns);
         let mut cwnd = before.map(|b| b.cwnd.2);
@@ -189,7 +191,8 @@ impl Series {
     }
 }
 
-/// Bytes acknowledged and received so far, as a function of time that is linear within buckets and flat between.
+/// Cumulative bytes acknowledged and received over time, linear within buckets and constant between
+/// them.
 struct Counter {
     points: Vec<(u64, u64)>,
 }
@@ -222,7 +225,7 @@ impl Counter {
 
     fn rate_bps(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
         let (first_ns, _) = *self.points.first()?;
-        // Less than a tenth of a second after the first look a rate would be noise.
+        // Over less than 100 ms a rate would be noise.
         let from_ns = from_ns.max(first_ns);
         let span = to_ns.checked_sub(from_ns).filter(|span| *span >= 100_000_000)?;
         Some((self.at(to_ns)? - self.at(from_ns)?) * 8e9 / span as f64)
@@ -238,7 +241,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 10 Mbit/s from 1 s to 3 s, cwnd 20 but for one instant of 90, Recovery at 2 s, nothing after 3 s.
+    /// 10 Mbit/s from 1 s to 3 s, cwnd 20 except one instant of 90, Recovery at 2 s, nothing after
+    /// 3 s.
     fn buckets() -> Vec<Bucket> {
         let mut history = History::default();
         for ms in 1000..3000u64 {

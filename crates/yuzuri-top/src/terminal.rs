@@ -1,4 +1,4 @@
-//! The terminal itself: taken over, given back on every way out, and noticed when it goes away.
+//! The terminal: takes it over, restores it on every exit path, and detects its loss.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -18,22 +18,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The keys. Standard input where it is a terminal, else `/dev/tty`.
+/// Key input from standard input if it is a terminal, else from `/dev/tty`.
 pub(crate) struct Input {
     tty: Option<File>,
     parser: Parser,
-    /// When the terminal was asked for its background, which it has not answered.
+    /// Time of an unanswered background query.
     asked: Option<Instant>,
 }
 
-/// How long the rest of an escape sequence may take: longer than between two packets of one key press over a slow
-/// connection, shorter than a person notices after pressing Esc.
+/// Timeout for the rest of an escape sequence: longer than the gap between two packets of one key
+/// press on a slow connection, shorter than a user notices after pressing Esc.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(40);
-/// How long the rest of an answer may take: its pieces must not be taken for keys.
+/// Timeout for the rest of an answer: its parts must not be taken for keys.
 const REST_OF_ANSWER: Duration = Duration::from_millis(500);
-/// Who has not answered by then will not.
+/// A terminal that has not answered by then does not support the query.
 const LATEST_ANSWER: Duration = Duration::from_secs(1);
-/// How long the end waits for an answer that is still under way: the shell would take it for typed.
+/// How long shutdown waits for an answer in transit; otherwise the shell would read it as typed
+/// input.
 const LAST_ANSWER: Duration = Duration::from_millis(100);
 
 impl Input {
@@ -45,7 +46,7 @@ impl Input {
         Ok(Input { tty, parser: Parser::default(), asked: None })
     }
 
-    /// Asks the terminal for its background. The answer may come at any time, or never.
+    /// Queries the terminal's background. The answer may come at any time, or never.
     pub(crate) fn ask_background(&mut self) -> io::Result<()> {
         let mut out = stdout();
         out.write_all(ASK_BACKGROUND.as_bytes())?;
@@ -53,7 +54,7 @@ impl Input {
         out.flush()
     }
 
-    /// The background, when the terminal has just told it.
+    /// The background, if the terminal has just answered.
     pub(crate) fn background(&mut self) -> Option<Background> {
         let told = self.parser.take_background()?;
         self.asked = None;
@@ -64,11 +65,11 @@ impl Input {
         self.tty.as_ref().map_or_else(|| stdin().as_raw_fd(), AsRawFd::as_raw_fd)
     }
 
-    /// Keys that arrive within `wait`; returns at once when there are some. A signal (as at a change of size) may
-    /// end the wait early, with no key.
+    /// Returns keys that arrive within `wait`, as soon as there are any. A signal (for example on a
+    /// resize) may end the wait early, without keys.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// The terminal is gone.
     pub(crate) fn keys(&mut self, wait: Duration) -> io::Result<Vec<KeyEvent>> {
         let mut keys = Vec::new();
         if !self.is_ready(wait)? {
@@ -88,7 +89,7 @@ impl Input {
 
     fn is_ready(&self, wait: Duration) -> io::Result<bool> {
         let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-        // Rounded up: a wait of less than a millisecond must not become a busy loop.
+        // Rounded up: a wait below one millisecond must not become a busy loop.
         let wait_ms = wait.as_micros().div_ceil(1000).min(1000) as libc::c_int;
         // SAFETY: `poll` is one valid pollfd and outlives the call.
         if unsafe { libc::poll(&mut poll, 1, wait_ms) } < 0 {
@@ -101,10 +102,11 @@ impl Input {
         Ok(poll.revents & libc::POLLIN != 0)
     }
 
-    /// Reads what there is. Not through `std::io::stdin`, whose buffer would hide bytes from `poll`.
+    /// Reads available input. `std::io::stdin` is unsuitable, because its buffer would hide bytes
+    /// from `poll`.
     fn read(&mut self, keys: &mut Vec<KeyEvent>) -> io::Result<()> {
         let mut bytes = [0u8; 1024];
-        // SAFETY: the buffer is valid for writes of its length for the time of the call.
+        // SAFETY: the buffer is valid for writes of its length during the call.
         let count = unsafe { libc::read(self.fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
         match usize::try_from(count) {
             Ok(0) => Err(gone()),
@@ -125,7 +127,7 @@ impl Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        // After a panic the terminal has been given back: what comes now is typed for the shell.
+        // After a panic the terminal has been restored: further input is meant for the shell.
         if std::thread::panicking() || self.asked.is_none_or(|at| at.elapsed() > LATEST_ANSWER) {
             return;
         }
@@ -142,12 +144,12 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "it was closed or its connection was lost")
 }
 
-/// What the panic hook and the screen both know.
+/// State shared by the panic hook and the screen.
 #[derive(Debug)]
 struct Shared {
-    /// Whether the terminal is ours now, so that it is given back exactly once.
+    /// Whether the terminal is taken over, so that it is restored exactly once.
     taken: AtomicBool,
-    /// A thread other than the screen's panicked meanwhile.
+    /// Another thread has panicked.
     foreign_panic: AtomicBool,
 }
 
@@ -158,7 +160,7 @@ impl Shared {
         execute!(stdout(), EnterAlternateScreen, Hide)
     }
 
-    /// Gives the terminal back. Errors have nowhere to go: the terminal may be gone.
+    /// Restores the terminal. Errors are ignored: the terminal may be gone.
     fn give_back(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
             let _ = execute!(stdout(), Show, LeaveAlternateScreen);
@@ -168,34 +170,35 @@ impl Shared {
     }
 }
 
-/// The terminal for as long as it is ours.
+/// The terminal while it is taken over.
 pub(crate) struct Screen {
-    /// `None` only while being dropped.
+    /// `None` only during drop.
     terminal: Option<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
     shared: Arc<Shared>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     pub(crate) fn enter() -> io::Result<Screen> {
         let shared =
             Arc::new(Shared { taken: AtomicBool::new(false), foreign_panic: AtomicBool::new(false) });
         let for_hook = shared.clone();
         let drawing = std::thread::current().id();
         let before = std::panic::take_hook();
-        // The hook stays when the screen is left: it then only hands on.
+        // The hook remains installed after the screen closes, and then only calls the previous
+        // hook.
         std::panic::set_hook(Box::new(move |info| {
             if for_hook.taken.load(Ordering::SeqCst) {
                 if std::thread::current().id() != drawing {
                     for_hook.foreign_panic.store(true, Ordering::SeqCst);
                 }
-                // Before the message is printed: on the alternate screen nobody would ever read it.
+                // Before the message is printed: on the alternate screen it would be lost.
                 for_hook.give_back();
             }
             before(info);
         }));
         let terminal = shared.take().and_then(|()| {
-            // One write per frame: the standard library would flush at each line otherwise.
+            // One write per frame: the standard library would flush on every line.
             let out = BufWriter::with_capacity(64 * 1024, stdout());
             Terminal::new(CrosstermBackend::new(out))
         });
@@ -208,7 +211,7 @@ impl Screen {
         }
     }
 
-    /// Whether a thread other than this one panicked (the terminal has been given back then).
+    /// Whether another thread panicked (which has restored the terminal).
     pub(crate) fn another_thread_panicked(&self) -> bool {
         self.shared.foreign_panic.load(Ordering::SeqCst)
     }
@@ -218,17 +221,18 @@ impl Screen {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.draw(draw).map(|_| ()))
     }
 
-    /// Forgets what the terminal shows, so that the next frame is drawn whole.
+    /// Invalidates the screen contents, so that the next frame is drawn completely.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.terminal.as_mut().map_or(Ok(()), Terminal::clear)
     }
 
-    /// Gives the terminal back, stops the program as Ctrl-Z does, and takes it over again on `fg`.
+    /// Restores the terminal, stops the program as Ctrl-Z does, and takes over the terminal again
+    /// on `fg`.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.shared.give_back();
-        // `raise` and not `kill`: it is this thread that must not go on before the stop has taken effect, or the
-        // terminal would be raw again while the shell has it.
-        // SAFETY: raising a signal touches no memory of ours.
+        // `raise`, not `kill`: this thread must not continue before the stop takes effect;
+        // otherwise the terminal would be raw while the shell uses it.
+        // SAFETY: raising a signal accesses no memory of this program.
         if unsafe { libc::raise(libc::SIGTSTP) } != 0 {
             let error = io::Error::last_os_error();
             self.shared.take()?;
@@ -242,8 +246,9 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         self.shared.give_back();
-        // When ratatui's own drop cannot show the cursor it prints that to standard error, and where standard
-        // error is the lost terminal too, printing panics. It does nothing once the cursor has been shown.
+        // If ratatui's drop cannot show the cursor, it prints an error to standard error. If
+        // standard error is the lost terminal, printing panics. Drop does nothing once the cursor
+        // is visible.
         if let Some(mut terminal) = self.terminal.take()
             && terminal.show_cursor().is_err()
         {

@@ -1,5 +1,5 @@
-//! A screen without a terminal, filled from realistic flows: [`screens`] looks at what is drawn, [`keys`] at the state
-//! under keys, [`chance`] presses any of them.
+//! A screen without a terminal, filled from realistic flows. [`screens`] compares drawings,
+//! [`keys`] checks the state after keys, [`chance`] presses random keys.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ mod sim;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A model of what the flows did in so many seconds.
+/// A model of the flows after `seconds`.
 fn filled(flows: usize, seconds: u64, source: Source, lossy: bool) -> LiveModel {
     let mut world = sim::World::new(flows, 7);
     world.lossy = lossy;
@@ -45,7 +45,7 @@ fn feed(model: &mut LiveModel, world: &mut sim::World, to_ns: u64) {
     model.advance(to_ns);
 }
 
-/// A source that remembers what it was asked.
+/// A source that records the requests that it receives.
 #[derive(Default)]
 struct Asked {
     calls: Mutex<Vec<String>>,
@@ -107,7 +107,7 @@ impl Bench {
         Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (80, 24))
     }
 
-    /// One frame, a tenth of a second later.
+    /// Draws one frame, 100 ms later.
     fn draw(&mut self) -> Buffer {
         self.elapsed += Duration::from_millis(100);
         self.app.refresh(&self.model, &self.control, self.elapsed);

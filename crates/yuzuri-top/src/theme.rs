@@ -1,14 +1,14 @@
-//! Colours, and doing without them.
+//! Colours, and their replacements.
 //!
-//! Only the terminal's own 16 colours are used, and its own background: people have set those up so that they can
-//! read them. Whatever a colour says is also said by a letter, a shape or a word.
+//! The screen uses only the terminal's 16 colours and its background, because users have configured
+//! those to be readable. Letters, shapes or words repeat all information that colours carry.
 
 use crate::keys::Background;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use yuzuri_trace::CaState;
 
-/// How things look on this terminal.
+/// The appearance on this terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Theme {
     colour: bool,
@@ -24,8 +24,9 @@ impl Theme {
     #[cfg(test)]
     pub(crate) const PLAIN_ASCII: Theme = Theme { colour: false, light: false, ascii: true };
 
-    /// As the environment asks: `NO_COLOR` (<https://no-color.org>), `COLORFGBG` for a light background, ASCII
-    /// where the locale is not UTF-8 or the terminal is the Linux console, whose font has no Braille.
+    /// From the environment: `NO_COLOR` (<https://no-color.org>); `COLORFGBG` for a light
+    /// background; ASCII if the locale is not UTF-8 or the terminal is the Linux console, whose
+    /// font has no Braille.
     pub(crate) fn from_env() -> Theme {
         Theme::from_vars(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -33,7 +34,7 @@ impl Theme {
     fn from_vars(var: impl Fn(&str) -> Option<String>) -> Theme {
         let background = var("COLORFGBG").and_then(|v| v.rsplit(';').next().map(str::to_owned));
         let locale = var("LC_ALL").or_else(|| var("LC_CTYPE")).or_else(|| var("LANG"));
-        // No locale at all is common in containers, whose terminal is a modern one all the same.
+        // Containers often set no locale, but their terminal is usually a modern one.
         let utf8 = locale.is_none_or(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
@@ -45,13 +46,14 @@ impl Theme {
         }
     }
 
-    /// Whether the terminal's background matters and the environment does not tell it. The Linux console is black.
+    /// Whether to query the background: it matters, and the environment does not define it. The
+    /// Linux console is black.
     pub(crate) fn wants_background(self) -> bool {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         self.colour && !set("COLORFGBG") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
     }
 
-    /// The same on a background that the terminal told.
+    /// The same theme for a background that the terminal reported.
     pub(crate) fn on(self, background: Background) -> Theme {
         Theme { light: background == Background::Light, ..self }
     }
@@ -84,7 +86,7 @@ impl Theme {
         self.pick(Color::Green, Color::Green)
     }
 
-    /// A state of the congestion machine. Its letter or word is always beside it.
+    /// A congestion state. Its letter or word is always shown next to it.
     pub(crate) fn state(self, state: CaState) -> Style {
         match state {
             CaState::Open => Style::new(),
@@ -95,7 +97,7 @@ impl Theme {
         }
     }
 
-    /// Something is wrong.
+    /// Style of errors and warnings.
     pub(crate) fn warning(self) -> Style {
         self.pick(Color::LightRed, Color::Red).add_modifier(Modifier::BOLD)
     }
@@ -105,12 +107,12 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
 
-    /// The row or column that is chosen.
+    /// The chosen row or column.
     pub(crate) fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Names of things, beside their values; what is over.
+    /// Labels next to values; closed flows.
     pub(crate) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -120,7 +122,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The last step of drawing: replaces what the terminal cannot show.
+    /// The last drawing step: replaces characters that the terminal cannot show.
     pub(crate) fn finish(self, buffer: &mut Buffer) {
         if !self.ascii {
             return;
@@ -129,7 +131,7 @@ impl Theme {
             let Some(c) = cell.symbol().chars().next().filter(|c| !c.is_ascii()) else { continue };
             let plain = match c {
                 '\u{2800}' => ' ',
-                // One dot alone belongs to a dashed line.
+                // A single dot is part of a dashed line.
                 '\u{2801}'..='\u{28ff}' if (c as u32 & 0xff).count_ones() == 1 => '.',
                 '\u{2801}'..='\u{28ff}' => '*',
                 '▁' | '▂' => '_',
@@ -154,7 +156,7 @@ impl Theme {
     }
 }
 
-/// The letter of a state, as the papers' monitor wrote it: D C R L; `·` for Open.
+/// The letter of a state, as in the kernel monitor's paper: D C R L; `·` for Open.
 pub(crate) fn letter(state: CaState) -> char {
     match state {
         CaState::Open => '·',

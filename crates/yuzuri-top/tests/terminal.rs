@@ -1,4 +1,5 @@
-//! The screen in a real terminal (tmux): what is shown, and that the terminal is given back on every way out.
+//! The screen in a real terminal (tmux): its contents, and that every exit path restores the
+//! terminal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The example beside this test; `cargo test` builds both.
+/// The example's binary; `cargo test` builds both.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().unwrap().parent().unwrap().join("examples/screen");
@@ -25,7 +26,7 @@ fn has_tmux() -> bool {
     found
 }
 
-/// A shell in a tmux server of its own.
+/// A shell in a separate tmux server.
 struct Tmux {
     socket: String,
     folder: PathBuf,
@@ -86,7 +87,7 @@ impl Tmux {
         self.wait_until(&format!("'{text}'"), |screen| screen.contains(text))
     }
 
-    /// Starts the example in the shell, which remembers how the terminal was set up before.
+    /// Starts the example in the shell, after saving the terminal settings.
     fn start(&self, arguments: &str) {
         self.line("echo typed-before; stty -g > before");
         self.wait_for("typed-before\n");
@@ -95,7 +96,7 @@ impl Tmux {
         assert_eq!(self.asks("#{alternate_on} #{cursor_flag}"), "1 0");
     }
 
-    /// The terminal is as it was: main screen, cursor, settings, and what was there.
+    /// Checks that the terminal is restored: main screen, cursor, settings, and previous contents.
     fn is_restored(&self) {
         self.wait_until("the main screen", |_| self.asks("#{alternate_on} #{cursor_flag}") == "0 1");
         self.line("stty -g > after; cmp before after && echo the-same");
@@ -103,7 +104,7 @@ impl Tmux {
         assert!(screen.contains("typed-before\n"), "{screen}");
     }
 
-    /// A shell whose files lie in the folder.
+    /// A shell that runs in the test's folder.
     fn in_folder(columns: u16, rows: u16) -> Tmux {
         let tmux = Tmux::new(columns, rows);
         tmux.line(&format!("cd {}", tmux.folder.display()));
@@ -135,7 +136,7 @@ fn table_chart_events_help_and_quit() {
 
     tmux.key("Down");
     tmux.key("Enter");
-    // The screen may be looked at while it is being drawn.
+    // The screen may be captured while it is being drawn.
     tmux.wait_until("the whole chart", |screen| {
         ["in view", "throughput", "state ", "srtt"].iter().all(|words| screen.contains(words))
             && screen.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c))
@@ -181,7 +182,7 @@ fn the_terminal_is_asked_for_its_background() {
     if !has_tmux() {
         return;
     }
-    // The columns of cwnd in light blue, and in blue.
+    // The columns of cwnd in light blue, or in blue.
     let (bright, deep) = ("\x1b[38;5;12m", "\x1b[38;5;4m");
     for (colour, shown, not_shown) in [("#fdf6e3", deep, bright), ("#002b36", bright, deep)] {
         let tmux = Tmux::in_folder(100, 30);
@@ -212,7 +213,7 @@ fn the_terminal_is_restored_after_ctrl_c_and_signals() {
     tmux.line("clear");
     tmux.wait_until("an empty screen", |screen| !screen.contains("the-same"));
     tmux.start("3");
-    // The shell is busy; the signal is sent from outside, to the shell's only child.
+    // The shell is busy; send the signal from outside to the shell's only child.
     let shell = tmux.asks("#{pane_pid}");
     let child = Command::new("pgrep").args(["-P", &shell]).output().unwrap();
     let child = String::from_utf8_lossy(&child.stdout).trim().to_owned();

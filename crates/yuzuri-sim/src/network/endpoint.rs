@@ -14,7 +14,7 @@ pub(crate) struct Connection {
     pub(crate) opened: bool,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
-    /// When the schedule will look at the timers; `Time::MAX`: not at all.
+    /// When the schedule will next check the timers; `Time::MAX`: never.
     pub(super) sender_armed: Time,
     pub(super) receiver_armed: Time,
     window_bytes: u64,

@@ -1,4 +1,4 @@
-//! What is noted while a run goes on.
+//! Measurements taken during a run.
 
 use super::endpoint::Connection;
 use crate::histogram::Histogram;
@@ -26,7 +26,7 @@ pub(super) struct Measurements {
     terminals: Vec<OfTerminal>,
     warm: bool,
     warm_up_ms: u64,
-    /// Packets times nanoseconds in the queues of access point and stations up to the warm-up.
+    /// Packet-nanoseconds spent in the queues of access point and stations before warm-up ended.
     queues_before: (u128, u128),
 }
 
@@ -133,7 +133,8 @@ impl Measurements {
     }
 }
 
-/// The sender whose window stands for the terminal: the last, which for question and answer is the server's.
+/// The sender whose window represents the terminal: the last one, which for request-response is the
+/// server's.
 fn mains<'a>(
     connections: &'a [Connection],
     ranges: &'a [(usize, usize)],

@@ -1,4 +1,4 @@
-//! The event loop: drives cell, wire, senders and receivers in the order of time.
+//! The event loop: advances cell, wire, senders and receivers in time order.
 
 mod endpoint;
 mod measure;
@@ -28,25 +28,25 @@ use yuzuri_netmodel::{Arrival, ConfigError, Time};
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The medium refuses its configuration.
+    /// The network model rejects its configuration.
     #[error("the scenario's network model is not valid: {0}")]
     Medium(#[from] ConfigError),
-    /// Stations and terminals do not match.
+    /// The number of stations differs from the number of terminals.
     #[error("the cell has {stations} stations for {terminals} terminals: give it one per terminal")]
     Stations {
-        /// In the cell.
+        /// Stations in the cell.
         stations: usize,
-        /// In the scenario.
+        /// Terminals in the scenario.
         terminals: usize,
     },
     /// A number is out of range.
     #[error("{field} is {value}, allowed is {allowed}")]
     Range {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// What it may be.
+        /// The allowed range.
         allowed: &'static str,
     },
 }
@@ -54,7 +54,7 @@ pub enum ScenarioError {
 /// Runs `scenario` under `steer`.
 ///
 /// # Errors
-/// If the scenario is not consistent.
+/// Returns an error if the scenario is inconsistent.
 pub fn run(scenario: &Scenario, steer: &mut dyn Steer) -> Result<Results, ScenarioError> {
     let cpu = cpu_seconds();
     let wall = Instant::now();
@@ -63,10 +63,11 @@ pub fn run(scenario: &Scenario, steer: &mut dyn Steer) -> Result<Results, Scenar
     Ok(network.results(wall, cpu))
 }
 
-/// As [`run`], seen by `watch`, which changes nothing of it; `None` where `watch` ended it early.
+/// Like [`run`], observed by `watch`, which cannot change the run. Returns `None` if `watch` ended
+/// the run early.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 pub fn run_watched(
     scenario: &Scenario,
     steer: &mut dyn Steer,
@@ -82,13 +83,13 @@ pub fn run_watched(
     Ok((!network.ended).then(|| network.results(wall, cpu)))
 }
 
-/// Processor time of this thread, seconds.
+/// CPU time of this thread, seconds.
 fn cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(f64::NAN, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-/// The window is sampled this often for its mean.
+/// Sampling interval of the mean window.
 const SAMPLE_EVERY: u64 = 10 * MILLISECOND;
 
 struct Network<'a> {
@@ -96,11 +97,11 @@ struct Network<'a> {
     now: Time,
     cell: Option<Cell<Segment>>,
     wire: Wire<Segment>,
-    /// Most packets in a station's queue, where that is what limits it.
+    /// Maximum packets in a station's queue, if the queue is limited by packets.
     station_limits: Vec<Option<usize>>,
     connections: Vec<Connection>,
     workloads: Vec<Workload>,
-    /// A terminal's connections: the first, and the one behind its last.
+    /// A terminal's connections: the first index, and one past the last.
     ranges: Vec<(usize, usize)>,
     schedule: Schedule,
     bounds: Vec<Bounds>,
@@ -109,7 +110,7 @@ struct Network<'a> {
     from_wire: Vec<Arrival<Segment, Direction>>,
     events: u64,
     watch: Option<&'a mut dyn Watch>,
-    /// The watch has ended it.
+    /// The watch has ended the run.
     ended: bool,
 }
 
@@ -123,7 +124,7 @@ impl<'a> Network<'a> {
             scenario,
             now: Time::ZERO,
             cell,
-            // As in the laboratory: the same seed loses the same packets.
+            // Same losses as in the laboratory for the same seed.
             wire: Wire::behind_cell(&scenario.wire, scenario.seed)?,
             station_limits: station_limits.collect(),
             connections: Vec::new(),
@@ -238,7 +239,7 @@ impl<'a> Network<'a> {
         self.from_wire = arrivals;
     }
 
-    /// A station's frames left: its senders may have waited for that.
+    /// A station transmitted frames: senders that waited for queue space may continue.
     fn local_queue_shrank(&mut self, station: Option<Node>) {
         let Some(Node::Station(station)) = station else { return };
         let (first, last) = self.ranges[usize::from(station)];
@@ -295,7 +296,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Lets a sender send what it may.
+    /// Lets a sender transmit as much as it may.
     fn transmit(&mut self, index: usize) {
         loop {
             let local = self.local_queue(index);
@@ -411,7 +412,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Shows a sender to the watch.
+    /// Reports a sender to the watch.
     fn show(&mut self, index: usize, by_ack: bool) {
         if let Some(watch) = &mut self.watch {
             let Connection { terminal, upload, sender, .. } = &self.connections[index];
@@ -421,7 +422,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Shows radio and wire to the watch.
+    /// Reports radio and wire to the watch.
     fn tell(&mut self, at: WatchedAt) {
         if let Some(watch) = &mut self.watch {
             let cell = self.cell.as_ref().map(Cell::account);
@@ -429,7 +430,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Changes were checked before the run.
+    /// Changes were validated before the run.
     fn change(&mut self, what: Changed) {
         let changed = match (what, &mut self.cell) {
             (Changed::Radio { terminal, phy }, Some(cell)) => cell.set_phy(self.now, terminal, phy),

@@ -1,20 +1,20 @@
-//! What is due when, besides cell and wire.
+//! The event queue for everything except cell and wire.
 
 use crate::segment::Segment;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use yuzuri_netmodel::Time;
 
-/// What is due.
+/// An event.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Sender(u32),
     Receiver(u32),
     Workload(u32),
-    /// A segment of a server further away.
+    /// A segment delayed by the server's extra distance.
     Delayed(Box<Segment>),
     Steer,
-    /// Number of [`Scenario::changes`](crate::Scenario::changes).
+    /// Index into [`Scenario::changes`](crate::Scenario::changes).
     Change(u32),
     Sample,
     Trace,
@@ -24,7 +24,7 @@ pub(super) enum What {
 
 struct Entry {
     at: Time,
-    /// Of two things due at once, the one scheduled first comes first: one seed, one result.
+    /// Insertion order breaks ties, so that a seed always gives the same result.
     order: u64,
     what: What,
 }

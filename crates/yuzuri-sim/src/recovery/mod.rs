@@ -1,4 +1,5 @@
-//! Finding losses and sending again: what is outstanding, the round-trip estimate, RACK and proportional rate reduction.
+//! Loss detection and recovery: the scoreboard, RTT estimation, RACK and Proportional Rate
+//! Reduction.
 
 pub(crate) mod prr;
 pub(crate) mod rack;

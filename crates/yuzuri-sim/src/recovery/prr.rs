@@ -1,4 +1,5 @@
-//! Proportional rate reduction (RFC 6937 with the slow-start bound of `tcp_cwnd_reduction`).
+//! Proportional Rate Reduction (RFC 6937 with the slow-start reduction bound of
+//! `tcp_cwnd_reduction`).
 
 /// The state of a reduction.
 #[derive(Clone, Debug, Default)]
@@ -8,18 +9,18 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// A reduction begins.
+    /// Starts a reduction.
     pub(crate) fn start(&mut self) {
         *self = Prr::default();
     }
 
-    /// A segment was sent in recovery.
+    /// Counts a segment sent in recovery.
     pub(crate) fn sent(&mut self) {
         self.out += 1;
     }
 
-    /// The window after `newly` segments were delivered, of which there were none lost if `no_loss` and which moved the
-    /// cumulative acknowledgement if so.
+    /// The window after `newly` segments were delivered. `no_loss`: the ACK advanced SND.UNA and no
+    /// segment was marked lost.
     pub(crate) fn window(
         &mut self,
         newly: u32,
@@ -39,7 +40,7 @@ impl Prr {
             let conserved = self.delivered.saturating_sub(self.out).max(newly) + u32::from(no_loss);
             conserved.min(ssthresh - in_flight)
         };
-        // A fast retransmission leaves in any case.
+        // The fast retransmission is always sent.
         Some(in_flight + send.max(u32::from(self.out == 0)))
     }
 }

@@ -1,17 +1,21 @@
-//! RACK (RFC 8985, `tcp_recovery.c`): a segment is lost if one sent later was delivered and it had time to arrive.
+//! RACK (RFC 8985, `tcp_recovery.c`): a segment is lost if a segment sent later was delivered and
+//! the reordering window has passed.
 
 use super::scoreboard::{Outstanding, Scoreboard};
 use crate::units::{MICROSECOND, micros_between};
 use yuzuri_netmodel::Time;
 
-/// Segments out of order that prove a loss while no reordering was seen (`tcp_reordering`).
+/// Out-of-order segments that indicate a loss while no reordering has been observed
+/// (`tcp_reordering`).
 pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
-/// Steps of the reordering window are kept for so many recoveries (`TCP_RACK_RECOVERY_THRESH`).
+/// Number of recoveries for which an increase of the reordering window lasts
+/// (`TCP_RACK_RECOVERY_THRESH`).
 const KEEP_STEPS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// The segment sent last among those delivered: what it was sent on, and its number.
+    /// The most recently sent segment among those delivered: its send epoch (`sent_on`) and its
+    /// number.
     newest: Option<(u64, u32)>,
     rtt_us: u64,
     advanced: bool,
@@ -23,7 +27,7 @@ pub(crate) struct Rack {
     last_delivered: u64,
 }
 
-/// What RACK has to know of the sender.
+/// Sender state that RACK depends on.
 pub(crate) struct Situation {
     pub(crate) now: Time,
     pub(crate) recovering: bool,
@@ -31,12 +35,12 @@ pub(crate) struct Situation {
     pub(crate) srtt_us: u64,
 }
 
-/// What a search for losses found.
+/// Result of a loss detection pass.
 pub(crate) struct Found {
     pub(crate) lost: u32,
-    /// Retransmissions among them.
+    /// Lost retransmissions among them.
     pub(crate) again: u32,
-    /// Look again after so much time, ns; 0: no need.
+    /// Delay until the next check, ns; 0: none needed.
     pub(crate) wait_ns: u64,
 }
 
@@ -58,7 +62,7 @@ impl Rack {
     /// A segment was delivered (`tcp_rack_advance`).
     pub(crate) fn advance(&mut self, now: Time, number: u32, segment: &Outstanding, min_rtt_us: Option<u64>) {
         let rtt_us = micros_between(now, segment.sent_at);
-        // A retransmission acknowledged faster than any segment ever was: its original arrived.
+        // An ACK sooner than the minimum RTT after a retransmission acknowledges the original.
         if segment.ever_retransmitted && min_rtt_us.is_some_and(|least| rtt_us < least) {
             return;
         }
@@ -67,12 +71,12 @@ impl Rack {
         self.newest = self.newest.max(Some((segment.sent_on, number)));
     }
 
-    /// The duplicate's report (`tcp_rack_update_reo_wnd`, RFC 8985, section 6.2, step 4).
+    /// A DSACK was received (`tcp_rack_update_reo_wnd`, RFC 8985, section 6.2, step 4).
     pub(crate) fn saw_duplicate(&mut self) {
         self.dsack_seen = true;
     }
 
-    /// Once per acknowledgement: widens the window by a step per round trip with duplicates.
+    /// Runs once per ACK: widens the reordering window by one step per round trip with a DSACK.
     pub(crate) fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         if prior_delivered.is_some_and(|prior| prior < self.last_delivered) {
             self.dsack_seen = false;
@@ -91,12 +95,12 @@ impl Rack {
         self.persist = self.persist.saturating_sub(1);
     }
 
-    /// Losses are to be judged anew (after an undo).
+    /// Forces a new loss detection pass (after an undo).
     pub(crate) fn judge_again(&mut self) {
         self.advanced = true;
     }
 
-    /// How long a segment may take beyond the newest delivered one's round-trip time, µs (`tcp_rack_reo_wnd`).
+    /// The reordering window, µs (`tcp_rack_reo_wnd`).
     fn window_us(&self, board: &Scoreboard, situation: &Situation) -> u64 {
         if !self.reordering_seen && (situation.recovering || board.sacked_out >= self.reordering) {
             return 0;
@@ -104,12 +108,12 @@ impl Rack {
         (situation.min_rtt_us.unwrap_or(0) / 4 * u64::from(self.steps)).min(situation.srtt_us)
     }
 
-    /// Round-trip time plus reordering window, ns: how old a segment has to be for a timeout to call it lost.
+    /// RTT plus reordering window, ns: the minimum age at which an RTO marks a segment lost.
     pub(crate) fn settled_ns(&self, board: &Scoreboard, situation: &Situation) -> u64 {
         (self.rtt_us + self.window_us(board, situation)) * MICROSECOND
     }
 
-    /// After an acknowledgement (`tcp_rack_mark_lost`).
+    /// Runs after an ACK (`tcp_rack_mark_lost`).
     pub(crate) fn detect(&mut self, board: &mut Scoreboard, situation: &Situation) -> Option<Found> {
         if !self.advanced {
             return None;

@@ -1,31 +1,34 @@
-//! The round-trip estimate and the retransmission timeout (RFC 6298) with Linux's arithmetic (`tcp_rtt_estimator`) or the RFC's own.
+//! RTT estimation and the retransmission timeout (RFC 6298), with Linux's arithmetic
+//! (`tcp_rtt_estimator`) or the RFC's.
 
 use serde::{Deserialize, Serialize};
 
-/// How the retransmission timeout follows from the round-trip times.
+/// How the RTO is computed from RTT samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeoutRule {
-    /// At least 200 ms above the smoothed round-trip time; a falling round-trip time hardly raises it (`tcp_rtt_estimator`).
+    /// At least 200 ms above the smoothed RTT; a decreasing RTT raises the RTO only slowly
+    /// (`tcp_rtt_estimator`).
     #[default]
     Linux,
-    /// The smoothed round-trip time and four times its variation (RFC 6298, 2.3).
+    /// The smoothed RTT plus four times its variation (RFC 6298, section 2.3).
     Rfc6298 {
-        /// Not less than this in all, ms (2.4 there: 1000).
+        /// Minimum RTO, ms (RFC 6298, section 2.4: 1000).
         min_ms: u64,
     },
 }
 
-/// Least variance term, µs (`TCP_RTO_MIN`): the timeout is at least this much above the smoothed round-trip time.
+/// Minimum of the variance term, µs (`TCP_RTO_MIN`): the RTO exceeds the smoothed RTT by at least
+/// this.
 const RTO_MIN_US: u64 = 200_000;
-/// Most the timeout grows to, µs (`TCP_RTO_MAX`).
+/// Maximum RTO, µs (`TCP_RTO_MAX`).
 const RTO_MAX_US: u64 = 120_000_000;
-/// Grain of the clock in [`TimeoutRule::Rfc6298`], µs.
+/// Clock granularity in [`TimeoutRule::Rfc6298`], µs.
 const GRAIN_US: u64 = 1000;
-/// Before the first sample, µs (`TCP_TIMEOUT_INIT`).
+/// RTO before the first sample, µs (`TCP_TIMEOUT_INIT`).
 const RTO_INITIAL_US: u64 = 1_000_000;
 
-/// Estimates in µs. `srtt` is kept in eighths and `mdev` in quarters, as the kernel does.
+/// Estimates in µs. As in the kernel, `srtt` is scaled by 8 and `mdev` by 4.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     rule: TimeoutRule,
@@ -33,7 +36,7 @@ pub(crate) struct RttEstimator {
     mdev_quarters: u64,
     mdev_max: u64,
     rttvar: u64,
-    /// The variance may fall once per round trip: when this segment is acknowledged.
+    /// The variance may decrease once per round trip: when this segment is acknowledged.
     round_end: u32,
     rto: u64,
 }
@@ -67,12 +70,12 @@ impl RttEstimator {
         RTO_MIN_US
     }
 
-    /// Doubles the timeout after it ran out.
+    /// Doubles the RTO after it expired.
     pub(crate) fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(RTO_MAX_US);
     }
 
-    /// Takes a sample; ends backing off.
+    /// Takes an RTT sample and resets the backoff.
     pub(crate) fn sample(&mut self, rtt_us: u64, snd_una: u32, snd_nxt: u32) {
         let rtt = rtt_us.max(1);
         match self.rule {
@@ -108,7 +111,8 @@ impl RttEstimator {
             let mdev = self.mdev_quarters as i64;
             let mut change = error.abs() - (mdev >> 2);
             if error < 0 && change > 0 {
-                // A falling round-trip time raises the variance slower (tcp_rtt_estimator's remark on Eifel).
+                // A decreasing RTT raises the variance more slowly (see the Eifel comment in
+                // tcp_rtt_estimator).
                 change >>= 3;
             }
             self.mdev_quarters = (mdev + change).max(0) as u64;

@@ -1,36 +1,38 @@
-//! What is outstanding: one record per segment between the first not acknowledged and the next to send.
+//! The scoreboard: one record per outstanding segment.
 
 use crate::cc::LostSegment;
 use crate::units::after;
 use std::collections::VecDeque;
 use yuzuri_netmodel::Time;
 
-/// A segment that was sent and is not yet acknowledged (`struct tcp_skb_cb`).
+/// A segment sent and not yet cumulatively acknowledged (`struct tcp_skb_cb`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outstanding {
-    /// When it was sent last.
+    /// Time of the last transmission.
     pub(crate) sent_at: Time,
-    /// What it was sent on: the count of acknowledgements and timers handled. Tells what was sent first where many acknowledgements arrive in one
-    /// aggregate and so at the same instant; in the kernel they are some µs apart.
+    /// Send epoch of the last transmission: the number of ACKs and timers handled before it. It
+    /// orders transmissions when an aggregate delivers many ACKs at the same instant; in the kernel
+    /// these are a few µs apart.
     pub(crate) sent_on: u64,
-    /// State of the delivery count when it was sent last (delivery-rate estimation).
+    /// Delivery state at the last transmission (delivery rate estimation).
     pub(crate) first_sent_at: Time,
     pub(crate) delivered_at: Time,
     pub(crate) delivered: u64,
     pub(crate) payload_bytes: u16,
     pub(crate) app_limited: bool,
-    /// In flight right after it was sent last, and what had been marked lost by then (BBR v3).
+    /// Segments in flight after the last transmission, and segments marked lost before it (BBRv3).
     pub(crate) tx_in_flight: u32,
     pub(crate) lost_before: u64,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
-    /// A retransmission of it is in the network.
+    /// A retransmission is in flight.
     pub(crate) retransmitted: bool,
-    /// It was retransmitted at least once.
+    /// The segment has been retransmitted at least once.
     pub(crate) ever_retransmitted: bool,
 }
 
-/// The retransmission queue, its counts (`packets_out`, `sacked_out`, `lost_out`, `retrans_out`) and the order of sending.
+/// The retransmission queue, its counters (`packets_out`, `sacked_out`, `lost_out`, `retrans_out`)
+/// and the transmission order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     una: u32,
@@ -38,13 +40,14 @@ pub(crate) struct Scoreboard {
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
     pub(crate) retrans_out: u32,
-    /// The highest segment sacked plus one.
+    /// One past the highest sacked segment.
     pub(crate) highest_sacked: u32,
-    /// No lost segment below it waits for retransmission.
+    /// No lost segment below this one awaits retransmission.
     hint: u32,
-    /// Segments in the order they were sent last (`tsorted_sent_queue`). Entries of acknowledged or re-sent segments are stale and skipped.
+    /// Segments by time of last transmission (`tsorted_sent_queue`). Entries of acknowledged or
+    /// retransmitted segments are stale and skipped.
     by_time: VecDeque<(u32, u64)>,
-    /// Marked lost and not yet taken.
+    /// Segments marked lost since the last [`take_newly_lost`](Scoreboard::take_newly_lost).
     newly_lost: Vec<LostSegment>,
 }
 
@@ -57,12 +60,12 @@ fn lost_segment(segment: &Outstanding) -> LostSegment {
 }
 
 impl Scoreboard {
-    /// First segment not acknowledged.
+    /// The first unacknowledged segment (SND.UNA).
     pub(crate) fn una(&self) -> u32 {
         self.una
     }
 
-    /// The next segment to send.
+    /// The next segment to send (SND.NXT).
     pub(crate) fn next(&self) -> u32 {
         self.una + self.packets_out()
     }
@@ -88,13 +91,13 @@ impl Scoreboard {
         self.queue.front()
     }
 
-    /// A new segment leaves.
+    /// Appends a newly sent segment.
     pub(crate) fn push(&mut self, segment: Outstanding) {
         self.by_time.push_back((self.next(), segment.sent_on));
         self.queue.push_back(segment);
     }
 
-    /// `number` is sent again; `stamp` sets the stamps of the sending.
+    /// Records a retransmission of `number`; `stamp` updates its send stamps.
     pub(crate) fn retransmit(&mut self, number: u32, stamp: impl FnOnce(&mut Outstanding)) {
         let Some(segment) = self.get_mut(number) else { return };
         stamp(segment);
@@ -105,7 +108,7 @@ impl Scoreboard {
         self.by_time.push_back((number, sent_on));
     }
 
-    /// Removes the head, acknowledged cumulatively.
+    /// Removes the cumulatively acknowledged head.
     pub(crate) fn pop(&mut self) -> Option<Outstanding> {
         let segment = self.queue.pop_front()?;
         self.una += 1;
@@ -115,7 +118,7 @@ impl Scoreboard {
         Some(segment)
     }
 
-    /// Marks `number` as sacked; returns what was known of it before, if it was not sacked yet.
+    /// Marks `number` as sacked. Returns its previous record if it was not yet sacked.
     pub(crate) fn sack(&mut self, number: u32) -> Option<Outstanding> {
         let segment = self.get_mut(number).filter(|segment| !segment.sacked)?;
         let before = *segment;
@@ -129,7 +132,8 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Marks `number` as lost, and its retransmission, if there is one. Returns whether that is news.
+    /// Marks `number` as lost, or its retransmission if one is in flight. Returns whether the mark
+    /// is new.
     pub(crate) fn mark_lost(&mut self, number: u32) -> bool {
         let Some(segment) = self.get_mut(number).filter(|segment| !segment.sacked) else { return false };
         let (newly, again) = (!segment.lost, segment.retransmitted);
@@ -145,7 +149,8 @@ impl Scoreboard {
         newly || again
     }
 
-    /// Marks as lost what was never marked and has at least `threshold` sacked segments behind it (RFC 6675, `IsLost`). Returns how many.
+    /// Marks segments lost that have at least `threshold` sacked segments above them (RFC 6675,
+    /// `IsLost`). Returns the number of newly marked segments.
     pub(crate) fn mark_lost_by_sacks(&mut self, threshold: u32) -> u32 {
         let mut behind = self.sacked_out;
         let (mut lost, mut first) = (0, None);
@@ -167,12 +172,12 @@ impl Scoreboard {
         lost
     }
 
-    /// What was marked lost since this was asked last.
+    /// Takes the segments marked lost since the last call.
     pub(crate) fn take_newly_lost(&mut self) -> Vec<LostSegment> {
         std::mem::take(&mut self.newly_lost)
     }
 
-    /// Takes back all marks of loss (`tcp_undo_cwnd_reduction`).
+    /// Clears all loss marks (`tcp_undo_cwnd_reduction`).
     pub(crate) fn unmark_lost(&mut self) {
         for segment in &mut self.queue {
             segment.lost = false;
@@ -180,11 +185,11 @@ impl Scoreboard {
         self.lost_out = 0;
     }
 
-    /// After a timeout: everything that was not sacked is lost, except what was sent less than `settled_ns` before `now`, bar the head
-    /// (`tcp_timeout_mark_lost`).
+    /// Marks all unsacked segments lost after an RTO, except those sent less than `settled_ns`
+    /// before `now`. The head is always marked (`tcp_timeout_mark_lost`).
     pub(crate) fn mark_all_lost(&mut self, now: Time, settled_ns: u64) {
         let una = self.una;
-        // A head that was sacked means the receiver reneged: then no SACK counts any more.
+        // A sacked head means that the receiver reneged: discard all SACK information.
         let reneged = self.queue.front().is_some_and(|head| head.sacked);
         for (n, segment) in self.queue.iter_mut().enumerate() {
             if reneged && segment.sacked {
@@ -205,7 +210,7 @@ impl Scoreboard {
         self.hint = una;
     }
 
-    /// The first lost segment that waits for retransmission.
+    /// The first lost segment that awaits retransmission.
     pub(crate) fn next_lost(&mut self) -> Option<u32> {
         if self.lost_out <= self.retrans_out {
             return None;
@@ -218,8 +223,9 @@ impl Scoreboard {
         Some(self.hint)
     }
 
-    /// Walks the segments sent before `newest` (what it was sent on, and its number) in the order of sending, while they are neither acknowledged nor lost and
-    /// waiting. `judge` says whether one is lost. Returns those found lost.
+    /// Walks the segments transmitted before `newest` (send epoch and number) in transmission
+    /// order. Skips segments that are acknowledged, or lost and awaiting retransmission. Marks and
+    /// returns those for which `judge` returns true.
     pub(crate) fn sent_before(
         &mut self,
         newest: (u64, u32),

@@ -1,4 +1,4 @@
-//! An acknowledgement arrives (`tcp_ack`).
+//! ACK processing (`tcp_ack`).
 
 use super::{CaState, Retransmit, Sender};
 use crate::cc::{AckEvent, AckSample, CwndEvent, RateSample, Timestamps};
@@ -8,24 +8,26 @@ use crate::segment::Segment;
 use crate::units::{MILLISECOND, micros_between};
 use yuzuri_netmodel::Time;
 
-/// What an acknowledgement brought (the `FLAG_*` of `tcp_ack`).
+/// What an ACK reports (the `FLAG_*` of `tcp_ack`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Brought {
-    /// The cumulative acknowledgement moved.
+    /// The cumulative acknowledgement advanced.
     advanced: bool,
     sacked: bool,
     dsack: bool,
-    /// A segment never retransmitted and sent before the state began was delivered.
+    /// It delivers a segment that was never retransmitted and was sent before the current state
+    /// began.
     original: bool,
-    /// A retransmitted segment was acknowledged cumulatively.
+    /// It cumulatively acknowledges a retransmitted segment.
     retransmitted: bool,
     set_timer: bool,
     lost_again: bool,
-    /// It echoes a congestion mark.
+    /// It carries ECE.
     ece: bool,
-    /// Segments acknowledged cumulatively.
+    /// Segments newly acknowledged cumulatively.
     acked: u32,
-    /// Times of sending: first and last of those newly acknowledged and newly sacked that were never retransmitted.
+    /// Send times of the first and last never-retransmitted segments among those newly
+    /// acknowledged, and among those newly sacked.
     acked_sent: Option<(Time, Time)>,
     sacked_sent: Option<(Time, Time)>,
     newest: Option<(u64, u32)>,
@@ -72,7 +74,7 @@ impl Sender {
         let slow_path = !brought.advanced || brought.sacked || brought.dsack || ece;
         self.cca.in_ack_event(&mut self.window, AckEvent { slow_path, ece });
         self.retransmit = match self.retransmit {
-            // What was allowed before stays allowed while the recovery lasts.
+            // Retransmission stays allowed for the rest of the recovery.
             Retransmit::Lost if self.window.state >= CaState::Recovery => Retransmit::Lost,
             _ => Retransmit::No,
         };
@@ -92,7 +94,7 @@ impl Sender {
         self.refresh();
     }
 
-    /// The timestamp option as it is on the wire: whole ms of either side's clock.
+    /// The timestamp option as sent on the wire: whole ms of each host's clock.
     fn timestamps(&self, ack: &Segment) -> Timestamps {
         let ms = |at: Time| (at.as_nanos() / MILLISECOND) as u32;
         Timestamps { value_ms: ms(ack.sent_at).wrapping_add(self.clock_offset_ms), echo_ms: ms(ack.echo) }
@@ -110,13 +112,13 @@ impl Sender {
     fn take_sacks(&mut self, now: Time, ack: &Segment, brought: &mut Brought, sample: &mut RateSample) {
         let (una, next) = (self.board.una().max(ack.number), self.board.next());
         let before = self.last_blocks;
-        // In the order of numbers, else blocks that come with later ones would look like reordering.
+        // Sorted: otherwise a block that follows a higher one would look like reordering.
         let mut blocks = ack.sack;
         let blocks = &mut blocks[..ack.sacked().len()];
         blocks.sort_unstable_by_key(|block| block.start);
         for block in blocks {
             let (mut number, end) = (block.start.max(una), block.end.min(next));
-            // Most of a block was there before (recv_sack_cache in tcp_sacktag_write_queue).
+            // Most of a block is already known (recv_sack_cache in tcp_sacktag_write_queue).
             let known = before.iter().find(|old| old.start <= number && number < old.end);
             number = known.map_or(number, |old| old.end);
             while number < end {
@@ -139,7 +141,7 @@ impl Sender {
         self.last_blocks[ack.sacked().len()..].fill(crate::segment::Block::default());
     }
 
-    /// `tcp_clean_rtx_queue`; `highest_before` is what was sacked before this acknowledgement.
+    /// `tcp_clean_rtx_queue`; `highest_before` is the highest sacked segment before this ACK.
     fn take_cumulative(
         &mut self,
         now: Time,
@@ -172,7 +174,7 @@ impl Sender {
         brought.set_timer = brought.advanced;
     }
 
-    /// A segment was delivered: rate sample (`tcp_rate_skb_delivered`) and RACK.
+    /// Records a delivered segment in the rate sample (`tcp_rate_skb_delivered`) and in RACK.
     fn deliver(
         &mut self,
         now: Time,
@@ -214,7 +216,7 @@ impl Sender {
                 && !brought.advanced
                 && sacked.0 > micros_between(now, head.sent_at)
             {
-                // Do not let the timeout slide while the head waits (FLAG_SET_XMIT_TIMER).
+                // The head is overdue: rearm the timer from its send time (FLAG_SET_XMIT_TIMER).
                 brought.set_timer = true;
             }
         }
@@ -234,10 +236,10 @@ impl Sender {
     fn take_probe_answer(&mut self, ack: &Segment, brought: &Brought) {
         let Some((end, again)) = self.probe_end.filter(|(end, _)| ack.number >= *end) else { return };
         if !again || brought.dsack {
-            // New data arrived, or original and probe both: nothing was lost.
+            // Acknowledged new data, or a DSACK for the probe: no loss.
             self.probe_end = None;
         } else if ack.number > end {
-            // The probe repaired a loss: reduce as for one.
+            // The probe repaired a loss: reduce the window as for any loss.
             self.cca.cwnd_event(&mut self.window, CwndEvent::ProbeRepaired);
             self.start_reduction();
             self.set_state(CaState::Cwr);
@@ -307,7 +309,8 @@ impl Sender {
         self.retransmit = Retransmit::Lost;
     }
 
-    /// Whether recovery begins; else the state is Open or Disorder, or CWR for a mark.
+    /// Enters recovery and returns true if segments are marked lost. Otherwise moves to Open or
+    /// Disorder, or to CWR on ECE.
     fn recover_or_open(&mut self, ece: bool) -> bool {
         if self.board.lost_out == 0 {
             self.try_to_open(ece);

@@ -1,7 +1,9 @@
-//! The sending half of a connection as a state machine: what Linux's TCP does between the application and the queue of the interface.
+//! The sending half of a connection as a state machine: Linux's TCP between the application and the
+//! interface queue.
 //!
-//! The driver hands in acknowledgements ([`on_segment`](Sender::on_segment)), the time ([`on_timer`](Sender::on_timer)) and data
-//! ([`write`](Sender::write)), and after each of them takes segments with [`poll_transmit`](Sender::poll_transmit) until there are none.
+//! The driver passes in ACKs ([`on_segment`](Sender::on_segment)), time
+//! ([`on_timer`](Sender::on_timer)) and data ([`write`](Sender::write)). After each call it takes
+//! segments with [`poll_transmit`](Sender::poll_transmit) until none is left.
 
 mod ack;
 mod state;
@@ -24,36 +26,42 @@ use std::collections::VecDeque;
 use timer::Timer;
 use yuzuri_netmodel::Time;
 
-/// How a sender behaves; the default is Linux 6.x on a device whose interface has a plain or fair queue.
+/// Configuration of a sender; the default is Linux 6.x on a device whose interface has a FIFO or
+/// fair queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SenderConfig {
-    /// The algorithm of the window.
+    /// The congestion control algorithm.
     pub algorithm: Algorithm,
-    /// Instead of `algorithm`: CUBIC with these constants.
+    /// Use CUBIC with these constants instead of `algorithm`.
     pub cubic: Option<CubicConstants>,
-    /// How CUBIC ends slow start.
+    /// How CUBIC exits slow start.
     pub slow_start_exit: SlowStartExit,
-    /// Paced by the `fq` queueing discipline. BBR is paced in any case.
+    /// Pace with the `fq` queueing discipline. BBR always paces.
     pub paced_by_fq: bool,
-    /// Most bytes of payload not acknowledged: the smaller of the send buffer and the receive window.
+    /// Maximum unacknowledged payload, bytes: the smaller of send buffer and receive window.
     pub window_bytes: u64,
     /// Kernel ticks per second: 250 (Debian), 1000 (Ubuntu since 24.10), 300 (Android).
     pub hz: u32,
-    /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s (`sk_pacing_shift`: 10, behind mac80211 7 or 8).
-    /// Absent, the default: no limit, as behind devices that let go of packets at once (TAP; the laboratory): what was checked against the kernel.
+    /// TCP small queues: the local queue may hold what the pacing rate sends in 1/2^n s
+    /// (`sk_pacing_shift`: 10; with mac80211, 7 or 8). Absent (the default): no limit, as on
+    /// devices that release packets at once (TAP, in the laboratory). The default is what was
+    /// validated against the kernel.
     pub small_queue_shift: Option<u32>,
-    /// RACK and tail-loss probes (RFC 8985). Without, losses are found by SACK alone (RFC 6675) and a retransmission that is lost again by
-    /// timeout alone (`net.ipv4.tcp_recovery` and `tcp_early_retrans` of 0; ns-3).
+    /// RACK and tail-loss probes (RFC 8985). If false, losses are detected by SACK only (RFC 6675)
+    /// and lost retransmissions by RTO only (`net.ipv4.tcp_recovery` and `tcp_early_retrans` of 0;
+    /// ns-3).
     pub rack: bool,
-    /// Takes back what proves needless: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 2883). Without, as in ns-3, each timeout that came too
-    /// early costs the window and sends again what had arrived.
+    /// Undo spurious reductions: Eifel (RFC 3522), F-RTO (RFC 5682), DSACK (RFC 2883). If false, as
+    /// in ns-3, every spurious RTO reduces the window and retransmits segments that had arrived.
     pub undo: bool,
-    /// How the retransmission timeout follows from the round-trip times.
+    /// How the RTO is computed from RTT samples.
     pub timeout: TimeoutRule,
-    /// A timeout within a recovery reduces the threshold once more, and the algorithm goes on from there (ns-3). Without, as in Linux, a window of data
-    /// reduces it once (`tcp_enter_loss`), and the algorithm begins anew (`bictcp_state`).
+    /// An RTO during recovery reduces ssthresh again, and the algorithm keeps its state (ns-3). If
+    /// false, as in Linux, ssthresh is reduced once per window of data (`tcp_enter_loss`), and the
+    /// algorithm is reset (`bictcp_state`).
     pub timeout_reduces_again: bool,
-    /// Windows shrink when the application does not use them, and restart after idling (RFC 7661's aim, `tcp_slow_start_after_idle`).
+    /// Shrink a window that the application does not use, and restart from the initial window after
+    /// idle periods (`tcp_slow_start_after_idle`; the goal of RFC 7661).
     pub slow_start_after_idle: bool,
 }
 
@@ -76,10 +84,10 @@ impl Default for SenderConfig {
     }
 }
 
-/// Counts of a sender since its start.
+/// Counters of a sender since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderCounts {
-    /// Data segments sent, retransmissions included.
+    /// Data segments sent, including retransmissions.
     pub segments: u64,
     /// Retransmissions.
     pub retransmissions: u64,
@@ -91,9 +99,9 @@ pub struct SenderCounts {
     pub probes: u64,
     /// Retransmissions found lost by RACK.
     pub lost_retransmissions: u64,
-    /// Reductions taken back.
+    /// Reductions undone.
     pub undone: u64,
-    /// Times the local queue was full.
+    /// Times that the local queue was full.
     pub local_congestion: u64,
     /// Segments marked lost.
     pub lost: u64,
@@ -129,12 +137,12 @@ impl std::ops::Sub for SenderCounts {
     }
 }
 
-/// What the next transmission may be after an acknowledgement (`REXMIT_*`).
+/// What may be transmitted after an ACK (`REXMIT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retransmit {
     No,
     Lost,
-    /// F-RTO: new data first.
+    /// F-RTO: send new data first.
     NewFirst,
 }
 
@@ -146,14 +154,14 @@ enum Handshake {
     Established,
 }
 
-/// What the application wants sent.
+/// The data that the application has written.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     /// Segments written.
     end: u32,
-    /// Without end.
+    /// The application writes without limit.
     endless: bool,
-    /// Segments that are not full: number and payload, for those not yet acknowledged.
+    /// Unacknowledged segments that are not full: number and payload.
     short: VecDeque<(u32, u16)>,
 }
 
@@ -175,9 +183,9 @@ pub struct Sender {
     rack: Rack,
     rtt: RttEstimator,
     prr: Prr,
-    /// The present.
+    /// Current time.
     now: Time,
-    /// When the last segment was delivered (`delivered_mstamp`).
+    /// Time of the last delivery (`delivered_mstamp`).
     delivered_at: Time,
     handshake: Handshake,
     syn_sent_at: Time,
@@ -185,46 +193,48 @@ pub struct Sender {
     counts: SenderCounts,
     retransmit: Retransmit,
     timer: Option<(Time, Timer)>,
-    /// When pacing lets the next segment go, and whether it held one back.
+    /// Earliest departure time of the next segment by pacing.
     departure: Time,
-    /// Segments that may still leave with the last that pacing let go.
+    /// Segments that may still leave in the current paced burst.
     burst_left: u32,
     held_by_pacing: bool,
-    /// `high_seq`: the present state ends when this segment is acknowledged.
+    /// `high_seq`: the current state ends when this segment is acknowledged.
     high: u32,
     prior_ssthresh: u32,
     undo_marker: Option<u32>,
     undo_retransmissions: i64,
-    /// Send time of the first retransmission of the present episode (`retrans_stamp`).
+    /// Send time of the first retransmission in the current episode (`retrans_stamp`).
     first_retransmission: Option<Time>,
     frto: bool,
     timeouts_in_row: u32,
-    /// A tail-loss probe was sent: the episode ends with this segment; whether it was a retransmission (`tlp_high_seq`).
+    /// A tail-loss probe is outstanding: the segment that ends its episode, and whether the probe
+    /// was a retransmission (`tlp_high_seq`).
     probe_end: Option<(u32, bool)>,
-    /// A tail-loss probe is to be sent; whether by retransmitting.
+    /// A tail-loss probe is due, and whether it is a retransmission.
     probe_due: Option<bool>,
     usage_end: u32,
     used: u32,
     used_at: Time,
     sent_since_idle: bool,
-    /// Acknowledgements and timers handled so far.
+    /// ACKs and timers handled so far (the send epoch).
     handled: u64,
     last_sent: Option<Time>,
     first_sent_at: Time,
-    /// Timestamp of the newest segment of the other side.
+    /// Timestamp of the newest segment from the peer.
     echo: Time,
-    /// What the other side's timestamp clock is ahead, ms: drawn, as Linux does for each pair of hosts (`secure_tcp_ts_off`).
+    /// Offset of the peer's timestamp clock, ms: random, as Linux chooses it per pair of hosts
+    /// (`secure_tcp_ts_off`).
     clock_offset_ms: u32,
-    /// The receiver has room up to here, this segment not included (the right edge of its window).
+    /// Right edge of the receive window: one past the last segment that the receiver has room for.
     offered_end: u32,
     acked_bytes: u64,
     last_rtt_us: Option<u64>,
-    /// SACK blocks of the last acknowledgement.
+    /// SACK blocks of the last ACK.
     last_blocks: [Block; SACK_BLOCKS],
 }
 
 impl Sender {
-    /// A sender of the half-connection `connection`; `seed` is for algorithms that draw lots.
+    /// Creates the sender of half-connection `connection`; `seed` is for randomized algorithms.
     pub fn new(connection: u32, config: SenderConfig, seed: u64) -> Sender {
         let cca: Box<dyn CongestionControl> = match config.cubic {
             Some(constants) => Box::new(Cubic::with(constants, config.slow_start_exit)),
@@ -277,14 +287,15 @@ impl Sender {
         }
     }
 
-    /// Opens the connection: a SYN is due.
+    /// Opens the connection: the next segment is a SYN.
     pub fn open(&mut self) {
         if self.handshake == Handshake::Closed {
             self.handshake = Handshake::SynDue;
         }
     }
 
-    /// The application writes `bytes`. A write's last segment may be short; writes do not share segments (as with `TCP_NODELAY`).
+    /// The application writes `bytes`. The last segment of a write may be short; writes do not
+    /// share segments (as with `TCP_NODELAY`).
     pub fn write(&mut self, bytes: u64) {
         let mss = u64::from(MSS_BYTES);
         let segments = u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX - self.stream.end);
@@ -295,32 +306,32 @@ impl Sender {
         }
     }
 
-    /// The application writes for ever, or stops doing so.
+    /// Starts or stops unlimited writing.
     pub fn write_endlessly(&mut self, endless: bool) {
         if self.stream.endless && !endless {
-            // What was sent stays; what was not is taken back.
+            // Segments already sent remain; unsent ones are withdrawn.
             self.stream.end = self.board.next().max(self.stream.end);
         }
         self.stream.endless = endless;
     }
 
-    /// Sets the bounds of the window, from the next acknowledgement on.
+    /// Sets the window bounds, effective from the next ACK.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         self.window.paced = self.config.paced_by_fq || self.cca.controls_all() || bounds.burst.is_some();
     }
 
-    /// The window and what else the algorithms see.
+    /// The window and the other state visible to algorithms.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Name of the congestion control as Linux writes it.
+    /// Name of the algorithm as in Linux.
     pub fn algorithm(&self) -> &'static str {
         self.cca.name()
     }
 
-    /// Counts since the start.
+    /// Counters since the start.
     pub fn counts(&self) -> &SenderCounts {
         &self.counts
     }
@@ -335,7 +346,7 @@ impl Sender {
         self.board.packets_out()
     }
 
-    /// Segments held lost (`lost_out`).
+    /// Segments marked lost (`lost_out`).
     pub fn lost_out(&self) -> u32 {
         self.board.lost_out
     }
@@ -345,7 +356,7 @@ impl Sender {
         self.board.retrans_out
     }
 
-    /// Mean deviation of the round-trip times, µs (`mdev_us`).
+    /// Mean deviation of the RTT, µs (`mdev_us`).
     pub fn rttvar_us(&self) -> u64 {
         self.rtt.rttvar_us()
     }
@@ -355,32 +366,32 @@ impl Sender {
         u64::from(self.offered_end.saturating_sub(self.board.una())) * u64::from(MSS_BYTES)
     }
 
-    /// Whether the connection is open.
+    /// Whether the connection is established.
     pub fn is_established(&self) -> bool {
         self.handshake == Handshake::Established
     }
 
-    /// Whether everything written has been acknowledged.
+    /// Whether all written data has been acknowledged.
     pub fn is_finished(&self) -> bool {
         !self.stream.endless && self.board.una() >= self.stream.end
     }
 
-    /// Round-trip time sampled by the last acknowledgement, µs; taken once.
+    /// Takes the RTT sample of the last ACK, µs.
     pub fn take_rtt_us(&mut self) -> Option<u64> {
         self.last_rtt_us.take()
     }
 
-    /// Whether segments were seen to arrive out of order (`reord_seen`): RACK then waits longer.
+    /// Whether reordering has been observed (`reord_seen`); RACK then waits longer.
     pub fn reordering_seen(&self) -> bool {
         self.rack.reordering_seen
     }
 
-    /// Present retransmission timeout, µs.
+    /// The current RTO, µs.
     pub fn rto_us(&self) -> u64 {
         self.rtt.rto_us()
     }
 
-    /// A segment of the other side arrives: [`Kind::SynAck`] or [`Kind::Ack`].
+    /// Processes a segment from the peer: [`Kind::SynAck`] or [`Kind::Ack`].
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         self.set_now(now);
         self.handled += 1;
@@ -396,7 +407,7 @@ impl Sender {
     fn establish(&mut self, now: Time) {
         self.handshake = Handshake::Established;
         self.timer = None;
-        // A repeated SYN gives no sample: which one was answered is not known here.
+        // A retransmitted SYN gives no sample, because it is unknown which SYN was answered.
         if self.timeouts_in_row == 0 {
             let rtt_us = micros_between(now, self.syn_sent_at).max(1);
             self.rtt.sample(rtt_us, 0, 0);
@@ -405,7 +416,7 @@ impl Sender {
         }
         self.timeouts_in_row = 0;
         self.used_at = now;
-        // The other side is taken to agree (tcp_ecn of 1 or 2).
+        // The peer is assumed to negotiate ECN (tcp_ecn of 1 or 2).
         self.window.ecn = self.cca.needs_ecn();
         self.cca.init(&mut self.window);
         self.update_pacing_rate();
@@ -439,13 +450,13 @@ impl Sender {
         window.pacing_rate = (amount * percent * 10_000).checked_div(window.srtt_us).unwrap_or(0);
     }
 
-    /// Round-trip time of a segment that was retransmitted, from timestamps of whole ms (`tcp_rtt_tsopt_us`).
+    /// RTT of a retransmitted segment, from timestamps in whole ms (`tcp_rtt_tsopt_us`).
     fn micros_by_timestamps(now: Time, echo: Time) -> u64 {
         let ms = (now.as_nanos() / MILLISECOND).saturating_sub(echo.as_nanos() / MILLISECOND);
         ms.max(1) * MILLISECOND / MICROSECOND
     }
 
-    /// Timestamps are compared in ms, as they are on the wire.
+    /// Compares timestamps in ms, as on the wire.
     fn answers_before(echo: Time, stamp: Time) -> bool {
         echo.as_nanos() / MILLISECOND < stamp.as_nanos() / MILLISECOND
     }

@@ -1,4 +1,4 @@
-//! The states of recovery: entering, leaving and taking back reductions (`tcp_input.c`).
+//! The recovery states: entering and leaving them, and undoing reductions (`tcp_input.c`).
 
 use super::{CaState, Retransmit, Sender};
 use crate::cc::{CwndEvent, NO_SSTHRESH};
@@ -7,13 +7,14 @@ use yuzuri_netmodel::Time;
 
 impl Sender {
     pub(super) fn note_losses(&mut self, found: &Found) {
-        // A retransmission lost again is a loss anew.
+        // A lost retransmission counts as a new loss.
         self.tell_losses();
         self.counts.lost_retransmissions += u64::from(found.again);
         self.window.in_flight = self.board.in_flight();
     }
 
-    /// Counts what was newly marked lost, and tells the algorithm of each (`tcp_notify_skb_loss_event`).
+    /// Counts the newly marked losses and notifies the algorithm of each
+    /// (`tcp_notify_skb_loss_event`).
     pub(super) fn tell_losses(&mut self) {
         for segment in self.board.take_newly_lost() {
             self.window.lost += 1;
@@ -40,7 +41,7 @@ impl Sender {
         self.window.ssthresh = self.bounds.ssthresh(self.cca.as_mut(), &mut self.window);
     }
 
-    /// `tcp_enter_recovery`; a reduction for a mark is not taken back.
+    /// `tcp_enter_recovery`; a reduction due to ECE cannot be undone.
     pub(super) fn enter_recovery(&mut self, ece: bool) {
         self.counts.recoveries += 1;
         self.prior_ssthresh = 0;
@@ -54,7 +55,8 @@ impl Sender {
         self.set_state(CaState::Recovery);
     }
 
-    /// `tcp_enter_cwr`: the local queue was full, a mark was echoed, or the algorithm wants it.
+    /// `tcp_enter_cwr`: the local queue was full, an ACK carried ECE, or the algorithm requested
+    /// it.
     pub(super) fn enter_cwr(&mut self) {
         if self.window.state < CaState::Cwr {
             self.prior_ssthresh = 0;
@@ -101,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_try_to_open`; `ece`: the acknowledgement echoes a mark.
+    /// `tcp_try_to_open`; `ece`: the ACK carries ECE.
     pub(super) fn try_to_open(&mut self, ece: bool) {
         if !self.any_retransmission() {
             self.first_retransmission = None;
@@ -114,12 +116,13 @@ impl Sender {
         }
     }
 
-    /// Whether the acknowledgement answers a segment sent before the first retransmission (Eifel, RFC 3522; `tcp_packet_delayed`).
+    /// Whether the ACK answers a segment sent before the first retransmission (Eifel, RFC 3522;
+    /// `tcp_packet_delayed`).
     fn original_arrived(&self, echo: Time) -> bool {
         self.first_retransmission.is_some_and(|first| Sender::answers_before(echo, first))
     }
 
-    /// Whether there is a reduction that may be taken back.
+    /// Whether there is a reduction that may be undone.
     fn undoing(&self) -> bool {
         self.config.undo && self.undo_marker.is_some()
     }
@@ -144,7 +147,7 @@ impl Sender {
         self.rack.judge_again();
     }
 
-    /// `tcp_try_undo_recovery`: the state becomes Open.
+    /// `tcp_try_undo_recovery`: moves to Open.
     pub(super) fn end_recovery(&mut self, echo: Time) {
         if self.may_undo(echo) {
             self.undo(false);
@@ -158,7 +161,8 @@ impl Sender {
         self.set_state(CaState::Open);
     }
 
-    /// `tcp_try_undo_partial`: a hole was filled by a delayed original. True if there is nothing more to do.
+    /// `tcp_try_undo_partial`: a delayed original filled a gap. Returns true if nothing is left to
+    /// do.
     pub(super) fn try_undo_partial(&mut self, echo: Time) -> bool {
         if !self.undoing() || !self.original_arrived(echo) {
             return false;
@@ -174,7 +178,7 @@ impl Sender {
         false
     }
 
-    /// `tcp_try_undo_dsack`: all retransmissions were unnecessary.
+    /// `tcp_try_undo_dsack`: all retransmissions were spurious.
     pub(super) fn try_undo_dsack(&mut self) -> bool {
         if self.undoing() && self.undo_retransmissions == 0 {
             self.undo(false);
@@ -194,7 +198,7 @@ impl Sender {
         true
     }
 
-    /// `tcp_process_loss`: F-RTO (RFC 5682) and the end of the state Loss.
+    /// `tcp_process_loss`: F-RTO (RFC 5682) and the exit from state Loss.
     pub(super) fn process_loss(
         &mut self,
         echo: Time,

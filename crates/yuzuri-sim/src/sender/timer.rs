@@ -1,4 +1,5 @@
-//! The one timer of a sender: retransmission timeout (RFC 6298), tail-loss probe (RFC 8985, section 7) or RACK's reordering timeout.
+//! The sender's only timer: RTO (RFC 6298), tail-loss probe (RFC 8985, section 7) or RACK's
+//! reordering timeout.
 
 use super::{CaState, Handshake, Retransmit, Sender};
 use crate::cc::CwndEvent;
@@ -7,7 +8,7 @@ use crate::recovery::rtt::RttEstimator;
 use crate::units::{MICROSECOND, SECOND, after};
 use yuzuri_netmodel::Time;
 
-/// What the timer is set for (`icsk_pending`).
+/// The timer's purpose (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     Retransmission,
@@ -16,7 +17,8 @@ pub(super) enum Timer {
 }
 
 impl Sender {
-    /// When [`on_timer`](Sender::on_timer) wants to be called. It may move later without notice; being called early does no harm.
+    /// When [`on_timer`](Sender::on_timer) must be called. The time may move later without notice;
+    /// an early call is harmless.
     pub fn next_timer(&self) -> Option<Time> {
         let timer = self.timer.map(|(at, _)| at);
         let departure = self.held_by_pacing.then_some(self.departure);
@@ -26,7 +28,7 @@ impl Sender {
         }
     }
 
-    /// Time has passed.
+    /// Advances the time and handles an expired timer.
     pub fn on_timer(&mut self, now: Time) {
         self.set_now(now);
         self.handled += 1;
@@ -57,7 +59,7 @@ impl Sender {
         2 * SECOND / u64::from(self.window.hz)
     }
 
-    /// Time until the head would time out, ns (`tcp_rto_delta_us`).
+    /// Time until the RTO of the head, ns (`tcp_rto_delta_us`).
     fn rto_left(&self) -> u64 {
         let sent_at = self.board.head().map_or(self.now, |head| head.sent_at);
         let due = after(sent_at, self.rtt.rto_us() * MICROSECOND);
@@ -84,7 +86,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_schedule_loss_probe`: after two round trips without an acknowledgement; not in recovery.
+    /// `tcp_schedule_loss_probe`: after two round trips without an ACK; not in recovery.
     pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
         let wanted = self.config.rack && matches!(self.window.state, CaState::Open | CaState::Cwr);
         if self.board.packets_out() == 0 || !wanted {
@@ -111,14 +113,16 @@ impl Sender {
         self.set_timer(Timer::Reordering, wait_ns + self.min_timeout());
     }
 
-    /// `tcp_send_loss_probe`: new data if there is some, else the last segment again. One per tail.
+    /// `tcp_send_loss_probe`: sends new data if there is any, else retransmits the last segment.
+    /// One probe per tail.
     fn on_probe_timeout(&mut self, _now: Time) {
         if self.board.packets_out() == 0 {
             return;
         }
         if self.probe_end.is_none() {
             self.counts.probes += 1;
-            // Taken by the next poll, whatever the window says; the end of the episode follows what it sends.
+            // The next poll sends it regardless of the window; what it sends determines the end of
+            // the episode.
             self.probe_due = Some(!self.may_send_new());
         }
         self.rearm_rto();
@@ -174,7 +178,7 @@ impl Sender {
             self.rack.reordering = crate::recovery::rack::DUPLICATE_THRESHOLD;
         }
         if self.config.timeout_reduces_again {
-            // The algorithm is not told, so that it does not forget.
+            // The algorithm is not notified, so that it keeps its state.
             self.window.state = CaState::Loss;
         } else {
             self.set_state(CaState::Loss);

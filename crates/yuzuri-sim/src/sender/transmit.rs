@@ -1,4 +1,5 @@
-//! What leaves next: retransmissions, then new data, within window, buffer, pacing and the local queue (`tcp_write_xmit`).
+//! What to transmit next: retransmissions, then new data, limited by window, buffer, pacing and
+//! local queue (`tcp_write_xmit`).
 
 use super::timer::Timer;
 use super::{CaState, Handshake, Retransmit, Sender};
@@ -8,21 +9,22 @@ use crate::segment::{Kind, MSS_BYTES, Segment};
 use crate::units::{MICROSECOND, SECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 
-/// Memory a full segment takes in the kernel, bytes (`skb->truesize`): what TCP small queues count.
+/// Kernel memory of a full segment, bytes (`skb->truesize`); TCP small queues count it.
 const TRUE_SIZE: u64 = 2304;
 
-/// The queue of the interface as the sender sees it.
+/// The interface queue as seen by the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalQueue {
-    /// The sender's segments in it.
+    /// The sender's segments in the queue.
     pub segments: u32,
-    /// Nothing more goes in: sending now would be refused (`NET_XMIT_DROP`).
+    /// The queue is full: a transmission now would be refused (`NET_XMIT_DROP`).
     pub full: bool,
 }
 
 impl Sender {
-    /// The next segment to leave, if any. `local` describes the interface's queue at this moment. After `None`, ask again after the next
-    /// acknowledgement, timer or write, or when the local queue has shrunk.
+    /// Returns the next segment to send, if any. `local` is the current state of the interface
+    /// queue. After `None`, poll again after the next ACK, timer or write, or when the local queue
+    /// has drained.
     pub fn poll_transmit(&mut self, now: Time, local: LocalQueue) -> Option<Segment> {
         self.set_now(now);
         if self.handshake != Handshake::Established {
@@ -90,7 +92,7 @@ impl Sender {
         self.board.in_flight() < self.window.cwnd
     }
 
-    /// Whether there is new data that buffer and receive window admit.
+    /// Whether there is new data that send buffer and receive window allow.
     pub(super) fn may_send_new(&self) -> bool {
         let waiting = self.stream.endless || self.board.next() < self.stream.end;
         let most = (self.config.window_bytes / u64::from(MSS_BYTES)).max(1);
@@ -99,12 +101,13 @@ impl Sender {
     }
 
     fn held_back(&mut self, now: Time) -> bool {
-        // tcp_pacing_check; retransmissions are paced by the same departure times, but not held here.
+        // tcp_pacing_check; retransmissions advance the departure time but are not held back here.
         self.held_by_pacing = self.window.paced && now < self.departure && self.burst_left == 0;
         self.held_by_pacing
     }
 
-    /// `tcp_small_queue_check`: two segments or the time slice of the pacing rate; retransmissions may take twice as much.
+    /// `tcp_small_queue_check`: two segments, or the pacing rate's time slice; twice as much for
+    /// retransmissions.
     fn small_queue_full(&self, local: LocalQueue, again: bool) -> bool {
         let Some(shift) = self.config.small_queue_shift else { return false };
         let limit = (2 * TRUE_SIZE).max(self.window.pacing_rate >> shift) << u32::from(again);
@@ -193,7 +196,7 @@ impl Sender {
         if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
             self.prr.sent();
         }
-        // tcp_xmit_retransmit_queue: the head again gives it a full timeout.
+        // tcp_xmit_retransmit_queue: retransmitting the head restarts the RTO.
         if number == self.board.una() && !matches!(self.timer, Some((_, Timer::Reordering))) {
             self.set_timer(Timer::Retransmission, self.rtt.rto_us() * MICROSECOND);
         }
@@ -221,8 +224,8 @@ impl Sender {
         segment
     }
 
-    /// The end of `tcp_write_xmit`: a probe for the tail, validation of the window (`tcp_cwnd_validate`) and
-    /// the mark of a sender limited by its application (`tcp_rate_check_app_limited`).
+    /// The end of `tcp_write_xmit`: schedules the tail-loss probe, validates the window
+    /// (`tcp_cwnd_validate`) and marks application-limited senders (`tcp_rate_check_app_limited`).
     fn after_sending(&mut self, local: LocalQueue) {
         self.refresh();
         let limited = self.window.in_flight >= self.window.cwnd;
@@ -263,7 +266,7 @@ impl Sender {
         {
             return;
         }
-        // tcp_cwnd_application_limited; a full send buffer is no lack of data.
+        // tcp_cwnd_application_limited; a full send buffer does not count as application-limited.
         let starved = !self.stream.endless && self.board.next() >= self.stream.end;
         if self.window.state == CaState::Open && starved {
             let used = self.used.max(crate::cc::INITIAL_WINDOW);

@@ -1,4 +1,4 @@
-//! Every congestion control on two paths: what Linux 6.1 did, and what happens here.
+//! Every congestion control algorithm on two paths: Linux 6.1 and the simulation.
 
 mod saw_tooth;
 
@@ -8,7 +8,7 @@ use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, ReceiverConfig, Scenario, SenderConfig, Terminal, run};
 
-/// The controls that were traced, by Linux's names.
+/// The traced algorithms, by their Linux names.
 pub const CONTROLS: [Algorithm; 17] = [
     Algorithm::Reno,
     Algorithm::Cubic,
@@ -29,30 +29,30 @@ pub const CONTROLS: [Algorithm; 17] = [
     Algorithm::Bbr,
 ];
 
-/// A path that was traced.
+/// A traced path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// As in the traces' names.
+    /// Name, as in the trace files.
     pub name: &'static str,
     pub rate_bps: u64,
     pub delay_us: u64,
-    /// Packets, the one in transmission included.
+    /// Queue length, packets, including the one in transmission.
     pub queue: u32,
     pub duration_s: u64,
 }
 
-/// Both.
+/// Both traced paths.
 pub const PATHS: [Path; 2] = [
     Path { name: "20M_50ms_100p", rate_bps: 20_000_000, delay_us: 50_000, queue: 100, duration_s: 60 },
     Path { name: "10M_100ms_100p", rate_bps: 10_000_000, delay_us: 100_000, queue: 100, duration_s: 80 },
 ];
 
-/// Figures begin here, s: slow start and its losses do not count.
+/// Start of the evaluation, s: slow start and its losses are excluded.
 pub const FROM_S: f64 = 5.0;
-/// Windows are read this often, s.
+/// Sampling interval of the window, s.
 const STEP_S: f64 = 0.05;
 
-/// Windows and round-trip times, one row each [`STEP_S`], time from the first data segment.
+/// Window and RTT every [`STEP_S`]; time starts with the first data segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub t_s: f64,
@@ -63,20 +63,20 @@ pub struct Row {
 /// The figures that are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// Mbit/s of payload, over the whole run.
+    /// Goodput over the whole run, Mbit/s.
     pub goodput_mbps: f64,
     /// Largest window of the first two seconds.
     pub start_peak: f64,
-    /// From here on after [`FROM_S`]: mean window.
+    /// Mean window. This and the following fields start at [`FROM_S`].
     pub cwnd_mean: f64,
-    /// Falls of the window by more than 5 % of its running maximum.
+    /// Number of falls of the window by more than 5 % of its running maximum.
     pub reductions: f64,
-    /// Mean time between them, s; NaN below three.
+    /// Mean time between reductions, s; NaN for fewer than three.
     pub period_s: f64,
-    /// Mean window before and after them; NaN without any.
+    /// Mean window before and after a reduction; NaN without any.
     pub peak: f64,
     pub trough: f64,
-    /// Mean smoothed round-trip time, ms.
+    /// Mean smoothed RTT, ms.
     pub srtt_ms: f64,
     /// Over the whole run: fast recoveries, timeouts, retransmissions.
     pub recoveries: f64,
@@ -131,12 +131,12 @@ impl Figures {
         }
     }
 
-    /// Share of the window that a reduction leaves.
+    /// Fraction of the window that remains after a reduction (beta).
     pub fn kept(&self) -> f64 {
         self.trough / self.peak
     }
 
-    /// From windows; recoveries, timeouts and retransmissions are left at 0.
+    /// Computes the figures from windows; recoveries, timeouts and retransmissions are 0.
     pub fn of_rows(rows: &[Row], goodput_mbps: f64) -> Figures {
         let start_peak = rows.iter().filter(|row| row.t_s < 2.0).map(|row| row.cwnd).fold(0.0, f64::max);
         let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= FROM_S).collect();
@@ -160,9 +160,10 @@ impl Figures {
     }
 }
 
-/// What happens here.
+/// Rows and figures of the simulation.
 pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figures) {
-    // netem: the limit counts the packet in transmission; the whole delay is on the way back; HZ is Debian's.
+    // netem: the limit includes the packet in transmission; the whole delay is on the return path.
+    // HZ is Debian's.
     let wire = WireConfig {
         up: LineConfig {
             rate_bps: Some(path.rate_bps),
@@ -180,7 +181,7 @@ pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figu
     scenario.trace_every_ms = Some((STEP_S * 1000.0) as u64);
     let results = run(&scenario, &mut NoSteer).expect("a consistent scenario");
     let terminal = &results.terminals[0];
-    // Time begins with the first segment, a round trip after the SYN.
+    // Time starts with the first segment, one round trip after the SYN.
     let rows: Vec<Row> = terminal
         .trace
         .iter()
@@ -200,7 +201,7 @@ pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figu
     (rows, figures)
 }
 
-/// The mean over seeds for an algorithm that draws lots, else what happens.
+/// The mean over seeds for a randomized algorithm, otherwise a single run.
 pub fn simulated_mean(path: Path, algorithm: Algorithm) -> Figures {
     let seeds = if matches!(algorithm, Algorithm::Nv | Algorithm::Cdg) { 8 } else { 1 };
     let mut sums = [0.0; 11];
@@ -211,24 +212,25 @@ pub fn simulated_mean(path: Path, algorithm: Algorithm) -> Figures {
     Figures::of_cells(sums.map(|sum| sum / seeds as f64))
 }
 
-/// One acknowledgement of a trace of the kernel, as `tcp:tcp_probe` saw the connection before it was processed.
+/// One ACK in a kernel trace: the connection's state in `tcp:tcp_probe`, before the ACK is
+/// processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     pub t_us: u64,
-    /// Segments, from the first of the connection.
+    /// In segments, from the start of the connection.
     pub snd_una: u32,
     pub cwnd: u32,
     pub srtt_us: u64,
 }
 
-/// The kernel's figures from its rows.
+/// The kernel's rows and goodput from its trace.
 pub fn kernel_rows(probes: &[Probe]) -> (Vec<Row>, f64) {
     let first_us = first_sent_us(probes);
     let mut rows: Vec<Row> = Vec::new();
     let mut next_s = STEP_S;
     for pair in probes.windows(2) {
         let until_s = (pair[1].t_us - first_us) as f64 / 1e6;
-        // The window between two acknowledgements is what the later row shows.
+        // The later row shows the window between two ACKs.
         while next_s <= until_s {
             let row = if next_s * 1e6 < (pair[0].t_us - first_us) as f64 { pair[0] } else { pair[1] };
             rows.push(Row { t_s: next_s, cwnd: row.cwnd.into(), srtt_ms: row.srtt_us as f64 / 1e3 });
@@ -241,14 +243,14 @@ pub fn kernel_rows(probes: &[Probe]) -> (Vec<Row>, f64) {
     (rows, goodput_mbps)
 }
 
-/// When the first segment left: the first sample is what the smoothed round-trip time moved by.
+/// Send time of the first segment: the change of the smoothed RTT gives the first sample.
 pub fn first_sent_us(probes: &[Probe]) -> u64 {
     let (before, after) = (probes[0].srtt_us, probes[1].srtt_us);
     let rtt_us = (8 * (after as i64 - before as i64) + before as i64).max(0) as u64;
     probes[0].t_us - rtt_us
 }
 
-/// The kernel's figures as they are kept: control, path, figures.
+/// The saved figures of the kernel: algorithm, path, figures.
 pub fn saved() -> Vec<(String, String, Figures)> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernel_controls.csv");
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("reading {file}: {error}"));

@@ -1,12 +1,12 @@
-//! Settings of the laboratory (`scenarios/check`), what the kernel did there, and the same here.
+//! Laboratory settings (`scenarios/check`): the kernel's figures and the simulation's.
 
 use yuzuri_scenario::fairness::jain;
 use yuzuri_scenario::{Document, Point, Scenario as LabScenario};
 use yuzuri_sim::{NoSteer, Results, run, simulated};
 
-/// Most that the total may differ, relative.
+/// Maximum relative difference of the total.
 pub const TOTAL_LIMIT: f64 = 0.05;
-/// Most that Jain's index may differ.
+/// Maximum difference of Jain's index.
 pub const JAIN_LIMIT: f64 = 0.05;
 
 /// Figures after warm-up.
@@ -14,7 +14,7 @@ pub const JAIN_LIMIT: f64 = 0.05;
 pub struct Figures {
     pub total_mbps: f64,
     pub jain: f64,
-    /// Smoothed, mean by time over all terminals.
+    /// Smoothed RTT, mean over time and over all terminals.
     pub rtt_ms: f64,
     /// Mean window, segments.
     pub cwnd: f64,
@@ -36,7 +36,7 @@ impl Figures {
         Figures { total_mbps, jain, rtt_ms, cwnd, retransmissions, recoveries, timeouts }
     }
 
-    /// The mean over repetitions.
+    /// The mean over runs.
     pub fn mean(all: &[Figures]) -> Figures {
         let mut sums = [0.0; Figures::FIELDS];
         for figures in all {
@@ -65,35 +65,37 @@ impl Figures {
     }
 }
 
-/// The points of a file.
+/// The points of a scenario file.
 pub fn points(document: &Document) -> Vec<Point> {
     document.points().unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What comes out here with `seed`.
+/// The simulation's figures with `seed`.
 ///
 /// # Errors
-/// As [`simulated`], and what the simulation says.
+/// Same as [`simulated`], and errors of the simulation.
 pub fn ours(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
     let scenario = simulated(lab, seed).map_err(|problems| format!("{problems:?}"))?;
     let results = run(&scenario, &mut NoSteer).map_err(|error| error.to_string())?;
     Ok(Figures::of(&results))
 }
 
-/// One setting, by kernel and simulation.
+/// One setting, run by kernel and simulation.
 pub struct Setting {
     pub kernel: Figures,
     pub ours: Figures,
-    /// Between the least and the most of Jain's index: kernel, here.
+    /// Range (maximum minus minimum) of Jain's index over the seeds: kernel, simulation.
     pub jain_spread: (f64, f64),
 }
 
 impl Setting {
-    /// From the kernel's runs by seed. The same seed loses the same packets on the path, so all but Jain's index is taken over the kernel's seeds; who
-    /// gets how much is chance with any seed, so Jain's index is taken over `seeds` at least.
+    /// Builds a setting from the kernel's runs by seed. The same seed loses the same packets on the
+    /// path, so all figures except Jain's index are averaged over the kernel's seeds. How the flows
+    /// divide the total is random for any seed, so Jain's index is averaged over at least `seeds`
+    /// runs.
     ///
     /// # Errors
-    /// As [`ours`].
+    /// Same as [`ours`].
     pub fn of(lab: &LabScenario, kernel: &[(u64, Figures)], seeds: u64) -> Result<Setting, String> {
         let theirs: Vec<Figures> = kernel.iter().map(|(_, figures)| *figures).collect();
         let same = kernel.iter().map(|(seed, _)| ours(lab, *seed)).collect::<Result<Vec<_>, _>>()?;
@@ -116,12 +118,12 @@ impl Setting {
         })
     }
 
-    /// How far the simulation's total is off, relative.
+    /// Relative error of the simulation's total.
     pub fn total_off(&self) -> f64 {
         self.ours.total_mbps / self.kernel.total_mbps - 1.0
     }
 
-    /// How far its index is off.
+    /// Error of the simulation's index.
     pub fn jain_off(&self) -> f64 {
         self.ours.jain - self.kernel.jain
     }

@@ -1,4 +1,4 @@
-//! The windows of the real kernel, and ours on the same path.
+//! Congestion windows of the real kernel and of the simulation on the same path.
 
 mod saw_tooth;
 
@@ -9,7 +9,7 @@ use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
 use yuzuri_sim::{NoSteer, Scenario, SenderConfig, Terminal, run};
 
-/// A window at an instant.
+/// The sender's state at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub t_s: f64,
@@ -24,7 +24,8 @@ pub struct Summary {
     pub goodput_mbps: f64,
     /// Largest window of the first two seconds.
     pub start_peak: f64,
-    /// From 5 s on: mean window, mean window before and after a reduction, and seconds between reductions.
+    /// From 5 s on: mean window, mean window before and after a reduction, and seconds between
+    /// reductions.
     pub mean: f64,
     pub peak: f64,
     pub trough: f64,
@@ -50,8 +51,9 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The saw-tooth from 5 s on. A reduction is a fall of the window by more than 10 % below its running maximum, held against the next
-/// minimum; windows are read once per round trip, so that a reduction spread by PRR over one round trip counts once.
+/// Measures the sawtooth from 5 s on. A reduction is a fall by more than 10 % below the running
+/// maximum, compared with the next minimum. The window is sampled once per round trip, so a
+/// reduction that PRR spreads over a round trip counts once.
 fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
     let start_peak = rows.iter().filter(|row| row.t_s < 2.0).map(|row| row.cwnd).fold(0.0, f64::max);
     let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= 5.0).collect();
@@ -77,7 +79,7 @@ fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
     }
 }
 
-/// What Linux 6.1 did.
+/// A trace of Linux 6.1.
 pub struct Kernel {
     pub rows: Vec<Row>,
     pub summary: Summary,
@@ -100,7 +102,7 @@ impl Kernel {
     }
 }
 
-/// What our sender does.
+/// A trace of the simulated sender.
 #[allow(dead_code)]
 pub struct Ours {
     pub rows: Vec<Row>,
@@ -109,7 +111,8 @@ pub struct Ours {
 }
 
 pub fn simulated(algorithm: Algorithm) -> Ours {
-    // netem: the limit of 100 counts the packet in transmission; the whole delay is on the way back; HZ is Debian's.
+    // netem: the limit of 100 includes the packet in transmission; the whole delay is on the return
+    // path. HZ is Debian's.
     let wire = WireConfig {
         up: LineConfig {
             rate_bps: Some(20_000_000),
@@ -125,7 +128,7 @@ pub fn simulated(algorithm: Algorithm) -> Ours {
     scenario.trace_every_ms = Some(50);
     let results = run(&scenario, &mut NoSteer).expect("a consistent scenario");
     let terminal = &results.terminals[0];
-    // Time begins with the first segment, a round trip after the SYN.
+    // Time starts with the first segment, one round trip after the SYN.
     let rows: Vec<Row> = terminal
         .trace
         .iter()

@@ -1,4 +1,4 @@
-//! Settings that ns-3.48 ran, and the same here.
+//! Settings that ns-3.48 ran, and their simulation.
 
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::Phy;
@@ -33,7 +33,7 @@ pub fn rows() -> Vec<Ns3Row> {
     text.lines().skip(1).map(parse).collect()
 }
 
-/// The settings, each with all its seeds.
+/// The settings, each with the rows of all its seeds.
 pub fn settings() -> Vec<Vec<Ns3Row>> {
     let mut settings: Vec<Vec<Ns3Row>> = Vec::new();
     for row in rows() {
@@ -72,18 +72,19 @@ fn parse(line: &str) -> Ns3Row {
     }
 }
 
-/// Whose ways the senders and the stations have.
+/// Which implementation senders and stations follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Like {
-    /// The default everywhere: RACK, tail-loss probes, reductions taken back.
+    /// The default: RACK, tail-loss probes, undo of reductions.
     Linux,
-    /// What ns-3 does otherwise: losses by SACK alone, no reduction taken back, timeouts by RFC 6298 of at least `min_rto_ms`, which within
-    /// a recovery reduce once more; a station that missed a BlockAck asks for it (UseExplicitBarAfterMissedBlockAck). What least timeout the recorded runs
-    /// had is not recorded.
+    /// ns-3's differences: loss detection by SACK only, no undo, an RTO by RFC 6298 of at least
+    /// `min_rto_ms` that reduces the window again within a recovery, and stations that request a
+    /// missed BlockAck (UseExplicitBarAfterMissedBlockAck). The minimum RTO of the recorded runs is
+    /// unknown.
     Ns3 { min_rto_ms: u64 },
 }
 
-/// The scenario of `row`: buffers of 32 MB, no TCP small queues, segments lost silently in full local queues.
+/// The scenario of `row`: buffers of 32 MB, no TCP small queues; full local queues drop silently.
 pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
     let ac = Phy::ac(80, 1, 9);
     let n = Phy::n(20, 1, 7);

@@ -1,16 +1,17 @@
-//! The saw-tooth of a window.
+//! Detects the sawtooth of a window.
 
-/// Its reductions.
+/// The reductions of a sawtooth.
 pub struct SawTooth {
-    /// Mean window before them, and after them; NaN without any.
+    /// Mean window before and after a reduction; NaN without any.
     pub peak: f64,
     pub trough: f64,
-    /// Mean time between them, s; NaN below three.
+    /// Mean time between reductions, s; NaN for fewer than three.
     pub period_s: f64,
     pub reductions: usize,
 }
 
-/// Of windows with their times, s. A reduction is a fall below the part `falls_to` of the running maximum, held against the next minimum.
+/// Finds the reductions in windows with their times, s. A reduction is a fall below the fraction
+/// `falls_to` of the running maximum, compared with the next minimum.
 pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
     let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let (mut top, mut bottom, mut falling) = (windows[0].1, windows[0].1, false);
@@ -35,7 +36,7 @@ pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
     SawTooth {
         peak: mean_of(&peaks),
         trough: mean_of(&troughs),
-        // CUBIC's fast convergence makes a short and a long period by turns: two are taken together.
+        // CUBIC's fast convergence alternates short and long periods, so two periods are averaged.
         period_s: mean_of(&times.windows(3).map(|t| (t[2] - t[0]) / 2.0).collect::<Vec<_>>()),
         reductions: times.len(),
     }

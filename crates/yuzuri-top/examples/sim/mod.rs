@@ -1,6 +1,6 @@
-//! Flows that behave like real ones, from a seed: windows that grow as CUBIC's do, a queue that fills, losses with
-//! the events and kernel functions that go with them, pauses, closing. For the example and the tests of drawing;
-//! what the screen shows of real flows is tested where the kernel is watched.
+//! Generates realistic flows from a seed: windows that grow like CUBIC's, a queue that fills,
+//! losses with their events and kernel functions, pauses, closing. The example and the drawing
+//! tests use it. The tests of the kernel monitor cover the screen with real flows.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use yuzuri_trace::{
     Place, Reason, Role, Session, Snapshot, Source,
 };
 
-/// When the stream starts, monotonic nanoseconds.
+/// Start of the stream, monotonic nanoseconds.
 pub const START_NS: u64 = 5_000_000_000_000;
 const STEP_NS: u64 = 5_000_000;
 const MSS: u32 = 1448;
 
-/// Where and how the stream was taken.
+/// The session metadata of the stream.
 pub fn session(source: Source) -> Session {
     Session {
         yuzuri: "0.1.0".into(),
@@ -37,7 +37,7 @@ struct Sender {
     capacity_bps: f64,
     base_rtt_ns: f64,
     queue_segments: f64,
-    /// Stops sending for the second half of each period; 0 for never.
+    /// The flow pauses in the second half of each period; 0: never.
     pause_period_ns: u64,
     cwnd: f64,
     w_max: f64,
@@ -60,12 +60,12 @@ pub struct World {
     seen: u64,
     lost: u64,
     account_due_ns: u64,
-    /// Records lost per second, for screens that must show loss.
+    /// Lose some records every second, for screens that must show loss.
     pub lossy: bool,
 }
 
 impl World {
-    /// So many flows.
+    /// Creates this number of flows.
     pub fn new(flows: usize, seed: u64) -> World {
         let mut world = World {
             senders: Vec::new(),
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, handing over what happens.
+    /// Advances to `to_ns` and passes each item to `give`.
     pub fn advance(&mut self, to_ns: u64, give: &mut dyn FnMut(Item)) {
         while self.now_ns + STEP_NS <= to_ns {
             self.now_ns += STEP_NS;

@@ -1,4 +1,4 @@
-//! What each key does to the state of the screen.
+//! The effect of each key on the screen's state.
 
 use super::{Action, App, Events, Input, Message, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
@@ -31,7 +31,7 @@ impl App {
         }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyEvent, control: &dyn Control, elapsed: Duration) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
@@ -83,7 +83,7 @@ impl App {
 
     fn back(&mut self) {
         if self.message.take().is_some_and(|m| m.is_error) {
-            // Esc has done its work: the error is gone.
+            // Esc has dismissed the error.
         } else if self.events == Events::Full {
             self.events = Events::Off;
         } else if self.view == View::Chart {
@@ -267,7 +267,7 @@ impl App {
         let to = at.saturating_add_signed(by_ns).min(length);
         let result = control.seek(to);
         if result.is_ok() {
-            // What was panned to may lie in a future that has not been replayed yet.
+            // The view may have been panned past the current replay position.
             self.chart.to_ns = None;
             self.chart.cursor_ns = None;
         }

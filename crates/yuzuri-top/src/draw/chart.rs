@@ -1,5 +1,5 @@
-//! One flow over time: cwnd on the left axis, throughput on the right, ssthresh dashed; below it the states and
-//! marks as letters, the RTT in a lane of its own, the time, and what the cursor reads.
+//! The chart of one flow: cwnd on the left axis, throughput on the right, ssthresh dashed. Below:
+//! states and marks as letters, RTT in a separate plot, time axis, and the values at the cursor.
 
 use super::plot::{self, Plot, Stroke};
 use super::{Pen, fit};
@@ -14,10 +14,10 @@ use ratatui::style::Style;
 use yuzuri_trace::{CaState, Snapshot};
 use yuzuri_view::text;
 
-/// Cells of an axis: five for its figures, one for its line.
+/// Cells of an axis: five for its labels, one for its line.
 const AXIS: u16 = 6;
 
-/// Where everything goes.
+/// The layout.
 struct Parts {
     details: Option<u16>,
     legend: u16,
@@ -39,11 +39,12 @@ fn parts(area: Rect) -> Parts {
     let legend = row();
     let top = row();
     let with_marks = area.height >= 12;
-    // What is left after states, marks, times and reading, is for the two plots.
+    // The two plots share the height that states, marks, times and cursor values leave.
     let below = 3 + u16::from(with_marks);
     let plots = area.bottom().saturating_sub(top + below).max(3);
     let rtt_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
-    // So many rows that the figures of the axis stand exactly at halves or quarters; the RTT gets what is over.
+    // The row count puts axis labels exactly at halves or quarters; the RTT plot gets the remaining
+    // rows.
     let step = if plots - rtt_rows > 8 { 4 } else { 2 };
     let main_rows = (plots - rtt_rows).saturating_sub(1) / step * step + 1;
     let rtt_rows = plots - main_rows;
@@ -119,7 +120,7 @@ fn whole_seconds(ns: u64) -> String {
     clock::span(ns / 1_000_000_000 * 1_000_000_000)
 }
 
-/// The figures of now. Each has its width whatever its value, so that nothing moves.
+/// The current values, each in a fixed width, so that nothing moves.
 fn details(mut pen: Pen, app: &App, line: &Line) {
     let s = &line.last.snapshot;
     let rtt = |us: Option<u32>| us.map_or("-".into(), |us| text::time_us(us.into()));
@@ -150,19 +151,19 @@ fn details(mut pen: Pen, app: &App, line: &Line) {
     }
 }
 
-/// Largest value of ranges.
+/// Largest value of all ranges.
 fn most(ranges: &[Option<Range>]) -> f64 {
     f64::from(ranges.iter().flatten().map(|r| r.max).max().unwrap_or(0))
 }
 
-/// Draws a line through ranges; each column reaches to where the one before ended.
+/// Draws a line through ranges; each column connects to the end of the previous one.
 fn thin_line(plot: &mut Plot, ranges: &[Option<Range>], top: f64) {
     let mut before: Option<u32> = None;
     for (dot, range) in ranges.iter().enumerate() {
         if let Some(range) = range {
             let from = before.unwrap_or(range.last);
             let (low, high) = (range.min.min(from), range.max.max(from));
-            // Not all the way: the column before has a dot there already.
+            // Stop one dot short: the previous column has a dot there.
             let (low, high) = match from {
                 from if from < range.min => (range.min.min(from + 1), high),
                 from if from > range.max => (low, range.max.max(from - 1)),
@@ -178,14 +179,14 @@ fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &A
     let theme = app.theme;
     let cwnd_most = most(&series.cwnd);
     let ssthresh_most = f64::from(series.ssthresh.iter().flatten().copied().max().unwrap_or(0));
-    // An ssthresh far above the window would press the window flat: it is named in the legend instead.
+    // An ssthresh far above cwnd would flatten the cwnd curve; the legend shows its value instead.
     let shows_ssthresh = ssthresh_most > 0.0 && ssthresh_most <= 2.0 * cwnd_most.max(5.0);
     let top = plot::round_up(if shows_ssthresh { cwnd_most.max(ssthresh_most) } else { cwnd_most }.max(4.0));
     let rate_most = series.rate_bps.iter().flatten().copied().fold(0.0, f64::max) / 1e6;
     let rate_top = plot::round_up(rate_most.max(0.001));
 
     let mut plot = Plot::new(main.width.into(), main.height.into());
-    // By the number of the dot since the clock's zero, so that the dashes move along with the picture.
+    // Numbered from the clock's zero, so that the dashes move with the plot.
     let first = series.from_ns / (series.column_ns / 2).max(1);
     for (dot, value) in series.ssthresh.iter().enumerate() {
         if let Some(value) = value
@@ -226,7 +227,7 @@ fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &A
     }
 }
 
-/// An axis with figures at the top, bottom and where there is room between.
+/// Draws an axis with labels at top and bottom, and in between if there is room.
 fn axis(plot: Rect, area: Rect, buffer: &mut Buffer, top: f64, style: Style, right: bool) {
     let x = if right { plot.right() } else { plot.x - 1 };
     let rows = plot.height;
@@ -305,7 +306,7 @@ fn rtt_plot(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Ser
     }
 }
 
-/// Wall time below; its figures stand at round times and move along with the picture.
+/// The time axis: labels at round times, which move with the plot.
 fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &Look, series: &Series) {
     const STEPS_MS: [u64; 14] = [
         100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
@@ -332,7 +333,7 @@ fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &Look, serie
     }
 }
 
-/// What is under the cursor; without one, the newest column.
+/// The values at the cursor, or of the newest column if there is no cursor.
 fn reading(mut pen: Pen, app: &App, look: &Look, series: &Series, cursor: Option<usize>) {
     let theme = app.theme;
     let newest = || series.bucket.iter().rposition(Option::is_some);

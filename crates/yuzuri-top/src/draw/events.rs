@@ -1,4 +1,4 @@
-//! Notable events as they come, the newest last.
+//! Notable events, newest last.
 
 use super::{Pen, fit, fit_middle, width};
 use crate::app::{App, Events, View};
@@ -55,13 +55,13 @@ impl Column {
             Column::Reason if event.reason.name().is_empty() => "-".into(),
             Column::Reason => event.reason.name().into(),
             Column::Place if event.place.name().is_empty() => "-".into(),
-            // Kernel functions share their beginnings: the end tells them apart.
+            // Kernel functions share prefixes; keep the end of the name.
             Column::Place => fit_middle(event.place.name(), cells),
         }
     }
 }
 
-/// The flow in the room there is: both ends, the remote end, or the local port.
+/// The flow, by available width: both ends, the remote end, or the local port.
 fn flow(entry: &Entry, cells: usize) -> String {
     let Some(flow) = &entry.flow else { return fit(&format!("id {}", entry.event.flow), cells) };
     match cells {

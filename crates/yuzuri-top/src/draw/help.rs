@@ -1,4 +1,4 @@
-//! What the keys do and what the letters mean.
+//! The help: keys and letters.
 
 use super::Pen;
 use crate::app::App;
@@ -68,7 +68,7 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// Draws the help, as far as it is scrolled; in two columns where there is room.
+/// Draws the help from its scroll position, in two columns if there is room.
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let items = items();
     let two = area.width >= 150;

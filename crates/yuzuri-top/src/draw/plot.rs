@@ -1,5 +1,5 @@
-//! Lines on a grid of cells: thin ones in Braille dots, thick ones in half blocks, on one canvas, so that two
-//! quantities stay apart by their shape where there is no colour.
+//! Draws lines on a grid of cells: thin ones in Braille dots, thick ones in half blocks, on one
+//! canvas. The shapes distinguish two quantities without colour.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,14 +7,14 @@ use ratatui::style::{Modifier, Style};
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
-    /// Braille dots of the thin line and of the dashed one, as bits of the character.
+    /// Braille dots of the thin line and of the dashed line, as bits of the character.
     thin: u8,
     dashed: u8,
     /// Upper and lower half of the thick line.
     thick: u8,
 }
 
-/// Which line a dot belongs to.
+/// The line that a dot belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stroke {
     Thin,
@@ -35,13 +35,14 @@ impl Plot {
         Plot { columns, rows, cells: vec![Cell::default(); columns * rows] }
     }
 
-    /// The dot row of a share of the height (0 bottom, 1 top); the lowest and highest dots are used too.
+    /// The dot row of a fraction of the height (0 bottom, 1 top), including the lowest and highest
+    /// dots.
     fn dot_row(&self, share: f64) -> usize {
         let most = self.rows * 4 - 1;
         most - (share.clamp(0.0, 1.0) * most as f64).round() as usize
     }
 
-    /// Sets the dots of one dot column between two shares of the height.
+    /// Sets the dots of one dot column between two fractions of the height.
     pub(crate) fn dots(&mut self, dot_column: usize, low: f64, high: f64, stroke: Stroke) {
         let column = dot_column / 2;
         if column >= self.columns || self.rows == 0 {
@@ -57,8 +58,9 @@ impl Plot {
         }
     }
 
-    /// Draws a thick line through shares of the height, one per column. It leaves its half row only when the value
-    /// is clearly in another one: a steady value must not flutter between two.
+    /// Draws a thick line through fractions of the height, one per column. Hysteresis: the line
+    /// changes its half row only if the value is clearly in another one, so that a steady value
+    /// does not flicker between two.
     pub(crate) fn thick_line(&mut self, shares: &[Option<f64>]) {
         let Some(most) = (self.rows * 2).checked_sub(1) else { return };
         let mut before: Option<usize> = None;
@@ -72,7 +74,8 @@ impl Plot {
                 Some(row) if (exact - row as f64).abs() < 0.8 => row,
                 _ => exact.round() as usize,
             };
-            // From the middle of what lies between: the steps of a thick line must not close up to a wall.
+            // Start from the midpoint: otherwise the steps of a thick line would merge into a
+            // block.
             let from = before.map_or(here, |row| (row + here).div_ceil(2));
             for y in here.min(from)..=here.max(from) {
                 self.cells[y / 2 * self.columns + column].thick |= 1 << (y % 2);
@@ -81,7 +84,7 @@ impl Plot {
         }
     }
 
-    /// Puts the plot into the area. Where a thin and a thick line share a cell they take turns by column.
+    /// Copies the plot into the area. A thin and a thick line in one cell alternate by column.
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, thin: Style, dashed: Style, thick: Style) {
         for (n, cell) in self.cells.iter().enumerate() {
             let (row, column) = (n / self.columns, n % self.columns);
@@ -107,7 +110,7 @@ fn braille(dots: u8) -> char {
     char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' ')
 }
 
-/// A vertical line through the area, behind what is drawn there; what it crosses is set bold.
+/// Draws a vertical line behind the plot; characters that it crosses become bold.
 pub(crate) fn cursor(area: Rect, buffer: &mut Buffer, column: usize) {
     for y in area.y..area.bottom() {
         let cell = &mut buffer[(area.x + column as u16, y)];
@@ -118,7 +121,7 @@ pub(crate) fn cursor(area: Rect, buffer: &mut Buffer, column: usize) {
     }
 }
 
-/// The least round number at or above a value, so that an axis has readable figures and seldom changes.
+/// The smallest round number at or above a value, for readable axis labels that seldom change.
 pub(crate) fn round_up(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;
@@ -129,7 +132,7 @@ pub(crate) fn round_up(value: f64) -> f64 {
     steps.into_iter().find(|step| *step * 1.000_001 >= share).unwrap_or(10.0) * power
 }
 
-/// A figure on an axis, at most five cells: `120`, `12.5`, `0.3`, `12k`.
+/// An axis label, at most five cells: `120`, `12.5`, `0.3`, `12k`.
 pub(crate) fn tick(value: f64) -> String {
     let thousands = |v: f64, unit: &str| {
         let text = format!("{v:.1}");

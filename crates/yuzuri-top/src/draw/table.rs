@@ -1,5 +1,5 @@
-//! The table of flows. Which columns there are, and how wide, depends on the terminal's width alone (and on
-//! whether there is IPv6 at all), so that nothing moves sideways while figures change.
+//! The table of flows. The terminal width alone (and whether any flow uses IPv6) determines columns
+//! and widths, so that nothing moves sideways while values change.
 
 use super::{Pen, fit, fit_middle, width};
 use crate::app::App;
@@ -28,7 +28,7 @@ enum Column {
     Spark,
 }
 
-/// In the order in which they stand.
+/// In display order.
 const COLUMNS: [Column; 15] = [
     Column::Local,
     Column::Remote,
@@ -47,7 +47,7 @@ const COLUMNS: [Column; 15] = [
     Column::Spark,
 ];
 
-/// What a wider terminal gets, the most important first. The first seven fit the narrowest.
+/// Columns that a wider terminal adds, most important first. The first seven fit the minimum width.
 const STEPS: [(Column, u16); 23] = [
     (Column::State, 1),
     (Column::Local, 6),
@@ -74,11 +74,11 @@ const STEPS: [(Column, u16); 23] = [
     (Column::Spark, SPARK as u16),
 ];
 
-/// With IPv6, for what is left after that.
+/// With IPv6: address widths for the remaining space.
 const LONG_STEPS: [(Column, u16); 4] =
     [(Column::Remote, 33), (Column::Local, 33), (Column::Remote, 47), (Column::Local, 47)];
 
-/// The marker of the chosen row stands before the first column.
+/// Space for the row marker before the first column.
 const MARGIN: u16 = 2;
 
 fn layout(cells: u16, long_addresses: bool) -> Vec<(Column, u16)> {
@@ -191,8 +191,8 @@ impl Column {
     }
 }
 
-/// The newest at the right; each flow on its own scale, since the shape is what it shows. A flow that sends
-/// nothing is a flat line and not a full one.
+/// A sparkline, newest at the right. Each flow has its own scale, because the sparkline shows the
+/// shape. An idle flow is a low line, not a full one.
 fn spark(bps: &[f32], cells: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bps = &bps[bps.len().saturating_sub(cells)..];

@@ -1,4 +1,4 @@
-//! Any keys in any order.
+//! Random keys in random order.
 
 use super::{Bench, filled};
 use crate::app::{App, Events, View};
@@ -11,18 +11,18 @@ use std::time::Duration;
 use yuzuri_trace::Source;
 
 thread_local! {
-    /// One model for all cases: filling it costs more than drawing from it.
+    /// One model for all cases: filling it costs more than drawing.
     static SHARED: RefCell<Option<Bench>> = const { RefCell::new(None) };
 }
 
-/// Flows and seconds of the models that take each other's place.
+/// Flows and seconds of the alternative models.
 const BOOKS: [(usize, u64); 3] = [(4, 3), (25, 6), (25, 12)];
 
 #[derive(Debug, Clone)]
 enum Step {
     Key(KeyCode, bool),
     Resize(u16, u16),
-    /// Another model, as when a replay is moved or flows go away.
+    /// Another model, like after a replay seek or when flows disappear.
     LiveModel(usize),
     Wait(u64),
 }
@@ -48,7 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Any keys, any sizes, any change of the model: no panic, and a chosen flow stays chosen while it is there.
+    /// For any keys, sizes and model changes: no panic, and a chosen flow stays chosen while it
+    /// exists.
     #[test]
     fn nothing_breaks_the_screen(steps in prop::collection::vec(step(), 1..60)) {
         SHARED.with_borrow_mut(|shared| -> Result<(), TestCaseError> {

@@ -1,4 +1,4 @@
-//! The state of the screen under keys.
+//! The screen's state after keys.
 
 use super::{Bench, SECOND, feed, filled, sim};
 use crate::app::{Events, Input, Purpose, View};

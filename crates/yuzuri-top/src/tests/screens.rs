@@ -1,4 +1,4 @@
-//! Screens, kept as text.
+//! Screens, stored as text.
 
 use super::{Bench, SECOND, feed, filled, sim, text};
 use crate::theme::Theme;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use yuzuri_trace::{Item, Source};
 use yuzuri_view::{Limits, LiveModel};
 
-/// Compares a screen with the one that is kept; `UPDATE_GOLDEN=1` keeps it anew (look at what changed).
+/// Compares a screen with the stored one; `UPDATE_GOLDEN=1` stores it again (review the
+/// difference).
 fn golden(name: &str, screen: &str) {
     let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
