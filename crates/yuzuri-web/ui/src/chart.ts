@@ -78,6 +78,7 @@ export function draw(): void {
       if (flow === undefined) return;
       panel.draw([flow], state.view, axis, width);
       panel.cursor(state.cursor);
+      panel.sharingSince(state.sharingSince);
       panel.root.classList.toggle("focus", flow.id === state.focus);
       const at = read(flow, panel, 0, state.cursor ?? state.view.to, flows.all.get(flow.id)?.row);
       const title = panel.root.firstElementChild;
@@ -87,6 +88,7 @@ export function draw(): void {
   } else {
     panels[0]?.draw(all, state.view, axis, width);
     panels[0]?.cursor(state.cursor);
+    panels[0]?.sharingSince(state.sharingSince);
   }
   showReading(all, panels[0]);
   describeChart(all, panels);

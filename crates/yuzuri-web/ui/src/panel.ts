@@ -19,6 +19,7 @@ export class Panel implements Ground, StripGround {
   private readonly strip: Strip;
   private readonly line = document.createElement("div");
   private readonly brush = document.createElement("div");
+  private readonly begins = document.createElement("div");
   private readonly titles: { left: HTMLElement; right: HTMLElement | undefined }[] = [];
   columns: Columns[] = [];
   flows: Drawn[] = [];
@@ -37,7 +38,10 @@ export class Panel implements Ground, StripGround {
     this.lanes.className = "lanes";
     this.line.className = "cursor-line";
     this.brush.className = "brush";
+    this.begins.className = "begins-line";
+    this.begins.textContent = "sharing begins";
     this.line.hidden = true;
+    this.begins.hidden = true;
     this.brush.hidden = true;
     this.strip = new Strip(kind);
     this.root.append(this.lanes);
@@ -96,7 +100,7 @@ export class Panel implements Ground, StripGround {
       if (!small) this.lane(rttPlot(this, width, this.heights.rtt + 26), "RTT, ms", "--rtt");
     }
     this.strip.size(width, flows.length);
-    this.lanes.append(this.line, this.brush);
+    this.lanes.append(this.begins, this.line, this.brush);
   }
 
   private lane(plot: uPlot, left: string, leftColor: string, right?: string, rightColor?: string): void {
@@ -214,11 +218,21 @@ export class Panel implements Ground, StripGround {
     return this.strip.markAt(x, y - this.strip.canvas.offsetTop);
   }
 
+  /** Shows a line at a time, or hides it where the view has not that time. */
+  private put(line: HTMLElement, time: number | undefined): void {
+    const shown = time !== undefined && time >= this.view.from && time <= this.view.to;
+    line.hidden = !shown;
+    if (shown) line.style.transform = `translateX(${this.xOf(time)}px)`;
+  }
+
   /** Shows the cursor at a time, or hides it. */
   cursor(time: number | undefined): void {
-    const shown = time !== undefined && time >= this.view.from && time <= this.view.to;
-    this.line.hidden = !shown;
-    if (shown) this.line.style.transform = `translateX(${this.xOf(time)}px)`;
+    this.put(this.line, time);
+  }
+
+  /** Shows where sharing begins, if that is known. */
+  sharingSince(time: number | undefined): void {
+    this.put(this.begins, time);
   }
 
   /** Shows the stretch that a drag has chosen, CSS pixels, or hides it. */
@@ -244,6 +258,14 @@ export class Panel implements Ground, StripGround {
     }
     c.font = `600 ${FONT}`;
     c.textBaseline = "top";
+    if (!this.begins.hidden) {
+      const box = this.begins.getBoundingClientRect();
+      const own = this.lanes.getBoundingClientRect();
+      c.fillStyle = getComputedStyle(this.begins).color;
+      c.fillRect(x + box.left - own.left, y, 1, own.height);
+      c.textAlign = "left";
+      c.fillText(this.begins.textContent ?? "", x + box.left - own.left + 4, y + 2);
+    }
     const own = this.lanes.getBoundingClientRect();
     for (const { left, right } of this.titles) {
       for (const title of [left, right]) {

@@ -1,4 +1,4 @@
-// The view of sharing: what the daemon on this host says, asked once a second while the view is open and the page seen.
+// The view of sharing, and the bounds that charts draw: what the daemon on this host says. It is asked while the page is seen.
 import { Bounds } from "./bounds";
 import { setFocus } from "./choice";
 import { el, put, say } from "./dom";
@@ -6,11 +6,14 @@ import { number } from "./flows";
 import { Refusal, share as askShare } from "./live";
 import { isAbsent, isStatus, type ShareAbsent, type ShareAnswer, type ShareFlow, type ShareInterface, type ShareStatus } from "./sharewire";
 import * as words from "./sharewords";
-import { bounds, flows, state } from "./state";
+import { bounds, flows, inReplay, state } from "./state";
 import { now } from "./time";
 import { R } from "./wire";
 
+/** A bound holds for 1.5 s in the kernel: asked once a second, the chart has no gaps. */
 const PAUSE_MS = 1000;
+/** Without a daemon there is nothing to miss while the view is closed. */
+const ABSENT_PAUSE_MS = 5000;
 
 /** The watched flow that the daemon speaks of, by the socket's cookie. */
 function idOf(flow: ShareFlow): string | undefined {
@@ -214,11 +217,26 @@ function showAbsent({ why, help }: ShareAbsent): void {
   el("share-key").hidden = help?.includes("--key-file") !== true;
 }
 
+/** Whether the last answer had no bound at all, and whether the daemon was gone since sharing began. */
+let wasUnbounded = false;
+let hasEnded = false;
+
+/** Notes when bounds begin; where they were there before the page looked, it is not known when that was. */
+function noteBeginning(status: ShareStatus, at: number): void {
+  const isBounded = status.interfaces.some((each) => each.flows.some((flow) => flow.obeys && flow.bound.upper > 0));
+  if (isBounded && wasUnbounded && (state.sharingSince === undefined || hasEnded)) {
+    state.sharingSince = at;
+    hasEnded = false;
+  }
+  wasUnbounded = !isBounded;
+}
+
 /** Keeps what the daemon says of bounds, for the charts. */
 function keepBounds(status: ShareStatus): void {
   const at = now();
   for (const id of bounds.keys()) if (!flows.all.has(id)) bounds.delete(id);
   if (at === 0) return;
+  noteBeginning(status, at);
   for (const flow of status.interfaces.flatMap((each) => each.flows)) {
     const id = flow.obeys ? idOf(flow) : undefined;
     if (id === undefined || !flows.all.has(id)) continue;
@@ -243,13 +261,19 @@ const trouble = (why: string): void => {
 
 let timer: number | undefined;
 let asking = false;
-const seen = (): boolean => !el("side-sharing").hidden && document.visibilityState === "visible";
+let isAbsentNow = false;
+const isOpen = (): boolean => !el("side-sharing").hidden;
+/** A recording has no daemon: it is asked only to say so in the open view. */
+const wanted = (): boolean => document.visibilityState === "visible" && (isOpen() || !inReplay());
 
 const UNKNOWN = "The daemon answers in a way that this page does not know: it may be of another version.";
 
 /** Shows an answer; why what is shown may be old. */
 function take(answer: ShareAnswer): string {
+  isAbsentNow = isAbsent(answer);
   if (isAbsent(answer)) {
+    wasUnbounded = true;
+    hasEnded = true;
     showAbsent(answer);
     show("absent");
     return "";
@@ -261,9 +285,10 @@ function take(answer: ShareAnswer): string {
   return "";
 }
 
-async function refresh(): Promise<void> {
+/** Asks, and asks again after a pause while that is wanted. */
+export async function refresh(): Promise<void> {
   window.clearTimeout(timer);
-  if (asking || !seen()) return;
+  if (asking || !wanted()) return;
   asking = true;
   try {
     trouble(take(await askShare()));
@@ -272,7 +297,7 @@ async function refresh(): Promise<void> {
   }
   asking = false;
   window.clearTimeout(timer);
-  timer = window.setTimeout(() => void refresh(), PAUSE_MS);
+  timer = window.setTimeout(() => void refresh(), isAbsentNow && !isOpen() ? ABSENT_PAUSE_MS : PAUSE_MS);
 }
 
 export type Side = "flows" | "sharing";

@@ -28,6 +28,8 @@ interface State {
   cursor: number | undefined;
   /** Where a resting pointer holds the cursor while the view moves below it, CSS pixels within the lanes. */
   hover: number | undefined;
+  /** When sharing was first seen to bound a window, after it was seen to bound none; microseconds since the session's start. */
+  sharingSince: number | undefined;
   /** Whether times are of the day, not since the start. */
   byClock: boolean;
   /** Whether the chart is to be drawn anew, and the lists. */
@@ -48,6 +50,7 @@ export const state: State = {
   view: { from: 0, to: DEFAULT_SPAN_US },
   cursor: undefined,
   hover: undefined,
+  sharingSince: undefined,
   byClock: true,
   dirty: true,
   listDirty: true,
