@@ -92,10 +92,14 @@ impl End {
 /// Which flows are chosen. Terms of one kind are alternatives, kinds must all hold: `port:80 port:443 netns:a`
 /// chooses flows in namespace *a* with port 80 or 443 at either end. No term at all chooses every flow.
 ///
+/// A number alone is a port, an address or a prefix alone is `addr:`, and `port 443`, `host 192.0.2.1` and `net 10.0.0.0/8` are
+/// understood as tcpdump does.
+///
 /// ```
 /// use yuzuri_trace::Filter;
 /// let filter: Filter = "port:5201 addr:10.0.0.0/8".parse()?;
 /// assert_eq!(filter.to_string(), "port:5201 addr:10.0.0.0/8");
+/// assert_eq!("5201 10.0.0.0/8".parse::<Filter>()?, filter);
 /// assert!("prot:80".parse::<Filter>().is_err());
 /// # Ok::<(), yuzuri_trace::FilterError>(())
 /// ```
@@ -127,7 +131,7 @@ pub struct FilterError {
 
 impl Filter {
     /// The terms in short, for help texts and errors.
-    pub const SYNTAX: &'static str = "port:N, addr:ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
+    pub const SYNTAX: &'static str = "port:N or N, addr:ADDRESS[/BITS] or ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), host ADDRESS, pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
     /// Most terms of one kind (the kernel side has room for as many).
     pub const MAX_TERMS: usize = 8;
     /// The longest text of a filter, bytes.
@@ -165,8 +169,64 @@ impl Filter {
             && any(&self.cgroups, |path| in_cgroup(flow.cgroup, path))
     }
 
+    /// Reads a filter in which `host` may be followed by a name, which `look_up` turns into addresses.
+    ///
+    /// # Errors
+    /// The first term that is not understood, or whose name is not found.
+    pub fn parse_with(
+        text: &str,
+        look_up: impl Fn(&str) -> std::io::Result<Vec<IpAddr>>,
+    ) -> Result<Filter, FilterError> {
+        if text.len() > Filter::LONGEST {
+            let why = format!("the filter is longer than {} bytes", Filter::LONGEST);
+            return Err(FilterError { term: text.chars().take(20).collect::<String>() + "...", why });
+        }
+        let mut filter = Filter::default();
+        let mut terms = text.split_whitespace();
+        while let Some(term) = terms.next() {
+            let value = if matches!(term, "host" | "net" | "port") { terms.next() } else { None };
+            let added = match (term, value) {
+                ("host", Some(name)) => filter.add_host(name, &look_up),
+                ("net", Some(prefix)) => filter.add_pair("addr", prefix),
+                ("port", Some(number)) => filter.add_pair("port", number),
+                ("host" | "net" | "port", None) => Err("nothing after it".into()),
+                _ => filter.add(term),
+            };
+            let term = || value.map_or_else(|| term.to_owned(), |value| format!("{term} {value}"));
+            added.map_err(|why| FilterError { term: term(), why })?;
+        }
+        Ok(filter)
+    }
+
+    fn add_host(
+        &mut self,
+        name: &str,
+        look_up: &impl Fn(&str) -> std::io::Result<Vec<IpAddr>>,
+    ) -> Result<(), String> {
+        if Prefix::parse(name).is_some() {
+            return self.add_pair("addr", name);
+        }
+        let addresses = look_up(name).map_err(|error| error.to_string())?;
+        if addresses.is_empty() {
+            return Err("it has no address".into());
+        }
+        addresses.into_iter().try_for_each(|address| self.add_pair("addr", &address.to_string()))
+    }
+
     fn add(&mut self, term: &str) -> Result<(), String> {
-        let (key, value) = term.split_once(':').ok_or("no ':' in it")?;
+        if Prefix::parse(term).is_some() {
+            return self.add_pair("addr", term);
+        }
+        if term.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self.add_pair("port", term);
+        }
+        match term.split_once(':') {
+            Some((key, value)) => self.add_pair(key, value),
+            None => Err(format!("neither a port nor an address; for a process write name:{term}")),
+        }
+    }
+
+    fn add_pair(&mut self, key: &str, value: &str) -> Result<(), String> {
         if value.is_empty() {
             return Err("nothing after ':'".into());
         }
@@ -218,16 +278,12 @@ impl Filter {
 impl std::str::FromStr for Filter {
     type Err = FilterError;
 
+    /// As [`Filter::parse_with`], but looks up no names.
     fn from_str(text: &str) -> Result<Filter, FilterError> {
-        if text.len() > Filter::LONGEST {
-            let why = format!("the filter is longer than {} bytes", Filter::LONGEST);
-            return Err(FilterError { term: text.chars().take(20).collect::<String>() + "...", why });
-        }
-        let mut filter = Filter::default();
-        for term in text.split_whitespace() {
-            filter.add(term).map_err(|why| FilterError { term: term.to_owned(), why })?;
-        }
-        Ok(filter)
+        let refuse = |_: &str| {
+            Err(std::io::Error::other("host names are looked up on the command line only; write the address"))
+        };
+        Filter::parse_with(text, refuse)
     }
 }
 
@@ -279,6 +335,27 @@ mod tests {
     }
 
     #[test]
+    fn terms_of_other_tools_mean_the_same() {
+        for (ours, others) in [
+            ("port:443", "443"),
+            ("port:443 port:80", "port 443 port 80"),
+            ("addr:10.0.0.0/8", "10.0.0.0/8"),
+            ("addr:10.0.0.0/8", "net 10.0.0.0/8"),
+            ("addr:2001:db8::1 port:22", "2001:db8::1 22"),
+            ("addr:192.0.2.1", "host 192.0.2.1"),
+        ] {
+            assert_eq!(others.parse::<Filter>(), ours.parse::<Filter>(), "{others}");
+        }
+        let found = |name: &str| {
+            assert_eq!(name, "example");
+            Ok(vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()])
+        };
+        let filter = Filter::parse_with("host example 443", found).unwrap();
+        assert_eq!(filter.to_string(), "port:443 addr:192.0.2.1 addr:2001:db8::1");
+        assert!(Filter::parse_with("host example", |_| Ok(Vec::new())).is_err());
+    }
+
+    #[test]
     fn a_bad_term_is_named() {
         for (text, part) in [
             ("port:0", "a port is a number"),
@@ -295,7 +372,10 @@ mod tests {
             ("netns:/proc/1/ns/net", "and no path"),
             ("netns:..", "and no path"),
             ("foo:1", "unknown kind 'foo'"),
-            ("foo", "no ':'"),
+            ("foo", "write name:foo"),
+            ("70000", "a port is a number"),
+            ("host", "nothing after it"),
+            ("host example.org", "write the address"),
             ("pid:1 pid:2 pid:3 pid:4 pid:5 pid:6 pid:7 pid:8 pid:9", "more than 8"),
         ] {
             let error = text.parse::<Filter>().unwrap_err().to_string();

@@ -18,6 +18,7 @@ use recorder::Recorder;
 use remote::{Remote, Wish};
 use sinks::{For, Sinks};
 use std::io::IsTerminal;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +94,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     let finished = sinks.finish();
     eprintln!("yuzuri: {account}");
+    tell_of_no_match(&session.filter, &account);
     finished?;
     Ok(ExitCode::SUCCESS)
 }
@@ -127,7 +129,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
 
 /// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
 fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
-    let filter: Filter = args.filter.join(" ").parse()?;
+    let filter = Filter::parse_with(&args.filter.join(" "), look_up)?;
     let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
         Ok(Box::new(Poller::start(&filter, args.density, why).map_err(anyhow::Error::msg)?))
     };
@@ -141,6 +143,18 @@ fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
         // The session's hooks say why, to the user and in the recording.
         Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
+    }
+}
+
+/// The addresses of a host, from /etc/hosts and DNS.
+fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
+
+/// Says that a filter chose nothing, which otherwise looks like a quiet host.
+fn tell_of_no_match(filter: &str, account: &Account) {
+    if !filter.is_empty() && account.seen() == 0 {
+        eprintln!("yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows");
     }
 }
 
