@@ -287,7 +287,7 @@ class Soak:
                 sixths = [settled[len(settled) * n // 6 : len(settled) * (n + 1) // 6] for n in range(6)]
                 least = [min(s[what] for s in sixth) for sixth in sixths if sixth]
                 grows = len(least) == 6 and least[-1] > least[0] and least == sorted(least)
-                # A single resource that happened to be open is no growth; a short run cannot tell.
+                # One additional resource at the end is not growth; a short run cannot decide it.
                 result = "not told" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
                 row(f"{what} of {name}", " ".join(map(str, least)) or "too few samples", "no growth", result)
         for name, ghosts in self.ghosts.items():
