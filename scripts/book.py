@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the book (`make book`) into target/book and tests every link and anchor of it.
+"""Builds the book (`make book`) in target/book and checks all its links and anchors.
 
-Pages link to each other and to files of the tree as they do on a code host. mdBook knows the pages of docs/SUMMARY.md
-alone, so this script afterwards points what leads out of docs/ at the page that includes the file, or at the file in
-the tree. Exit code 1 with a line for each link that leads nowhere.
+Pages link to each other and to files of the tree as on a code host. mdBook only knows the pages
+of docs/SUMMARY.md. This script rewrites links that leave docs/: to the page that includes the
+file, or else to the file in the tree. Prints a line for each broken link, and exits with 1 if
+there is any.
 """
 
 import os
@@ -22,7 +23,7 @@ LINK = re.compile(r'(<(?:a|img)\b[^>]*?\b(?:href|src)=")([^"]*)(")')
 
 
 class Ids(HTMLParser):
-    """The anchors of a page."""
+    """Collects the anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class Ids(HTMLParser):
 
 
 def included() -> dict[Path, Path]:
-    """Files outside of docs/ that a page includes whole, with the page."""
+    """Files outside docs/ that a page includes completely, each with its page."""
     pages = {}
     for page in DOCS.rglob("*.md"):
         whole = INCLUDE.fullmatch(page.read_text().strip())
@@ -43,12 +44,12 @@ def included() -> dict[Path, Path]:
 
 
 def built(page: Path) -> Path:
-    """Where a page of docs/ is in the book."""
+    """The path of a page of docs/ in the built book."""
     return BOOK / page.relative_to(DOCS).with_suffix(".html")
 
 
 class Book:
-    """The built book, with what its links have to lead to."""
+    """The built book, and the information to resolve its links."""
 
     def __init__(self) -> None:
         self.pages = included()
@@ -64,11 +65,11 @@ class Book:
         return self.ids[page]
 
     def source(self, page: Path) -> Path:
-        """The file in the tree from which a page was made, and from which its links are relative."""
+        """The source file of a page; the page's links are relative to it."""
         return self.home.get(page, DOCS / page.relative_to(BOOK).with_suffix(".md"))
 
     def target(self, page: Path, link: str) -> str | None:
-        """The link as it has to be in the book; None where it leads nowhere."""
+        """The link as it must be in the book; None if its target does not exist."""
         path, _, anchor = link.partition("#")
         path = urllib.parse.unquote(path)
         to = page if not path else Path(os.path.normpath(self.source(page).parent / path))
@@ -85,7 +86,7 @@ class Book:
         return urllib.parse.quote(at) + (f"#{anchor}" if anchor else "")
 
     def in_book(self, file: Path) -> Path:
-        """A file of docs/ as it is in the book, or else the file itself."""
+        """The path of a file of docs/ in the book, or else the file itself."""
         if file == DOCS / "SUMMARY.md":
             return BOOK / "index.html"
         if file.is_relative_to(DOCS) and file.is_file():
@@ -95,7 +96,7 @@ class Book:
         return file
 
     def mend(self, page: Path) -> None:
-        """Points a page's links where they belong."""
+        """Corrects the links of a page."""
         text = page.read_text()
         main = re.search(r"<main>.*</main>", text, re.DOTALL)
         if not main:
@@ -120,7 +121,7 @@ def main() -> int:
     pages = [page for page in sorted(BOOK.rglob("*.html")) if page.name not in ("404.html", "toc.html", "index.html")]
     for page in pages:
         book.mend(page)
-    # mdBook writes the first page twice.
+    # mdBook writes the first page twice; overwrite the uncorrected copy.
     shutil.copy(built(DOCS / "overview.md"), BOOK / "index.html")
     for wrong in book.wrong:
         print(f"book: {wrong}", file=sys.stderr)

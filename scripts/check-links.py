@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the links of the documentation: check-links.py [FOLDER], the repository by default.
+"""Checks the links of the documentation: check-links.py [FOLDER]; default: the repository.
 
-- Relative links and images of all markdown files: the file exists, and its heading if the link has an anchor.
-- Mentions of docs/NAME.md in other files (comments, error messages, scripts): the file exists, and the heading in
-  `docs/NAME.md#anchor` and in `docs/NAME.md, "Heading"`.
+- Relative links and images in all Markdown files: the file must exist, and the heading if the
+  link has an anchor.
+- Mentions of docs/NAME.md in other files (comments, error messages, scripts): the file must
+  exist, and the heading in `docs/NAME.md#anchor` and in `docs/NAME.md, "Heading"`.
 
-It does not look up addresses on the network. Prints FILE:LINE: what is wrong, and exits with 1 if anything is."""
+External links are not checked. Prints FILE:LINE and the error for each broken link, and exits
+with 1 if there is any.
+"""
 
 import os
 import pathlib
@@ -26,7 +29,7 @@ MENTION = re.compile(r"(?P<before>[^\s\"'`()<>\[\]]*?)(?P<path>docs/[\w./-]+?\.m
 
 
 def tracked(root):
-    """Paths of the repository's files, or of all files where there is no repository."""
+    """Paths of the repository's files, or of all files if the folder is not a repository."""
     try:
         listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=True).stdout
         return [pathlib.PurePosixPath(name) for name in listed.decode().split("\0") if name]
@@ -39,7 +42,7 @@ def tracked(root):
 
 
 def prose(text):
-    """Lines with their numbers, without blocks of code."""
+    """Yields numbered lines, without code blocks."""
     fence = None
     for number, line in enumerate(text.splitlines(), 1):
         mark = FENCE.match(line)
@@ -50,14 +53,14 @@ def prose(text):
 
 
 def plain(heading):
-    """A heading as readers see it: without marks and targets of links."""
+    """The text of a heading, without markup and link targets."""
     heading = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     heading = re.sub(r"<[^>]+>", "", heading)
     return re.sub(r"[`*]", "", heading).strip()
 
 
 def anchors(text):
-    """The anchors of a file, as GitHub makes them of headings, and those that it sets itself."""
+    """The anchors of a file: those that GitHub generates from headings, and explicit ones."""
     found, seen = set(), {}
     for _, line in prose(text):
         found.update(ID.findall(line))
@@ -73,7 +76,7 @@ def headings(text):
 
 
 class Tree:
-    """The files of the repository, and of the markdown ones what is in them."""
+    """The files of the repository, with the contents of its Markdown files."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -86,12 +89,12 @@ class Tree:
             try:
                 self.texts[path] = (self.root / path).read_text(encoding="utf-8")
             except (UnicodeDecodeError, OSError):
-                # Images, binary data, external links; or a file that was deleted but not committed.
+                # Images, binary data, external links; or a file that is deleted but still tracked.
                 self.texts[path] = ""
         return self.texts[path]
 
     def link(self, at, target):
-        """What is wrong with a link of the file `at`, or None."""
+        """The error in a link of the file `at`, or None."""
         if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I) or target.startswith("//"):
             return None
         where, _, anchor = urllib.parse.unquote(target).partition("#")
@@ -105,7 +108,7 @@ class Tree:
         return None
 
     def mention(self, match):
-        """What is wrong with a mention of a page, or None."""
+        """The error in a mention of a page, or None."""
         if match["before"].strip("./"):
             # docs/ of another folder, or a URL: `crates/NAME/docs/...`, `https://.../docs/...`.
             return None

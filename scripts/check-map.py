@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Holds the map of ARCHITECTURE.md against the crates: every crate is in it once, uses what it says, and uses
-lower layers only. A part of `make lint`; exit code 1 with a line for each difference."""
+"""Compares the map in ARCHITECTURE.md with the crates: it must list every crate once, with its
+actual dependencies, all of them in lower layers. Part of `make lint`. Prints a line for each
+difference, and exits with 1 if there is any."""
 
 import re
 import sys
@@ -12,7 +13,8 @@ PREFIX = "yuzuri-"
 
 
 def dependencies(manifest: Path) -> set[str]:
-    """The crates of the workspace that a crate is built with; those of its tests and build script do not count."""
+    """The workspace crates that a crate depends on, without dependencies of its tests and build
+    script."""
     parsed = tomllib.loads(manifest.read_text())
     tables = [parsed, *parsed.get("target", {}).values()]
     names = {name for table in tables for name in table.get("dependencies", {})}
@@ -20,7 +22,7 @@ def dependencies(manifest: Path) -> set[str]:
 
 
 def rows(text: str) -> list[tuple[int, str, set[str]]]:
-    """Layer, crate and uses of each row between the map's marks."""
+    """Layer, crate and dependencies of each row between the map's markers."""
     found = re.search(r"<!-- map: begin -->\n(.*)<!-- map: end -->", text, re.DOTALL)
     if not found:
         sys.exit("check-map: ARCHITECTURE.md has no lines between '<!-- map: begin -->' and '<!-- map: end -->'")
@@ -35,7 +37,7 @@ def rows(text: str) -> list[tuple[int, str, set[str]]]:
 
 
 def differences(root: Path) -> list[str]:
-    """What is wrong with the map of a tree, a sentence each."""
+    """Describes the differences between a tree and its map, one sentence each."""
     mapped = rows((root / "ARCHITECTURE.md").read_text())
     crates = {manifest.parent.name: dependencies(manifest) for manifest in (root / "crates").glob("*/Cargo.toml")}
     layers = {name.removeprefix(PREFIX): layer for layer, name, _ in mapped}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the snippets of the documentation as far as that costs nothing: Python and TOML are parsed, JSON is read, shell
-lines pass `bash -n`, and each `make TARGET`, `scripts/FILE` and `cargo test ... --test NAME` in them is there. A part
-of `make lint` and `make book`. What begins with `yuzuri` is parsed by the program itself, in its unit tests
-(tests/docs.rs). Exit code 1 with a line for each snippet that is wrong."""
+"""Checks the snippets of the documentation: parses Python, TOML and JSON, runs `bash -n` on shell
+lines, and checks that each `make TARGET`, `scripts/FILE` and `cargo test ... --test NAME` exists.
+Part of `make lint` and `make book`. The program's unit tests (tests/docs.rs) parse commands that
+begin with `yuzuri`. Prints a line for each invalid snippet, and exits with 1 if there is any."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def snippets() -> Iterator[tuple[str, str, str]]:
-    """Where it stands, its language and its text, of each fenced block."""
+    """Yields position, language and text of each fenced block."""
     for page in sorted(PAGES):
         text = page.read_text()
         for block in FENCE.finditer(text):
@@ -33,7 +33,7 @@ def targets() -> set[str]:
 
 
 def names() -> set[str]:
-    """The names that `--test`, `--bin` and `--example` can have."""
+    """The valid names for `--test`, `--bin` and `--example`."""
     crates = ROOT / "crates"
     files = [*crates.glob("*/tests/*.rs"), *crates.glob("*/examples/*.rs"), *crates.glob("*/tests/*/main.rs")]
     there = {file.parent.name if file.name == "main.rs" else file.stem for file in files}
@@ -41,7 +41,7 @@ def names() -> set[str]:
 
 
 def shell(text: str, targets: set[str], names: set[str]) -> Iterator[str]:
-    """What is wrong with lines of a shell."""
+    """Yields the errors in shell lines."""
     checked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
     if checked.returncode:
         yield checked.stderr.strip()

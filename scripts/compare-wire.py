@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The wire of the laboratory beside the kernel's netem, on the paths of scenarios/wire-netem.toml, both in virtual time (root; about a
-quarter of an hour the first time, what is finished is not repeated): compare-wire.py [FOLDER OF RESULTS].
+"""Compares the laboratory's wire with the kernel's netem on the paths of
+scenarios/wire-netem.toml, both in virtual time: compare-wire.py [RESULTS_FOLDER].
 
-Prints throughput (acknowledged bytes) and mean round-trip time after the warm-up; ends with 1 where a throughput differs by more than 2 %.
-YUZURI_LAB and YUZURI_VM are the programs; make compare-wire builds them.
+Prints throughput (acknowledged bytes) and mean RTT after warm-up. Exits with 1 if a throughput
+differs by more than 2 %. Needs root. Takes about a quarter of an hour; finished runs are not
+repeated. YUZURI_LAB and YUZURI_VM are the programs; `make compare-wire` builds them.
 """
 import json
 import os
@@ -16,13 +17,14 @@ MAX_PERCENT = 2.0
 
 
 def by_netem(vm, folder, path, duration_s, warm_up_s):
-    """Runs a path with netem; Mbit/s and ms after the warm-up, from the lines of tcp:tcp_probe."""
+    """Runs a path with netem. Returns Mbit/s and ms after warm-up, from the lines of
+    tcp:tcp_probe."""
     probe = folder / "probe"
     if not probe.exists():
         made = folder.with_name(folder.name + ".part")
         made.mkdir(parents=True, exist_ok=True)
         print(f"netem: {folder.name}", file=sys.stderr)
-        # netem's limit includes the packet in transmission, the wire's queue does not.
+        # netem's limit includes the packet in transmission; the wire's queue length does not.
         words = [path["rate_mbps"], path["rtt_ms"], path["queue_packets"] + 1, duration_s]
         subprocess.run(
             [vm, "run", "--quiet", "--timeout", "3600", "--results", made, "--file", "crates/yuzuri-vm/guest/transfer.sh:/root/transfer.sh",

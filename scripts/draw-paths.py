@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Prints a scenario of the laboratory: each congestion control over paths drawn by lot from a seed, captured at both ends.
+"""Prints a laboratory scenario that runs each congestion control algorithm over random paths from
+a seed, captured at both ends.
 
-Rates 1-100 Mbit/s and round-trip times 10-600 ms evenly by their logarithm, queues of 0.3-3 bandwidth-delay products, half of the
-paths with random loss of 1e-5 to 1e-3. Nobody chose them to suit a method: scenarios/identify/*.toml are made by this script.
+The distribution: rates of 1-100 Mbit/s and RTTs of 10-600 ms, log-uniform; queues of 0.3-3
+bandwidth-delay products; random loss of 1e-5 to 1e-3 on half of the paths. Random paths cannot
+favour a method. This script generates scenarios/identify/*.toml.
 """
 import argparse
 import random

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How fast the laboratory is: lab-speed.py. Runs scenarios/speed: in real time, everything on one processor (the driver, the hosts' TCP, the
-monitor), whether packets are late; in virtual time, what a second costs. Root, for the real ones."""
+"""Measures the laboratory's speed with scenarios/speed: lab-speed.py. In real time, with
+everything on one processor (the driver, the hosts' TCP, the monitor): the fraction of late
+packets. In virtual time: the cost of a second. The real-time runs need root."""
 import glob
 import json
 import os
@@ -13,7 +14,7 @@ RESULTS = "lab-results/speed"
 
 
 def sweep(name, clock, *before):
-    """Runs a scenario anew and gives its runs' folders."""
+    """Runs a scenario from scratch and returns the folders of its runs."""
     out = f"{RESULTS}/{name}"
     shutil.rmtree(out, ignore_errors=True)
     words = ["sweep", f"scenarios/speed/{name}.toml", "--clock", clock, "--jobs", "1", "--no-report", "--out", out]

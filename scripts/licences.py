@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the licences of everything that is linked into the programs or embedded in their page: licences.py OUTPUT.
+"""Writes the licences of everything that is linked into the programs or embedded in their page:
+licences.py OUTPUT.
 
-Crates by cargo-about, which fails where a crate has no licence or one that packaging/about.toml does not accept; npm packages by
-package-lock.json; C libraries by the copyright files of their Debian packages (folders by --documents); Rust's own library by what
-came with the compiler. Nothing may lack its text.
+Sources: cargo-about for crates (it fails if a crate has no licence, or one that
+packaging/about.toml does not accept); package-lock.json for npm packages; the copyright files of
+the Debian packages for C libraries (folders by --documents); the compiler's documentation for
+Rust's standard library. The script fails if any text is missing.
 """
 
 import argparse
@@ -16,7 +18,7 @@ import sys
 TREE = pathlib.Path(__file__).resolve().parent.parent
 UI = TREE / "crates/yuzuri-web/ui"
 MANIFESTS = ("crates/yuzuri/Cargo.toml", "crates/yuzuri-identify/Cargo.toml")
-# Debian packages that are linked, and the packages with their licence texts.
+# Linked libraries, and the Debian packages with their licence texts.
 C_LIBRARIES = {
     "libelf (elfutils)": ("libelf-dev",),
     "zlib": ("zlib1g-dev",),
@@ -30,7 +32,7 @@ def fail(text):
 
 
 def crates():
-    """(licence, text) -> names of crates."""
+    """Returns a map from (licence, text) to crate names."""
     texts = {}
     count = set()
     for manifest in MANIFESTS:
@@ -53,7 +55,7 @@ def crates():
 
 
 def npm():
-    """(name, licence, text) of what the page embeds."""
+    """Yields (name, licence, text) of the npm packages embedded in the page."""
     lock = json.loads((UI / "package-lock.json").read_text())
     for path, package in sorted(lock["packages"].items()):
         # Skip the package itself and build dependencies.
@@ -68,7 +70,7 @@ def npm():
 
 
 def c_libraries(folders):
-    """(name, text)."""
+    """Yields (name, text) of the linked C libraries."""
     for name, packages in C_LIBRARIES.items():
         found = (f for folder in folders for package in packages for f in sorted(folder.glob(f"{package}/copyright")))
         file = next(found, None) or fail(f"no copyright file of {name} in {', '.join(map(str, folders))}")
@@ -76,7 +78,7 @@ def c_libraries(folders):
 
 
 class Text(html.parser.HTMLParser):
-    """A page of Rust's as text."""
+    """Converts an HTML page of Rust's documentation to text."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +100,8 @@ class Text(html.parser.HTMLParser):
 
 
 def rust():
-    """What came with the compiler tells of Rust's library: rustup's page or Debian's file."""
+    """The licence of Rust's standard library as installed with the compiler: rustup's page or
+    Debian's file."""
     sysroot = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
     documents = pathlib.Path(sysroot) / "share/doc"
     page = documents / "rust/COPYRIGHT-library.html"

@@ -32,5 +32,5 @@ du -h --apparent-size "$place"/wheels/*.whl
 
 # Check the package's types, and that the stubs match the compiled module.
 mypy
-(cd "$place" && stubtest yuzuri._native) # it leaves a cache where it runs
+(cd "$place" && stubtest yuzuri._native) # stubtest writes a cache to its working directory
 pytest -q -p no:cacheprovider

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Converts scenarios and kept runs to the names that the laboratory has now: rename-keys.py [PATH...]. Without a path,
-scenarios/ and results/. Only names change: each file is read before and after, and the values must be equal."""
+"""Converts scenarios and kept runs to the laboratory's current names: rename-keys.py [PATH...].
+The default paths are scenarios/ and results/. Only names change: the script parses each file
+before and after, and the values must be equal."""
 
 import pathlib
 import re
 import sys
 import tomllib
 
-# Old key: new key. `law` had the constants of a terminal's own CUBIC, `keeps` the multiplicative
-# decrease factor (beta of RFC 9438).
+# Old key: new key. `law` held the constants of a terminal's custom CUBIC, `keeps` the
+# multiplicative decrease factor (beta of RFC 9438).
 RENAMED = {"law": "cubic", "keeps": "beta"}
 
 
 def renamed(value):
-    """The same values under the new names. A dotted key (`"terminal.sender.law"`) names a place in the scenario."""
+    """The same values with the new names. A dotted key (`"terminal.sender.law"`) is a path in the
+    scenario."""
     if isinstance(value, dict):
         return {".".join(RENAMED.get(part, part) for part in key.split(".")): renamed(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -29,7 +31,7 @@ def convert(text):
         if line.lstrip().startswith("#"):
             lines.append(line)
             continue
-        # A key before `=`, a part of a dotted key in quotes, and the last part of a table name.
+        # A key before `=`, a part of a quoted dotted key, and the last part of a table name.
         line = re.sub(rf'(?<![\w"])({old})(?=\s*=)', new, line)
         line = re.sub(rf'(?<=\.)({old})(?=[.\w]*"\s*=)', new, line)
         line = re.sub(rf"(?<=[.\[])({old})(?=\]\]?\s*$)", new, line)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what the programs are made of as a CycloneDX 1.5 document: sbom.py OUTPUT [--target TRIPLE ...] [--built-using LIST ...].
+"""Writes the components of the programs as a CycloneDX 1.5 document: sbom.py OUTPUT [--target
+TRIPLE ...] [--built-using LIST ...].
 
-Crates by `cargo metadata` and Cargo.lock (with their checksums), as far as they are linked: neither what only builds nor what only
-tests. npm packages that the page embeds by package-lock.json. Debian's source packages whose libraries are linked by
---built-using, in the form of Debian's field ("zlib (= 1:1.2.13), glibc (= 2.36-9)"). The same commit gives the same document.
+Crates come from `cargo metadata` and Cargo.lock (with checksums), if they are linked; build and
+test dependencies are excluded. npm packages embedded in the page come from package-lock.json.
+--built-using names the Debian source packages of linked libraries, in the syntax of Debian's
+field ("zlib (= 1:1.2.13), glibc (= 2.36-9)"). The same commit gives the same document.
 """
 
 import argparse
@@ -36,7 +38,7 @@ def metadata(target):
 
 
 def linked(described):
-    """Package id -> ids that it links, from the programs on."""
+    """Returns a map from package id to the ids that it links, starting at the programs."""
     nodes = {node["id"]: node for node in described["resolve"]["nodes"]}
     roots = [p["id"] for p in described["packages"] if p["name"] in PROGRAMS and p["id"] in nodes]
     if len(roots) != len(PROGRAMS):
@@ -60,13 +62,13 @@ def checksums():
 
 
 def crates(targets):
-    """Components by reference, and what each depends on."""
+    """Returns the components by reference, and the dependencies of each."""
     sums, components, depends = checksums(), {}, {}
     for target in targets:
         described = metadata(target)
         packages = {p["id"]: p for p in described["packages"]}
         graph = linked(described)
-        # Yuzuri's own crates are in no registry.
+        # The workspace's crates are in no registry.
         kind = {id: "pkg:cargo" if packages[id]["source"] else "workspace" for id in graph}
         reference = {id: f"{kind[id]}/{packages[id]['name']}@{packages[id]['version']}" for id in graph}
         for id, wanted in graph.items():
@@ -78,7 +80,7 @@ def crates(targets):
                 "version": package["version"],
             }
             licence = package["license"] or fail(f"the crate {package['name']} has no licence")
-            # "MIT/Apache-2.0" is an old notation.
+            # "MIT/Apache-2.0" is an obsolete syntax.
             component["licenses"] = [{"expression": licence.replace("/", " OR ")}]
             if package["source"]:
                 component["purl"] = reference[id]

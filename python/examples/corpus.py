@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Identifies the congestion controls in all captures of a folder with Dask, and writes a Parquet file with a row per flow.
+"""Identifies the congestion control in all captures of a folder with Dask. Writes Parquet.
 
     corpus.py FOLDER --out flows.parquet                         # on all processors of this machine
     corpus.py FOLDER --out flows.parquet --scheduler tcp://host:8786   # on a cluster
 
-On a cluster the folder is at the same path on all workers, and these have `yuzuri` and `pyarrow`. Exits with 1 where a file could
-not be read; the flows of the others are written.
+The file has one row per flow. On a cluster all workers need the folder at the same path, and
+`yuzuri` and `pyarrow` installed. The exit status is 1 if a file could not be read; the flows of
+the others are written.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 
 def one(path: str, min_segments: int) -> dict[str, Any]:
-    """A file, wherever this runs: its table, or why there is none. One job, for Dask has a process on each processor."""
+    """Returns a file's table, or its error. Uses one job, because Dask runs one process per
+    processor."""
     with warnings.catch_warnings():
-        # The column `oddities` says it.
+        # The column `oddities` contains the warnings.
         warnings.simplefilter("ignore", yuzuri.CaptureWarning)
         try:
             return {"path": path, "table": yuzuri.table(path, min_segments=min_segments, jobs=1)}
@@ -40,7 +42,7 @@ def one(path: str, min_segments: int) -> dict[str, Any]:
 
 
 def compute(bag: Any, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Runs it, here or on a cluster, and shows how far it is."""
+    """Runs the computation, locally or on a cluster, and shows its progress."""
     if arguments.scheduler is None:
         from dask.diagnostics.progress import ProgressBar
 
@@ -57,7 +59,7 @@ def compute(bag: Any, arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def replaced(path: str) -> Iterator[str]:
-    """The path of a file beside it that takes its place when all went well."""
+    """Yields a temporary path next to the file, and moves it into place on success."""
     beside = f"{path}.part"
     try:
         yield beside
@@ -80,7 +82,7 @@ def main() -> int:
     except (OSError, yuzuri.NotACapture) as error:
         print(f"corpus.py: {error}", file=sys.stderr)
         return 1
-    # A task costs a millisecond: those of a hundred thousand files hold several each.
+    # A task costs about a millisecond, so a task handles several files if there are very many.
     size = max(1, len(paths) // 2000)
     bag = dask.bag.from_sequence(paths, partition_size=size).map(one, min_segments=arguments.min_segments)
     done = compute(bag, arguments)

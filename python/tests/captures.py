@@ -1,7 +1,9 @@
-"""Captures of a simulated download, written by Python alone: what the sender did is known, and none of Yuzuri's code had a part in it.
+"""Captures of a simulated download, written in pure Python: the sender's algorithm is known, and
+Yuzuri's code is not involved.
 
-A sender of full segments, a bottleneck with a queue that drops what does not fit, a receiver that acknowledges each segment with SACK
-(RFC 2018); captured beside the sender. Loss recovery as in RFC 6675.
+The model: a sender of full segments, a drop-tail bottleneck, and a receiver that acknowledges
+each segment with SACK (RFC 2018). The capture point is the sender. Loss recovery follows RFC
+6675.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ START_NS = 1_700_000_000_000_000_000
 
 
 class Reno:
-    """RFC 5681."""
+    """Reno (RFC 5681)."""
 
     kept = 0.5
 
@@ -32,7 +34,7 @@ class Reno:
 
 
 class Cubic:
-    """RFC 9438 without its region that is friendly to Reno."""
+    """CUBIC (RFC 9438) without the Reno-friendly region."""
 
     kept, c = 0.7, 0.4
 
@@ -46,7 +48,8 @@ class Cubic:
 
 
 def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: float = 800.0, queue: int = 40) -> list[tuple]:
-    """Packets as `packet` takes them. `rate`: of the bottleneck, segments/s; `queue`: segments it holds."""
+    """Returns packets for `packet`. `rate`: bottleneck rate, segments/s; `queue`: its length,
+    segments."""
     lots = random.Random(1)
     packets: list[tuple] = []
     events: list[tuple] = [(0.0, 0, "start", ())]
@@ -68,7 +71,7 @@ def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: fl
         # Packets of a burst leave one after the other.
         now = max(now, packets[-1][0] + 2e-6) if packets else now
         packets.append((now, True, segment, received, ()))
-        # What is sent again always has room, so that no timeout is needed.
+        # The queue always accepts retransmissions, so that no timeout occurs.
         if (free_at - now) * rate < queue or segment < following:
             free_at = max(free_at, now) + (1 + lots.uniform(-0.05, 0.05)) / rate
             put(free_at + rtt_s / 2, "data", (segment,))
@@ -122,7 +125,8 @@ def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: fl
 
 
 def blocks(early: set[int], newest: int) -> tuple:
-    """The runs of what arrived early, at most three, the one with the newest segment first."""
+    """SACK blocks of the out-of-order segments: at most three, the one with the newest segment
+    first."""
     runs: list[list[int]] = []
     for segment in sorted(early):
         if runs and runs[-1][1] == segment:
@@ -134,7 +138,7 @@ def blocks(early: set[int], newest: int) -> tuple:
 
 
 def packet(at: float, data: bool, segment: int, ack: int, sack: tuple, flags: int = 0x10) -> tuple[int, bytes, int]:
-    """Time, captured bytes, bytes on the wire: IPv4 and TCP headers, without their payload."""
+    """Time, captured bytes and length on the wire: IPv4 and TCP headers, without payload."""
     stamp = int(at * 1000) + 1000
     options = b"\x01\x01" + struct.pack(">BBII", 8, 10, stamp, 0 if flags & 2 else stamp)
     if flags & 2:
@@ -154,13 +158,13 @@ def packet(at: float, data: bool, segment: int, ack: int, sack: tuple, flags: in
     ends = address(source) + address(target)
     header = struct.pack(">BBHHHBBH", 0x45, 0, length, 0, 0x4000, 64, 6, 0) + ends
     header = header[:10] + checksum(header) + header[12:]
-    # The payload is zeros, which add nothing.
+    # The payload is zeros, which do not change the checksum.
     tcp = tcp[:16] + checksum(ends + struct.pack(">HH", 6, length - 20) + tcp) + tcp[18:]
     return START_NS + round(at * 1e9), header + tcp, length
 
 
 def checksum(words: bytes) -> bytes:
-    """Of the Internet (RFC 1071)."""
+    """The Internet checksum (RFC 1071)."""
     total = sum(struct.unpack(f">{len(words) // 2}H", words))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
@@ -176,7 +180,7 @@ def address(text: str) -> bytes:
 
 
 def write(path: Path, packets: list[tuple], rtt_s: float = 0.05) -> Path:
-    """Writes pcap with nanoseconds and raw IP; packed by gzip where the name says so."""
+    """Writes a nanosecond pcap file with raw IP, compressed if the name ends in .gz."""
     shaken = [packet(-rtt_s, False, 0, 0, (), 2), packet(-rtt_s + 1e-5, True, 0, 0, (), 0x12), packet(-1e-5, False, 0, 0, ())]
     with gzip.open(path, "wb", 1) if path.suffix == ".gz" else path.open("wb") as file:
         file.write(struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 96, 101))

@@ -1,4 +1,4 @@
-"""The captures that tests read, made once."""
+"""The captures for the tests, created once."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def reno_packets() -> list:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory, reno_packets: list) -> Path:
-    """Two captures, one of them packed and in a folder below, and a file of another kind."""
+    """Two captures, one of them compressed in a subfolder, and a file of another kind."""
     folder = tmp_path_factory.mktemp("captures")
     (folder / "below").mkdir()
     captures.write(folder / "reno.pcap", reno_packets)

@@ -1,4 +1,4 @@
-"""The example, as it is run."""
+"""Runs the example as a user would."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Bad input: an exception that can be caught by its kind, with words that say what to do."""
+"""Invalid input raises a specific exception whose message says what to do."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What is said of flows whose senders are known."""
+"""Results for flows whose sender is known."""
 
 import json
 import pickle
@@ -64,7 +64,7 @@ def test_rounds_hold_what_was_sent(flow: yuzuri.Flow, reno_packets: list) -> Non
     assert flow.segments == data
     assert sum(rounds["sent"]) + sum(rounds["retransmitted"]) == pytest.approx(data, rel=0.02)
     assert sum(rounds["retransmitted"]) == flow.retransmitted > 0
-    # The capture is the sender's: from a round trip without a queue to one with it full.
+    # The capture is the sender's: RTTs range from an empty queue to a full one.
     assert flow.min_rtt_us == pytest.approx(50_000, rel=0.05)
     assert max(filter(None, rounds["rtt_max_us"])) == pytest.approx(100_000, rel=0.1)
     assert 60 < flow.window_greatest == max(rounds["window"]) < 200

@@ -14,7 +14,7 @@ def table(folder: Path) -> pyarrow.Table:
 
 
 def test_a_row_for_each_flow(table: pyarrow.Table, reno: Path, cubic: Path) -> None:
-    # By name, with the folders below: below/cubic.pcap.gz, notes.txt (passed over), reno.pcap.
+    # Sorted by name, with subfolders: below/cubic.pcap.gz, notes.txt (skipped), reno.pcap.
     assert table["file"].to_pylist() == [str(cubic), str(reno)]
     for row in table.to_pylist(maps_as_pydicts="strict"):
         (flow,) = yuzuri.identify(row["file"])

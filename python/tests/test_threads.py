@@ -1,4 +1,5 @@
-"""Others may run while a file is read, and Ctrl-C is heard. The files are pipes, which give what the test wants when it wants it."""
+"""Reading a file neither blocks other threads nor Ctrl-C. The files are pipes, which the tests
+control."""
 
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 def test_other_threads_run_meanwhile(tmp_path: Path, reno: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    # The reader waits for the main thread: did it hold the interpreter's lock meanwhile, neither would go on.
+    # The reader waits for the main thread: if it held the GIL, both would deadlock.
     program = """
 import pathlib, sys, threading, yuzuri
 pipe, capture = map(pathlib.Path, sys.argv[1:])

@@ -1,7 +1,9 @@
-"""Runs Yuzuri for hours under many flows and random faults, and looks all the while whether it stays as it should be: make soak.
+"""Runs Yuzuri for hours with many flows and random faults, and checks continuously that it
+behaves correctly: make soak.
 
-Three processes live through all of it: `watch` with page and recording and `share` on 20,000 flows that come and go, and a second
-member of the group. Others are killed and started anew. Everything is in network namespaces of its own and goes at the end.
+Three processes run throughout: `watch` with page and recording, `share` on 20,000 flows that open
+and close, and a second group member. Other processes are killed and restarted. Everything runs in
+separate network namespaces, which are removed at the end.
 """
 
 import argparse
@@ -44,7 +46,7 @@ UNTESTED = {
 
 
 class Soak:
-    """A run."""
+    """One soak run."""
 
     BULK_FLOWS = 4
 
@@ -135,7 +137,7 @@ class Soak:
             time.sleep(0.5)
 
     def traffic(self):
-        """What all clients say together."""
+        """Sums the counters of all clients."""
         all_of = {}
         for client in self.clients:
             try:
@@ -213,7 +215,7 @@ class Soak:
             time.sleep(0.2)
 
     def strike(self, name):
-        """One fault. What goes wrong in it is written down, and the soak goes on."""
+        """Injects one fault. Records its failures, and the soak continues."""
         words = name.removeprefix("fault_").replace("_", " ")
         self.count(f"fault: {words}")
         try:
@@ -223,7 +225,7 @@ class Soak:
             self.faults.mend()
 
     def finish(self):
-        """The traffic ends, the last accounts are compared, everybody ends in order."""
+        """Stops the traffic, compares the final accounts, and stops all processes in order."""
         self.say("the traffic ends")
         for client in self.clients:
             client.end()
@@ -248,7 +250,8 @@ class Soak:
                 self.fail("daemons end", f"{name} ended with {code} after {took_s:.1f} s: {process.said()[-300:]}")
 
     def rows_of_accounts(self):
-        """Of a recording of hours only the accounts, line by line."""
+        """Yields the account rows of a recording, line by line, because it contains hours of
+        data."""
         words = [self.yuzuri, "convert", str(self.recording), "-", "--to", "jsonl"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
             for line in child.stdout:
@@ -284,7 +287,7 @@ class Soak:
                 sixths = [settled[len(settled) * n // 6 : len(settled) * (n + 1) // 6] for n in range(6)]
                 least = [min(s[what] for s in sixth) for sixth in sixths if sixth]
                 grows = len(least) == 6 and least[-1] > least[0] and least == sorted(least)
-                # A single resource that happened to be open is no growth; a short run cannot tell.
+                # One additional resource at the end is not growth; a short run cannot decide it.
                 result = "not told" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
                 row(f"{what} of {name}", " ".join(map(str, least)) or "too few samples", "no growth", result)
         for name, ghosts in self.ghosts.items():

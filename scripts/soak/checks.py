@@ -1,4 +1,4 @@
-"""What the soak looks at: slopes, the page's table and account, recordings."""
+"""Checks of the soak: slopes, the page's table and account, recordings."""
 
 import json
 import math
@@ -7,14 +7,14 @@ import urllib.parse
 import urllib.request
 
 DAY_S = 86400
-# The line is fitted through the medians of this many stretches: single values are correlated in
-# time, their medians hardly.
+# The line is fitted through the medians of this many intervals: single values are correlated in
+# time, medians hardly.
 STRETCHES = 48
 
 
 def slope(times_s, values):
-    """Theil and Sen: the median of the slopes between all pairs, and the 95 % interval by Kendall's statistic (Sen 1968, with the
-    correction for ties). Per second; `None` for fewer than ten values."""
+    """Theil-Sen estimator: the median of all pairwise slopes, with a 95 % interval by Kendall's
+    statistic (Sen 1968, corrected for ties). Per second; `None` for fewer than ten values."""
     if len(values) < 10:
         return None
     if len(values) > STRETCHES:
@@ -33,7 +33,8 @@ def slope(times_s, values):
 
 
 def judge_slope(found, max_per_day):
-    """held, failed or not told, by where the whole interval lies."""
+    """Returns held or failed if the whole interval is on one side of the limit, otherwise not
+    told."""
     if found is None:
         return "not told"
     _, low, high = (per_s * DAY_S for per_s in found)
@@ -41,7 +42,8 @@ def judge_slope(found, max_per_day):
 
 
 class Page:
-    """The page as a browser gets it: by the printed address, whose fragment holds the token."""
+    """The page as a browser accesses it: at the printed address, whose fragment contains the
+    token."""
 
     def __init__(self, url):
         root, _, fragment = url.partition("#")
@@ -58,7 +60,7 @@ class Page:
         return json.load(self.open("/api/session", seconds))
 
     def look(self, seconds=20):
-        """The whole table and the account: (identities, rows, account)."""
+        """Reads the complete table and the account: (identities, rows, account)."""
         stream = self.open("/api/live", seconds)
         rows = account = None
         name = ""
@@ -82,13 +84,14 @@ ROW_ID, ROW_CLOSED = 0, 21
 
 
 def open_flows(rows):
-    """Cookies of the rows that are shown as open."""
+    """Cookies of the rows that the page shows as open."""
     return {int(row[ROW_ID], 16) for row in rows if row[ROW_CLOSED] is None}
 
 
 class Ghosts:
-    """Flows that a table shows and the kernel has not. A close that is under way, or told late by who was stopped, is none: only
-    what stays longer than `patience_s` is."""
+    """Flows that a table shows but the kernel no longer has. A close in progress, or one that a
+    stopped process reports late, does not count: only a flow that persists for longer than
+    `patience_s` does."""
 
     def __init__(self, patience_s):
         self.patience_s, self.since, self.most, self.looks, self.compared, self.found = patience_s, {}, 0, 0, 0, set()

@@ -1,4 +1,5 @@
-"""What goes wrong in a soak. Each fault is a method of `Faults`; by its name it is counted, drawn by lot and shown."""
+"""The faults of the soak. Each fault is a method of `Faults`; its name is used to count, select
+and display it."""
 
 import collections
 import json
@@ -26,14 +27,14 @@ ACCOUNT = re.compile(r"seen (\d+) = kept (\d+) \+ lost (\d+)")
 
 
 class Faults:
-    """The victims, what is done to them, and what came of it."""
+    """The target processes, the faults injected into them, and the results."""
 
     def __init__(self, soak):
         self.soak, self.world, self.random = soak, soak.world, soak.random
         self.files = 0
         self.daemon = self.recorder = self.file = None
 
-    # --- the victims ---
+    # --- the target processes ---
 
     def start_daemon(self):
         self.daemon = self.world.start("the daemon that is killed", self.soak.share_words("weak", "w"), "weak")
@@ -55,7 +56,8 @@ class Faults:
         self.start_recorder()
 
     def mend(self):
-        """After a fault that broke off: everything goes on, and victims that are gone are started anew."""
+        """Cleans up after a fault that failed: resumes everything, and restarts target processes
+        that are gone."""
         for process in self.world.processes:
             process.tell(signal.SIGCONT)
         (self.world.folder / "disk" / "filler").unlink(missing_ok=True)
@@ -77,7 +79,7 @@ class Faults:
     # --- the faults ---
 
     def fault_reader_stops(self):
-        """Who watches stands still."""
+        """Stops the readers of the monitor (SIGSTOP) for a while."""
         for process in (self.soak.watcher, self.recorder):
             process.tell(signal.SIGSTOP)
         time.sleep(self.random.uniform(0.5, 4))
@@ -85,14 +87,14 @@ class Faults:
             process.tell(signal.SIGCONT)
 
     def fault_writer_stops(self):
-        """The traffic or a daemon stands still."""
+        """Stops the traffic or a daemon (SIGSTOP) for a while."""
         process = self.random.choice([*self.soak.clients, self.soak.bulk, self.soak.daemon, self.daemon])
         process.tell(signal.SIGSTOP)
         time.sleep(self.random.uniform(0.5, 4))
         process.tell(signal.SIGCONT)
 
     def fault_daemon_killed(self):
-        """kill -9: the bounds end by themselves, and the next start takes the flows over."""
+        """kill -9: the bounds expire by themselves, and the next daemon takes over the flows."""
         bounds = self._bounded()
         if not bounds:
             self.soak.count("bounds not seen before a kill")
@@ -109,7 +111,7 @@ class Faults:
         self.start_daemon()
 
     def fault_recorder_killed(self):
-        """kill -9: the file is whole but for the last second."""
+        """kill -9: the recording is complete except for its last second."""
         self.recorder.child.kill()
         killed_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self.recorder.child.wait()
@@ -122,7 +124,7 @@ class Faults:
         self._next_recording()
 
     def fault_recorder_ends(self):
-        """Ctrl-C: what the terminal says and what the file says are one account."""
+        """Ctrl-C: the account on the terminal equals the account in the file."""
         self._end_recording()
         self._next_recording()
 
@@ -147,14 +149,14 @@ class Faults:
         self._next_recording()
 
     def fault_interface_down(self):
-        """The link goes and comes back."""
+        """The link goes down and up again."""
         host = self.random.choice(["load", "weak"])
         self.world.inside(host, "ip", "link", "set", "eth0", "down")
         time.sleep(self.random.uniform(0.5, 3))
         self.world.inside(host, "ip", "link", "set", "eth0", "up")
 
     def fault_clock_steps(self):
-        """The wall clock of the whole machine jumps by up to an hour, and back. Only where that is asked for."""
+        """The wall clock of the whole machine jumps by up to an hour, and back. Only on request."""
         wall, steady = time.time(), time.monotonic()
         jump = self.random.choice([-1, 1]) * self.random.uniform(1, 3600)
         time.clock_settime(time.CLOCK_REALTIME, wall + jump)
@@ -164,7 +166,7 @@ class Faults:
             time.clock_settime(time.CLOCK_REALTIME, wall + time.monotonic() - steady)
 
     def fault_garbage(self):
-        """Noise at the group's port."""
+        """Sends noise to the group's port."""
         far, near = self.random.choice([("sink", "load"), ("strong", "weak")])
         to = self.random.choice([self.world.address(near), self.world.address(near, v6=True)])
         helper = self.world.helper(far, "garbage", to, self.soak.port, 2000, self.random.getrandbits(32))
@@ -173,7 +175,8 @@ class Faults:
         self.soak.count("malformed messages", 2000)
 
     def fault_slow_clients(self):
-        """A hundred clients that send a byte each 0.8 s, at the metrics and at the page: others are answered."""
+        """A hundred clients send one byte every 0.8 s to the metrics and to the page; other clients
+        must still be answered."""
         page = int(self.soak.page.root.rsplit(":", 1)[1].split("/")[0])
         helpers = [
             self.world.helper("load", "slow", "127.0.0.1", self.soak.metrics_port, 100, 8),
@@ -195,7 +198,8 @@ class Faults:
     # --- results ---
 
     def _sockets(self):
-        """Cookie -> window, slow start threshold, bytes acknowledged and segments retransmitted of the bulk flows."""
+        """Cookie -> cwnd, ssthresh, bytes acknowledged and segments retransmitted of the bulk
+        flows."""
         found = {}
         for line in self.world.inside("weak", "ss", "-HtneiO", "state", "established").splitlines():
             cookie, cwnd = re.search(r" sk:([0-9a-f]+)", line), re.search(r" cwnd:(\d+)", line)
@@ -207,7 +211,7 @@ class Faults:
         return found
 
     def _bounded(self):
-        """Cookie -> upper bound, once all flows keep to theirs."""
+        """Cookie -> upper bound, once all flows comply with theirs."""
         end = time.monotonic() + 20
         while time.monotonic() < end:
             flows = [f for i in self.soak.status("weak", 5)["interfaces"] for f in i["flows"]]
@@ -219,10 +223,12 @@ class Faults:
         return {}
 
     def _free(self, bounds, killed):
-        """Seconds until every window was beyond its former bound, and the sockets that were not. `None`: never within 30 s.
+        """Seconds until every window exceeded its former bound, and the sockets whose window did
+        not. `None`: never within 30 s.
 
-        A flow that stalls is waited for. A flow that lost segments after the kill may be below its former bound because its
-        congestion control reduced the window: it shows nothing, and is counted.
+        The check waits for a stalled flow. A flow that lost segments after the kill may stay below
+        its former bound because its congestion control reduced the window: such a flow proves
+        nothing, and is only counted.
         """
         at_kill = self._sockets()
         beyond, at_due = set(), {}
@@ -261,7 +267,7 @@ class Faults:
         self.compare("the recorder", self.recorder, code, self._rows((0,)))
 
     def compare(self, who, process, code, rows):
-        """Whether the terminal's last word, the file and the exit code are one account."""
+        """Checks that the last account on the terminal, the file and the exit code agree."""
         said = [match for match in map(ACCOUNT.search, process.lines) if match]
         if code is None or not said:
             self.soak.fail("one account in all faces", f"{who} ended with {code} and said no account: {process.said()[-300:]}")

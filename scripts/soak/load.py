@@ -1,4 +1,4 @@
-"""What the soak runs inside its namespaces, each as a process of its own: load.py client|server|bulk|garbage|slow ..."""
+"""The soak's processes inside the namespaces: load.py client|server|bulk|garbage|slow ..."""
 
 import errno
 import json
@@ -16,7 +16,8 @@ BULK_PORT = 4999
 
 
 def ports(group):
-    """Ports of a server: a process may not have all descriptors, so that there are several."""
+    """The ports of a server process. There are several processes, because each has a limit of
+    descriptors."""
     return range(5000 + 8 * group, 5008 + 8 * group)
 
 
@@ -36,7 +37,7 @@ def family(address):
 
 
 class Server:
-    """Takes connections and throws away what they bring."""
+    """Accepts connections and discards their data."""
 
     def __init__(self, group, addresses):
         self.poll = select.epoll()
@@ -83,7 +84,8 @@ class Server:
 
 
 class Client:
-    """Keeps many connections, writes a little on some of them, closes some and opens others."""
+    """Keeps many connections open, writes a little on some of them, closes some and opens
+    others."""
 
     def __init__(self, group, addresses, flows, writes_per_s, churn_per_s, seed):
         self.ports = ports(group)
@@ -109,7 +111,7 @@ class Client:
         self.open.append(connection)
 
     def take(self, place):
-        """Takes a connection out, in no order."""
+        """Removes a connection; the order of the others is not preserved."""
         self.open[place], self.open[-1] = self.open[-1], self.open[place]
         return self.open.pop()
 
@@ -160,7 +162,7 @@ class Client:
 
 
 def bulk(address, flows):
-    """Connections that always have more to send."""
+    """Connections that always have data to send."""
     connections = [socket.create_connection((address, BULK_PORT)) for _ in range(flows)]
     poll = select.epoll()
     by_number = {c.fileno(): c for c in connections}
@@ -177,7 +179,8 @@ def bulk(address, flows):
 
 
 def garbage(address, port, count, seed):
-    """Messages to the group's port: noise, true headers with noise behind, empty and longest datagrams."""
+    """Sends messages to the group's port: noise, valid headers followed by noise, empty datagrams
+    and datagrams of maximum length."""
     chance = random.Random(seed)
     sender = socket.socket(family(address), socket.SOCK_DGRAM)
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -194,7 +197,7 @@ def garbage(address, port, count, seed):
 
 
 def slow(address, port, count, seconds):
-    """Clients that send a byte each 0.8 s and take nothing."""
+    """Clients that send one byte every 0.8 s and read nothing."""
     request = b"GET / HTTP/1.1\r\nHost: slow\r\nX: " + b"x" * 4096
     clients = []
     for _ in range(count):

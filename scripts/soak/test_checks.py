@@ -1,4 +1,4 @@
-"""Tests of what the soak judges by: python3 -m unittest discover -s scripts/soak."""
+"""Tests of the soak's checks: python3 -m unittest discover -s scripts/soak."""
 
 import random
 import unittest

@@ -1,4 +1,4 @@
-"""Namespaces, processes and what they leave: everything that a soak makes, and that it takes away again."""
+"""The soak's namespaces and processes, and their removal."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ LOAD = pathlib.Path(__file__).with_name("load.py")
 
 
 class Failed(Exception):
-    """Something that the soak needs could not be had."""
+    """A precondition of the soak failed."""
 
 
 def run(*words):
@@ -30,7 +30,7 @@ def run(*words):
 
 
 class Process:
-    """A child that ends with us, and what it says."""
+    """A child process that ends with this one, and its output."""
 
     def __init__(self, name, words, namespace=None, stdout=False):
         self.name = name
@@ -68,7 +68,7 @@ class Process:
         return "\n".join(self.lines)
 
     def wait_for(self, words, seconds=60, stdout=False):
-        """Waits until it says this; fails where it ends before."""
+        """Waits until the process prints this; fails if it exits first."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if (words in self.last_line) if stdout else (words in self.said()):
@@ -86,7 +86,7 @@ class Process:
             self.child.send_signal(number)
 
     def end(self, number=signal.SIGTERM, seconds=30):
-        """Ends it; the exit code, `None` where it had to be killed."""
+        """Stops the process. Returns the exit code, or `None` if it had to be killed."""
         self.tell(signal.SIGCONT)
         self.tell(number)
         try:
@@ -100,7 +100,7 @@ class Process:
         return code
 
     def figures(self):
-        """Resident kB, descriptors and threads; `None` where it is gone."""
+        """Resident memory (kB), descriptors and threads; `None` if the process is gone."""
         try:
             status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
             number = lambda field: int(re.search(rf"^{field}:\s+(\d+)", status, re.M)[1])
@@ -109,7 +109,7 @@ class Process:
             return None
 
     def bpf_ids(self):
-        """What it has in the kernel, from its descriptors."""
+        """The process's BPF objects, from its descriptors."""
         found = set()
         for file in pathlib.Path(f"/proc/{self.pid}/fdinfo").glob("*"):
             try:
@@ -140,7 +140,8 @@ def controls():
 
 
 class World:
-    """Two pairs of namespaces: `load` to `sink` with the many flows, and `weak` to `strong` where processes are killed."""
+    """Two pairs of namespaces: `load` and `sink` for the many flows, `weak` and `strong` for the
+    processes that are killed."""
 
     PAIRS = (("load", "sink", 91), ("weak", "strong", 92))
 
@@ -194,11 +195,11 @@ class World:
         return self.start(f"{words[0]} in {host}", [sys.executable, "-u", str(LOAD), *map(str, words)], host, stdout)
 
     def remember(self, process):
-        """Notes what a process has in the kernel, to look for it when it is gone."""
+        """Records a process's BPF objects, to check later that they are gone."""
         self.bpf |= process.bpf_ids()
 
     def kernel_flows(self, host):
-        """Cookies of the TCP connections of a namespace."""
+        """Cookies of the TCP connections in a namespace."""
         found = set()
         for line in self.inside(host, "ss", "-Htne", "state", "connected").splitlines():
             if match := re.search(r" sk:([0-9a-f]+)", line):
@@ -206,7 +207,7 @@ class World:
         return found
 
     def clear(self):
-        """Ends and removes everything; what could not be."""
+        """Stops and removes everything. Returns what could not be removed."""
         left = []
         for process in reversed(self.processes):
             if process.alive() and process.end() is None:

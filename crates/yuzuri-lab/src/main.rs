@@ -87,7 +87,7 @@ enum Command {
         #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
         folder: Option<PathBuf>,
     },
-    /// What a guest does
+    /// Run an experiment inside a guest
     #[command(hide = true)]
     Inside { scenario: PathBuf, task: PathBuf, results: PathBuf },
 }
@@ -314,7 +314,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         "the terminals do not share for the first {} s of the demonstration",
         args.half
     ));
-    // Orders are not taken: nobody receives them.
+    // The socket accepts no commands: the receiver is dropped.
     let orders = std::sync::mpsc::channel().0;
     let socket = args.share_socket.as_ref().map(|socket| {
         let options = ControlSocketOptions { socket: socket.clone(), metrics: None };

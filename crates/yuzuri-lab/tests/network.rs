@@ -184,7 +184,7 @@ fn who_is_not_there_hears_nothing_until_it_joins() {
     let server = socket(&lab.topology.server, any(false));
     let absent = socket(&hosts[2], any(false));
     absent.send_to(b"too early", to).unwrap();
-    // A later message of another terminal arrives, so that the earlier one will not.
+    // A later message from another terminal has arrived, so the earlier one is lost.
     socket(&hosts[1], any(false)).send_to(b"there", to).unwrap();
     assert_eq!(said(&server), "there");
     lab.driver.change(Instant::now(), Change::Join(2));

@@ -168,7 +168,7 @@ fn a_demonstration_holds_both_halves_against_each_other() {
     for word in ["plain, 1 to 2 s", "sharing, 3 to ", "phone-1", "phone-2", "all", "Jain's index", "Mbit/s"] {
         assert!(words.contains(word), "{word}:\n{words}");
     }
-    // One status tells of both terminals, and before they share, that they do not.
+    // One status covers both terminals; before they share, it contains the reason why not.
     let while_plain = while_plain.expect("the first second was seen");
     assert_eq!((while_plain.why_not.as_deref(), while_plain.interfaces.len()), (Some("not yet"), 0));
     let status = statuses.cell().read();

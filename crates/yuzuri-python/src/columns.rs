@@ -1,4 +1,5 @@
-//! Rounds and reductions as columns, given to Python by Arrow's C stream interface, or as lists.
+//! Rounds and reductions as columns, exported to Python through Arrow's C stream interface or as
+//! lists.
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -22,7 +23,8 @@ pub struct Columns {
 
 #[pymethods]
 impl Columns {
-    /// The table as a stream of one batch (Arrow PyCapsule interface). A schema that is asked for is not looked at, as the interface permits.
+    /// Exports the table as a stream of one batch (Arrow PyCapsule interface). A requested schema
+    /// is ignored, as the interface permits.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -31,11 +33,11 @@ impl Columns {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
-        // The stream frees itself when it is dropped, unless its reader has taken it.
+        // Dropping the stream releases it, unless its consumer has taken it.
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
     }
 
-    /// The table as lists by column.
+    /// The table as a dict of lists, one per column.
     fn to_pydict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
         for (field, column) in self.batch.schema().fields().iter().zip(self.batch.columns()) {
@@ -71,7 +73,7 @@ fn list<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyAny>>
     }
 }
 
-/// The rounds of a verdict, and the window that its best algorithm predicted in each.
+/// The rounds of a verdict, with the window that its best candidate predicts for each.
 pub fn rounds(verdict: &Verdict) -> PyResult<Columns> {
     let rounds = &verdict.window_trace.rounds;
     let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|window| !window.is_nan());
@@ -89,7 +91,7 @@ pub fn rounds(verdict: &Verdict) -> PyResult<Columns> {
     }
     let numbers =
         |f: fn(&Round) -> u32| -> ArrayRef { Arc::new(UInt32Array::from_iter_values(rounds.iter().map(f))) };
-    // 0 stands for no measurement.
+    // 0 means not measured.
     let times = |f: fn(&Round) -> u32| -> ArrayRef {
         Arc::new(rounds.iter().map(|round| Some(f(round)).filter(|rtt| *rtt > 0)).collect::<UInt32Array>())
     };
@@ -155,7 +157,7 @@ fn cause(cause: Cause) -> &'static str {
     }
 }
 
-/// All columns may have gaps in the schema, so that tables of several flows can be joined.
+/// All columns are nullable in the schema, so that tables of several flows can be concatenated.
 fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> PyResult<Columns> {
     let failed = |error: ArrowError| PyValueError::new_err(format!("making the columns of a flow: {error}"));
     let nullable = columns.map(|(name, column)| (name, column, true));

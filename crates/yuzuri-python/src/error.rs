@@ -1,4 +1,4 @@
-//! Errors of Rust as Python's exceptions, with the same words.
+//! Converts Rust errors to Python exceptions with the same message.
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -10,14 +10,15 @@ use yuzuri_identify::input;
 
 pyo3::import_exception!(yuzuri, NotACapture);
 
-/// A file could not be opened or its beginning not be read, in `words`. Python makes the subclass of OSError that belongs to the number of
-/// the error, which the words alone do not tell: it is asked for again.
+/// The error for a file that cannot be opened or whose first bytes cannot be read, with message
+/// `words`. Python selects the subclass of OSError by errno, which the message does not contain, so
+/// this function tries again to get it.
 pub fn opening(path: &Path, words: &str) -> PyErr {
     let again = File::open(path).and_then(|mut file| file.read(&mut [0]));
     os_error(again.err(), words)
 }
 
-/// A folder could not be read.
+/// The error for a folder that cannot be read.
 pub fn folder(path: &Path) -> PyErr {
     match std::fs::read_dir(path) {
         Err(source) => {
@@ -25,7 +26,7 @@ pub fn folder(path: &Path) -> PyErr {
             let words = IdentifyError::Folder { name: input::name(path), source }.to_string();
             numbered(errno, &words)
         }
-        // What failed a moment ago goes now.
+        // The second attempt succeeded.
         Ok(_) => numbered(
             None,
             &format!("reading the folder {}: it changed meanwhile; try again", input::name(path)),
@@ -44,7 +45,7 @@ fn numbered(errno: Option<i32>, words: &str) -> PyErr {
     }
 }
 
-/// Of what a file is not.
+/// The error for a file that is not of a supported kind.
 pub fn not_ours(error: &IdentifyError) -> PyErr {
     NotACapture::new_err(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! A verdict as the arguments of Python's `Flow`.
+//! Converts a verdict to the arguments of Python's `Flow`.
 
 use crate::columns;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use yuzuri_identify::report::FlowReport;
 use yuzuri_identify::table;
 use yuzuri_infer::verdict::{Answer, Measured};
 
-/// As a dict: the fields of `yuzuri.Flow` by name, but for those of the file.
+/// A dict of the fields of `yuzuri.Flow`, except those of the file.
 pub fn fields<'py>(py: Python<'py>, flow: &FlowReport) -> PyResult<Bound<'py, PyDict>> {
     let FlowReport { verdict, summary, kernel_name, .. } = flow;
     let constants = &verdict.constants;
@@ -51,7 +51,7 @@ pub fn fields<'py>(py: Python<'py>, flow: &FlowReport) -> PyResult<Bound<'py, Py
     Ok(fields)
 }
 
-/// Median, lower and upper end of its interval, measurements.
+/// Median, lower and upper end of its interval, number of measurements.
 fn measured(measured: Option<Measured>) -> Option<(f64, f64, f64, usize)> {
     measured.map(|measured| (measured.median, measured.low, measured.high, measured.count))
 }

@@ -1,5 +1,5 @@
-//! What the Python package `yuzuri` takes from Rust: files to verdicts, and their tables by Arrow's C interface. What people call is written
-//! in Python, in `python/src/yuzuri`.
+//! The Rust part of the Python package `yuzuri`: analyses files and returns verdicts, with their
+//! tables through Arrow's C interface. The public API is in Python, in `python/src/yuzuri`.
 
 mod columns;
 mod error;
@@ -8,7 +8,7 @@ mod work;
 
 use pyo3::prelude::*;
 
-/// The compiled part of `yuzuri`; its own names may change with any version.
+/// The compiled part of `yuzuri`. Its names are private and may change in any version.
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Analysing files on behalf of Python: without its lock, and so that Ctrl-C is heard.
+//! Analyses files for Python without holding the GIL, and handles Ctrl-C during the analysis.
 
 use crate::{error, flow};
 use parking_lot::Mutex;
@@ -16,10 +16,10 @@ use yuzuri_identify::input;
 use yuzuri_identify::report::FileReport;
 use yuzuri_identify::table;
 
-/// How often Python is asked whether the user wants to stop: more rarely would be felt, more often would cost.
+/// Interval of the check for Ctrl-C: a longer one would be noticeable, a shorter one costs time.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// A wish to stop, for work on other threads.
+/// A stop request for work on other threads.
 #[pyclass(frozen, module = "yuzuri._native")]
 pub struct Stop {
     flag: Arc<AtomicBool>,
@@ -32,14 +32,15 @@ impl Stop {
         Stop { flag: Arc::new(AtomicBool::new(false)) }
     }
 
-    /// Whatever was given this ends soon.
+    /// Requests a stop; analyses that were given this object end soon.
     fn set(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 }
 
-/// Analyses a file: a dict of `flows` (each the arguments of `Flow`), `oddities` of the file and whether some of it is `missing`, `error` where it could not be read to its end,
-/// and `stopped`.
+/// Analyses a file. Returns a dict of `flows` (each the arguments of `Flow`), the file's
+/// `oddities`, whether part of it is `missing`, `error` if it could not be read to its end, and
+/// `stopped`.
 #[pyfunction]
 #[pyo3(signature = (path, *, min_segments, rounds=true, stop=None))]
 pub fn analyse<'py>(
@@ -50,7 +51,7 @@ pub fn analyse<'py>(
     stop: Option<&Stop>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let path = as_file(path);
-    // Whoever has many files works on them side by side.
+    // One thread per file: callers with many files analyse them in parallel.
     let options = Options { min_segments, rounds, threads: 1, ..Options::default() };
     let stop = stop.map_or_else(|| Arc::new(AtomicBool::new(false)), |stop| stop.flag.clone());
     let ask = Ask { state: Mutex::new((Instant::now(), None)), stop: &stop };
@@ -76,7 +77,8 @@ pub fn analyse<'py>(
     Ok(done)
 }
 
-/// Whether something is missing that the file should hold: a clock that went back a little spoils no answer.
+/// Whether the file lacks data that it should contain. A clock that goes back slightly does not
+/// affect the answer.
 fn is_missing(report: &FileReport) -> bool {
     let capture = report.capture.as_ref().is_some_and(|facts| {
         !matches!(facts.ending, Ending::Whole | Ending::Open)
@@ -85,9 +87,10 @@ fn is_missing(report: &FileReport) -> bool {
     capture || report.log.as_ref().is_some_and(|log| log.cut || log.lost > 0 || log.unreadable > 0)
 }
 
-/// Asks Python for the user's wish while a file is read. Only on its main thread does Python answer.
+/// Checks for a signal from the user while a file is read. Python handles signals only on its main
+/// thread.
 struct Ask<'a> {
-    /// When it was asked last, and what it answered.
+    /// Time of the last check, and its error.
     state: Mutex<(Instant, Option<PyErr>)>,
     stop: &'a AtomicBool,
 }
@@ -110,7 +113,8 @@ impl Ask<'_> {
     }
 }
 
-/// The files among paths of files and folders: of each its path, and its folder as a place among `paths` where it was found in one.
+/// Expands paths to files. Returns each file's path and, if it was found in a folder, that folder's
+/// index in `paths`.
 #[pyfunction]
 pub fn plan(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Vec<(PathBuf, Option<usize>)>> {
     let mut files = Vec::new();
@@ -125,13 +129,14 @@ pub fn plan(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Vec<(PathBuf, Optio
     Ok(files)
 }
 
-/// Raises what a folder deserves in which no file is of a kind that is read; `others` are of other kinds.
+/// Raises the error for a folder without any supported file; `others` counts its files of other
+/// kinds.
 #[pyfunction]
 pub fn empty_folder(path: PathBuf, others: u64) -> PyResult<()> {
     Err(error::not_ours(&IdentifyError::EmptyFolder { name: input::name(&path), others }))
 }
 
-/// `-` would be standard input, which belongs to the interpreter.
+/// `-` would mean standard input, which belongs to the interpreter.
 fn as_file(path: PathBuf) -> PathBuf {
     if path.as_os_str() == "-" { Path::new(".").join(path) } else { path }
 }

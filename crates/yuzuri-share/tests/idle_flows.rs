@@ -58,7 +58,8 @@ fn idle_flows_rest_are_counted_and_wake() {
     assert_eq!(not_taken, None, "all were taken before they rested");
     assert_eq!(counts(&instance.status()), at_rest);
 
-    // An idle flow sends data: it is listed first, with its rate and its bounds, until it rests again.
+    // An idle flow sends data: it is listed first, with its rate and its bounds, until it is idle
+    // again.
     let local = flows[700].near.local_addr().unwrap();
     let message = [7; 100_000];
     instance.until("the flow that speaks", |status| {
@@ -69,12 +70,12 @@ fn idle_flows_rest_are_counted_and_wake() {
     });
     instance.until("the flow at rest again", |status| counts(status) == at_rest);
 
-    // No event reports the end of a resting flow; the walk counts the remaining ones.
+    // No event reports the end of an idle flow; the next scan counts the remaining ones.
     flows.truncate(FLOWS - 300);
     let fewer = (MAX_ROWS, all - 300, all - 300, left_out - 300);
     instance.until("the flows that are left", |status| counts(status) == fewer);
     instance.leave();
-    // All flows get their former congestion control back, including resting ones.
+    // All flows get their former congestion control back, including idle ones.
     let used = |stream: &TcpStream| socket2::SockRef::from(stream).tcp_congestion().unwrap();
     for flow in &flows {
         let control = used(&flow.near);

@@ -1,6 +1,6 @@
-//! A malicious leader announces tiny shares and justifies them with a thousand invented members; it is
-//! not obeyed. The test uses real sockets and the kernel's TCP. How much of plain CUBIC's rate the
-//! terminal keeps is tested by simulation (`yuzuri-sim`, `invented_members`).
+//! A malicious leader announces tiny shares and justifies them with a thousand invented members;
+//! the members must not follow it. The test uses real sockets and the kernel's TCP. The simulation
+//! (`yuzuri-sim`, `invented_members`) tests what fraction of plain CUBIC's rate a terminal keeps.
 #![allow(clippy::unwrap_used)]
 
 mod cell;

@@ -1,8 +1,9 @@
-//! In a group of honest members no member distrusts the leader or leaves the group. The exception
-//! is a wire whose rate drops by more than half: then some members do so for a second or two, and
-//! the test prints the figures. Settings are random: `CASES=300 SEED=7` sets their number and the
-//! seed. With `--nocapture` each setting is printed with its total, its Jain's index and the
-//! figures of plain CUBIC. There are no outsiders and no liars.
+//! In a group of honest members no member doubts the summaries (`Rule::Doubt`) or stops following
+//! them (`Rule::Mistrust`). The exception is a wire whose rate drops by more than half: then some
+//! members do so for a second or two, and the test prints the figures. Settings are random:
+//! `CASES=300 SEED=7` sets their number and the seed. With `--nocapture` each setting is printed
+//! with its total, its Jain's index and the figures of plain CUBIC. There are no outsiders and no
+//! liars.
 //!
 //! The distribution:
 //!
@@ -150,7 +151,7 @@ impl Lot {
     }
 }
 
-/// Counts members that distrust the leader and members that leave the group.
+/// Counts members that doubt the summaries, and members that stop following them.
 struct Watched {
     sharing: Sharing,
     doubts: usize,

@@ -1,9 +1,10 @@
-"""Which congestion control is in these packet captures, and with which constants.
+"""Identifies the congestion control algorithms in packet captures, and their constants.
 
     for flow in yuzuri.identify("transfer.pcap.xz"):
         print(flow.source, flow.name, flow.candidates)
 
-`identify` gives the flows of a file, `table` those of many files as one Arrow table, `files` the files of folders.
+`identify` returns the flows of one file, `table` those of many files as one Arrow table, `files`
+lists the files in folders.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What can go wrong. Files that are not there or may not be read raise Python's own subclasses of OSError."""
+"""Exceptions and warnings. Missing or unreadable files raise Python's own subclasses of
+OSError."""
 
 from __future__ import annotations
 
@@ -9,16 +10,17 @@ if TYPE_CHECKING:
 
 
 class NotACapture(ValueError):
-    """The file is neither a capture nor a recording or log that is read; or a folder has no such file."""
+    """The file is not a supported capture, recording or log, or a folder contains no such file."""
 
 
 class ReadError(OSError):
-    """The file could not be read to its end. A file that is merely cut or damaged does not raise: see `CaptureWarning`."""
+    """The file could not be read to its end. A truncated or damaged file does not raise: see
+    `CaptureWarning`."""
 
     flows: list[Flow]
-    """Flows of what came before."""
+    """The flows found before the error."""
 
 
 class CaptureWarning(UserWarning):
-    """Some of the file is missing, and what is said of its flows comes from the rest: it is cut or damaged, or packets
-    were lost while it was written."""
+    """Part of the file is missing, so the results of its flows are based on the rest: the file is
+    truncated or damaged, or packets were lost during the capture."""

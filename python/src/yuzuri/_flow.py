@@ -1,4 +1,4 @@
-"""What is said of a flow."""
+"""The result for a flow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    # A dict where there is no pyarrow; `Any` so that whoever has it need not ask each time.
+    # A dict without pyarrow. `Any` avoids a type check by every caller that has pyarrow.
     Columns = Union[pyarrow.Table, Any]
 
 
@@ -25,9 +25,9 @@ class Measured:
     low: float
     """Lower end of a 95 % interval of the median."""
     high: float
-    """Its upper end."""
+    """Upper end of the interval."""
     count: int
-    """Measurements."""
+    """Number of measurements."""
 
     def __float__(self) -> float:
         return self.median
@@ -35,81 +35,87 @@ class Measured:
 
 @dataclass(frozen=True)
 class Flow:
-    """One direction of a TCP flow: what its sender seems to run, and why. It can be pickled."""
+    """One direction of a TCP flow: the sender's most probable algorithm, and the evidence. Can be
+    pickled."""
 
     file: str
-    """The file it was found in."""
+    """The file that contains the flow."""
     oddities: list[str] = field(repr=False)
-    """What is odd about the file and may spoil the answer, in words."""
+    """Irregularities of the file that may affect the result, as sentences."""
     source: str | None
-    """Who sent, as `192.0.2.1:443` or `[2001:db8::1]:443`; None where the file does not say it."""
+    """The sender, as `192.0.2.1:443` or `[2001:db8::1]:443`; None if the file does not contain
+    it."""
     destination: str | None
-    """To whom."""
+    """The receiver, in the same form."""
     name: str | None
-    """The most probable congestion control by the kernel's name; None where none can be named: `because` says why."""
+    """The kernel's name of the most probable algorithm; None if no algorithm can be named (see
+    `because`)."""
     candidates: dict[str, float] = field(repr=False)
-    """All that were tried, with their probabilities, the best first."""
+    """Probability of every algorithm tried, highest first."""
     set: list[str]
-    """All that the flow does not tell apart from `name`, itself first; empty without a name."""
+    """The algorithms that this flow cannot distinguish from `name`, starting with `name`; empty
+    without a name."""
     because: str | None
-    """Why there is no name, in words."""
+    """Why there is no name, as a sentence."""
     evidence: list[str] = field(repr=False)
-    """Why it is `name`, in words."""
+    """Why the flow is `name`, as sentences."""
     notes: list[str] = field(repr=False)
-    """What was odd about the flow and may spoil the answer, in words."""
+    """Irregularities of the flow that may affect the result, as sentences."""
     beta: Measured | None
-    """Part of the window that was kept after a loss, 0 to 1."""
+    """Multiplicative decrease factor: the fraction of the window left after a loss, 0 to 1."""
     cubic_c: Measured | None
-    """C of CUBIC by least squares, segments/s³ (RFC 9438)."""
+    """CUBIC's constant C (RFC 9438), fitted by least squares, segments/s³."""
     cubic_b: Measured | None = field(repr=False)
-    """b of CUBIC, s³/segment."""
+    """Coefficient b of CUBIC, s³/segment."""
     initial_window: float | None
-    """Segments of the first flight."""
+    """Initial window: segments in the first flight."""
     capture_point: str
-    """Where the flow was watched: `sender`, `receiver`, `middle`, `kernel` (of the sender itself) or `unknown`."""
+    """Capture point: `sender`, `receiver`, `middle`, `kernel` (the sender's own) or `unknown`."""
     losses: int
-    """Reductions of the window with a visible cause."""
+    """Window reductions with a visible cause."""
     timeouts: int = field(repr=False)
-    """Of these, retransmission timeouts."""
+    """Reductions caused by a retransmission timeout."""
     seconds: float
-    """From the first to the last round."""
+    """Time from the first round to the last, s."""
     round_count: int = field(repr=False)
-    """Rounds, also those of a very long flow that are not kept in `rounds`."""
+    """Number of rounds, including those of a very long flow that `rounds` omits."""
     window_median: float = field(repr=False)
-    """Median of the rounds' windows, segments."""
+    """Median window of the rounds, segments."""
     window_greatest: float = field(repr=False)
-    """The greatest, segments."""
+    """Largest window, segments."""
     rtt_median_us: int | None = field(repr=False)
-    """Median of the rounds' mean round-trip times, µs."""
+    """Median of the rounds' mean RTT, µs."""
     min_rtt_us: int | None = field(repr=False)
-    """Least round-trip time, µs."""
+    """Minimum RTT, µs."""
     mss_bytes: int = field(repr=False)
-    """Bytes of a full segment."""
+    """Payload of a full segment, bytes."""
     acked_bytes: int = field(repr=False)
     """Payload acknowledged, bytes."""
     segments: int = field(repr=False)
-    """Segments with payload that were sent, again or not."""
+    """Segments with payload sent, including retransmissions."""
     retransmitted: int = field(repr=False)
-    """Of these, again."""
+    """Retransmitted segments."""
     kernel_name: str | None = field(repr=False)
-    """What the sender's own kernel calls its congestion control, where the file says it."""
+    """The algorithm's name according to the sender's kernel, if the file contains it."""
     rounds: Columns = field(repr=False, compare=False)
-    """Round by round (one is from sending a byte to its acknowledgement): `start_ns`, `end_ns` of the capture's clock,
-    `window` (most in flight, segments), `predicted` (by the best candidate; null where it foresees none), `acked`
-    (segments), `acks`, `rtt_{first,min,max,last,mean}_us`, `sent`, `retransmitted`, `ece` (ACKs with ECN-Echo), `limits`
-    (what held the sender back beside its window: `application`, `receiver`, `recovery`). A pyarrow Table; without pyarrow
-    a dict of lists."""
+    """The rounds; a round lasts from the transmission of a byte to its acknowledgement. Columns:
+    `start_ns` and `end_ns` (clock of the capture), `window` (maximum in flight, segments),
+    `predicted` (by the best candidate; null if it makes no prediction), `acked` (segments), `acks`,
+    `rtt_{first,min,max,last,mean}_us`, `sent`, `retransmitted`, `ece` (ACKs with ECN-Echo),
+    `limits` (what limited the sender besides its window: `application`, `receiver`, `recovery`). A
+    pyarrow Table; without pyarrow a dict of lists."""
     reductions: Columns = field(repr=False, compare=False)
-    """The reductions: `at_ns`, `over_ns` (repaired), `cause` (`recovery`, `timeout`, `ecn`), `before` and `after`
-    (segments), `round` (the first one after it), `undone` (the sender took it back)."""
+    """The reductions. Columns: `at_ns`, `over_ns` (loss repaired), `cause` (`recovery`, `timeout`,
+    `ecn`), `before` and `after` (segments), `round` (the first one after it), `undone` (the sender
+    undid it)."""
 
     @property
     def probability(self) -> float | None:
-        """Of the best candidate, named or not."""
+        """Probability of the best candidate, even if the flow has no name."""
         return next(iter(self.candidates.values()), None)
 
     def to_dict(self, *, rounds: bool = True) -> dict[str, Any]:
-        """Everything as plain values that `json` can write; without `rounds` neither these nor the reductions."""
+        """All fields as plain values for `json`; `rounds=False` omits rounds and reductions."""
         plain: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
@@ -125,7 +131,7 @@ class Flow:
 
 
 def make(file: str, oddities: list[str], fields: dict[str, Any]) -> Flow:
-    """A flow of what the compiled part says of it."""
+    """Builds a flow from the result of the compiled part."""
     for name in ("beta", "cubic_c", "cubic_b"):
         if fields[name] is not None:
             fields[name] = Measured(*fields[name])
@@ -135,7 +141,7 @@ def make(file: str, oddities: list[str], fields: dict[str, Any]) -> Flow:
 
 
 def columns(given: _native.Columns) -> Columns:
-    """A pyarrow Table where pyarrow is, without copying; a dict of lists where it is not."""
+    """A pyarrow Table (without copying), or a dict of lists if pyarrow is not installed."""
     try:
         import pyarrow
     except ImportError:

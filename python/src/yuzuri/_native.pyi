@@ -1,4 +1,4 @@
-"""The compiled part of `yuzuri`; its own names may change with any version."""
+"""The compiled part of `yuzuri`. Its names are private and may change in any version."""
 
 import os
 from pathlib import Path

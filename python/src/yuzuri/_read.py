@@ -1,4 +1,4 @@
-"""Files and folders to flows."""
+"""Reads flows from files and folders."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def identify(path: AnyPath, *, min_segments: int = 100) -> list[Flow]:
-    """The flows of a file, each direction by itself, in the order of their beginnings. Those with fewer than
-    `min_segments` segments with payload are left out.
+    """Returns the flows of a file in order of their start. Each direction is a flow. Flows with
+    fewer than `min_segments` segments with payload are omitted.
 
-    A capture that is cut or damaged gives all that comes before, with a `CaptureWarning`.
+    A truncated or damaged capture yields the flows before the damage, with a `CaptureWarning`.
 
-    Raises an OSError of the kind that fits where the file cannot be opened, `NotACapture` where it is of no kind that is
-    read, `ReadError` where it could not be read to its end.
+    Raises the matching OSError if the file cannot be opened, `NotACapture` if its kind is not
+    supported, `ReadError` if it could not be read to its end.
     """
     done = _native.analyse(path, min_segments=at_least_one(min_segments))
     warn_of(path, done, stacklevel=3)
@@ -34,16 +34,17 @@ def identify(path: AnyPath, *, min_segments: int = 100) -> list[Flow]:
 
 
 def files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
-    """The files that these paths of files and folders stand for: those of folders by name, with all folders below; links to
-    folders are not followed. Files in folders may be of any kind.
+    """Returns the files at these paths of files and folders. Folders are searched recursively, and
+    their files sorted by name; links to folders are not followed. The files of folders may be of
+    any kind.
 
-    Raises `NotACapture` for an empty folder, an OSError where a folder cannot be read.
+    Raises `NotACapture` for an empty folder, OSError if a folder cannot be read.
     """
     return [path for path, _ in plan(paths)[1]]
 
 
 def plan(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[AnyPath], list[tuple[Path, int | None]]]:
-    """The paths as a list; the files, each with the place of its folder in the list where it was found in one."""
+    """The paths as a list; and the files, each with the index of the folder that contained it."""
     given: list[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found = _native.plan(given)
     full = {folder for _, folder in found}

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from ._read import AnyPath
 
-# Quantities with an interval have a column for each of its ends.
+# A quantity with an interval has a column for each end.
 MEASURED = ("beta", "cubic_c", "cubic_b")
-# Fields of flows that are columns as they are.
+# Fields that become columns unchanged.
 PLAIN = ("source", "destination", "name", "set", "because", "candidates", "evidence", "notes", "initial_window", "capture_point",
          "losses", "timeouts", "seconds", "window_median", "window_greatest", "rtt_median_us", "min_rtt_us", "mss_bytes",
          "acked_bytes", "segments", "retransmitted", "kernel_name")
@@ -34,13 +34,14 @@ def table(
     jobs: int | None = None,
     errors: Literal["raise", "warn"] = "raise",
 ) -> pyarrow.Table:
-    """The flows of files and of the files in folders, a row for each; `docs/python.md` lists the columns.
+    """Returns the flows of files and folders, one row per flow; `docs/python.md` lists the columns.
 
-    `jobs` files are read side by side, as many as there are processors where it is not given. Files in folders that are of
-    no kind that is read are passed over. With `errors="warn"` a file that cannot be read is a `CaptureWarning`, and the
-    others are read; its flows up to the error are in the table.
+    Analyses `jobs` files in parallel, by default one per processor. Skips unsupported files in
+    folders. With `errors="warn"` an unreadable file gives a `CaptureWarning` instead of an
+    exception; the table contains its flows up to the error and those of the other files.
 
-    Needs pyarrow. Raises as `identify` does, and `NotACapture` for a folder without any file that is read.
+    Needs pyarrow. Raises like `identify`, and `NotACapture` for a folder without any supported
+    file.
     """
     arrow_schema = schema()
     if errors not in ("raise", "warn"):
@@ -82,7 +83,7 @@ def table(
 
 
 def schema() -> pyarrow.Schema:
-    """The columns of `table`."""
+    """The schema of `table`."""
     try:
         import pyarrow
     except ImportError as error:
@@ -114,14 +115,15 @@ def row(file: str, oddities: list[str], fields: dict[str, Any]) -> dict[str, Any
 
 @contextmanager
 def analysed(paths: list[Any], min_segments: int, jobs: int) -> Iterator[Iterator[Any]]:
-    """For each path, in their order, what waits for its analysis and gives it; all ends with the `with`."""
+    """Yields, for each path in order, a function that waits for its result. All analyses end with
+    the `with` block."""
     stop = _native.Stop()
 
     def analyse(path: Any) -> dict[str, Any]:
         return _native.analyse(path, min_segments=min_segments, rounds=False, stop=stop)
 
     if min(jobs, len(paths)) <= 1:
-        # On this thread, where Ctrl-C is heard in the midst of a file.
+        # Run on this thread, so that Ctrl-C interrupts the analysis of a file.
         yield (lambda path=path: analyse(path) for path in paths)
         return
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="yuzuri")

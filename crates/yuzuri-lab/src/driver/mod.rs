@@ -361,8 +361,8 @@ impl<'a> Machine<'a> {
                 Direction::Up => self.deliver(Port::Server, at, &packet),
                 Direction::Down => match self.forwarding.to_terminal(&mut packet) {
                     Some(terminal) => {
-                        // Addressed to nobody if the terminal is not associated, as when the host
-                        // forwards it.
+                        // If the terminal is not associated, no station receives the packet, as
+                        // when the host forwards it.
                         let node = self.places.node(terminal).unwrap_or(Node::Ap);
                         self.cell.send(to, Node::Ap, To::One(node), packet);
                     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-/// Another run may restore the list between our write and our use of it.
+/// Attempts: another run may restore the list between the write and its use.
 const TRIES: usize = 10;
 
 /// Sets the default in namespaces.

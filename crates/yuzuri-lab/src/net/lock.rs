@@ -1,4 +1,5 @@
-//! Which run owns which namespaces: a lock that the kernel releases when its owner dies. It
+//! Assigns namespaces to runs with a lock that the kernel releases when its owner dies. The lock
+//! distinguishes leftovers of a killed run from namespaces in use.
 //! distinguishes leftovers of a killed run from namespaces in use.
 
 use super::namespace;

@@ -328,7 +328,7 @@ impl Group {
         })
     }
 
-    /// Each valid run as a point of its own, by seed; without the throughput of others alone.
+    /// Each valid run as a separate point, by seed, without the throughput of terminals alone.
     pub(super) fn by_seed(&self) -> BTreeMap<u64, Group> {
         let valid = self.runs.iter().filter(|(_, run)| run.valid);
         let alone = Alone(BTreeMap::new());

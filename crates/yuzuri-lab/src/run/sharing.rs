@@ -111,7 +111,8 @@ struct Running {
     thread: JoinHandle<Kept>,
 }
 
-/// The latest status of every terminal's daemon, published as the status of one: each terminal is an interface in it.
+/// The latest status of every terminal's daemon, merged into one status with an interface per
+/// terminal.
 #[derive(Debug, Clone, Default)]
 pub struct Statuses {
     cell: StatusCell,
@@ -119,7 +120,7 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// Publishes, until a daemon reports, that nothing is bounded and why.
+    /// Publishes, until a daemon reports, that no flow is bounded, with the reason.
     pub fn starting(why_not: String) -> Statuses {
         let statuses = Statuses::default();
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -305,8 +306,7 @@ struct Sharer {
     terminal: usize,
     statuses: Option<Statuses>,
     config: ShareConfig,
-    /// When it starts and ends, seconds; it ends on its own if its terminal leaves before the end of
-    /// the run.
+    /// When it starts and ends, seconds. It ends before the run if its terminal leaves early.
     from_s: f64,
     until_s: f64,
     ends: bool,

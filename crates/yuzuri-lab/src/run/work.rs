@@ -223,7 +223,7 @@ fn send_options(job: &Job, to: IpAddr) -> SendOptions {
     options.congestion_control = job.control.clone();
     options.paced = job.paced;
     options.shown = job.shown.clone();
-    // A path that loses everything for a while is a valid experiment.
+    // A path that loses everything for a while is a valid experiment, so the timeouts are long.
     options.connect_timeout = Duration::from_secs(600);
     options.stall_timeout = Duration::from_secs(600);
     options.linger = Duration::from_millis(100);

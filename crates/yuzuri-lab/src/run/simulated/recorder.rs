@@ -49,7 +49,8 @@ pub(super) struct Recorder<'a> {
     account: CpuAccount,
     queues: QueueTrace,
     accounts: Vec<Accounts>,
-    /// The recording does not depend on the time of day.
+    /// Passed to the writer instead of the current time, so that the recording does not depend on
+    /// it.
     begun: Instant,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(f64),
