@@ -1,11 +1,12 @@
 //! The command line's options and help.
 
 use crate::units;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::net::{IpAddr, SocketAddr};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
-use yuzuri_trace::Density;
+use yuzuri_trace::{Density, Filter};
 use yuzuri_transfer::Target;
 
 /// See and steer TCP congestion control on devices that share a wireless network.
@@ -68,7 +69,8 @@ sharing failed or is incomplete.";
 
 const FILTER_HELP: &str = "\
 Flows to select: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
-netns:NAME. A flow must match one term of each kind that is given. Without terms, all flows match";
+netns:NAME; also a port or an address alone, and \"host NAME\". A flow must match one term of each kind that is
+given. Without terms, all flows match";
 
 const COMPLETIONS_INSTALL: &str = "\
 To install the script (the Debian package does this):
@@ -81,7 +83,7 @@ To install the script (the Debian package does this):
 /// Options of both `watch` and `top`.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    #[arg(value_name = "FILTER", help = FILTER_HELP, value_parser = filter_terms)]
+    #[arg(value_name = "FILTER", help = FILTER_HELP)]
     pub filter: Vec<String>,
 
     /// How often to sample each flow: `ack` for every ACK, or the minimum time between two samples
@@ -378,9 +380,17 @@ pub struct ManArgs {
     pub folder: Option<PathBuf>,
 }
 
-/// A filter's term, checked.
-fn filter_terms(text: &str) -> Result<String, yuzuri_trace::FilterError> {
-    text.parse::<yuzuri_trace::Filter>().map(|_| text.to_owned())
+impl SourceArgs {
+    /// The filter, with host names looked up. One that is not understood is a usage error, which ends the program.
+    pub fn filter(&self) -> Filter {
+        Filter::parse_with(&self.filter.join(" "), look_up)
+            .unwrap_or_else(|error| Cli::command().error(ErrorKind::ValueValidation, error).exit())
+    }
+}
+
+/// The addresses of a host, from /etc/hosts and DNS.
+fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }
 
 /// `PORT`, `ADDRESS` or `ADDRESS:PORT`.

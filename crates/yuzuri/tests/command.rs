@@ -129,6 +129,9 @@ fn wrong_words_are_refused_with_what_to_do() {
     assert_eq!(yuzuri(&["wath"]).status.code(), Some(2));
     assert_eq!(yuzuri(&["watch", "--density", "soon"]).status.code(), Some(2));
     assert!(error(&yuzuri(&["watch", "--poll", "prot:80"])).contains("unknown kind 'prot'"));
+    for filter in [&["prot:80"][..], &["host"], &["443", "no-such-thing"]] {
+        assert_eq!(yuzuri(&[&["watch", "--poll"], filter].concat()).status.code(), Some(2), "{filter:?}");
+    }
     assert!(error(&yuzuri(&["watch", "--poll", "netns:no-such"])).contains("ip netns list"));
     assert!(error(&yuzuri(&["watch", "--poll", "cgroup:/no-such"])).contains("no-such"));
     let refused = error(&yuzuri(&["send", "--control", "no-such", "--buffers", "1", "127.0.0.1:1"]));
@@ -392,6 +395,17 @@ fn without_privilege_it_steps_down_and_says_so() {
     assert!(text(&output.stderr).contains("SAMPLED"), "{}", text(&output.stderr));
     let lines = json_lines(&output.stdout);
     assert_eq!(lines[0]["session"]["source"], "sampled");
+}
+
+#[test]
+fn a_filter_that_matches_nothing_is_told() {
+    for (filter, shown) in
+        [(&["name:no-such-name"][..], "name:no-such-name"), (&["host", "localhost", "1"], "port:1 addr:")]
+    {
+        let output = yuzuri(&[&["watch", "--poll", "--for", "300ms"], filter].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains(&format!("no flow matched {shown}")), "{said}");
+    }
 }
 
 #[test]

@@ -18,7 +18,6 @@ use recorder::Recorder;
 use remote::{Remote, Wish};
 use sinks::{For, Sinks};
 use std::io::IsTerminal;
-use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +34,7 @@ use yuzuri_web::{Bound, Page, Reach, Server};
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     memory::release_after_bursts();
+    let filter = args.source.filter();
     let identity =
         args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
     // As the daemon chooses it: by the network namespace.
@@ -45,7 +45,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
             .context("starting the processes that keep privileges")?;
     }
     let stop = stop_flag()?;
-    let watch = open(&args.source)?;
+    let watch = open(&args.source, &filter)?;
     let session = watch.session().clone();
     let recorder = recorder(&args.source, &session)?;
     let page = args.web.web.map(|address| {
@@ -101,8 +101,9 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
 
 /// Watches on the terminal screen.
 pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
+    let filter = args.source.filter();
     let stop = stop_flag()?;
-    let watch = open(&args.source)?;
+    let watch = open(&args.source, &filter)?;
     let session = watch.session().clone();
     let model = faces::model(&session);
     let mut sinks = Sinks::default();
@@ -128,10 +129,9 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
-fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
-    let filter = Filter::parse_with(&args.filter.join(" "), look_up)?;
+fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
     let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
-        Ok(Box::new(Poller::start(&filter, args.density, why).map_err(anyhow::Error::msg)?))
+        Ok(Box::new(Poller::start(filter, args.density, why).map_err(anyhow::Error::msg)?))
     };
     if args.poll {
         return poll("--poll was asked for");
@@ -144,11 +144,6 @@ fn open(args: &SourceArgs) -> anyhow::Result<Box<dyn Watch>> {
         // The session's hooks say why, to the user and in the recording.
         Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
     }
-}
-
-/// The addresses of a host, from /etc/hosts and DNS.
-fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
-    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }
 
 /// Says that a filter chose nothing, which otherwise looks like a quiet host.
