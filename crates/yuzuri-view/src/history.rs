@@ -23,6 +23,14 @@ pub struct Bucket {
     pub min_rtt_us: u32,
     /// Largest number of segments in flight.
     pub in_flight: u32,
+    /// Sent and not yet cumulatively acknowledged at the last event, bytes (`packets_out` segments of `mss_cache`).
+    pub outstanding_bytes: u32,
+    /// Selectively acknowledged at the last event, bytes (`sacked_out` segments of `mss_cache`).
+    pub sacked_bytes: u32,
+    /// The peer's receive window at the last event, bytes.
+    pub snd_wnd: u32,
+    /// Our receive window at the last event, bytes.
+    pub rcv_wnd: u32,
     /// Counter of acknowledged bytes at the end.
     pub bytes_acked: u64,
     /// Counter of received bytes at the end.
@@ -51,6 +59,10 @@ impl Bucket {
             srtt_us: (s.srtt_us, s.srtt_us, s.srtt_us),
             min_rtt_us: s.min_rtt_us,
             in_flight: s.in_flight(),
+            outstanding_bytes: s.packets_out.saturating_mul(s.mss),
+            sacked_bytes: s.sacked_out.saturating_mul(s.mss),
+            snd_wnd: s.snd_wnd,
+            rcv_wnd: s.rcv_wnd,
             bytes_acked: s.bytes_acked,
             bytes_received: s.bytes_received,
             states: 1 << event.ca_state as u8 | 1 << event.ca_before as u8,
@@ -87,6 +99,10 @@ impl Bucket {
         self.last_ns = other.last_ns;
         self.cwnd.2 = other.cwnd.2;
         self.ssthresh = other.ssthresh;
+        self.outstanding_bytes = other.outstanding_bytes;
+        self.sacked_bytes = other.sacked_bytes;
+        self.snd_wnd = other.snd_wnd;
+        self.rcv_wnd = other.rcv_wnd;
         if other.srtt_us.2 > 0 {
             self.srtt_us.2 = other.srtt_us.2;
         }

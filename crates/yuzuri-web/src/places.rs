@@ -134,6 +134,10 @@ pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
     "MARKS" "marks seen (Mark)": "{}" b.marks.0;
     "KINDS" "a bit for each kind of record seen (Kind)": "{}" b.kinds;
     "RETRANSMITS" "segments": "{}" b.retransmits;
+    "OUTSTANDING" "sent and not yet cumulatively acknowledged at the end, bytes": "{}" b.outstanding_bytes;
+    "SACKED" "selectively acknowledged at the end, bytes": "{}" b.sacked_bytes;
+    "SND_WND" "the peer's receive window at the end, bytes": "{}" b.snd_wnd;
+    "RCV_WND" "our receive window at the end, bytes": "{}" b.rcv_wnd;
 };
 
 /// A bucket as a line of CSV; empty where there is no value.
@@ -156,6 +160,10 @@ pub(crate) const CSV: &[Place<Bucket>] = places! { |b: Bucket, at|
     "marks" "": "{}" b.marks.words().collect::<Vec<_>>().join(" ");
     "kinds_bits" "": "{}" b.kinds;
     "retransmits" "": "{}" b.retransmits;
+    "outstanding_bytes" "": "{}" b.outstanding_bytes;
+    "sacked_bytes" "": "{}" b.sacked_bytes;
+    "snd_wnd" "": "{}" b.snd_wnd;
+    "rcv_wnd" "": "{}" b.rcv_wnd;
 };
 
 fn unless_zero(number: u32) -> String {
@@ -333,6 +341,10 @@ mod tests {
                     marks: Marks(1 << draw(7)),
                     kinds: 1 << draw(9),
                     retransmits: draw(3),
+                    outstanding_bytes: draw(200_000),
+                    sacked_bytes: draw(50_000),
+                    snd_wnd: draw(1 << 20),
+                    rcv_wnd: draw(1 << 20),
                 }
             })
             .collect()

@@ -139,6 +139,7 @@ pub enum PageView {
     One,
     Overlay,
     Multiples,
+    Sequence,
 }
 
 impl PageView {
@@ -148,6 +149,7 @@ impl PageView {
             PageView::One => address.to_owned(),
             PageView::Overlay => format!("{address}&view=overlay"),
             PageView::Multiples => format!("{address}&view=multiples"),
+            PageView::Sequence => format!("{address}&view=sequence"),
         }
     }
 }

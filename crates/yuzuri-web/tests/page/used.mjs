@@ -73,6 +73,15 @@ test("all can be done by keyboard", async (url) => {
   await until(page, () => document.querySelectorAll(".panel-small").length >= 2);
   await drawn(page);
   if (shots) await page.screenshot({ path: `${shots}/small-multiples.png` });
+  await key("4");
+  await until(page, () => document.querySelectorAll(".panel-seq canvas").length === 3);
+  // Near enough, what was sent lies above what is acknowledged.
+  for (let n = 0; n < 16; n += 1) await key("+");
+  await line(page, "--cwnd");
+  await line(page, "--rate");
+  await eventually(page, () => text(page, '[data-value="outstanding"]'), (outstanding) => / [kM]?B$/.test(outstanding));
+  assert.match(await text(page, '[data-value="acked"]'), / [kMG]?B$/);
+  if (shots) await page.screenshot({ path: `${shots}/sequence.png` });
   await key("1");
   await key(" ");
   assert.equal(await text(page, "#pause"), "Go live");

@@ -2,6 +2,7 @@
 import { describeChart } from "./alternative";
 import { charted, drawn } from "./charted";
 import { el, put } from "./dom";
+import { isSingle } from "./drawn";
 import { Panel } from "./panel";
 import { read } from "./reading";
 import { readAgain, readout, showReading } from "./readout";
@@ -104,7 +105,7 @@ function showEmpty(empty: boolean): void {
   const head = document.createElement("h2");
   const text = document.createElement("p");
   if (flows.all.size > 0) {
-    head.textContent = state.mode === "one" ? "Choose a flow" : "No flow is chosen";
+    head.textContent = isSingle(state.mode) ? "Choose a flow" : "No flow is chosen";
     text.textContent = "Tick flows in the list, or press j and k to go through them and x to choose.";
   } else if (state.link.state !== "open") {
     head.textContent = "Connecting …";

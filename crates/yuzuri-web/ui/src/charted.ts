@@ -1,5 +1,5 @@
 // The flows in the chart, and what is known of them.
-import type { Drawn } from "./drawn";
+import { isSingle, type Drawn } from "./drawn";
 import { bounds, flows, state, stores } from "./state";
 import { closedAt } from "./flows";
 import { BEHIND_US, now } from "./time";
@@ -10,7 +10,7 @@ export const MAX_CHOSEN = 16;
 
 /** Ids of the flows in the chart. */
 export function charted(): string[] {
-  if (state.mode === "one") return state.focus === undefined ? [] : [state.focus];
+  if (isSingle(state.mode)) return state.focus === undefined ? [] : [state.focus];
   return [...state.chosen].filter((id) => flows.all.has(id)).slice(0, MAX_CHOSEN);
 }
 

@@ -8,7 +8,7 @@ import { Store } from "./ring";
 import { flows, state, stores } from "./state";
 import { flowRate } from "./flows";
 import { newest } from "./time";
-import type { PanelKind } from "./drawn";
+import { isSingle, type PanelKind } from "./drawn";
 
 let subscribed = "";
 /** Whether flows that appear are chosen by themselves: until the reader chooses. */
@@ -93,12 +93,12 @@ const fastest = (): string[] => [...flows.all.values()].sort((a, b) => flowRate(
 
 /** Looks at the fastest flow where none is looked at, or the one that was is gone. */
 export function focusSome(): void {
-  if (state.focus === undefined || (!flows.all.has(state.focus) && state.mode === "one")) state.focus = fastest()[0];
+  if (state.focus === undefined || (!flows.all.has(state.focus) && isSingle(state.mode))) state.focus = fastest()[0];
 }
 
 /** Begins with all flows over each other or side by side. */
 export function beginWith(mode: PanelKind): void {
-  choosesAll = mode !== "one";
+  choosesAll = !isSingle(mode);
   setMode(mode);
 }
 
@@ -118,7 +118,7 @@ export function step(by: number): void {
 
 export function setMode(next: PanelKind): void {
   state.mode = next;
-  if (next !== "one" && state.chosen.size < 2 && !choosesAll) {
+  if (!isSingle(next) && state.chosen.size < 2 && !choosesAll) {
     // Something to look at: the focus and the fastest.
     const some = new Set([...state.chosen, ...(state.focus === undefined ? [] : [state.focus]), ...fastest()]);
     state.chosen = new Set([...some].slice(0, next === "over" ? 3 : 6));

@@ -24,5 +24,7 @@ export interface View {
   to: number;
 }
 
-/** One flow, flows over each other, or one of several side by side. */
-export type PanelKind = "one" | "over" | "small";
+/** One flow over time, one flow's sequence numbers, flows over each other, or one of several side by side. */
+export type PanelKind = "one" | "seq" | "over" | "small";
+/** Whether one flow has the whole chart. */
+export const isSingle = (kind: PanelKind): boolean => kind === "one" || kind === "seq";

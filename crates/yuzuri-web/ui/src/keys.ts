@@ -21,6 +21,7 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
   "1": () => setMode("one"),
   "2": () => setMode("over"),
   "3": () => setMode("small"),
+  "4": () => setMode("seq"),
   " ": () => {
     if (inReplay() && state.follow) el("replay-play").click();
     else setFollow(!state.follow);

@@ -2,6 +2,7 @@
 import "./main.css";
 import { draw, pixelUs } from "./chart";
 import { beginWith, choose, setFocus } from "./choice";
+import { isSingle } from "./drawn";
 import "./keys";
 import { events, list, updateLists } from "./lists";
 import { live } from "./live";
@@ -32,7 +33,7 @@ function frame(at: number): void {
   // A view that follows is drawn anew once it has moved by a pixel: less cannot be seen and costs as much.
   const moves = state.follow && state.link.state === "open" && speed() > 0 && flows.all.size > 0 && now() - BEHIND_US - state.view.to >= pixelUs();
   if (!state.dirty && !moves) return;
-  if (state.mode !== "one" && at - lastDrawn < MANY_PAUSE_MS) return;
+  if (!isSingle(state.mode) && at - lastDrawn < MANY_PAUSE_MS) return;
   state.dirty = false;
   lastDrawn = at;
   draw();

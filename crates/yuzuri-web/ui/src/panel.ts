@@ -1,10 +1,11 @@
 // A chart: lanes of lines over one axis of time, with the strip of states and marks between them.
 import type uPlot from "uplot";
 import { put } from "./dom";
-import type { Drawn, PanelKind, View } from "./drawn";
+import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { rate, roundUp, timeUs } from "./format";
 import { STATE_COLORS } from "./marks";
-import { FONT, mainPlot, overPlot, rttPlot, unitOf, type Ground, type TimeAxis } from "./plots";
+import { FONT, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type TimeAxis } from "./plots";
+import { Sequence } from "./sequence";
 import { Strip, runs, type PlacedMark, type StripGround } from "./strip";
 import { color } from "./theme";
 import { Columns, grid, scaleEnd, type Grid } from "./thin";
@@ -29,6 +30,7 @@ export class Panel implements Ground, StripGround {
   readonly scales = { cwnd: { max: 1 }, rate: { max: 1 }, rtt: { max: 1 } };
   width = 0;
   gutter = GUTTER;
+  private readonly sequence = new Sequence();
   private readonly above = { rate: "", rtt: "" };
   private xs: number[] = [];
   private flowsKey = "";
@@ -59,6 +61,10 @@ export class Panel implements Ground, StripGround {
     this.heights.main = main;
     this.heights.rtt = rtt;
     this.width = 0;
+  }
+
+  get bytes(): { from: number; to: number } {
+    return this.sequence.range;
   }
 
   /** Left and right edge of the lines, CSS pixels within `lanes`. */
@@ -95,7 +101,9 @@ export class Panel implements Ground, StripGround {
       this.lanes.append(this.strip.canvas);
       this.lane(overPlot(this, width, this.heights.rtt + 26, flows.length, "rtt", true), "srtt, ms", "--rtt");
     } else {
-      this.lane(mainPlot(this, width, this.heights.main + (small ? 24 : 0), small, (u) => this.tint(u)), "cwnd, segments", "--cwnd", "throughput", "--rate");
+      const tint = (u: uPlot): void => this.tint(u);
+      if (this.kind === "seq") this.lane(sequencePlot(this, width, this.heights.main, tint), "bytes", "--cwnd");
+      else this.lane(mainPlot(this, width, this.heights.main + (small ? 24 : 0), small, tint), "cwnd, segments", "--cwnd", "throughput", "--rate");
       this.lanes.append(this.strip.canvas);
       if (!small) this.lane(rttPlot(this, width, this.heights.rtt + 26), "RTT, ms", "--rtt");
     }
@@ -187,10 +195,19 @@ export class Panel implements Ground, StripGround {
     } else {
       const c = this.columns[0];
       if (c === undefined) return;
-      set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
-      if (this.kind === "one") set(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
-      this.tellUnit(this.titles[0].right);
-      if (this.kind === "one") this.tellRtt(this.titles[1].left, "RTT");
+      if (this.kind === "seq") {
+        const flow = flows[0];
+        this.sequence.fill(flow.store, this.grid, flow.end, flow.receives);
+        set(0, [this.sequence.windowEnd, this.sequence.sent, this.sequence.acked]);
+        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes sent and acknowledged, and how far the peer's window reaches");
+      } else {
+        set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
+        this.tellUnit(this.titles[0].right);
+      }
+      if (isSingle(this.kind)) {
+        set(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
+        this.tellRtt(this.titles[1].left, "RTT");
+      }
     }
     this.strip.draw(this);
   }

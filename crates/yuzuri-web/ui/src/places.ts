@@ -103,9 +103,17 @@ export const B = {
   KINDS: 17,
   /** segments */
   RETRANSMITS: 18,
+  /** sent and not yet cumulatively acknowledged at the end, bytes */
+  OUTSTANDING: 19,
+  /** selectively acknowledged at the end, bytes */
+  SACKED: 20,
+  /** the peer's receive window at the end, bytes */
+  SND_WND: 21,
+  /** our receive window at the end, bytes */
+  RCV_WND: 22,
 } as const;
 /** Numbers per bucket. */
-export const STRIDE = 19;
+export const STRIDE = 23;
 
 /** Indices of an event's array. */
 export const E = {

@@ -25,6 +25,8 @@ export interface Ground {
   readonly gutter: number;
   readonly rightGutter: number;
   readonly axis: TimeAxis;
+  /** What the lines of sequence numbers span, bytes. */
+  readonly bytes: { from: number; to: number };
   /** Upper end of each scale, in the data's unit (segments, bit/s, microseconds). */
   readonly scales: Readonly<Record<Quantity, { max: number }>>;
 }
@@ -111,6 +113,36 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
     hooks: { drawClear: [(u) => tint(u)] },
   });
   return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
+}
+
+/** Bytes with as many digits as tell ticks apart. */
+function byteTicks(splits: readonly number[]): string[] {
+  const step = Math.abs((splits[1] ?? 1) - (splits[0] ?? 0));
+  const last = Math.abs(splits[splits.length - 1] ?? 0);
+  const [by, name] = last >= 1e9 ? [1e9, "GB"] : last >= 1e6 ? [1e6, "MB"] : last >= 1e3 ? [1e3, "kB"] : [1, "B"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / by) - 1e-9));
+  return splits.map((value) => `${(value / by).toFixed(Math.min(digits, 6))} ${name}`);
+}
+
+export function sequencePlot(ground: Ground, width: number, height: number, tint: (u: uPlot) => void): uPlot {
+  const axis = yAxis(ground, "bytes", "--cwnd", 3, () => "", true);
+  const made = options(ground, width, height, false, {
+    scales: { bytes: { range: () => [ground.bytes.from, ground.bytes.to] } },
+    axes: [
+      { ...axis, values: (_, splits) => byteTicks(splits) },
+      { ...yAxis(ground, "bytes", "--cwnd", 1, () => "", false), show: true },
+    ],
+    series: [
+      {},
+      { scale: "bytes", stroke: () => color("--bound"), width: 1.25, dash: UPPER_DASH, points: { show: false }, spanGaps: false },
+      { scale: "bytes", stroke: () => color("--rate"), width: 1.4, points: { show: false }, spanGaps: false },
+      { scale: "bytes", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
+    ],
+    // What is on its way.
+    bands: [{ series: [2, 3], fill: () => color("--rate-area") }],
+    hooks: { drawClear: [(u) => tint(u)] },
+  });
+  return new uPlot(made, [[0, 1], ...Array.from({ length: 3 }, () => [null, null])] as uPlot.AlignedData);
 }
 
 export function rttPlot(ground: Ground, width: number, height: number): uPlot {

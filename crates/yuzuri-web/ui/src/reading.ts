@@ -1,5 +1,5 @@
 // What the cursor reads of a flow, as text.
-import { rate, timeUs } from "./format";
+import { bytes, rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
 import type { Panel } from "./panel";
 import { B, R, STATES, type RowData } from "./wire";
@@ -12,6 +12,10 @@ export interface Reading {
   srtt: string;
   minRtt: string;
   inFlight: string;
+  acked: string;
+  outstanding: string;
+  sacked: string;
+  window: string;
   bounds: string;
   state: string;
 }
@@ -81,6 +85,10 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     minRtt: minRtt > 0 ? timeUs(minRtt) : NONE,
     bounds: boundsAt(flow, time),
     inFlight: `${data[at + B.IN_FLIGHT]} seg`,
+    acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
+    outstanding: bytes(data[at + B.OUTSTANDING]),
+    sacked: bytes(data[at + B.SACKED]),
+    window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
   };
 }

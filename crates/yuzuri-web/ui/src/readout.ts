@@ -1,5 +1,5 @@
 // The line (or table) of values above the chart: at the cursor, or the newest.
-import type { Drawn } from "./drawn";
+import { isSingle, type Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
@@ -21,7 +21,7 @@ export function readAgain(): void {
 /** Writes the values of what is drawn; the panel is the one in which all of it is. */
 export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
   if (!due()) return;
-  if (state.mode === "one") readingOne(drawn[0], panel);
+  if (isSingle(state.mode)) readingOne(drawn[0], panel);
   else readingMany(drawn, panel);
 }
 
@@ -41,8 +41,9 @@ let readoutShape = "";
 function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const known = flow === undefined ? undefined : flows.all.get(flow.id);
   if (flow === undefined || known === undefined) return;
-  if (readoutShape !== "one") {
-    readoutShape = "one";
+  const shape = `${state.mode}:${flow.receives}`;
+  if (readoutShape !== shape) {
+    readoutShape = shape;
     slots.clear();
     const title = document.createElement("div");
     title.className = "title";
@@ -69,10 +70,20 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
       items.push(box);
     };
     item("time", "at", "", "");
-    item("cwnd", "cwnd", "--cwnd", "");
-    item("ssthresh", "ssthresh", "--ssthresh", "dashed");
-    item("bounds", "bounds", "--bound", "dashdot");
-    item("rate", "throughput", "--rate", "area");
+    if (state.mode === "seq") {
+      item("acked", flow.receives ? "received" : "acknowledged", "--cwnd", "");
+      if (!flow.receives) {
+        item("outstanding", "outstanding", "--rate", "area");
+        item("sacked", "of it SACKed", "", "");
+      }
+      item("window", flow.receives ? "our window" : "peer's window", "--bound", "dashdot");
+      item("rate", "throughput", "", "");
+    } else {
+      item("cwnd", "cwnd", "--cwnd", "");
+      item("ssthresh", "ssthresh", "--ssthresh", "dashed");
+      item("bounds", "bounds", "--bound", "dashdot");
+      item("rate", "throughput", "--rate", "area");
+    }
     item("srtt", "srtt", "--rtt", "");
     item("minRtt", "min RTT", "--min-rtt", "dotted");
     item("inFlight", "in flight", "", "");
@@ -85,7 +96,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
-  for (const key of ["cwnd", "ssthresh", "bounds", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
+  for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "window", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
   // A flow that nobody bounds has none to tell of.
   const bounds = slots.get("bounds")?.parentElement;
   if (bounds) bounds.hidden = flow.bounds === undefined;

@@ -1,6 +1,6 @@
 // What lies below the lines: a strip of states per flow and, for one flow, marks of what happened.
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState, glyphOf, glyphsOfKinds, type Glyph } from "./marks";
-import type { Drawn, PanelKind, View } from "./drawn";
+import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { FONT } from "./plots";
 import { color, flowColor, flowLetter } from "./theme";
 import type { Columns, Grid } from "./thin";
@@ -54,7 +54,7 @@ export class Strip {
   }
 
   size(width: number, flows: number): void {
-    const height = this.kind === "one" ? MARKS_TOP + LINES.length * LINE_HEIGHT : this.kind === "small" ? 9 : flows * 12 + 4;
+    const height = isSingle(this.kind) ? MARKS_TOP + LINES.length * LINE_HEIGHT : this.kind === "small" ? 9 : flows * 12 + 4;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -72,7 +72,7 @@ export class Strip {
     const ink = color("--ink");
     const x = (pixel: number): number => Math.max(ground.xOf(ground.grid.start + pixel * ground.grid.pixel), left);
     const right = left + width;
-    const height = this.kind === "one" ? 13 : this.kind === "small" ? 8 : 10;
+    const height = isSingle(this.kind) ? 13 : this.kind === "small" ? 8 : 10;
     c.font = FONT;
     ground.columns.forEach((columns, n) => {
       const y = this.kind === "over" ? 2 + n * 12 : this.kind === "small" ? 1 : 0;
@@ -90,7 +90,7 @@ export class Strip {
         c.fillText(left < ROOM_FOR_WORDS ? flowLetter(n) : `${flowLetter(n)} state`, left - 6, y + height / 2);
       }
     });
-    if (this.kind !== "one") return;
+    if (!isSingle(this.kind)) return;
     c.fillStyle = color("--muted");
     c.textAlign = "right";
     c.textBaseline = "middle";

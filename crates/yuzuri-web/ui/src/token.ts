@@ -12,7 +12,7 @@ export function tokenIn(hash: string, search: string): string | undefined {
   return token !== undefined && /^[0-9A-Za-z_-]{1,128}$/.test(token) ? token : undefined;
 }
 
-const VIEWS = new Map<string, PanelKind>([["one", "one"], ["overlay", "over"], ["multiples", "small"]]);
+const VIEWS = new Map<string, PanelKind>([["one", "one"], ["sequence", "seq"], ["overlay", "over"], ["multiples", "small"]]);
 
 /** How the address wants flows to be shown at first (`--view`). */
 export function viewIn(hash: string): PanelKind | undefined {

@@ -3,6 +3,7 @@ import { panels } from "./chart";
 import { drawn } from "./charted";
 import { setFocus } from "./choice";
 import { el, put, say } from "./dom";
+import { isSingle } from "./drawn";
 import { describe } from "./eventlist";
 import { events } from "./lists";
 import { read } from "./reading";
@@ -80,7 +81,7 @@ export function fitAll(): void {
 /** Goes to an event: into the middle of the view if it is not in it. */
 export function goTo(event: EventData): void {
   const time = event[E.TIME];
-  if (state.mode === "one" && state.focus !== event[E.FLOW] && flows.all.has(event[E.FLOW])) setFocus(event[E.FLOW]);
+  if (isSingle(state.mode) && state.focus !== event[E.FLOW] && flows.all.has(event[E.FLOW])) setFocus(event[E.FLOW]);
   setFollow(false);
   if (time < state.view.from || time > state.view.to) state.view = { from: time - state.span / 2, to: time + state.span / 2 };
   setCursor(time, false);

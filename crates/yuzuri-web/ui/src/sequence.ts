@@ -1,0 +1,65 @@
+// A flow's bytes over time, as tcptrace draws them: what was sent, what is acknowledged, and how far the receiver's window reaches.
+//
+// The kernel's record has counters and no sequence numbers of single segments, so what was retransmitted or selectively
+// acknowledged has no place on the lines: how much of it there is stands above the chart, and when in the strip below.
+import { B } from "./wire";
+import type { Store } from "./ring";
+import type { Grid } from "./thin";
+
+type Values = (number | null)[];
+
+/** A window's end this many times further from the acknowledged bytes than what is shown would flatten the lines. */
+const MAX_WINDOW_PART = 1.6;
+
+/** Two points per pixel and line, in bytes since the connection began; null where nothing is known. */
+export class Sequence {
+  acked: Values = [];
+  sent: Values = [];
+  windowEnd: Values = [];
+  /** What the lines span, bytes. */
+  range = { from: 0, to: 1 };
+
+  /** Fills the lines up to `end`. What a receiver has received counts as acknowledged; it sees nothing of what is on its way. */
+  fill(store: Store, g: Grid, end: number, receives: boolean): void {
+    for (const list of [this.acked, this.sent, this.windowEnd]) {
+      list.length = g.pixels * 2;
+      list.fill(null);
+    }
+    const to = Math.min(g.start + g.pixels * g.pixel, end);
+    const [counter, window] = receives ? [B.RECEIVED, B.RCV_WND] : [B.ACKED, B.SND_WND];
+    let known: readonly [number, number, number] | undefined;
+    let next = 0;
+    const hold = (upTo: number): void => {
+      for (; next < Math.min(upTo, g.pixels * 2); next += 1) {
+        if (known !== undefined) [this.acked[next], this.sent[next], this.windowEnd[next]] = known;
+      }
+    };
+    for (const { ring, from, to: until } of store.pieces(g.start, to, g.pixel)) {
+      const data = ring.data;
+      for (let n = from; n < until; n += 1) {
+        const i = ring.at(n);
+        if (data[i + B.LAST] > end) break;
+        hold(Math.floor(((data[i + B.LAST] - g.start) / g.pixel) * 2));
+        const acked = data[i + counter];
+        known = [acked, receives ? acked : acked + data[i + B.OUTSTANDING], acked + data[i + window]];
+      }
+    }
+    hold(Math.floor(((to - g.start) / g.pixel) * 2) + 1);
+    this.measure();
+  }
+
+  private measure(): void {
+    let [from, to, furthest] = [Infinity, 0, 0];
+    for (let n = 0; n < this.acked.length; n += 1) {
+      const acked = this.acked[n];
+      if (acked === null) continue;
+      from = Math.min(from, acked);
+      to = Math.max(to, this.sent[n] ?? 0);
+      furthest = Math.max(furthest, this.windowEnd[n] ?? 0);
+    }
+    if (from === Infinity) [from, to] = [0, 1];
+    const span = Math.max(to - from, 1);
+    to = Math.max(to, Math.min(furthest, from + span * MAX_WINDOW_PART));
+    this.range = { from: Math.max(from - 0.04 * span, 0), to: to + 0.04 * span };
+  }
+}

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Store } from "../src/ring";
+import { Sequence } from "../src/sequence";
+import { grid } from "../src/thin";
+import { B, STRIDE } from "../src/wire";
+
+/** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are on their way, the peer takes 9000 more. */
+function store(count: number): Store {
+  const made = new Store();
+  made.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  for (let n = 0; n < count; n += 1) {
+    const bucket = new Array<number>(STRIDE).fill(0);
+    bucket[B.START] = n * 4000;
+    bucket[B.LAST] = n * 4000;
+    bucket[B.ACKED] = n * 1000;
+    bucket[B.RECEIVED] = n * 10;
+    bucket[B.OUTSTANDING] = 5000;
+    bucket[B.SND_WND] = 9000;
+    bucket[B.RCV_WND] = 70;
+    made.push(bucket);
+  }
+  return made;
+}
+
+test("sent is above acknowledged by what is outstanding, and the window's end by the window", () => {
+  const sequence = new Sequence();
+  sequence.fill(store(100), grid(0, 400_000, 200), 400_000, false);
+  const known = sequence.acked.map((value, n) => [value, sequence.sent[n], sequence.windowEnd[n]] as const).filter(([acked]) => acked !== null);
+  assert.ok(known.length > 390, String(known.length));
+  for (const [acked, sent, end] of known) assert.deepEqual([sent, end], [(acked ?? 0) + 5000, (acked ?? 0) + 9000]);
+  assert.deepEqual([known[0][0], known[known.length - 1][0]], [0, 99_000]);
+  for (let n = 1; n < known.length; n += 1) assert.ok((known[n][0] ?? 0) >= (known[n - 1][0] ?? 0));
+  assert.ok(sequence.range.to > 104_000 && sequence.range.from === 0);
+});
+
+test("nothing is drawn after the end, and a receiver sees nothing on its way", () => {
+  const sequence = new Sequence();
+  sequence.fill(store(100), grid(0, 400_000, 200), 200_000, true);
+  assert.equal(sequence.acked[399], null);
+  const at = 150;
+  assert.deepEqual([sequence.sent[at], sequence.windowEnd[at]], [sequence.acked[at], (sequence.acked[at] ?? 0) + 70]);
+});
+
+test("a window far beyond does not flatten the lines", () => {
+  const made = store(100);
+  const far = new Array<number>(STRIDE).fill(0);
+  Object.assign(far, { [B.START]: 400_000, [B.LAST]: 400_000, [B.ACKED]: 100_000, [B.SND_WND]: 1e9 });
+  made.push(far);
+  const sequence = new Sequence();
+  sequence.fill(made, grid(0, 410_000, 200), 410_000, false);
+  assert.ok(sequence.range.to < 200_000, String(sequence.range.to));
+});
