@@ -30,7 +30,7 @@ else
     skip "cargo clippy" "clippy is not installed"
 fi
 if command -v clang-format >/dev/null; then
-    clang-format --dry-run --Werror crates/yuzuri-kernel/bpf/*.[ch] crates/yuzuri-kernel/bpf/monitor/*.h
+    clang-format --dry-run --Werror crates/yuzuri-kernel/bpf/*.[ch] crates/yuzuri-gate/bpf/*.[ch] crates/yuzuri-kernel/bpf/monitor/*.h
 else
     skip "clang-format" "it is not installed"
 fi

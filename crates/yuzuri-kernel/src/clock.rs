@@ -82,12 +82,12 @@ impl KernelClock {
     }
 
     /// Our time of a time stamp of the kernel's, nanoseconds.
-    pub(crate) fn ours(self, kernel_ns: u64) -> u64 {
+    pub fn ours(self, kernel_ns: u64) -> u64 {
         kernel_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
 
     /// The kernel's time stamp of our time, nanoseconds; times beyond all clocks stay there.
-    pub(crate) fn kernels(self, mono_ns: u64) -> u64 {
+    pub fn kernels(self, mono_ns: u64) -> u64 {
         if mono_ns == u64::MAX { u64::MAX } else { mono_ns.saturating_add_signed(self.ahead_ns) }
     }
 }

@@ -63,10 +63,10 @@ fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
 }
 
 /// Runs a step of libbpf with its messages kept; on failure the most telling line goes into the error.
-pub(crate) fn with_log<T>(
-    what: &str,
-    step: impl FnOnce() -> libbpf_rs::Result<T>,
-) -> Result<T, MonitorError> {
+///
+/// # Errors
+/// What libbpf says, told apart by whether privilege is missing.
+pub fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, MonitorError> {
     // One at a time in a process: the log is global, as is libbpf's printer.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();

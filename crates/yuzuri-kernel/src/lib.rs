@@ -64,6 +64,7 @@ mod skel {
 #[doc(hidden)]
 #[cfg(any(fuzzing, debug_assertions))]
 pub use diag::fuzz as fuzz_sock_diag;
+pub use features::with_log;
 #[doc(hidden)]
 pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};

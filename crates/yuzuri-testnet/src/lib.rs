@@ -2,11 +2,13 @@
 //! has its own, so that tests can run in parallel. [`Relay`] adds a path on which a test decides the
 //! fate of each packet.
 
+mod access_point;
 mod attack;
 pub mod packet;
 mod relay;
 pub mod tracefs;
 
+pub use access_point::{AccessPoint, Host};
 pub use attack::attack;
 pub use packet::{Packet, Segment};
 pub use relay::{Policy, Relay, Verdict};
@@ -67,6 +69,31 @@ fn feed(command: &mut Command, orders: &str) -> Result<(), String> {
         Some(Ok(())) if output.status.success() => Ok(()),
         _ => Err(format!("{name}: {orders}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
+}
+
+/// Runs a closure on a thread inside a network namespace.
+fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> T {
+    let path = format!("/run/netns/{name}");
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(move || {
+            let file = File::open(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap_or_else(|e| panic!("setns {path}: {e}"));
+            f()
+        });
+        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// A counter of the namespace that the thread is in; 0 if the kernel does not have it.
+fn counter(name: &str) -> u64 {
+    let text = ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"]
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+        .concat();
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).flat_map(|pair| {
+        pair[0].split_whitespace().zip(pair[1].split_whitespace()).filter(|(n, _)| *n == name)
+    });
+    pairs.filter_map(|(_, value)| value.parse::<i64>().ok()).map(|v| v as u64).sum()
 }
 
 impl Net {
@@ -176,16 +203,7 @@ impl Net {
     /// A TCP or IP counter of a side, named as in `nstat` but without the protocol prefix
     /// (`RetransSegs`, `TCPTimeouts`); 0 if the kernel does not have it.
     pub fn counter(&self, side: Side, name: &str) -> u64 {
-        let text = self.inside(side, || {
-            ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"]
-                .map(|path| std::fs::read_to_string(path).unwrap_or_default())
-                .concat()
-        });
-        let lines: Vec<&str> = text.lines().collect();
-        let pairs = lines.chunks_exact(2).flat_map(|pair| {
-            pair[0].split_whitespace().zip(pair[1].split_whitespace()).filter(|(n, _)| *n == name)
-        });
-        pairs.filter_map(|(_, value)| value.parse::<i64>().ok()).map(|v| v as u64).sum()
+        self.inside(side, || counter(name))
     }
 
     /// The name of the namespace.
@@ -220,15 +238,7 @@ impl Net {
     /// # Panics
     /// If the closure panics or the namespace is gone.
     pub fn inside<T: Send>(&self, side: Side, f: impl FnOnce() -> T + Send) -> T {
-        let path = format!("/run/netns/{}", self.name(side));
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                let file = File::open(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-                setns(file, CloneFlags::CLONE_NEWNET).unwrap_or_else(|e| panic!("setns {path}: {e}"));
-                f()
-            });
-            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        in_namespace(self.name(side), f)
     }
 
     /// A command that runs inside a side's namespace.

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The gate: tc programs at an access point's devices towards its stations. `down` runs at egress and lowers the
+ * receive window in ACKs, so that what a connection has in flight stays at its bound; `up` runs at ingress and
+ * measures. Neither drops, delays or redirects a packet. Whatever is not wholly understood goes on untouched.
+ * docs/access-point.md says what each rule is for.
+ */
+#include "gate.h"
+#include "packet.h"
+#include "maps.h"
+#include "law.h"
+#include "handshake.h"
+#include "measure.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define TC_ACT_UNSPEC -1 /* whatever other programs and filters say */
+#define WINDOW_AT 14     /* in the TCP header */
+#define SUM_AT 16
+
+/* Puts a window into the packet; the checksum by RFC 1624, or not at all where hardware will make it. */
+static __always_inline bool write_window(struct __sk_buff *skb, struct segment *s, u16 window)
+{
+	u16 from = bpf_htons(s->window), to = bpf_htons(window);
+
+	if (bpf_l4_csum_replace(skb, s->at + SUM_AT, from, to, sizeof(to)))
+		return false;
+	if (!bpf_skb_store_bytes(skb, s->at + WINDOW_AT, &to, sizeof(to), 0))
+		return true;
+	bpf_l4_csum_replace(skb, s->at + SUM_AT, to, from, sizeof(to));
+	return false;
+}
+
+SEC("tc")
+int down(struct __sk_buff *skb)
+{
+	struct segment s = {};
+	struct flow *f;
+	u64 now, promise;
+	u16 window;
+
+	if (!parse(skb, &s, true))
+		return TC_ACT_UNSPEC;
+	count(COUNT_DOWN);
+	now = bpf_ktime_get_ns();
+	f = bpf_map_lookup_elem(&flows, &s.key);
+	if (s.flags & TCP_RST) {
+		if (f)
+			f->flags |= FLOW_CLOSED;
+		return TC_ACT_UNSPEC;
+	}
+	if (s.flags & TCP_SYN) {
+		struct offer offer = {};
+
+		read_offer(skb, &s, &offer);
+		if (s.flags & TCP_ACK)
+			on_syn_ack(f, &s, &offer, FLOW_STATION_SYN, now);
+		else
+			on_syn(f, &s, &offer, FLOW_SERVER_SYN, now);
+		return TC_ACT_UNSPEC;
+	}
+	if (!f || !(f->flags & FLOW_KNOWN)) {
+		count(COUNT_STRANGER);
+		return TC_ACT_UNSPEC;
+	}
+	if (!(s.flags & TCP_ACK))
+		return TC_ACT_UNSPEC;
+	f->last_ns = now;
+	measure_ack(f, &s, now);
+	if (f->flags & FLOW_FOREIGN) {
+		count(COUNT_FOREIGN);
+		return TC_ACT_UNSPEC;
+	}
+	promise = f->promise;
+	window = window_for(f, s.ack, s.window, s.window ? bound_of(&s.key, now) : 0);
+	if (window != s.window && !write_window(skb, &s, window)) {
+		/* More was told than is kept: the next ACK begins anew. */
+		*(volatile u64 *)&f->promise = 0;
+		count(COUNT_FAILED);
+		return TC_ACT_UNSPEC;
+	}
+	if (window != s.window) {
+		f->lowered++;
+		count(COUNT_LOWERED);
+	} else {
+		f->passed++;
+	}
+	f->told = (u32)window << (f->scale & 15);
+	measure_edge(f, promise, now);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int up(struct __sk_buff *skb)
+{
+	struct segment s = {};
+	struct flow *f;
+	u64 now;
+
+	if (!parse(skb, &s, false))
+		return TC_ACT_UNSPEC;
+	count(COUNT_UP);
+	now = bpf_ktime_get_ns();
+	f = bpf_map_lookup_elem(&flows, &s.key);
+	if (s.flags & TCP_RST) {
+		if (f)
+			f->flags |= FLOW_CLOSED;
+		return TC_ACT_UNSPEC;
+	}
+	if (s.flags & TCP_SYN) {
+		struct offer offer = {};
+
+		read_offer(skb, &s, &offer);
+		if (s.flags & TCP_ACK)
+			on_syn_ack(f, &s, &offer, FLOW_SERVER_SYN, now);
+		else
+			on_syn(f, &s, &offer, FLOW_STATION_SYN, now);
+		return TC_ACT_UNSPEC;
+	}
+	if (!f || !(f->flags & FLOW_KNOWN))
+		return TC_ACT_UNSPEC;
+	f->last_ns = now;
+	measure_data(f, &s, now);
+	return TC_ACT_UNSPEC;
+}
+
+/* The kernel's monotonic clock, which a process in a time namespace cannot read: user space runs this by hand.
+ */
+u64 clock_ns = 0;
+
+SEC("tc")
+int read_clock(struct __sk_buff *skb)
+{
+	clock_ns = bpf_ktime_get_ns();
+	return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * What the gate's programs and user space say to each other. "Station" is the side whose uploads are bounded,
+ * "server" the other one; "down" is towards the station. Nothing here depends on the kernel's own types, so the
+ * programs load on kernels without BTF.
+ */
+#ifndef YUZURI_GATE_H
+#define YUZURI_GATE_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef _Bool bool;
+enum { false, true };
+
+/* An address of IPv6 in network order; one of IPv4 as ::ffff:a.b.c.d. */
+struct station {
+	u8 address[16];
+};
+
+/* A connection. Ports in network order. */
+struct flow_key {
+	struct station station;
+	struct station server;
+	u16 station_port;
+	u16 server_port;
+};
+
+/* How much a connection may have in flight. Written by user space alone: nothing that the programs keep is in
+ * an entry that user space writes. */
+struct bound {
+	u64 until_ns; /* of the kernel's monotonic clock; expired: as if there were none */
+	u32 bytes;    /* 0: not bounded, and no default looked for */
+	u32 unused;
+};
+
+#define FLOW_STATION_SYN 1 /* the station's SYN was seen */
+#define FLOW_SERVER_SYN 2  /* the server's was */
+#define FLOW_KNOWN 4       /* the SYN-ACK was seen, too: the window's scale is known */
+#define FLOW_FOREIGN 8     /* never touched: MPTCP, a signed header, or a handshake that is not clear */
+#define FLOW_CLOSED 16     /* a RST was seen */
+#define FLOW_DATA 32       /* up_end holds */
+#define FLOW_STAMPS 64     /* RFC 7323 time stamps were seen */
+
+/* What is known of a connection. */
+struct flow {
+	/* The highest right edge of the window that the station was told (sequence number), and PROMISE_KNOWN.
+	 * CPUs that handle ACKs of one connection at a time change it by compare-and-exchange. */
+	u64 promise;
+	u64 first_ns;
+	u64 last_ns;
+	u64 acked_bytes;       /* acknowledged to the station since the handshake */
+	u64 up_bytes;          /* payload that came up, repetitions included */
+	u64 up_segments;       /* packets with payload that came up, as the kernel merged them */
+	u64 repeated_segments; /* of these, such with nothing new */
+	u64 lowered;           /* ACKs whose window the gate lowered */
+	u64 passed;            /* ACKs whose window it left */
+	u64 wire_sum_us;       /* round-trip times between here and the server */
+	u64 air_sum_us;        /* between here and the station, its own queue included */
+	u64 wire_sent_ns;      /* 0: nothing is being timed */
+	u64 air_sent_ns;
+	u32 wire_samples;
+	u32 wire_min_us;
+	u32 air_samples;
+	u32 air_min_us;
+	u32 wire_end; /* the ACK that ends the measurement acknowledges this */
+	u32 air_mark; /* the time stamp that the segment which ends it echoes; without stamps the edge beyond
+			 which it goes */
+	u32 stamp;    /* the server's last time stamp */
+	u32 ack;      /* the highest that went down */
+	u32 up_end;   /* the highest sequence number that came up */
+	u32 told;     /* the window that went down last, bytes */
+	u32 iss;      /* the initial sequence number of the side that opened */
+	u32 syn_ack;  /* that of the other */
+	u16 syn_data; /* bytes in the SYN (TCP Fast Open) */
+	u16 mss;      /* what the server takes, bytes; 0: not said */
+	u8 flags;     /* FLOW_ */
+	u8 scale;     /* of the windows that go down */
+	u8 opener_scale;
+	u8 answer_scale;
+};
+
+#define PROMISE_KNOWN (1ULL << 32)
+
+/* What the programs count, an index each into `counts`. */
+enum count {
+	COUNT_DOWN,     /* TCP segments towards stations */
+	COUNT_UP,       /* from stations */
+	COUNT_LOWERED,  /* windows lowered */
+	COUNT_STRANGER, /* segments down of connections whose beginning was not seen */
+	COUNT_FOREIGN,  /* segments down of connections that are never touched */
+	COUNT_FAILED,   /* windows that could not be written: the packet went on as it was */
+	COUNTS,
+};
+
+#endif

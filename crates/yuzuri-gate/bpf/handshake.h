@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The scale of a connection's windows, from its SYN and SYN-ACK. A handshake that leaves any doubt makes the
+ * connection one that is never touched.
+ */
+#ifndef YUZURI_GATE_HANDSHAKE_H
+#define YUZURI_GATE_HANDSHAKE_H
+
+#include "maps.h"
+#include "packet.h"
+
+/* A SYN without ACK: a connection begins, or the SYN is repeated. */
+static __always_inline void on_syn(struct flow *f, struct segment *s, struct offer *offer, u8 who, u64 now)
+{
+	if (f && (f->flags & who) && f->iss == s->seq) {
+		/* The answer does not say which of the two SYNs it answers. */
+		if (f->opener_scale != offer->scale && !(f->flags & FLOW_KNOWN))
+			f->flags |= FLOW_FOREIGN;
+		return;
+	}
+
+	struct flow begun = {
+	    .first_ns = now,
+	    .last_ns = now,
+	    .iss = s->seq,
+	    .syn_data = s->payload,
+	    .flags = who,
+	    .opener_scale = offer->scale,
+	    .mss = who == FLOW_SERVER_SYN ? offer->mss : 0,
+	};
+
+	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that one. */
+	if (offer->is_signed || offer->broken)
+		begun.flags |= FLOW_FOREIGN;
+	bpf_map_update_elem(&flows, &s->key, &begun, 0);
+}
+
+/* The answer to a SYN of `opener`. */
+static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct offer *offer, u8 opener,
+				       u64 now)
+{
+	if (!f || !(f->flags & opener) || s->ack - f->iss - 1 > f->syn_data)
+		return;
+	if (f->flags & FLOW_KNOWN) {
+		if (f->syn_ack != s->seq || f->answer_scale != offer->scale)
+			f->flags |= FLOW_FOREIGN;
+		return;
+	}
+	if (offer->is_signed || offer->broken || offer->mptcp)
+		f->flags |= FLOW_FOREIGN;
+	f->syn_ack = s->seq;
+	f->answer_scale = offer->scale;
+	/* Windows are scaled only if both sides offered it (RFC 7323, 2.2). */
+	u8 servers = opener == FLOW_STATION_SYN ? offer->scale : f->opener_scale;
+
+	f->scale = offer->scale != NO_SCALE && f->opener_scale != NO_SCALE ? servers : 0;
+	if (opener == FLOW_STATION_SYN) {
+		/* The window of a SYN is never scaled. */
+		f->mss = offer->mss;
+		f->ack = s->ack;
+		f->promise = PROMISE_KNOWN | (u32)(s->ack + s->window);
+	} else {
+		f->ack = s->seq + 1;
+	}
+	f->last_ns = now;
+	f->flags |= FLOW_KNOWN;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * How far a window is lowered. What the station may send ends at the highest right edge that it was ever told,
+ * so that edge is kept, and never moved left (RFC 9293, 3.8.6): a bound holds as soon as so much is
+ * acknowledged as was promised beyond it. crates/yuzuri-gate/src/model.rs says the same in Rust; a test
+ * compares the two.
+ */
+#ifndef YUZURI_GATE_LAW_H
+#define YUZURI_GATE_LAW_H
+
+#include "maps.h"
+#include "packet.h"
+
+#define after(a, b) ((s32)((a) - (b)) > 0)
+#define after_or_at(a, b) ((s32)((a) - (b)) >= 0)
+
+#define MAX_BOUND (1U << 30) /* no window is larger (RFC 7323, 2.3) */
+/* A right edge that lies further ahead of an ACK than any window reaches, reordering included, was told in a
+ * part of the connection that we did not see the end of. */
+#define MAX_AHEAD (3U << 29)
+/* Beyond this unit a window that is rounded up stays for ever where it was: no ACK acknowledges so much. */
+#define MAX_ROUND_UP 1024
+#define TRIES 8
+
+/* The bound of a connection, bytes; 0: none. */
+static __always_inline u32 bound_of(struct flow_key *key, u64 now)
+{
+	struct bound *b = bpf_map_lookup_elem(&bounds, key);
+	u32 zero = 0, bytes;
+
+	if (!b || b->until_ns <= now)
+		b = bpf_map_lookup_elem(&station_bounds, &key->station);
+	if (!b || b->until_ns <= now)
+		b = bpf_map_lookup_elem(&default_bound, &zero);
+	if (!b || b->until_ns <= now)
+		return 0;
+	bytes = b->bytes;
+	return bytes > MAX_BOUND ? MAX_BOUND : bytes;
+}
+
+/* The window field that goes down instead of `window` in a segment that acknowledges up to `ack`. */
+static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 bound)
+{
+	u8 scale = f->scale & 15;
+	u32 unit = 1U << scale;
+
+	for (int i = 0; i < TRIES; i++) {
+		u64 old = *(volatile u64 *)&f->promise, new;
+		u32 edge = old, right = ack + ((u32)window << scale);
+		u16 tell = window;
+
+		if (!(old & PROMISE_KNOWN) || (s32)(edge - ack) > (s32)MAX_AHEAD) {
+			new = PROMISE_KNOWN | right;
+		} else {
+			if (bound && window) {
+				u32 want = ack + bound, lower;
+
+				if (after(edge, want))
+					want = edge;
+				if (after(right, want)) {
+					/* Rounded up, or the edge would move left. In large units rounded down,
+					 * by less than one: receivers do that, and senders bear it (RFC
+					 * 7323, 2.4). */
+					lower = (want - ack + unit - 1) >> scale;
+					if (unit > MAX_ROUND_UP && lower > 1 && (want - ack) & (unit - 1))
+						lower--;
+					if (lower && lower < window)
+						tell = lower;
+				}
+			}
+			right = ack + ((u32)tell << scale);
+			new = after(right, edge) ? PROMISE_KNOWN | right : old;
+		}
+		if (new == old || __sync_val_compare_and_swap(&f->promise, old, new) == old)
+			return tell;
+	}
+	/* Other CPUs were faster each time: the next ACK begins anew. */
+	*(volatile u64 *)&f->promise = 0;
+	return window;
+}
+
+#endif

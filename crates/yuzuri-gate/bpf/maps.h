@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+#ifndef YUZURI_GATE_MAPS_H
+#define YUZURI_GATE_MAPS_H
+
+#include "gate.h"
+#include <bpf/bpf_helpers.h>
+
+/* uapi/linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_F_NO_PREALLOC = 1,
+};
+
+/* The least recently used connection makes room for a new one: from then on it is a stranger, and untouched. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384); /* user space sizes it */
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* Bounds of connections. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* as many as flows */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct flow_key);
+	__type(value, struct bound);
+} bounds SEC(".maps");
+
+/* Of a station's connections that have none of their own, as new ones before user space has seen them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct station);
+	__type(value, struct bound);
+} station_bounds SEC(".maps");
+
+/* Of connections of stations that have none either. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bound);
+} default_bound SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTS);
+	__type(key, u32);
+	__type(value, u64);
+} counts SEC(".maps");
+
+static __always_inline void count(u32 what)
+{
+	u64 *n = bpf_map_lookup_elem(&counts, &what);
+
+	if (n)
+		(*n)++;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * What a connection does, seen from the middle: bytes, repetitions, and the round-trip time in two halves, one
+ * measurement at a time in each. Counters may miss a packet where two CPUs handle one connection.
+ */
+#ifndef YUZURI_GATE_MEASURE_H
+#define YUZURI_GATE_MEASURE_H
+
+#include "law.h"
+
+static __always_inline u32 since_us(u64 now, u64 then)
+{
+	return (now - then) / 1000 + 1;
+}
+
+static __always_inline void wire_sample(struct flow *f, u64 now)
+{
+	u32 us = since_us(now, f->wire_sent_ns);
+
+	f->wire_sent_ns = 0;
+	f->wire_samples++;
+	f->wire_sum_us += us;
+	if (!f->wire_min_us || us < f->wire_min_us)
+		f->wire_min_us = us;
+}
+
+static __always_inline void air_sample(struct flow *f, u64 now)
+{
+	u32 us = since_us(now, f->air_sent_ns);
+
+	f->air_sent_ns = 0;
+	f->air_samples++;
+	f->air_sum_us += us;
+	if (!f->air_min_us || us < f->air_min_us)
+		f->air_min_us = us;
+}
+
+/* Before the window of a segment down is looked at. */
+static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 now)
+{
+	if (after(s->ack, f->ack)) {
+		/* What acknowledges more than came up, and a FIN, does not count. */
+		if ((f->flags & FLOW_DATA) && !after(s->ack, f->up_end + 1))
+			f->acked_bytes += s->ack - f->ack;
+		f->ack = s->ack;
+	}
+	if (f->wire_sent_ns && after_or_at(s->ack, f->wire_end))
+		wire_sample(f, now);
+	if (s->has_stamps) {
+		/* The first segment with a stamp; and only while the station has something under way, or we
+		 * would time its silence. */
+		if (s->stamp != f->stamp && !f->air_sent_ns && (f->flags & FLOW_DATA) &&
+		    after(f->up_end, f->ack)) {
+			f->air_mark = s->stamp;
+			f->air_sent_ns = now;
+		}
+		f->stamp = s->stamp;
+		f->flags |= FLOW_STAMPS;
+	}
+}
+
+/* After it: `edge` is the right edge that the station knew before. A station without time stamps that fills its
+ * window answers an edge that moves with a segment beyond the old one. */
+static __always_inline void measure_edge(struct flow *f, u64 promise, u64 now)
+{
+	u32 edge = promise;
+
+	if ((f->flags & FLOW_STAMPS) || f->air_sent_ns || !(f->flags & FLOW_DATA) || !(promise & PROMISE_KNOWN))
+		return;
+	if (after((u32)f->promise, edge) && after(f->up_end, f->ack)) {
+		f->air_mark = edge;
+		f->air_sent_ns = now;
+	}
+}
+
+/* A segment up. */
+static __always_inline void measure_data(struct flow *f, struct segment *s, u64 now)
+{
+	u32 end = s->seq + s->payload;
+
+	if (!s->payload)
+		return;
+	f->up_bytes += s->payload;
+	f->up_segments++;
+	if ((f->flags & FLOW_DATA) && !after(end, f->up_end)) {
+		/* Which copy an answer is for is not known (RFC 6298, section 3). */
+		f->repeated_segments++;
+		f->wire_sent_ns = 0;
+		if (!(f->flags & FLOW_STAMPS))
+			f->air_sent_ns = 0;
+		return;
+	}
+	if (f->air_sent_ns) {
+		if (f->flags & FLOW_STAMPS) {
+			if (s->has_stamps && after_or_at(s->echo, f->air_mark))
+				air_sample(f, now);
+		} else if (after(end, f->air_mark)) {
+			air_sample(f, now);
+		}
+	}
+	f->up_end = end;
+	f->flags |= FLOW_DATA;
+	if (!f->wire_sent_ns) {
+		f->wire_end = end;
+		f->wire_sent_ns = now;
+	}
+}
+
+#endif

@@ -1,0 +1,153 @@
+//! What the gate knows of a connection.
+
+use crate::FlowKey;
+use crate::raw;
+use yuzuri_kernel::clock::KernelClock;
+
+/// How a connection stands to the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A SYN was seen, and no answer to it yet: untouched.
+    Opening,
+    /// The handshake was seen: it can be bounded.
+    Known,
+    /// Never touched: MPTCP, a signed header (MD5, TCP-AO), or a handshake that leaves a doubt.
+    Foreign,
+    /// A reset was seen.
+    Closed,
+}
+
+/// One half of the round-trip time, measured at the gate since the handshake.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Half {
+    /// How often it was measured.
+    pub samples: u32,
+    /// The shortest, microseconds; 0 without a sample.
+    pub min_us: u32,
+    /// The sum of all, microseconds.
+    pub sum_us: u64,
+}
+
+impl Half {
+    /// The mean, microseconds; `None` without a sample.
+    pub fn mean_us(&self) -> Option<u64> {
+        self.sum_us.checked_div(u64::from(self.samples))
+    }
+
+    /// What was measured since an earlier reading: the minimum stays that of the whole connection.
+    #[must_use]
+    pub fn since(&self, earlier: &Half) -> Half {
+        Half {
+            samples: self.samples.wrapping_sub(earlier.samples),
+            min_us: self.min_us,
+            sum_us: self.sum_us.saturating_sub(earlier.sum_us),
+        }
+    }
+}
+
+/// What was seen of a connection until now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowSeen {
+    /// Which one.
+    pub key: FlowKey,
+    /// How it stands to the gate.
+    pub standing: Standing,
+    /// When its SYN was seen, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    pub first_ns: u64,
+    /// When its last segment was.
+    pub last_ns: u64,
+    /// Payload of the station that the server acknowledged, bytes.
+    pub acked_bytes: u64,
+    /// Payload that came from the station, repetitions included, bytes.
+    pub up_bytes: u64,
+    /// Packets with payload from the station; the kernel merges segments into packets (GRO).
+    pub up_segments: u64,
+    /// Of these, such with nothing new: sent again, or delayed on the air.
+    pub repeated_segments: u64,
+    /// ACKs whose window was lowered.
+    pub lowered: u64,
+    /// ACKs whose window was left.
+    pub passed: u64,
+    /// Round-trip time between the gate and the server.
+    pub wire: Half,
+    /// Between the gate and the station, the station's own queue included.
+    pub air: Half,
+    /// Payload that passed up and is not acknowledged, bytes.
+    pub in_flight_bytes: u32,
+    /// The window that the station was told last, bytes.
+    pub told_bytes: u32,
+    /// The highest right edge that it was told, a sequence number.
+    pub edge: Option<u32>,
+    /// The scale of the windows that it is told (RFC 7323).
+    pub scale: u8,
+    /// The largest segment that the server takes, bytes, as it said.
+    pub mss: Option<u16>,
+}
+
+impl FlowSeen {
+    pub(crate) fn of(key: FlowKey, raw: &raw::flow, clock: KernelClock) -> FlowSeen {
+        let standing = match raw.flags {
+            flags if flags & raw::FLOW_CLOSED != 0 => Standing::Closed,
+            flags if flags & raw::FLOW_FOREIGN != 0 => Standing::Foreign,
+            flags if flags & raw::FLOW_KNOWN != 0 => Standing::Known,
+            _ => Standing::Opening,
+        };
+        let ahead = raw.up_end.wrapping_sub(raw.ack);
+        let has_data = raw.flags & raw::FLOW_DATA != 0 && ahead < 1 << 31;
+        FlowSeen {
+            key,
+            standing,
+            first_ns: clock.ours(raw.first_ns),
+            last_ns: clock.ours(raw.last_ns),
+            acked_bytes: raw.acked_bytes,
+            up_bytes: raw.up_bytes,
+            up_segments: raw.up_segments,
+            repeated_segments: raw.repeated_segments,
+            lowered: raw.lowered,
+            passed: raw.passed,
+            wire: Half { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
+            air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
+            in_flight_bytes: if has_data { ahead } else { 0 },
+            told_bytes: raw.told,
+            edge: (raw.promise & raw::PROMISE_KNOWN != 0).then_some(raw.promise as u32),
+            scale: raw.scale,
+            mss: (raw.mss != 0).then_some(raw.mss),
+        }
+    }
+
+    /// The round-trip time, both halves together: the mean, microseconds; `None` before both were measured.
+    pub fn rtt_us(&self) -> Option<u64> {
+        Some(self.wire.mean_us()? + self.air.mean_us()?)
+    }
+}
+
+/// What the programs counted since they were loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// TCP segments towards stations.
+    pub down: u64,
+    /// TCP segments from stations.
+    pub up: u64,
+    /// Windows lowered.
+    pub lowered: u64,
+    /// Segments towards stations of connections whose beginning was not seen: untouched.
+    pub stranger: u64,
+    /// Of connections that are never touched.
+    pub foreign: u64,
+    /// Windows that could not be written: the packet went on as it was.
+    pub failed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_half_without_samples_has_no_mean() {
+        assert_eq!(Half::default().mean_us(), None);
+        let earlier = Half { samples: 2, min_us: 10, sum_us: 30 };
+        let now = Half { samples: 4, min_us: 8, sum_us: 70 };
+        assert_eq!(now.since(&earlier).mean_us(), Some(20));
+        assert_eq!(now.since(&now).mean_us(), None);
+    }
+}

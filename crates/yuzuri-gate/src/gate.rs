@@ -1,0 +1,228 @@
+//! The gate itself: loads the programs, attaches them, reads what they saw, writes bounds.
+
+use crate::attach::{Attached, How};
+use crate::key::{FlowKey, address_bytes};
+use crate::raw::{bound_bytes, read_flow};
+use crate::skel::{GateSkel, GateSkelBuilder};
+use crate::{Counts, FlowSeen, GateError};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use yuzuri_kernel::clock::{KernelClock, mono_ns};
+use yuzuri_kernel::with_log;
+
+/// How a gate is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connections that are known at a time; beyond that the one unused for longest is forgotten, and untouched. About
+    /// 300 bytes of kernel memory each, taken at once. At least 1.
+    pub flows: u32,
+    /// Attach by tcx where the kernel has it. `false`: by clsact, as kernels before 6.6 need.
+    pub tcx: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { flows: 16_384, tcx: true }
+    }
+}
+
+/// Which way a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Towards the station.
+    Down,
+    /// From it.
+    Up,
+}
+
+/// What a program did with a packet that was given to it by hand.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The packet afterwards.
+    pub frame: Vec<u8>,
+    /// Whether it goes on (it always should).
+    pub goes_on: bool,
+    /// The mean time that one run took.
+    pub mean: Duration,
+}
+
+/// A loaded gate. Dropping it takes its programs away from all devices; every connection is plain from then on.
+pub struct Gate {
+    attached: Vec<Attached>,
+    skel: GateSkel<'static>,
+    /// Bounds expire by the kernel's clock.
+    clock: KernelClock,
+    tcx: bool,
+}
+
+/// Entries that are read in one call. More than any bucket of a hash table holds.
+const BATCH: u32 = 1024;
+
+impl Gate {
+    /// Loads the programs. They do nothing before [`Gate::attach`].
+    ///
+    /// # Errors
+    /// No privilege, or a kernel that does not take them.
+    pub fn load(options: &Options) -> Result<Gate, GateError> {
+        let clock = KernelClock::measure()?;
+        // The skeleton borrows it as long as it lives, which is as long as the process may.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = with_log("opening the BPF object", || GateSkelBuilder::default().open(object))?;
+        let flows = options.flows.max(1);
+        with_log("sizing the table of connections", || open.maps.flows.set_max_entries(flows))?;
+        with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(flows))?;
+        let skel = with_log("loading the gate's programs", || open.load())?;
+        Ok(Gate { attached: Vec::new(), skel, clock, tcx: options.tcx })
+    }
+
+    /// Attaches the programs to a device of this network namespace that leads to stations: their own, or the bridge.
+    /// A device that has them already keeps them.
+    ///
+    /// # Errors
+    /// Where there is no such device, it carries no Ethernet frames, or the kernel refuses.
+    pub fn attach(&mut self, device: &str) -> Result<How, GateError> {
+        if let Some(there) = self.attached.iter().find(|a| a.device == device) {
+            return Ok(there.how());
+        }
+        let (down, up) = (self.skel.progs.down.as_fd(), self.skel.progs.up.as_fd());
+        let attached = Attached::new(device, down, up, self.tcx)?;
+        let how = attached.how();
+        self.attached.push(attached);
+        Ok(how)
+    }
+
+    /// Takes the programs away from a device.
+    pub fn detach(&mut self, device: &str) {
+        self.attached.retain(|attached| attached.device != device);
+    }
+
+    /// The devices that have the programs, and how.
+    pub fn devices(&self) -> impl Iterator<Item = (&str, How)> {
+        self.attached.iter().map(|attached| (attached.device.as_str(), attached.how()))
+    }
+
+    /// All connections that are known.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn flows(&self) -> Result<Vec<FlowSeen>, GateError> {
+        const WHAT: &str = "reading the table of connections";
+        let all = self.skel.maps.flows.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let all = all.map_err(GateError::table(WHAT))?;
+        let flows = all.filter_map(|(key, value)| {
+            Some(FlowSeen::of(FlowKey::read(&key)?, &read_flow(&value)?, self.clock))
+        });
+        Ok(flows.collect())
+    }
+
+    /// Forgets a connection: it is untouched from then on.
+    pub fn forget(&mut self, flow: &FlowKey) {
+        // Either may be gone already: that is as good.
+        let _ = self.skel.maps.flows.delete(&flow.bytes());
+        let _ = self.skel.maps.bounds.delete(&flow.bytes());
+    }
+
+    /// Bounds what connections may have in flight, bytes, for a time; 0: a connection is not bounded, whatever its
+    /// station is. A bound takes effect as so much is acknowledged as was promised beyond it.
+    ///
+    /// # Errors
+    /// What the kernel says, as that its table is full; the bounds before that one are written.
+    pub fn bound(&mut self, flows: &[(FlowKey, u32)], lasts: Duration) -> Result<(), GateError> {
+        let until_ns = self.until(lasts);
+        flows.iter().try_for_each(|(flow, bytes)| {
+            let told =
+                self.skel.maps.bounds.update(&flow.bytes(), &bound_bytes(until_ns, *bytes), MapFlags::ANY);
+            told.map_err(GateError::table("writing a connection's bound"))
+        })
+    }
+
+    /// Bounds each connection of these stations that has no bound of its own, as new ones.
+    ///
+    /// # Errors
+    /// As [`Gate::bound`].
+    pub fn bound_stations(&mut self, stations: &[(IpAddr, u32)], lasts: Duration) -> Result<(), GateError> {
+        let until_ns = self.until(lasts);
+        stations.iter().try_for_each(|(station, bytes)| {
+            let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes));
+            let told = self.skel.maps.station_bounds.update(&key, &value, MapFlags::ANY);
+            told.map_err(GateError::table("writing a station's bound"))
+        })
+    }
+
+    /// Bounds each connection of all other stations.
+    ///
+    /// # Errors
+    /// As [`Gate::bound`].
+    pub fn bound_others(&mut self, bytes: u32, lasts: Duration) -> Result<(), GateError> {
+        let value = bound_bytes(self.until(lasts), bytes);
+        let told = self.skel.maps.default_bound.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        told.map_err(GateError::table("writing the bound of new connections"))
+    }
+
+    /// Takes the bound of a connection away.
+    pub fn release(&mut self, flow: &FlowKey) {
+        // It may have none: that is as good.
+        let _ = self.skel.maps.bounds.delete(&flow.bytes());
+    }
+
+    /// Takes the bound of a station's new connections away.
+    pub fn release_station(&mut self, station: IpAddr) {
+        let _ = self.skel.maps.station_bounds.delete(&address_bytes(station.to_canonical()));
+    }
+
+    /// What the programs counted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counts(&self) -> Result<Counts, GateError> {
+        let count = |index: u32| -> Result<u64, GateError> {
+            let of_cpus = self.skel.maps.counts.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
+            let of_cpus =
+                of_cpus.map_err(GateError::table("reading the gate's counters"))?.unwrap_or_default();
+            let number = |bytes: Vec<u8>| bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default();
+            Ok(of_cpus.into_iter().map(number).sum())
+        };
+        // The order of `enum count`.
+        Ok(Counts {
+            down: count(0)?,
+            up: count(1)?,
+            lowered: count(2)?,
+            stranger: count(3)?,
+            foreign: count(4)?,
+            failed: count(5)?,
+        })
+    }
+
+    /// Gives a frame to a program `repeat` times, without any device (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
+    ///
+    /// # Errors
+    /// What the kernel says, as to a frame of less than 14 bytes.
+    pub fn try_packet(&self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Tried, GateError> {
+        let program = match direction {
+            Direction::Down => &self.skel.progs.down,
+            Direction::Up => &self.skel.progs.up,
+        };
+        let mut out = vec![0; frame.len()];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            repeat,
+            ..ProgramInput::default()
+        };
+        let ran =
+            program.test_run(input).map_err(GateError::table("running a program of the gate by hand"))?;
+        const TC_ACT_UNSPEC: u32 = u32::MAX;
+        let (goes_on, mean) = (ran.return_value == TC_ACT_UNSPEC, ran.duration);
+        Ok(Tried { goes_on, mean, frame: out })
+    }
+
+    /// The kernel's time after a while, nanoseconds.
+    fn until(&self, lasts: Duration) -> u64 {
+        let lasts = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
+        self.clock.kernels(mono_ns()).saturating_add(lasts)
+    }
+}

@@ -1,0 +1,224 @@
+//! The law of the gate in Rust, without I/O and clock: what `bpf/law.h` and `bpf/handshake.h` do, for simulations, and
+//! to hold the two against each other (`tests/hostile.rs`).
+
+use crate::segment::{ACK, Offer, RST, SYN, Segment};
+use crate::{Direction, FlowKey};
+use std::collections::HashMap;
+
+/// No window is larger (RFC 7323, 2.3), bytes.
+pub const MAX_BOUND: u32 = 1 << 30;
+/// A right edge so far ahead of an ACK is of a part of the connection that was not seen to its end, bytes.
+const MAX_AHEAD: u32 = 3 << 29;
+/// Units of the window up to this are rounded up, bytes.
+const MAX_ROUND_UP: u32 = 1024;
+
+/// Whether one sequence number is after another (RFC 9293, 3.4).
+fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// What a station was promised, and the window field that it is told next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Law {
+    /// The scale of the windows (RFC 7323), 0 to 14.
+    pub scale: u8,
+    /// The highest right edge that the station was told, a sequence number.
+    pub edge: Option<u32>,
+}
+
+impl Law {
+    /// The window field that goes down instead of `window` in a segment that acknowledges up to `ack`, for a bound in
+    /// bytes. Never more than `window`; 0 only if `window` is.
+    pub fn window(&mut self, ack: u32, window: u16, bound: Option<u32>) -> u16 {
+        let right = |field: u16| ack.wrapping_add(u32::from(field) << self.scale);
+        let is_near = |edge: &u32| edge.wrapping_sub(ack) as i32 <= MAX_AHEAD as i32;
+        let Some(edge) = self.edge.filter(is_near) else {
+            self.edge = Some(right(window));
+            return window;
+        };
+        let mut field = window;
+        if let Some(bound) = bound.filter(|bound| *bound > 0 && window > 0) {
+            let bounded = ack.wrapping_add(bound.min(MAX_BOUND));
+            let want = if after(edge, bounded) { edge } else { bounded };
+            if after(right(window), want) {
+                let (room, unit) = (want.wrapping_sub(ack), 1 << self.scale);
+                let up = room.div_ceil(unit);
+                let down = unit > MAX_ROUND_UP && up > 1 && room % unit != 0;
+                let lower = if down { up - 1 } else { up };
+                if lower > 0 && lower < u32::from(window) {
+                    field = lower as u16;
+                }
+            }
+        }
+        if after(right(field), edge) {
+            self.edge = Some(right(field));
+        }
+        field
+    }
+}
+
+/// What the model knows of a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// The window's law.
+    pub law: Law,
+    /// The SYN and its answer were seen.
+    pub is_known: bool,
+    /// It is never touched.
+    pub is_foreign: bool,
+    /// A reset was seen.
+    pub is_closed: bool,
+    /// Payload that was acknowledged, bytes.
+    pub acked_bytes: u64,
+    /// Payload that came up, bytes.
+    pub up_bytes: u64,
+    /// Segments with nothing new.
+    pub repeated_segments: u64,
+    /// Windows lowered.
+    pub lowered: u64,
+    /// What the server takes in a segment, bytes; 0: not said.
+    pub mss: u16,
+    opener: Option<Direction>,
+    iss: u32,
+    syn_data: u16,
+    opener_scale: Option<u8>,
+    answer: (u32, Option<u8>),
+    ack: u32,
+    up_end: Option<u32>,
+}
+
+/// A gate that takes frames one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    /// The connections that it knows.
+    pub flows: HashMap<FlowKey, Flow>,
+    /// What they may have in flight, bytes.
+    pub bounds: HashMap<FlowKey, u32>,
+}
+
+impl Model {
+    /// Takes a frame, and changes its window and checksum if the law says so. A frame must be whole.
+    pub fn frame(&mut self, direction: Direction, frame: &mut [u8]) {
+        let Some(segment) = Segment::read(frame, direction) else { return };
+        let known = self.flows.get_mut(&segment.key);
+        if segment.flags & RST != 0 {
+            known.into_iter().for_each(|flow| flow.is_closed = true);
+            return;
+        }
+        if segment.flags & SYN != 0 {
+            let offer = segment.offer();
+            if segment.flags & ACK != 0 {
+                known.into_iter().for_each(|flow| flow.answered(direction, &segment, &offer));
+            } else if known.is_none_or(|flow| !flow.repeated_syn(direction, &segment, &offer)) {
+                self.flows.insert(segment.key, Flow::opened(direction, &segment, &offer));
+            }
+            return;
+        }
+        let Some(flow) = known.filter(|flow| flow.is_known) else { return };
+        match direction {
+            Direction::Up => flow.data(&segment),
+            Direction::Down if segment.flags & ACK != 0 => {
+                flow.acknowledged(segment.ack);
+                if flow.is_foreign {
+                    return;
+                }
+                let bound = self.bounds.get(&segment.key).copied();
+                let window = flow.law.window(segment.ack, segment.window, bound);
+                flow.lowered += u64::from(window != segment.window);
+                let (at, from) = (segment.at, segment.window);
+                put_window(&mut frame[at..], from, window);
+            }
+            Direction::Down => {}
+        }
+    }
+}
+
+impl Flow {
+    fn opened(direction: Direction, syn: &Segment<'_>, offer: &Offer) -> Flow {
+        Flow {
+            is_foreign: offer.is_signed || offer.broken,
+            mss: if direction == Direction::Down { offer.mss } else { 0 },
+            opener: Some(direction),
+            iss: syn.seq,
+            syn_data: syn.payload as u16,
+            opener_scale: offer.scale,
+            ..Flow::default()
+        }
+    }
+
+    /// Whether a SYN is that of this connection again.
+    fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, offer: &Offer) -> bool {
+        let is_same = self.opener == Some(direction) && self.iss == syn.seq;
+        if is_same && !self.is_known && self.opener_scale != offer.scale {
+            self.is_foreign = true;
+        }
+        is_same
+    }
+
+    /// A SYN-ACK.
+    fn answered(&mut self, direction: Direction, syn_ack: &Segment<'_>, offer: &Offer) {
+        let beyond = syn_ack.ack.wrapping_sub(self.iss).wrapping_sub(1);
+        if self.opener.is_none_or(|opener| opener == direction) || beyond > u32::from(self.syn_data) {
+            return;
+        }
+        if self.is_known {
+            self.is_foreign |= self.answer != (syn_ack.seq, offer.scale);
+            return;
+        }
+        self.is_known = true;
+        self.is_foreign |= offer.is_signed || offer.broken || offer.mptcp;
+        self.answer = (syn_ack.seq, offer.scale);
+        let (server, station) = match direction {
+            Direction::Down => (offer.scale, self.opener_scale),
+            Direction::Up => (self.opener_scale, offer.scale),
+        };
+        self.law.scale = server.filter(|_| station.is_some()).unwrap_or(0);
+        match direction {
+            Direction::Down => {
+                self.mss = offer.mss;
+                self.ack = syn_ack.ack;
+                self.law.edge = Some(syn_ack.ack.wrapping_add(u32::from(syn_ack.window)));
+            }
+            Direction::Up => self.ack = syn_ack.seq.wrapping_add(1),
+        }
+    }
+
+    fn acknowledged(&mut self, ack: u32) {
+        if !after(ack, self.ack) {
+            return;
+        }
+        if self.up_end.is_some_and(|end| !after(ack, end.wrapping_add(1))) {
+            self.acked_bytes += u64::from(ack.wrapping_sub(self.ack));
+        }
+        self.ack = ack;
+    }
+
+    fn data(&mut self, segment: &Segment<'_>) {
+        if segment.payload == 0 {
+            return;
+        }
+        self.up_bytes += u64::from(segment.payload);
+        let end = segment.seq.wrapping_add(segment.payload);
+        if self.up_end.is_some_and(|last| !after(end, last)) {
+            self.repeated_segments += 1;
+        } else {
+            self.up_end = Some(end);
+        }
+    }
+}
+
+/// Puts a window into a TCP header, and corrects the checksum as RFC 1624 says (equation 3).
+fn put_window(tcp: &mut [u8], from: u16, to: u16) {
+    let old = u16::from_be_bytes([tcp[16], tcp[17]]);
+    let mut sum = u32::from(!old) + u32::from(!from) + u32::from(to);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    if from != to {
+        tcp[14..16].copy_from_slice(&to.to_be_bytes());
+        tcp[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! What the law promises, for whatever comes.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use proptest::prelude::*;
+
+/// An ACK of a server, and what it is bounded to.
+#[derive(Debug, Clone)]
+struct Step {
+    /// Of 256: how much of what the station may send it has sent, and the server acknowledges.
+    progress: u8,
+    /// How far back a delayed ACK lies, bytes.
+    back: u16,
+    window: u16,
+    bound: Option<u32>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let bound = prop_oneof![Just(None), (1u32..20_000).prop_map(Some), (1u32..1 << 31).prop_map(Some)];
+    let back = prop_oneof![9 => Just(0u16), 1 => 0u16..3000];
+    (any::<u8>(), back, any::<u16>(), bound).prop_map(|(progress, back, window, bound)| Step {
+        progress,
+        back,
+        window,
+        bound,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever a server offers and whatever the bounds are: no window grows or closes, no right edge moves left (in
+    /// units beyond 1024 bytes by less than one), and what goes beyond a bound was promised before it.
+    #[test]
+    fn no_promise_is_broken(
+        scale in 0u8..=14,
+        start in any::<u32>(),
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let unit = 1i64 << scale;
+        let slack = if unit > i64::from(MAX_ROUND_UP) { unit - 1 } else { 0 };
+        let mut law = Law { scale, edge: Some(start) };
+        let (mut ack, mut promised) = (start, start);
+        for Step { progress, back, window, bound } in steps {
+            // A station sends no further than its edge.
+            let room = u64::from(promised.wrapping_sub(ack).min(1 << 31));
+            ack = ack.wrapping_add((room * u64::from(progress) / 256) as u32);
+            let said = ack.wrapping_sub(u32::from(back));
+            let told = law.window(said, window, bound);
+            prop_assert!(told <= window, "raised from {window} to {told}");
+            prop_assert!(told > 0 || window == 0, "closed");
+            let right = said.wrapping_add(u32::from(told) << scale);
+            let moved = i64::from(right.wrapping_sub(promised) as i32);
+            if told != window {
+                prop_assert!(moved >= -slack, "the edge moved left by {} at a unit of {unit}", -moved);
+                let bounded = said.wrapping_add(bound.unwrap().min(MAX_BOUND));
+                let want = if after(promised, bounded) { promised } else { bounded };
+                let over = i64::from(right.wrapping_sub(want) as i32);
+                prop_assert!((-slack..unit).contains(&over), "{over} bytes from where it should be, unit {unit}");
+            } else if let Some(bound) = bound.filter(|_| window > 0) {
+                let bounded = said.wrapping_add(bound.min(MAX_BOUND));
+                let want = if after(promised, bounded) { promised } else { bounded };
+                let over = i64::from(right.wrapping_sub(want) as i32);
+                prop_assert!(over < unit.max(2), "left {over} bytes too large, unit {unit}");
+            }
+            if moved > 0 {
+                promised = right;
+            }
+            prop_assert_eq!(law.edge, Some(promised));
+        }
+    }
+
+    /// A transfer whose server always offers the most comes to its bound, and stays there.
+    #[test]
+    fn a_bound_is_reached(scale in 0u8..=14, start in any::<u32>(), bound in 3000u32..200_000, first in 1u16..) {
+        let unit = 1u32 << scale;
+        let mut law = Law { scale, edge: Some(start.wrapping_add(u32::from(first))) };
+        let (mut ack, mut in_flight) = (start, 0);
+        let mut edge = start.wrapping_add(u32::from(first));
+        for _ in 0..(2 * (u32::from(first) + bound) / 1448 + 200) {
+            ack = ack.wrapping_add(edge.wrapping_sub(ack).min(1448));
+            let told = law.window(ack, u16::MAX, Some(bound));
+            let right = ack.wrapping_add(u32::from(told) << scale);
+            edge = if after(right, edge) { right } else { edge };
+            in_flight = edge.wrapping_sub(ack);
+        }
+        let most = (bound + unit).min(u32::from(u16::MAX) << scale);
+        let least = bound.saturating_sub(if unit > MAX_ROUND_UP { unit } else { 0 }).min(most).max(1);
+        prop_assert!((least..=most).contains(&in_flight), "{in_flight} in flight, bound {bound}, unit {unit}");
+    }
+}
+
+#[test]
+fn an_edge_that_cannot_be_is_learned_anew() {
+    let mut law = Law { scale: 7, edge: Some(u32::MAX / 2) };
+    // The first ACK passes as it is; the next one is bounded.
+    assert_eq!(law.window(0, 60_000, Some(1000)), 60_000);
+    assert_eq!(law.edge, Some(60_000 << 7));
+    assert_eq!(law.window(60_000 << 7, 60_000, Some(1000)), 8);
+}
+
+#[test]
+fn no_bound_is_no_change() {
+    let mut law = Law { scale: 3, edge: Some(0) };
+    for bound in [None, Some(0), Some(1 << 30), Some(u32::MAX)] {
+        assert_eq!(law.window(0, 50_000, bound), 50_000);
+    }
+    assert_eq!(law.window(0, 0, Some(1)), 0);
+}

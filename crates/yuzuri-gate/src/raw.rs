@@ -1,0 +1,60 @@
+//! The kernel's records: `bpf/gate.h` is their one definition, the build derives the types.
+
+#![expect(unsafe_code, reason = "records of the kernel's are taken from bytes")]
+
+pub(crate) use crate::skel::types::{bound, flow};
+
+// `#define`s of the header; a test reads them there.
+pub(crate) const FLOW_KNOWN: u8 = 4;
+pub(crate) const FLOW_FOREIGN: u8 = 8;
+pub(crate) const FLOW_CLOSED: u8 = 16;
+pub(crate) const FLOW_DATA: u8 = 32;
+pub(crate) const PROMISE_KNOWN: u64 = 1 << 32;
+
+const _: () = assert!(size_of::<bound>() == 16);
+
+/// What is known of a connection, from a value of the table `flows`.
+pub(crate) fn read_flow(bytes: &[u8]) -> Option<flow> {
+    if bytes.len() != size_of::<flow>() {
+        return None;
+    }
+    // SAFETY: the slice is as long as the record, which is integers throughout: every bit pattern is valid; it need
+    // not be aligned.
+    Some(unsafe { bytes.as_ptr().cast::<flow>().read_unaligned() })
+}
+
+/// As `struct bound` lies in memory.
+pub(crate) fn bound_bytes(until_ns: u64, bytes: u32) -> [u8; size_of::<bound>()] {
+    let mut raw = [0; size_of::<bound>()];
+    raw[..8].copy_from_slice(&until_ns.to_ne_bytes());
+    raw[8..12].copy_from_slice(&bytes.to_ne_bytes());
+    raw
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn constants_are_the_headers() {
+        let header = include_str!("../bpf/gate.h");
+        let value = |name: &str| -> u8 {
+            let line = header.lines().find(|l| l.starts_with(&format!("#define {name} "))).unwrap();
+            line.split_whitespace().nth(2).unwrap().parse().unwrap()
+        };
+        assert_eq!(value("FLOW_KNOWN"), FLOW_KNOWN);
+        assert_eq!(value("FLOW_FOREIGN"), FLOW_FOREIGN);
+        assert_eq!(value("FLOW_CLOSED"), FLOW_CLOSED);
+        assert_eq!(value("FLOW_DATA"), FLOW_DATA);
+        assert!(header.contains("#define PROMISE_KNOWN (1ULL << 32)"));
+    }
+
+    #[test]
+    fn records_come_from_bytes_of_their_size_alone() {
+        assert!(read_flow(&[0; size_of::<flow>() - 1]).is_none());
+        let read = read_flow(&[1; size_of::<flow>()]).unwrap();
+        assert_eq!((read.promise, read.scale), (0x0101_0101_0101_0101, 1));
+        assert_eq!(bound_bytes(1, 2)[..12], [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0].map(|b: u8| b.to_le())[..]);
+    }
+}

@@ -1,0 +1,393 @@
+//! The programs in the kernel against the model in Rust, frame by frame (`BPF_PROG_TEST_RUN`): handshakes, streams,
+//! damaged and invented frames, drawn by lot. `SEED=7 CASES=2000000` repeats and enlarges it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod frames;
+
+use frames::*;
+use std::collections::HashMap;
+use std::time::Duration;
+use yuzuri_gate::model::Model;
+use yuzuri_gate::{Direction, FlowKey, Gate, GateError, Options, Standing};
+
+const CASES: u64 = 150_000;
+/// The model's and the kernel's tables are compared, and begun anew, after so many frames.
+const ROUND: u64 = 5000;
+const LONG: Duration = Duration::from_secs(3600);
+
+fn gate(test: &str) -> Option<Gate> {
+    match Gate::load(&Options::default()) {
+        Ok(gate) => Some(gate),
+        Err(GateError::NotPermitted(why)) => {
+            println!("{test}: skipped: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A connection as a test plays it: what its ends would say next.
+struct Played {
+    form: Form,
+    n: u16,
+    station_next: u32,
+    acked: u32,
+    server_next: u32,
+    clock: u32,
+    stamps: bool,
+    /// Frames of its handshake that were made.
+    opened: u8,
+}
+
+/// Frames for a connection.
+struct Player {
+    lot: Lot,
+    all: Vec<Played>,
+}
+
+impl Player {
+    fn new(seed: u64) -> Player {
+        let mut lot = Lot::new(seed);
+        let all = (0..16).map(|n| Played {
+            form: lot.of(&FORMS),
+            n,
+            station_next: lot.next() as u32,
+            acked: 0,
+            server_next: 0,
+            clock: lot.next() as u32,
+            stamps: lot.one_in(2),
+            opened: 0,
+        });
+        let all = all.collect();
+        Player { lot, all }
+    }
+
+    /// What a SYN of somebody may offer: mostly what stacks do, at times what they should not.
+    fn offer(&mut self) -> Vec<u8> {
+        let lot = &mut self.lot;
+        let scale = if lot.one_in(6) { None } else { Some(lot.below(16) as u8) };
+        let mut options = syn_options(scale);
+        match lot.below(40) {
+            0 => options.extend([30, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
+            1 => options.extend([29, 4, 1, 1]),
+            2 => options = vec![19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 2],
+            3 => options = lot.bytes(12),
+            4 => options.extend([3, 4, 7, 7]),
+            5 => options.extend([35, 3, 9, 0]),
+            6 => options = vec![1; 37],
+            7 => options = vec![0, 3, 3, 3],
+            8 => options.extend([3, 9]),
+            9 => options.clear(),
+            _ => {}
+        }
+        options.truncate(40);
+        options
+    }
+
+    /// A frame of the connection at `at`, whose station may send to `edge`: which way it goes, and whether it was
+    /// damaged.
+    fn frame(&mut self, at: usize, edge: Option<u32>) -> (Direction, Vec<u8>, bool) {
+        let opened = &mut self.all[at].opened;
+        *opened = opened.saturating_add(1);
+        // A handshake first; then what lasts, and at times another one.
+        let what = match *opened {
+            1 => 0,
+            2 => 1,
+            _ => self.lot.below(100),
+        };
+        let options = if what < 2 { self.offer() } else { Vec::new() };
+        let lot = &mut self.lot;
+        let c = &mut self.all[at];
+        c.clock = c.clock.wrapping_add(lot.below(3) as u32);
+        let plain = if c.stamps { stamps(c.clock, c.clock.wrapping_sub(1)) } else { Vec::new() };
+        let (direction, tcp) = match what {
+            0 => {
+                if c.opened == 1 || lot.one_in(3) {
+                    (c.station_next, c.server_next) = (lot.next() as u32, lot.next() as u32);
+                    c.acked = c.station_next.wrapping_add(1);
+                }
+                // Mostly the station opens; of a repeated SYN the options may differ.
+                let up = !lot.one_in(6);
+                let seq = if up { c.station_next } else { c.server_next };
+                let data = if lot.one_in(20) { lot.bytes(50) } else { Vec::new() };
+                let tcp = Tcp::new(SYN, seq, 0, lot.next() as u16).with(&options).carrying(data);
+                (if up { Direction::Up } else { Direction::Down }, tcp)
+            }
+            1 => {
+                let down = !lot.one_in(6);
+                let (seq, of) =
+                    if down { (c.server_next, c.station_next) } else { (c.station_next, c.server_next) };
+                let ack =
+                    if lot.one_in(10) { lot.next() as u32 } else { of.wrapping_add(1 + lot.below(2) as u32) };
+                let tcp = Tcp::new(SYN | ACK, seq, ack, lot.next() as u16).with(&options);
+                (if down { Direction::Down } else { Direction::Up }, tcp)
+            }
+            2..=65 => {
+                let by = if lot.one_in(1000) { lot.next() } else { lot.below(6) * 1448 };
+                c.acked = c.acked.wrapping_add(by as u32);
+                // At times all that the station may send was sent, and is acknowledged.
+                if let Some(edge) = edge.filter(|_| lot.one_in(5)) {
+                    c.acked = edge.wrapping_sub(lot.below(5000) as u32);
+                }
+                let back = if lot.one_in(10) { lot.below(3000) as u32 } else { 0 };
+                let window = if lot.one_in(30) { 0 } else { lot.next() as u16 };
+                let flags = if lot.one_in(20) { lot.next() as u8 & !(SYN | RST) } else { ACK };
+                let data = if lot.one_in(8) { lot.bytes(100) } else { Vec::new() };
+                let mut tcp =
+                    Tcp::new(flags, c.server_next, c.acked.wrapping_sub(back), window).carrying(data);
+                tcp.options = plain;
+                (Direction::Down, tcp)
+            }
+            66..=97 => {
+                let end = c.acked.wrapping_add(lot.below(100_000) as u32);
+                let size = lot.below(1400) as usize;
+                let mut tcp = Tcp::new(ACK, end, c.server_next, lot.next() as u16).carrying(lot.bytes(size));
+                tcp.options = plain;
+                (Direction::Up, tcp)
+            }
+            _ => {
+                let flags = if lot.one_in(2) { RST | ACK } else { lot.next() as u8 };
+                let seq = lot.next() as u32;
+                (lot.of(&[Direction::Down, Direction::Up]), Tcp::new(flags, seq, seq, lot.next() as u16))
+            }
+        };
+        let mut made = frame(c.form, direction, c.n, &tcp);
+        if lot.one_in(20) {
+            made.resize(made.len() + lot.below(20) as usize, 0);
+        }
+        let damaged = lot.one_in(12);
+        if damaged {
+            for _ in 0..=lot.below(4) {
+                // Mostly the headers.
+                let most = if lot.one_in(4) { made.len() } else { made.len().min(80) };
+                let place = lot.below(most as u64) as usize;
+                made[place] = lot.next() as u8;
+            }
+            if lot.one_in(4) {
+                made.truncate(15 + lot.below(made.len() as u64 - 15) as usize);
+            }
+        }
+        (direction, made, damaged)
+    }
+}
+
+/// Compares the tables of both; returns how many connections there are.
+fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
+    let seen: HashMap<FlowKey, _> = gate.flows().unwrap().into_iter().map(|flow| (flow.key, flow)).collect();
+    assert_eq!(seen.len(), model.flows.len(), "seed {seed}");
+    for (key, ours) in &model.flows {
+        let theirs = &seen[key];
+        let standing = match ours {
+            flow if flow.is_closed => Standing::Closed,
+            flow if flow.is_foreign => Standing::Foreign,
+            flow if flow.is_known => Standing::Known,
+            _ => Standing::Opening,
+        };
+        let told = (
+            theirs.standing,
+            theirs.scale,
+            theirs.edge,
+            theirs.acked_bytes,
+            theirs.up_bytes,
+            theirs.repeated_segments,
+            theirs.lowered,
+            theirs.mss.unwrap_or(0),
+        );
+        let model = (
+            standing,
+            ours.law.scale,
+            ours.law.edge,
+            ours.acked_bytes,
+            ours.up_bytes,
+            ours.repeated_segments,
+            ours.lowered,
+            ours.mss,
+        );
+        assert_eq!(told, model, "{key}, seed {seed}: the kernel's is on the left");
+    }
+    model.flows.len()
+}
+
+#[test]
+fn the_kernel_does_what_the_model_does() {
+    let Some(mut gate) = gate("the_kernel_does_what_the_model_does") else { return };
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let seed = number("SEED")
+        .unwrap_or_else(|| std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
+    let cases = number("CASES").unwrap_or(CASES);
+    println!("SEED={seed} CASES={cases}");
+    let (mut lowered, mut flows, mut sums, mut refused) = (0u64, 0, 0u64, 0u64);
+    for round in 0..cases.div_ceil(ROUND) {
+        let mut player = Player::new(seed.wrapping_add(round));
+        let mut model = Model::default();
+        for case in 0..ROUND {
+            let at = player.lot.below(player.all.len() as u64) as usize;
+            let (form, n) = (player.all[at].form, player.all[at].n);
+            if player.lot.one_in(30) {
+                let most = player.lot.of(&[5_000, 50_000, 5_000_000, u32::MAX.into()]);
+                let bytes = player.lot.below(most) as u32;
+                gate.bound(&[(key(form, n), bytes)], LONG).unwrap();
+                model.bounds.insert(key(form, n), bytes);
+            }
+            let edge = model.flows.get(&key(form, n)).and_then(|flow| flow.law.edge);
+            let (direction, frame, damaged) = player.frame(at, edge);
+            let mut expected = frame.clone();
+            model.frame(direction, &mut expected);
+            let Ok(tried) = gate.try_packet(direction, &frame, 1) else {
+                // The kernel takes no frame that is shorter than the IP header that it names.
+                assert!(damaged && frame.len() < 54 && frame == expected, "{frame:02x?}");
+                refused += 1;
+                continue;
+            };
+            assert!(tried.goes_on);
+            assert_eq!(
+                tried.frame, expected,
+                "seed {seed}, round {round}, frame {case}, {form:?}, {direction:?}: from {frame:02x?}"
+            );
+            // Independent of the model: a checksum that was right is right.
+            if !damaged && tried.frame != frame {
+                assert!(is_sum_right(form, &frame) && is_sum_right(form, &tried.frame), "{frame:02x?}");
+                sums += 1;
+            }
+            lowered += u64::from(tried.frame != frame);
+        }
+        flows += compare(&gate, &model, seed);
+        for key in model.flows.keys().chain(model.bounds.keys()) {
+            gate.forget(key);
+        }
+        assert!(gate.flows().unwrap().is_empty());
+    }
+    println!(
+        "{cases} frames, {flows} connections, {lowered} windows lowered, {sums} checksums right, {refused} not taken"
+    );
+    assert!(refused * 50 < cases);
+    assert!(lowered * 40 > cases, "too few windows were lowered for this to say anything: {lowered}");
+    let outcome = "as the model in Rust; no other byte changed, no checksum wrong";
+    yuzuri_testnet::attack(
+        "damaged and invented frames through the gate's programs",
+        cases,
+        "frames",
+        outcome,
+    );
+}
+
+/// What must never be touched, form by form, each beside a frame that is.
+#[test]
+fn what_is_not_understood_goes_on_untouched() {
+    let Some(mut gate) = gate("what_is_not_understood_goes_on_untouched") else { return };
+    let bounded = |gate: &mut Gate, form: Form, n: u16, options: &[u8]| {
+        let syn = Tcp::new(SYN, 1000, 0, 65_535).with(options);
+        let syn_ack = Tcp::new(SYN | ACK, 5000, 1001, 65_535).with(options);
+        for (direction, tcp) in [(Direction::Up, &syn), (Direction::Down, &syn_ack)] {
+            let made = frame(form, direction, n, tcp);
+            assert_eq!(gate.try_packet(direction, &made, 1).unwrap().frame, made);
+        }
+        gate.bound(&[(key(form, n), 8000)], LONG).unwrap();
+    };
+    let is_lowered = |gate: &Gate, form: Form, frame: &[u8]| {
+        let tried = gate.try_packet(Direction::Down, frame, 1).unwrap();
+        assert!(tried.goes_on);
+        let window = tcp_at(form) + 14;
+        let same =
+            tried.frame[..window] == frame[..window] && tried.frame[window + 4..] == frame[window + 4..];
+        assert!(same, "more than the window and the checksum changed");
+        tried.frame != frame
+    };
+    // An ACK far beyond what was promised in the handshake.
+    let ack = Tcp::new(ACK, 5001, 101_001, 60_000);
+    for (n, form) in FORMS.into_iter().enumerate() {
+        let n = n as u16;
+        bounded(&mut gate, form, n, &syn_options(Some(7)));
+        let tried =
+            gate.try_packet(Direction::Down, &frame(form, Direction::Down, n, &ack), 1).unwrap().frame;
+        let window = tcp_at(form) + 14;
+        // 8000 bytes in units of 128, rounded up.
+        assert_eq!(tried[window..window + 2], 63u16.to_be_bytes(), "{form:?}");
+        assert!(is_sum_right(form, &tried));
+
+        let mut zero = ack.clone();
+        zero.window = 0;
+        assert!(!is_lowered(&gate, form, &frame(form, Direction::Down, n, &zero)));
+        let mut reset = ack.clone();
+        reset.flags |= RST;
+        assert!(!is_lowered(&gate, form, &frame(form, Direction::Down, n, &reset)));
+        assert!(
+            !is_lowered(&gate, form, &frame(form, Direction::Down, 999, &ack)),
+            "its beginning was not seen"
+        );
+        assert!(is_lowered(&gate, form, &frame(form, Direction::Down, n, &ack)));
+    }
+    let (v4, v6) = (Form::V4, Form::V6);
+    let changed = |form: Form, n: u16, at: usize, to: u8| {
+        let mut made = frame(form, Direction::Down, n, &ack);
+        made[at] = to;
+        made
+    };
+    assert!(!is_lowered(&gate, v4, &changed(v4, 0, 20, 0x20)), "the first fragment");
+    assert!(!is_lowered(&gate, v4, &changed(v4, 0, 21, 5)), "a later fragment");
+    assert!(!is_lowered(&gate, v6, &changed(v6, 1, 20, 0)), "an extension header");
+    assert!(!is_lowered(&gate, v4, &changed(v4, 0, 46, 0x40)), "a header of 16 bytes");
+    let mut padded = frame(v4, Direction::Down, 0, &ack);
+    padded.resize(60, 0xee);
+    assert!(is_lowered(&gate, v4, &padded), "padding is not part of it");
+    // Whoever signs its header, or shares a window between paths.
+    for (n, (options, what)) in [
+        (vec![19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 7], "MD5"),
+        (vec![3, 3, 7, 29, 4, 1, 1], "TCP-AO"),
+        (vec![3, 3, 7, 30, 4, 0, 0], "MPTCP"),
+        (vec![3, 3, 7, 8, 99], "an option longer than the header"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bounded(&mut gate, v4, 100 + n as u16, &options);
+        assert!(!is_lowered(&gate, v4, &frame(v4, Direction::Down, 100 + n as u16, &ack)), "{what}");
+    }
+    // A connection whose server does not scale its windows.
+    bounded(&mut gate, v4, 200, &syn_options(None));
+    let tried = gate.try_packet(Direction::Down, &frame(v4, Direction::Down, 200, &ack), 1).unwrap().frame;
+    assert_eq!(tried[48..50], 8000u16.to_be_bytes());
+}
+
+#[test]
+fn a_bound_expires_and_stations_and_others_have_their_own() {
+    let Some(mut gate) = gate("a_bound_expires_and_stations_and_others_have_their_own") else { return };
+    let form = Form::V4;
+    let open = |gate: &Gate, n: u16| {
+        let options = syn_options(Some(0));
+        let syn = Tcp::new(SYN, 1000, 0, 65_535).with(&options);
+        let syn_ack = Tcp::new(SYN | ACK, 5000, 1001, 100).with(&options);
+        gate.try_packet(Direction::Up, &frame(form, Direction::Up, n, &syn), 1).unwrap();
+        gate.try_packet(Direction::Down, &frame(form, Direction::Down, n, &syn_ack), 1).unwrap();
+    };
+    let told = |gate: &Gate, n: u16, ack: u32| {
+        let ack = frame(form, Direction::Down, n, &Tcp::new(ACK, 5001, ack, 60_000));
+        let frame = gate.try_packet(Direction::Down, &ack, 1).unwrap().frame;
+        u16::from_be_bytes([frame[48], frame[49]])
+    };
+    // Each ACK lies beyond all that was promised before it.
+    let station = key(form, 0).station().ip();
+    open(&gate, 0);
+    assert_eq!(told(&gate, 0, 100_000), 60_000, "no bound yet");
+    gate.bound_others(9000, LONG).unwrap();
+    assert_eq!(told(&gate, 0, 200_000), 9000);
+    gate.bound_stations(&[(station, 8000)], LONG).unwrap();
+    assert_eq!(told(&gate, 0, 300_000), 8000);
+    gate.bound(&[(key(form, 0), 7000)], LONG).unwrap();
+    assert_eq!(told(&gate, 0, 400_000), 7000);
+    gate.bound(&[(key(form, 0), 0)], LONG).unwrap();
+    assert_eq!(told(&gate, 0, 500_000), 60_000, "0 is no bound, whatever its station's is");
+    gate.bound(&[(key(form, 0), 7000)], Duration::ZERO).unwrap();
+    assert_eq!(told(&gate, 0, 600_000), 8000, "expired");
+    gate.release_station(station);
+    assert_eq!(told(&gate, 0, 700_000), 9000);
+    gate.bound_others(9000, Duration::ZERO).unwrap();
+    assert_eq!(told(&gate, 0, 800_000), 60_000, "expired");
+    let counts = gate.counts().unwrap();
+    assert_eq!((counts.lowered, counts.failed, counts.stranger), (5, 0, 0), "{counts:?}");
+    assert_eq!((counts.down, counts.up), (9, 1));
+    // As new connections of a station are, before anybody has looked.
+    gate.bound_stations(&[(station, 6000)], LONG).unwrap();
+    open(&gate, 1);
+    assert_eq!(told(&gate, 1, 1101), 6000);
+}

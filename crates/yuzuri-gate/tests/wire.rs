@@ -1,0 +1,303 @@
+//! Real transfers through a forwarding access point: held at a bound, plain without one, and plain soon after the
+//! process that held them was killed.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_gate::{FlowKey, FlowSeen, Gate, GateError, Half, How, Options, Standing};
+use yuzuri_testnet::{AccessPoint, Host, eventually};
+
+const STATION: Host = Host::Station(0);
+/// The wire: 20 Mbit/s, and a queue of 120 ms at that rate.
+const RATE_MBIT: u32 = 20;
+const QUEUE_BYTES: u32 = 300_000;
+/// 16 ms of the wire.
+const BOUND: u32 = 40_000;
+/// More than any bound of these tests allows, and less than the queue takes.
+const PLAIN: u32 = 120_000;
+const LASTS: Duration = Duration::from_millis(1500);
+
+/// The window that a socket was told, bytes (`tcpi_snd_wnd` of `TCP_INFO`).
+fn told(socket: &TcpStream) -> u32 {
+    let info = yuzuri_kernel::own::info(socket.as_fd()).unwrap();
+    u32::from_ne_bytes(info[228..232].try_into().unwrap())
+}
+
+/// An upload of the station, without end.
+struct Upload {
+    near: TcpStream,
+    far: TcpStream,
+    key: FlowKey,
+    stop: AtomicBool,
+    received: AtomicU64,
+}
+
+impl Upload {
+    fn open(net: &AccessPoint, to: IpAddr) -> Upload {
+        let listener = net.inside(Host::Server, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
+        let server = listener.local_addr().unwrap();
+        let near = net.inside(STATION, || TcpStream::connect(server).unwrap());
+        let (far, station) = listener.accept().unwrap();
+        let key = FlowKey::new(station, server).unwrap();
+        Upload { near, far, key, stop: AtomicBool::new(false), received: AtomicU64::new(0) }
+    }
+
+    /// Sends while `f` runs.
+    fn during<T>(&self, f: impl FnOnce() -> T) -> T {
+        // Also where an assertion fails: the scope waits for its threads.
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        std::thread::scope(|scope| {
+            let _stop = Stop(&self.stop);
+            scope.spawn(|| {
+                while !self.stop.load(Ordering::Relaxed) {
+                    (&self.near).write_all(&[7; 16384]).unwrap();
+                }
+                self.near.shutdown(Shutdown::Write).unwrap();
+            });
+            scope.spawn(|| {
+                let mut buffer = vec![0; 65536];
+                while let Ok(length @ 1..) = (&self.far).read(&mut buffer) {
+                    assert!(buffer[..length].iter().all(|b| *b == 7), "what arrived is not what was sent");
+                    self.received.fetch_add(length as u64, Ordering::Relaxed);
+                }
+            });
+            f()
+        })
+    }
+}
+
+fn load(test: &str, tcx: bool) -> Option<Gate> {
+    match Gate::load(&Options { tcx, ..Options::default() }) {
+        Ok(gate) => Some(gate),
+        Err(GateError::NotPermitted(why)) => {
+            println!("{test}: skipped: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn seen(gate: &Gate, key: FlowKey) -> FlowSeen {
+    gate.flows()
+        .unwrap()
+        .into_iter()
+        .find(|flow| flow.key == key)
+        .unwrap_or_else(|| panic!("{key} is not known"))
+}
+
+fn checksum_errors(net: &AccessPoint) -> u64 {
+    net.hosts().map(|host| net.counter(host, "InCsumErrors")).sum()
+}
+
+fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, tcx: bool) {
+    let Some(net) = AccessPoint::or_skip(test, 1) else { return };
+    let Some(mut gate) = load(test, tcx) else { return };
+    net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
+    let how = net.inside(Host::AccessPoint, || gate.attach(device)).unwrap();
+    if !tcx {
+        assert_eq!(how, How::Clsact);
+    }
+    let upload = Upload::open(&net, to(&net));
+    let halves = upload.during(|| {
+        let in_flight = |gate: &Gate| seen(gate, upload.key).in_flight_bytes;
+        assert!(eventually(|| in_flight(&gate) > PLAIN), "the transfer does not fill the wire's queue");
+        assert_eq!(seen(&gate, upload.key).lowered, 0);
+        let full = seen(&gate, upload.key).wire;
+        assert!(eventually(|| seen(&gate, upload.key).wire.since(&full).samples > 20));
+        let before = seen(&gate, upload.key);
+        let plain = before.wire.since(&full);
+        let unit = 1 << before.scale;
+        assert_eq!(before.standing, Standing::Known);
+
+        let bounded = |gate: &mut Gate| gate.bound(&[(upload.key, BOUND)], LASTS).unwrap();
+        let reached = eventually(|| {
+            bounded(&mut gate);
+            // What was promised before must be used up.
+            seen(&gate, upload.key).told_bytes <= BOUND + unit
+        });
+        assert!(reached, "the bound of {BOUND} bytes is not reached: {:?}", seen(&gate, upload.key));
+        // From now on it is never more, as long as the bound lasts.
+        let start = seen(&gate, upload.key);
+        let received = upload.received.load(Ordering::Relaxed);
+        while upload.received.load(Ordering::Relaxed) < received + 4_000_000 {
+            bounded(&mut gate);
+            let now = seen(&gate, upload.key);
+            assert!(now.in_flight_bytes <= BOUND + unit, "{} bytes in flight", now.in_flight_bytes);
+            assert!(now.told_bytes <= BOUND + unit, "told {}", now.told_bytes);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let end = seen(&gate, upload.key);
+        assert!(end.lowered > start.lowered);
+        assert!(end.acked_bytes - start.acked_bytes > 3_500_000, "{start:?}\n{end:?}");
+        assert!(end.up_bytes >= end.acked_bytes);
+
+        gate.release(&upload.key);
+        assert!(eventually(|| in_flight(&gate) > PLAIN), "released, and still bounded");
+        (plain, end.wire.since(&start.wire), end.air.since(&start.air))
+    });
+    let (plain, held, air): (Half, Half, Half) = halves;
+    let ms = |half: Half| half.mean_us().map(|us| us as f64 / 1e3);
+    println!("{test}: wire {:?} -> {:?} ms, air {:?} ms", ms(plain), ms(held), ms(air));
+    assert!(held.samples > 20 && air.samples > 20, "{held:?} {air:?}");
+    assert!(held.mean_us() < plain.mean_us(), "the queue on the wire did not become shorter");
+    assert_eq!(checksum_errors(&net), 0);
+    assert!(gate.counts().unwrap().lowered > 0);
+    assert_eq!(gate.counts().unwrap().failed, 0);
+
+    // Nothing is left at the device.
+    drop(gate);
+    assert!(eventually(|| programs_at(&net, device) == 0));
+}
+
+/// The gate's programs at a device of the access point, as `bpftool net` would show them.
+fn programs_at(net: &AccessPoint, device: &str) -> usize {
+    let filters = ["ingress", "egress"].map(|side| {
+        let shown =
+            net.command(Host::AccessPoint, "tc").args(["filter", "show", "dev", device, side]).output();
+        String::from_utf8_lossy(&shown.unwrap().stdout).matches("id ").count()
+    });
+    let index = net.inside(Host::AccessPoint, || nix::net::if_::if_nametoindex(device).unwrap());
+    let links = libbpf_rs::query::LinkInfoIter::default().filter(
+        |link| matches!(&link.info, libbpf_rs::query::LinkTypeInfo::Tcx(tcx) if tcx.ifindex == index),
+    );
+    filters.into_iter().sum::<usize>() + links.count()
+}
+
+#[test]
+fn a_transfer_is_held_at_its_bound() {
+    held_at_its_bound("a_transfer_is_held_at_its_bound", |net| net.v4(Host::Server), "s0", true);
+}
+
+#[test]
+fn a_transfer_of_ipv6_is_held_at_its_bound_by_clsact_on_the_bridge() {
+    let test = "a_transfer_of_ipv6_is_held_at_its_bound_by_clsact_on_the_bridge";
+    held_at_its_bound(test, |net| net.v6(Host::Server), "br0", false);
+}
+
+const NETNS: &str = "YUZURI_TEST_GATE_NETNS";
+const TCX: &str = "YUZURI_TEST_GATE_TCX";
+
+/// Not a test: what the test below starts and kills. It bounds every connection at `s0`.
+#[test]
+fn hold_a_gate() {
+    let (Ok(netns), Ok(tcx)) = (std::env::var(NETNS), std::env::var(TCX)) else { return };
+    nix::sched::setns(std::fs::File::open(netns).unwrap(), nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let mut gate = Gate::load(&Options { tcx: tcx == "true", ..Options::default() }).unwrap();
+    gate.attach("s0").unwrap();
+    gate.bound_others(BOUND, LASTS).unwrap();
+    println!("holding");
+    loop {
+        let flows: Vec<_> = gate.flows().unwrap().into_iter().map(|flow| (flow.key, BOUND)).collect();
+        gate.bound(&flows, LASTS).unwrap();
+        gate.bound_others(BOUND, LASTS).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
+    let Some(net) = AccessPoint::or_skip(test, 1) else { return };
+    if load(test, tcx).is_none() {
+        return;
+    }
+    net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
+    // Or a connection begins where the one before ended.
+    net.set(STATION, "net.ipv4.tcp_no_metrics_save", "1").unwrap();
+    let mut slowest = Duration::ZERO;
+    for round in 1..=rounds {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "hold_a_gate", "--nocapture"]).stdout(Stdio::piped());
+        command.env(NETNS, format!("/run/netns/{}", net.name(Host::AccessPoint))).env(TCX, tcx.to_string());
+        let mut holder = Running(command.spawn().unwrap());
+        let mut lines = BufReader::new(holder.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("holding")), "the child holds no gate");
+        // The child knows a connection whose beginning it saw.
+        let upload = Upload::open(&net, net.v4(Host::Server));
+        upload.during(|| {
+            let received = || upload.received.load(Ordering::Relaxed);
+            let start = received();
+            // A new connection is bounded from its beginning, but for the window of its SYN-ACK, 64 kB: a promise, too.
+            while received() < start + 3_000_000 {
+                let now = told(&upload.near);
+                let most = if received() < start + 500_000 { 70_000 } else { BOUND + 1024 };
+                assert!(now <= most, "round {round}: told {now} bytes");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            holder.0.kill().unwrap();
+            let killed = Instant::now();
+            holder.0.wait().unwrap();
+            // On a machine that stands still, as soon as so much more was received after these 2 s.
+            let (limit, or_with) = (Duration::from_secs(2), 500_000);
+            let mut due = None;
+            while told(&upload.near) <= BOUND + 1024 {
+                let late = killed.elapsed() > limit;
+                let more = received() - *due.get_or_insert(received());
+                if late {
+                    assert!(more < or_with, "round {round}: bounded {limit:?} after the kill");
+                } else {
+                    due = None;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            slowest = slowest.max(killed.elapsed());
+        });
+    }
+    println!("{test}: {rounds} kills, plain after {slowest:?} at most");
+    assert_eq!(checksum_errors(&net), 0);
+    if tcx {
+        assert!(eventually(|| programs_at(&net, "s0") == 0), "something is left at the device");
+    } else {
+        // The next gate replaces what a killed one left, and takes it away when it ends.
+        assert_eq!(programs_at(&net, "s0"), 2);
+        let mut gate = load(test, tcx).unwrap();
+        net.inside(Host::AccessPoint, || gate.attach("s0")).unwrap();
+        assert_eq!(programs_at(&net, "s0"), 2);
+        drop(gate);
+        assert_eq!(programs_at(&net, "s0"), 0);
+    }
+    let how = if tcx { "kill -9 of a gate" } else { "kill -9 of a gate under a kernel before 6.6 (clsact)" };
+    yuzuri_testnet::attack(how, rounds.into(), "kills", "transfers are plain within 2 s");
+}
+
+#[test]
+fn a_transfer_is_plain_soon_after_a_kill() {
+    let rounds = std::env::var("YUZURI_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    plain_after_a_kill("a_transfer_is_plain_soon_after_a_kill", true, rounds);
+}
+
+#[test]
+fn a_transfer_is_plain_soon_after_a_kill_with_clsact() {
+    plain_after_a_kill("a_transfer_is_plain_soon_after_a_kill_with_clsact", false, 2);
+}
+
+#[test]
+fn devices_that_cannot_have_it_are_named() {
+    let test = "devices_that_cannot_have_it_are_named";
+    let Some(net) = AccessPoint::or_skip(test, 0) else { return };
+    let Some(mut gate) = load(test, true) else { return };
+    let missing = net.inside(Host::AccessPoint, || gate.attach("nothing")).unwrap_err();
+    assert!(matches!(missing, GateError::NoDevice(_)), "{missing}");
+    let loopback = net.inside(Host::AccessPoint, || gate.attach("lo")).unwrap_err();
+    assert!(matches!(loopback, GateError::NotEthernet { hardware: 772, .. }), "{loopback}");
+    assert_eq!(net.inside(Host::AccessPoint, || gate.attach("br0").unwrap()), How::Tcx);
+    assert_eq!(gate.devices().collect::<Vec<_>>(), [("br0", How::Tcx)]);
+    gate.detach("br0");
+    assert_eq!(programs_at(&net, "br0"), 0);
+}
