@@ -15,7 +15,9 @@ pub(crate) struct Line {
     pub(crate) flow: Arc<Flow>,
     pub(crate) last: Event,
     pub(crate) first_ns: u64,
+    /// When it was closed, or since when the filter no longer selects it.
     pub(crate) closed_ns: Option<u64>,
+    pub(crate) is_unwatched: bool,
     /// Sending plus receiving rate over the last second, bits per second.
     pub(crate) rate_bps: f64,
     /// Newest last.
@@ -29,7 +31,8 @@ impl Line {
             flow: row.flow.clone(),
             last: row.last,
             first_ns: row.first_ns,
-            closed_ns: row.closed_ns,
+            closed_ns: row.ended_ns(),
+            is_unwatched: row.closed_ns.is_none() && row.unwatched_ns.is_some(),
             rate_bps: row.sent_bps(now_ns) + row.received_bps(now_ns),
             spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
         }
@@ -41,12 +44,20 @@ impl Line {
 
     /// The state as a word.
     pub(crate) fn state_word(&self) -> &'static str {
-        if self.closed_ns.is_some() { "closed" } else { self.last.ca_state.name() }
+        match (self.is_unwatched, self.closed_ns) {
+            (true, _) => "unwatched",
+            (_, Some(_)) => "closed",
+            _ => self.last.ca_state.name(),
+        }
     }
 
     /// The state as a letter, for narrow columns.
     pub(crate) fn state_letter(&self) -> char {
-        if self.closed_ns.is_some() { '×' } else { crate::theme::letter(self.last.ca_state) }
+        match (self.is_unwatched, self.closed_ns) {
+            (true, _) => '–',
+            (_, Some(_)) => '×',
+            _ => crate::theme::letter(self.last.ca_state),
+        }
     }
 
     /// The state, unless the flow is closed.

@@ -5,7 +5,7 @@ use crate::rate::RateMeter;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use yuzuri_trace::{Account, Event, Flow, FlowId, Item, Kind, Marks, Reason, Session, Setting};
+use yuzuri_trace::{Account, Event, Filter, Flow, FlowId, Item, Kind, Marks, Reason, Session, Setting};
 
 /// How much a model remembers.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +87,9 @@ pub struct Row {
     pub first_ns: u64,
     /// When it was closed.
     pub closed_ns: Option<u64>,
+    /// Since when the filter no longer selects it: from then on nothing is known, which is not the same as zero. Control groups
+    /// are the kernel's matter, so a change of a `cgroup:` term alone does not show here.
+    pub unwatched_ns: Option<u64>,
     /// Counts.
     pub tally: Tally,
     /// The past.
@@ -109,6 +112,7 @@ impl Row {
             flow,
             first_ns: mono_ns,
             closed_ns: None,
+            unwatched_ns: None,
             tally: Tally::default(),
             history: History::default(),
             spark_rate_bps: VecDeque::new(),
@@ -128,7 +132,23 @@ impl Row {
         self.received.rate_bps(now_ns)
     }
 
+    /// When the flow ended for whoever watches: closed, or no longer selected.
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.closed_ns.or(self.unwatched_ns)
+    }
+
+    fn select(&mut self, filter: &Filter, at_ns: u64) {
+        // What cannot be decided here counts as selected: unknown owners, and the watcher's own namespace.
+        let is_open = (filter.needs_owner() && self.flow.owner.is_none())
+            || filter.netns.iter().any(|netns| netns == "self");
+        let is_selected = is_open || filter.chooses(&self.flow, |_, _| true);
+        self.unwatched_ns = if is_selected { None } else { self.unwatched_ns.or(Some(at_ns)) };
+    }
+
     fn apply(&mut self, event: &Event) {
+        if self.unwatched_ns.is_some_and(|since| event.mono_ns > since) {
+            self.unwatched_ns = None;
+        }
         if !event.has_snapshot() {
             // Nothing is known but that it is gone: the last record stays the last.
             self.tally.events += 1;
@@ -248,7 +268,15 @@ impl LiveModel {
                 self.now_ns = self.now_ns.max(account.mono_ns);
                 self.account = Some(account.clone());
             }
-            Item::Setting(setting) => self.setting = Some(setting.clone()),
+            Item::Setting(setting) => {
+                if let Ok(filter) = setting.filter.parse::<Filter>()
+                    && setting.filter != self.filter()
+                {
+                    let open = self.rows.values_mut().filter(|row| row.closed_ns.is_none());
+                    open.for_each(|row| row.select(&filter, setting.mono_ns));
+                }
+                self.setting = Some(setting.clone());
+            }
         }
     }
 
@@ -262,7 +290,7 @@ impl LiveModel {
         let missed = (self.now_ns - self.spark_due_ns) / SPARK_NS;
         self.spark_due_ns += (missed + 1) * SPARK_NS;
         let now = self.now_ns;
-        for row in self.rows.values_mut().filter(|row| row.closed_ns.is_none()) {
+        for row in self.rows.values_mut().filter(|row| row.ended_ns().is_none()) {
             row.spark(now);
         }
         let keep = self.limits.closed_ns;
@@ -372,6 +400,36 @@ mod tests {
         let rate = |id| model.row(FlowId(id)).map_or(0.0, |row| row.sent_bps(model.now_ns()));
         assert!((rate(2) / rate(1) - 2.0).abs() < 0.01, "{} {}", rate(1), rate(2));
         assert_eq!(model.row(FlowId(1)).map(|r| r.spark_cwnd.len()), Some(3));
+    }
+
+    #[test]
+    fn what_a_filter_no_longer_selects_has_an_end_and_no_zeros() {
+        let mut model = model(Limits::default());
+        for (id, port) in [(1, 80), (2, 443)] {
+            let remote = ([192, 0, 2, 1], port).into();
+            model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(id), remote, ..Flow::default() })));
+            model.apply(&sample(id, 1_000, 100));
+        }
+        let set = |filter: &str, mono_ns| {
+            Item::Setting(Arc::new(Setting { mono_ns, filter: filter.into(), density: Density::default() }))
+        };
+        let ends = |model: &LiveModel| [1, 2].map(|id| model.row(FlowId(id)).and_then(Row::ended_ns));
+        model.apply(&set("port:443", 2_000));
+        assert_eq!(ends(&model), [Some(2_000), None]);
+        // Another filter that does not select it either: it ended when it did.
+        model.apply(&set("port:22", 3_000));
+        assert_eq!(ends(&model), [Some(2_000), Some(3_000)]);
+        // The density alone says nothing of flows.
+        model.apply(&set("port:22", 3_500));
+        assert_eq!(ends(&model), [Some(2_000), Some(3_000)]);
+        model.apply(&set("", 4_000));
+        assert_eq!(ends(&model), [None, None]);
+        // Whose it is is not known: whether a process' filter selects it is not, either.
+        model.apply(&set("pid:7", 5_000));
+        assert_eq!(ends(&model), [None, None]);
+        model.apply(&set("port:1", 6_000));
+        model.apply(&sample(1, 7_000, 200));
+        assert_eq!(ends(&model), [None, Some(6_000)], "a record says that it is watched");
     }
 
     #[test]

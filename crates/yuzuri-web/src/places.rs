@@ -111,6 +111,7 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "APP_LIMITED" "1: the application had nothing to send": "{}" u8::from(row.last.marks.contains(Marks::APP_LIMITED));
     "ACKED" "bytes_acked": "{}" row.last.snapshot.bytes_acked;
     "BYTES_RECEIVED" "bytes_received": "{}" row.last.snapshot.bytes_received;
+    "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" MaybeUs(row.unwatched_ns.map(|since| at.us(since)));
 };
 
 /// What happened to a flow in a stretch of time. `merge` of `ui/src/ring.ts` joins them as [`Bucket::merge`] does.

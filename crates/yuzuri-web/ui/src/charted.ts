@@ -1,7 +1,7 @@
 // The flows in the chart, and what is known of them.
 import { isSingle, type Drawn } from "./drawn";
 import { bounds, flows, state, stores } from "./state";
-import { closedAt } from "./flows";
+import { endedAt } from "./flows";
 import { BEHIND_US, now } from "./time";
 import { R } from "./wire";
 
@@ -18,9 +18,9 @@ export function drawnOf(id: string): Drawn | undefined {
   const flow = flows.all.get(id);
   const store = stores.get(id);
   if (flow === undefined || store === undefined) return undefined;
-  const closed = closedAt(flow);
+  const ended = endedAt(flow);
   const latest = Math.max(store.latest, now() - BEHIND_US);
-  return { id, name: flow.name, store, receives: flow.receives, srttUs: Number(flow.row[R.SRTT] ?? 0), mss: Number(flow.row[R.MSS] ?? 0) || 1448, bounds: bounds.get(id), end: closed ?? latest };
+  return { id, name: flow.name, store, receives: flow.receives, srttUs: Number(flow.row[R.SRTT] ?? 0), mss: Number(flow.row[R.MSS] ?? 0) || 1448, bounds: bounds.get(id), end: ended ?? latest };
 }
 
 /** The flows of which something is known, in the order of the chart. */

@@ -29,6 +29,8 @@ const SPARK_US = 500_000;
 export const number = (flow: Flow, place: number): number => Number(flow.row[place] ?? 0);
 export const flowRate = (flow: Flow): number => number(flow, R.SENT) + number(flow, R.RECEIVED);
 export const closedAt = (flow: Flow): number | null => (flow.row[R.CLOSED] ?? null) as number | null;
+/** When it ended for whoever watches: closed, or no longer selected by the filter. */
+export const endedAt = (flow: Flow): number | null => closedAt(flow) ?? ((flow.row[R.UNWATCHED] ?? null) as number | null);
 
 /** All flows, as the server tells of them. */
 export class Flows {
@@ -73,7 +75,7 @@ export class Flows {
     for (const id of message.gone) this.all.delete(id);
     if (renamed || this.all.size !== before) nameAll([...this.all.values()]);
     for (const flow of this.all.values()) {
-      if (message.now - flow.sparkAt < SPARK_US || closedAt(flow) !== null) continue;
+      if (message.now - flow.sparkAt < SPARK_US || endedAt(flow) !== null) continue;
       flow.sparkAt = message.now;
       flow.rates.push(flowRate(flow));
       flow.windows.push(number(flow, R.CWND));

@@ -61,6 +61,8 @@ export const R = {
   ACKED: 27,
   /** bytes_received */
   BYTES_RECEIVED: 28,
+  /** since when the filter no longer selects it, µs; null: it is watched */
+  UNWATCHED: 29,
 } as const;
 
 /** Indices of a bucket, of which messages hold many one after the other. */

@@ -1,7 +1,7 @@
 // The list of flows. Rows are kept and changed in place. Only those that can be seen are told and drawn at each turn, and
 // the style sheet leaves the others out of layout: a list of hundreds must not cost the chart its frames.
 import { put } from "./dom";
-import { closedAt, flowRate, number, type Flow, type Flows } from "./flows";
+import { closedAt, endedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
 import { STATE_LETTERS } from "./marks";
 import { Spark } from "./spark";
@@ -165,14 +165,14 @@ export class List {
       case "cwnd": return number(flow, R.CWND);
       case "srtt": return number(flow, R.SRTT);
       case "resent": return number(flow, R.TOTAL_RETRANS);
-      case "state": return closedAt(flow) !== null ? -1 : number(flow, R.STATE);
+      case "state": return endedAt(flow) !== null ? -1 : number(flow, R.STATE);
     }
   }
 
   private arrange(): void {
     const found: [number | string, Flow][] = [];
     for (const flow of this.flows.all.values()) {
-      const state = closedAt(flow) !== null ? "closed" : STATES[number(flow, R.STATE) as 0].toLowerCase();
+      const state = closedAt(flow) !== null ? "closed" : endedAt(flow) !== null ? "unwatched" : STATES[number(flow, R.STATE) as 0].toLowerCase();
       const text = `${flow.text} ${flow.name.toLowerCase()} ${state}`;
       if (this.words.every((word) => text.includes(word))) found.push([this.value(flow), flow]);
     }
@@ -270,10 +270,10 @@ export class List {
   }
 
   private tell(line: Line, flow: Flow): void {
-    const closed = closedAt(flow) !== null;
+    const ended = endedAt(flow) === null ? "" : closedAt(flow) === null ? "not watched" : "closed";
     const state = number(flow, R.STATE);
     const texts = [
-      flow.name, flow.more, closed ? "closed" : rate(flowRate(flow)), count(number(flow, R.CWND)),
+      flow.name, flow.more, ended !== "" ? ended : rate(flowRate(flow)), count(number(flow, R.CWND)),
       number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state),
     ];
     const told = texts.join("\n");
@@ -287,11 +287,11 @@ export class List {
     put(cells.cwnd, texts[3]);
     put(cells.srtt, texts[4]);
     put(cells.resent, texts[5]);
-    line.state.className = `state-chip s${closed ? 0 : state}`;
-    put(line.state, closed ? "×" : state === 0 ? "·" : STATE_LETTERS[state as 1]);
-    line.state.title = closed ? "closed" : STATES[state as 0];
+    line.state.className = `state-chip s${ended !== "" ? 0 : state}`;
+    put(line.state, ended === "closed" ? "×" : ended !== "" ? "–" : state === 0 ? "·" : STATE_LETTERS[state as 1]);
+    line.state.title = ended !== "" ? ended : STATES[state as 0];
     line.state.setAttribute("aria-label", line.state.title);
-    line.tr.classList.toggle("closed", closed);
+    line.tr.classList.toggle("closed", ended !== "");
     line.box.setAttribute("aria-label", `Choose ${texts[0]} for overlay and multiples`);
   }
 
