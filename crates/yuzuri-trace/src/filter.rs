@@ -131,7 +131,7 @@ pub struct FilterError {
 
 impl Filter {
     /// The terms in short, for help texts and errors.
-    pub const SYNTAX: &'static str = "port:N or N, addr:ADDRESS[/BITS] or ADDRESS[/BITS] (lport, rport, laddr, raddr for one end), host ADDRESS, pid:N, name:PROCESS, cgroup:PATH, netns:NAME";
+    pub const SYNTAX: &'static str = "[port:]N, [addr:]ADDRESS[/BITS], pid:N, name:PROCESS, cgroup:PATH, netns:NAME; lport, rport, laddr, raddr for one end";
     /// Most terms of one kind (the kernel side has room for as many).
     pub const MAX_TERMS: usize = 8;
     /// The longest text of a filter, bytes.
