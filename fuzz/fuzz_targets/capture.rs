@@ -56,7 +56,7 @@ fn read(reader: impl Read, partition: Partition) -> Option<(Vec<Segment>, FileFa
 
 /// A packet for each 200 bytes, on a link that the first byte chooses.
 fn packets(bytes: &[u8]) -> Vec<u8> {
-    const LINKS: [u32; 15] = [1, 1, 0, 9, 12, 50, 101, 101, 105, 108, 113, 127, 228, 229, 276];
+    const LINKS: [u32; 16] = [1, 1, 0, 9, 12, 50, 101, 101, 105, 108, 113, 127, 197, 228, 229, 276];
     let (link, rest) = bytes.split_first().expect("it is not empty");
     let mut file = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0].to_vec();
     file.extend([0; 12]);

@@ -51,6 +51,7 @@ fn segment(bytes: &[u8; SEGMENT_BYTES], state: &mut State) -> Segment {
         payload_bytes,
         wire_bytes: payload_bytes.saturating_add(52),
         window: u16::from(window) << 8,
+        ip_id: u16::from(clock),
         flags: Flags(u16::from(flags) | if kind & 128 == 0 { Flags::ACK.0 } else { 0 }),
         options,
         from,

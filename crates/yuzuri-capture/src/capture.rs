@@ -4,9 +4,12 @@ use crate::buffer::Buffer;
 use crate::error::{OpenError, ReadError};
 use crate::facts::{
     Checksums, Clock, Compression, Ending, FileFacts, FlowCounts, Format as FileFormat, Skip, Skipped,
+    Tunnels,
 };
+use crate::file::erf::{self, Erf};
 use crate::file::pcap::{self, Pcap};
 use crate::file::pcapng::{self, PcapNg};
+use crate::file::snoop::{self, Snoop};
 use crate::file::{Format, Head, Step};
 use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Sighting, Table};
 use crate::input::Input;
@@ -15,6 +18,7 @@ use crate::partition::Partition;
 use crate::segment::{Checksum, Ecn, Segment};
 use crate::sniff;
 use crate::tcp;
+use crate::tunnel;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -110,7 +114,8 @@ impl<R: Read> Capture<R> {
         let (input, compression) = Input::new(reader).map_err(failed)?;
         let mut buffer = Buffer::new(input);
         let packed = compression != Compression::None;
-        let whole = buffer.has(pcap::HEADER_BYTES).map_err(failed)?;
+        // The shortest header of a format; what is missing of a longer one shows in its own place.
+        let whole = buffer.has(snoop::HEADER_BYTES).map_err(failed)?;
         let not_a_capture = |buffer: &mut Buffer<Input<R>>| {
             // Enough to tell a tar archive; what cannot be had changes nothing.
             let _ = buffer.has(512);
@@ -123,18 +128,9 @@ impl<R: Read> Capture<R> {
         if !whole {
             return Err(not_a_capture(&mut buffer));
         }
-        let Some(&header) = buffer.ready().first_chunk() else { return Err(not_a_capture(&mut buffer)) };
-        let pcapng = header.starts_with(&pcapng::SECTION.to_le_bytes());
-        let Some(kind) = pcap::recognise(&header).or(pcapng.then_some(FileFormat::PcapNg)) else {
-            return Err(not_a_capture(&mut buffer));
-        };
-        let mut facts = no_facts(kind, compression);
-        let format = match Pcap::new(&header, &mut facts) {
-            Some(pcap) => {
-                buffer.take(pcap::HEADER_BYTES);
-                Format::Pcap(pcap)
-            }
-            None => Format::PcapNg(PcapNg::default()),
+        let (format, facts) = match recognise(&mut buffer, compression).map_err(failed)? {
+            Some(found) => found,
+            None => return Err(not_a_capture(&mut buffer)),
         };
         let idle_ns = u64::try_from(options.idle.as_nanos()).unwrap_or(u64::MAX);
         Ok(Capture {
@@ -244,6 +240,36 @@ impl<R: Read> Capture<R> {
     }
 }
 
+/// Finds out by its first bytes what format a stream has; its header is taken.
+fn recognise<R: Read>(
+    buffer: &mut Buffer<Input<R>>,
+    compression: Compression,
+) -> std::io::Result<Option<(Format, FileFacts)>> {
+    if buffer.ready().starts_with(&pcapng::SECTION.to_le_bytes()) {
+        return Ok(Some((Format::PcapNg(PcapNg::default()), no_facts(FileFormat::PcapNg, compression))));
+    }
+    if snoop::recognise(buffer.ready()) {
+        let mut facts = no_facts(FileFormat::Snoop, compression);
+        let snoop = Snoop::new(buffer.take(snoop::HEADER_BYTES), &mut facts);
+        return Ok(Some((Format::Snoop(snoop), facts)));
+    }
+    buffer.has(pcap::HEADER_BYTES)?;
+    let kind = buffer.ready().first_chunk().and_then(|header| Some((*header, pcap::recognise(header)?)));
+    if let Some((header, kind)) = kind {
+        let mut facts = no_facts(kind, compression);
+        let pcap = Pcap::new(&header, &mut facts);
+        buffer.take(pcap::HEADER_BYTES);
+        return Ok(pcap.map(|pcap| (Format::Pcap(pcap), facts)));
+    }
+    // It has no magic number, so that what has one comes first.
+    if erf::recognise(buffer)? {
+        let mut facts = no_facts(FileFormat::Erf, compression);
+        let erf = Erf::new(&mut facts);
+        return Ok(Some((Format::Erf(erf), facts)));
+    }
+    Ok(None)
+}
+
 impl Sorter {
     /// Counts a packet and takes its time.
     #[inline(always)]
@@ -285,7 +311,11 @@ impl Sorter {
         let header_bytes = head.link.header_bytes(captured)?;
         let on_wire = (head.on_wire as usize).max(captured.len()).saturating_sub(header_bytes);
         let mut ip = IpPacket::EMPTY;
-        let decoded = ip::decode(captured.get(header_bytes..).ok_or(Skip::Cut)?, on_wire as u32, &mut ip);
+        let packet = captured.get(header_bytes..).ok_or(Skip::Cut)?;
+        let mut decoded = ip::decode(packet, on_wire as u32, &mut ip);
+        if decoded == Err(Skip::NotTcp) {
+            decoded = tunnel::enter(packet, on_wire as u32, &mut ip, &mut self.facts.tunnels);
+        }
         if let Err(skip) = decoded {
             self.facts.fragments += u64::from(skip == Skip::Fragment);
             return Err(skip);
@@ -313,6 +343,7 @@ impl Sorter {
         segment.flow = flow;
         segment.first = !matches!(place, Place::Known(_));
         segment.wire_bytes = ip.wire_bytes;
+        segment.ip_id = ip.id;
         segment.from = from;
         segment.ecn = Ecn::from_bits(ip.ecn_bits);
         segment.fragment = ip.fragment;
@@ -398,6 +429,7 @@ fn no_facts(format: FileFormat, compression: Compression) -> FileFacts {
         fragments: 0,
         malformed_options: 0,
         checksums: Checksums::default(),
+        tunnels: Tunnels::default(),
         flows: FlowCounts::default(),
         clock: Clock::default(),
         interfaces: 0,

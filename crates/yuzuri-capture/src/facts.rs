@@ -27,19 +27,23 @@ pub struct FileFacts {
     pub malformed_options: u64,
     /// Segments by their checksum; of the reader's own share.
     pub checksums: Checksums,
+    /// Segments that came in a tunnel, by its outermost kind.
+    #[serde(default)]
+    pub tunnels: Tunnels,
     /// Flows.
     pub flows: FlowCounts,
     /// Time stamps.
     pub clock: Clock,
-    /// Interfaces described in the file (all sections); 1 for pcap.
+    /// Interfaces described in the file (all sections); 1 for formats that describe none.
     pub interfaces: u64,
     /// Link types of the interfaces, with what came from them; the first 64.
     pub link_types: Vec<LinkTypeCount>,
-    /// Sections of a pcapng file; 1 for pcap.
+    /// Sections of a pcapng file; 1 for other formats.
     pub sections: u64,
     /// Blocks of a pcapng file that carry no packet and are not needed, such as names and comments.
     pub other_blocks: u64,
-    /// Packets that the capturing machine dropped, where the file says so: interface statistics (`isb_ifdrop`).
+    /// Packets that the capturing machine dropped, where the file says so: interface statistics of pcapng (`isb_ifdrop`), or
+    /// the counts that snoop and ERF have with each packet.
     pub capture_drops: Option<u64>,
     /// How the file ended.
     pub ending: Ending,
@@ -69,6 +73,10 @@ pub enum Format {
     PcapModified,
     /// pcapng.
     PcapNg,
+    /// snoop of Solaris (RFC 1761).
+    Snoop,
+    /// Records of Endace (ERF).
+    Erf,
 }
 
 /// Compression of a capture file.
@@ -155,6 +163,31 @@ pub struct Checksums {
     pub invalid: u64,
 }
 
+/// Segments of packets inside other packets: flows are those inside, by their own addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tunnels {
+    /// VXLAN (RFC 7348) and VXLAN-GPE.
+    pub vxlan: u64,
+    /// GENEVE (RFC 8926).
+    pub geneve: u64,
+    /// GTP-U of mobile networks (3GPP TS 29.281).
+    pub gtp_u: u64,
+    /// GRE (RFC 2784) with IP or Ethernet in it.
+    pub gre: u64,
+    /// ERSPAN: frames that a switch copied.
+    pub erspan: u64,
+    /// IP in IP (RFC 2003, RFC 2473, RFC 4213).
+    pub ip_in_ip: u64,
+}
+
+impl Tunnels {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Tunnels { vxlan, geneve, gtp_u, gre, erspan, ip_in_ip } = *self;
+        vxlan + geneve + gtp_u + gre + erspan + ip_in_ip
+    }
+}
+
 /// Flows of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FlowCounts {
@@ -187,7 +220,8 @@ pub struct Clock {
 /// What came from interfaces of one link type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTypeCount {
-    /// Its number in the list of tcpdump.org (`LINKTYPE_...`).
+    /// Its number in the list of tcpdump.org (`LINKTYPE_...`); of a snoop file whose own number has no counterpart there,
+    /// that number and 0xffff_0000.
     pub link_type: u32,
     /// Interfaces.
     pub interfaces: u64,

@@ -27,6 +27,8 @@ pub(crate) struct IpPacket<'a> {
     pub wire_bytes: u32,
     /// The ECN field, in the lowest two bits.
     pub ecn_bits: u8,
+    /// Identification of an IPv4 packet; 0 of IPv6.
+    pub id: u16,
     /// First of several fragments.
     pub fragment: bool,
     /// Sum of the addresses, for the checksum.
@@ -44,6 +46,7 @@ impl IpPacket<'_> {
         tcp_bytes: 0,
         wire_bytes: 0,
         ecn_bits: 0,
+        id: 0,
         fragment: false,
         address_sum: 0,
         routed: false,
@@ -94,6 +97,7 @@ fn v4<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
     ip.tcp_bytes = wire_bytes - header_bytes as u32;
     ip.wire_bytes = wire_bytes;
     ip.ecn_bits = fixed[1] & 3;
+    ip.id = u16::from_be_bytes([fixed[4], fixed[5]]);
     ip.fragment = fragment != 0;
     ip.address_sum = checksum::sum(&fixed[12..20]);
     ip.routed = false;
@@ -109,42 +113,13 @@ fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
         length => u32::from(length) + 40,
     };
     let captured = bytes.get(..wire_bytes as usize).unwrap_or(bytes);
-    ip.fragment = false;
-    ip.routed = false;
-    let mut next = fixed[6];
-    let mut offset = 40;
-    let mut extensions = 0;
-    while next != TCP {
-        extensions += 1;
-        let length = |unit: usize, fixed: usize, more: u8| (usize::from(more) + fixed) * unit;
-        let extension = captured.get(offset..).ok_or(Skip::Cut)?;
-        let head = || extension.first_chunk::<8>().ok_or(Skip::Cut);
-        offset += match next {
-            // Hop-by-hop, destination options.
-            0 | 60 => length(8, 1, head()?[1]),
-            // Routing: with segments left, the header does not hold the last destination.
-            43 => {
-                ip.routed |= head()?[3] != 0;
-                length(8, 1, head()?[1])
-            }
-            // Fragment.
-            44 => {
-                let place = u16::from_be_bytes([head()?[2], head()?[3]]);
-                if place & 0xfff8 != 0 {
-                    return Err(Skip::Fragment);
-                }
-                ip.fragment |= place & 1 != 0;
-                8
-            }
-            // Authentication header (RFC 4302).
-            51 => length(4, 2, head()?[1]),
-            _ => return Err(Skip::NotTcp),
-        };
-        next = head()?[0];
-        if extensions > MAX_EXTENSIONS {
-            return Err(Skip::TooDeep);
-        }
+    let extended = extensions(captured, fixed[6])?;
+    if extended.next != TCP {
+        return Err(Skip::NotTcp);
     }
+    let offset = extended.offset;
+    ip.fragment = extended.fragment;
+    ip.routed = extended.routed;
     ip.tcp_bytes = wire_bytes.checked_sub(offset as u32).ok_or(Skip::BadHeader)?;
     ip.tcp = captured.get(offset..).ok_or(Skip::Cut)?;
     let halves = fixed[8..].as_chunks().0;
@@ -154,8 +129,92 @@ fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
     ip.destination = (half(2), half(3));
     ip.wire_bytes = wire_bytes;
     ip.ecn_bits = fixed[1] >> 4 & 3;
+    ip.id = 0;
     ip.address_sum = checksum::sum(&fixed[8..40]);
     Ok(())
+}
+
+/// What the extension headers of an IPv6 packet lead to.
+struct Extended {
+    /// Protocol of what follows them.
+    next: u8,
+    /// Where that begins.
+    offset: usize,
+    fragment: bool,
+    routed: bool,
+}
+
+fn extensions(captured: &[u8], first: u8) -> Result<Extended, Skip> {
+    let (mut fragment, mut routed) = (false, false);
+    let mut next = first;
+    let mut offset = 40;
+    let mut extensions = 0;
+    loop {
+        if !matches!(next, 0 | 43 | 44 | 51 | 60) {
+            return Ok(Extended { next, offset, fragment, routed });
+        }
+        extensions += 1;
+        let length = |unit: usize, fixed: usize, more: u8| (usize::from(more) + fixed) * unit;
+        let extension = captured.get(offset..).ok_or(Skip::Cut)?;
+        let head = || extension.first_chunk::<8>().ok_or(Skip::Cut);
+        offset += match next {
+            // Hop-by-hop, destination options.
+            0 | 60 => length(8, 1, head()?[1]),
+            // Routing: with segments left, the header does not hold the last destination.
+            43 => {
+                routed |= head()?[3] != 0;
+                length(8, 1, head()?[1])
+            }
+            // Fragment.
+            44 => {
+                let place = u16::from_be_bytes([head()?[2], head()?[3]]);
+                if place & 0xfff8 != 0 {
+                    return Err(Skip::Fragment);
+                }
+                fragment |= place & 1 != 0;
+                8
+            }
+            // Authentication header (RFC 4302).
+            _ => length(4, 2, head()?[1]),
+        };
+        next = head()?[0];
+        if extensions > MAX_EXTENSIONS {
+            return Err(Skip::TooDeep);
+        }
+    }
+}
+
+/// What an IP packet carries.
+pub(crate) struct Payload<'a> {
+    pub protocol: u8,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// Its length on the wire.
+    pub wire_bytes: u32,
+}
+
+/// The payload of the IP packet at the start of `bytes`, whatever it is; a later fragment has none.
+pub(crate) fn payload(bytes: &[u8], on_wire: u32) -> Result<Payload<'_>, Skip> {
+    let first = *bytes.first().ok_or(Skip::Cut)?;
+    let (protocol, offset, wire_bytes) = if first >> 4 == 4 {
+        let fixed: &[u8; 20] = bytes.first_chunk().ok_or(Skip::Cut)?;
+        let wire_bytes = match u16::from_be_bytes([fixed[2], fixed[3]]) {
+            0 => on_wire,
+            length => u32::from(length),
+        };
+        (fixed[9], usize::from(first & 0xf) * 4, wire_bytes)
+    } else {
+        let fixed: &[u8; 40] = bytes.first_chunk().ok_or(Skip::Cut)?;
+        let wire_bytes = match u16::from_be_bytes([fixed[4], fixed[5]]) {
+            0 => on_wire.max(40),
+            length => u32::from(length) + 40,
+        };
+        let extended = extensions(bytes.get(..wire_bytes as usize).unwrap_or(bytes), fixed[6])?;
+        (extended.next, extended.offset, wire_bytes)
+    };
+    let captured = bytes.get(..wire_bytes as usize).unwrap_or(bytes);
+    let wire_bytes = wire_bytes.checked_sub(offset as u32).ok_or(Skip::BadHeader)?;
+    Ok(Payload { protocol, bytes: captured.get(offset..).ok_or(Skip::Cut)?, wire_bytes })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From the bytes of any packet capture to TCP segments by flow: pcap and pcapng, plain or compressed, of files or of
+//! From the bytes of any packet capture to TCP segments by flow: pcap, pcapng, snoop and ERF, plain or compressed, of files or of
 //! streams, in bounded memory and at the speed of the memory they come from.
 //!
 //! ```no_run
@@ -35,12 +35,14 @@ mod partition;
 mod segment;
 mod sniff;
 mod tcp;
+mod tunnel;
 mod write;
 
 pub use capture::{Capture, Flows, Item, Options};
 pub use error::{OpenError, ReadError};
 pub use facts::{
     Checksums, Clock, Compression, Damage, Ending, FileFacts, FlowCounts, Format, LinkTypeCount, Skipped,
+    Tunnels,
 };
 pub use flows::{FlowClock, FlowKey, FlowSlot};
 pub use partition::Partition;

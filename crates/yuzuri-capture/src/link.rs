@@ -1,9 +1,15 @@
 //! From a frame to the IP packet in it.
 
 use crate::facts::Skip;
+use crate::file::erf;
 
 /// Most VLAN tags of one frame.
 const MAX_TAGS: usize = 8;
+/// Most MPLS labels of one frame.
+const MAX_LABELS: usize = 16;
+
+/// `LINKTYPE_ERF`: records of Endace, each with a link layer of its own.
+pub(crate) const LINK_ERF: u32 = 197;
 
 /// Link layers that are read. The numbers are tcpdump.org's `LINKTYPE_` values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,7 @@ pub(crate) enum Link {
     Ppp,
     Ieee80211,
     Radiotap,
+    Erf,
     Unknown,
 }
 
@@ -33,6 +40,7 @@ impl Link {
             105 => Link::Ieee80211,
             113 => Link::Sll,
             127 => Link::Radiotap,
+            LINK_ERF => Link::Erf,
             276 => Link::Sll2,
             _ => Link::Unknown,
         }
@@ -61,6 +69,7 @@ impl Link {
                 let length = usize::from(u16::from_le_bytes(*chunk(frame, 2)?));
                 Ok(length + ieee80211(frame.get(length..).ok_or(Skip::Cut)?)?)
             }
+            Link::Erf => endace(frame),
             Link::Unknown => Err(Skip::UnknownLinkType),
         }
     }
@@ -74,7 +83,7 @@ fn chunk<const N: usize>(frame: &[u8], offset: usize) -> Result<&[u8; N], Skip> 
 
 /// EtherType at `offset`, then what it announces at `rest`; VLAN tags (IEEE 802.1Q, 802.1ad) in between.
 #[inline(always)]
-fn ether_type(frame: &[u8], offset: usize, rest: usize) -> Result<usize, Skip> {
+pub(crate) fn ether_type(frame: &[u8], offset: usize, rest: usize) -> Result<usize, Skip> {
     match *chunk(frame, offset)? {
         [0x08, 0x00] | [0x86, 0xdd] => Ok(rest),
         kind => tagged(frame, kind, rest),
@@ -86,11 +95,53 @@ fn tagged(frame: &[u8], mut kind: [u8; 2], mut rest: usize) -> Result<usize, Ski
         match u16::from_be_bytes(kind) {
             0x0800 | 0x86dd => return Ok(rest),
             0x8100 | 0x88a8 | 0x9100 | 0x9200 => kind = *chunk(frame, rest + 2)?,
+            0x8847 => return labelled(frame, rest),
+            0x8864 => return pppoe(frame, rest),
             _ => return Err(Skip::NotIp),
         }
         rest += 4;
     }
     Err(Skip::TooDeep)
+}
+
+/// MPLS (RFC 3032): labels up to the one that is the last, then a packet whose kind its first bits tell.
+fn labelled(frame: &[u8], rest: usize) -> Result<usize, Skip> {
+    for label in 0..MAX_LABELS {
+        let last = chunk::<4>(frame, rest + 4 * label)?[2] & 1 != 0;
+        if last {
+            let packet = rest + 4 * (label + 1);
+            let first = chunk::<1>(frame, packet)?[0];
+            return if matches!(first >> 4, 4 | 6) { Ok(packet) } else { Err(Skip::NotIp) };
+        }
+    }
+    Err(Skip::TooDeep)
+}
+
+/// PPP over Ethernet, in its session stage (RFC 2516): six bytes, then the protocol of PPP.
+fn pppoe(frame: &[u8], rest: usize) -> Result<usize, Skip> {
+    let [version_and_type, code] = *chunk(frame, rest)?;
+    if (version_and_type, code) != (0x11, 0) {
+        return Err(Skip::NotIp);
+    }
+    let ppp_bytes = ppp(frame.get(rest + 6..).ok_or(Skip::Cut)?)?;
+    Ok(rest + 6 + ppp_bytes)
+}
+
+/// A record of Endace, whose type says what it holds.
+fn endace(record: &[u8]) -> Result<usize, Skip> {
+    const HDLC_POS: u8 = 1;
+    const IP: [u8; 2] = [22, 23];
+    let (kind, before) = erf::kind(record).zip(erf::header_bytes(record)).ok_or(Skip::Cut)?;
+    let frame = record.get(before..).ok_or(Skip::Cut)?;
+    let header_bytes = match kind {
+        _ if erf::is_ethernet(kind) => ether_type(frame, 12, 14)?,
+        // PPP, or HDLC as Cisco has it, whose address is 15 or 143.
+        HDLC_POS if matches!(chunk::<1>(frame, 0)?[0], 0x0f | 0x8f) => ether_type(frame, 2, 4)?,
+        HDLC_POS => ppp(frame)?,
+        _ if IP.contains(&kind) => 0,
+        _ => return Err(Skip::UnknownLinkType),
+    };
+    Ok(before + header_bytes)
 }
 
 /// BSD loopback: AF_INET is 2 everywhere, AF_INET6 differs from system to system.
@@ -164,7 +215,17 @@ mod tests {
         let tag = [0x81, 0, 0, 7];
         let outer = [0x88, 0xa8, 0, 7];
         let radiotap = [0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
-        let cases: [(u32, &[&[u8]]); 23] = [
+        // QinQ, PPPoE, IPv6 in PPP; two labels of MPLS; Endace with an extension header, Ethernet and Cisco's HDLC.
+        let pppoe = [0x88, 0x64, 0x11, 0, 0, 1, 0, 46];
+        let labels = [0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64];
+        let erf = |kind: u8| [[0; 8], [kind, 4, 0, 80, 0, 0, 0, 64]].concat();
+        let cases: [(u32, &[&[u8]]); 29] = [
+            (1, &[&MAC, &pppoe, &[0, 0x21], &IP]),
+            (1, &[&MAC, &outer, &tag, &pppoe, &[0, 0x57], &IP]),
+            (1, &[&MAC, &labels, &IP]),
+            (197, &[&erf(2), &[0, 0], &MAC, &[8, 0], &IP]),
+            (197, &[&erf(0x80 | 2), &[0; 10], &MAC, &tag, &[8, 0], &IP]),
+            (197, &[&erf(1), &[0x0f, 0, 8, 0], &IP]),
             (1, &[&MAC, &[8, 0], &IP]),
             (1, &[&MAC, &[0x86, 0xdd], &IP]),
             (1, &[&MAC, &tag, &[8, 0], &IP]),

@@ -20,6 +20,8 @@ pub struct Segment {
     pub wire_bytes: u32,
     /// The window field, not scaled.
     pub window: u16,
+    /// Identification of the IPv4 packet, which most senders count up from packet to packet; 0 of IPv6. RFC 6864.
+    pub ip_id: u16,
     /// Flags.
     pub flags: Flags,
     /// Options.
@@ -47,6 +49,7 @@ impl Segment {
         payload_bytes: 0,
         wire_bytes: 0,
         window: 0,
+        ip_id: 0,
         flags: Flags(0),
         options: TcpOptions {
             timestamps: None,

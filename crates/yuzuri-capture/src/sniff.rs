@@ -1,16 +1,12 @@
 //! What a file that is not a capture looks like.
 
 /// Beginnings of other files that people give by mistake.
-const KNOWN: [(&[u8], &str); 22] = [
+const KNOWN: [(&[u8], &str); 21] = [
     (b"\x7fELF", "is an ELF program or library"),
     (b"MZ", "is a Windows program"),
     (b"ARROW1", "is an Arrow file, such as a recording of yuzuri"),
     (b"\xff\xff\xff\xff", "is an Arrow stream, such as a recording of yuzuri"),
     (b"PAR1", "is a Parquet file, such as a recording of yuzuri"),
-    (
-        b"snoop\0\0\0",
-        "is a capture in the format of snoop (RFC 1761), which is not read; editcap converts it",
-    ),
     (b"GMBU", "is a capture of Microsoft Network Monitor, which is not read; editcap converts it"),
     (b"RTSS", "is a capture of Microsoft Network Monitor, which is not read; editcap converts it"),
     (b"iptrace ", "is a capture of AIX iptrace, which is not read; editcap converts it"),
@@ -62,6 +58,7 @@ fn is_capture(beginning: &[u8]) -> bool {
         .into_iter()
         .any(|known| magic == known || magic.swap_bytes() == known)
         || magic == 0x0a0d_0d0a
+        || beginning.starts_with(b"snoop\0\0\0")
 }
 
 fn text(beginning: &[u8]) -> bool {

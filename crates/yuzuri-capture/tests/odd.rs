@@ -54,6 +54,7 @@ fn describe(facts: &FileFacts, payload_bytes: u32) -> String {
         ("other blocks", facts.other_blocks),
         ("sections", facts.sections - 1),
         ("drops", facts.capture_drops.unwrap_or(0)),
+        ("tunnels", facts.tunnels.total()),
     ] {
         if count > 0 {
             write!(text, "; {name} {count}").expect("memory");
@@ -66,7 +67,7 @@ fn describe(facts: &FileFacts, payload_bytes: u32) -> String {
 }
 
 /// Files that are no captures: only what they look like.
-const EXPECTED: [(&str, &str); 44] = [
+const EXPECTED: [(&str, &str); 47] = [
     ("plain.pcap", "10 packets, 10 segments of 1 flows, 400 B"),
     ("big-endian-microseconds.pcap", "10 packets, 10 segments of 1 flows, 400 B"),
     ("empty.pcap", "not a capture: it is an empty file"),
@@ -124,6 +125,9 @@ const EXPECTED: [(&str, &str); 44] = [
         "1 packets, 1 segments of 1 flows, 100 B; Damaged { offset_bytes: 256, damage: ByteOrder }",
     ),
     ("packet-beyond-block.pcapng", "3 packets, 2 segments of 1 flows, 200 B; bad headers 1"),
+    ("tunnels.pcap", "15 packets, 15 segments of 1 flows, 600 B; tunnels 13"),
+    ("download.snoop", "10 packets, 10 segments of 1 flows, 400 B; drops 2"),
+    ("download.erf", "10 packets, 10 segments of 1 flows, 400 B"),
     ("bomb.pcap.gz", "2 packets, 1 segments of 1 flows, 100 B; not IP 1"),
     ("truncated.pcap.gz", "6 packets, 6 segments of 1 flows, 300 B; BadCompression { offset_bytes: 899 }"),
     ("truncated.pcap.xz", "4 packets, 4 segments of 1 flows, 100 B; BadCompression { offset_bytes: 600 }"),

@@ -111,6 +111,8 @@ fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Res
         Capture::new(whole, &report.path, &options)
     });
     let mut captures = captures.collect::<Result<Vec<_>, _>>().map_err(IdentifyError::NotOurs)?;
+    // ERF has no magic number: only here it is known to be a capture.
+    report.kind = Some(Kind::Capture);
     let number = if captures.len() > 1 { captures.len() } else { threads };
     let mut parts: Vec<Sorter<'_>> = (0..number).map(|_| Sorter::new(options)).collect();
     let read = match &mut captures[..] {

@@ -211,7 +211,9 @@ fn looks_like_capture(bytes: &[u8]) -> bool {
     const MAGICS: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
     let Some(&first) = bytes.first_chunk() else { return false };
     let magic = u32::from_le_bytes(first);
-    MAGICS.into_iter().any(|known| magic == known || magic.swap_bytes() == known) || magic == 0x0a0d_0d0a
+    MAGICS.into_iter().any(|known| magic == known || magic.swap_bytes() == known)
+        || magic == 0x0a0d_0d0a
+        || bytes.starts_with(b"snoop\0\0\0")
 }
 
 /// What a file with this beginning is.

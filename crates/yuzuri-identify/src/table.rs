@@ -161,6 +161,8 @@ fn head(report: &FileReport) -> String {
 fn format_words(facts: &yuzuri_capture::FileFacts) -> &'static str {
     match facts.format {
         yuzuri_capture::Format::PcapNg => "pcapng",
+        yuzuri_capture::Format::Snoop => "snoop",
+        yuzuri_capture::Format::Erf => "ERF",
         _ => "pcap",
     }
 }

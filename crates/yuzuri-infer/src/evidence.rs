@@ -232,12 +232,23 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
             notes.push("only one direction was captured: windows cannot be rebuilt".into());
         }
         let odd = seen.oddities;
+        let twice = odd.copies * 3 > seen.segments;
+        if twice {
+            notes.push(format!(
+                "each packet was captured twice (mirror port, several interfaces): the first of each counts, {} copies were left out",
+                odd.copies
+            ));
+        }
         let counted = [
             (odd.bad_checksums, "segments with wrong checksums were left out"),
+            (
+                odd.believed_checksums,
+                "segments have wrong checksums, as most of their end: filled in by the network card, or altered; they count",
+            ),
             (odd.odd_options, "segments have impossible options"),
             (odd.fragments, "first fragments of IP packets"),
             (odd.steps_back, "times the clock went backwards"),
-            (odd.copies, "copies of a segment were left out"),
+            (if twice { 0 } else { odd.copies }, "copies of a segment were left out"),
         ];
         notes.extend(
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),

@@ -35,6 +35,7 @@ fn segment() -> impl Strategy<Value = Segment> {
                 payload_bytes,
                 wire_bytes: payload_bytes.saturating_add(52),
                 window,
+                ip_id: 0,
                 flags: Flags(u16::from(flags)),
                 options: TcpOptions {
                     timestamps,

@@ -1,7 +1,9 @@
 //! File formats: from a stream of bytes to packets.
 
+pub(crate) mod erf;
 pub(crate) mod pcap;
 pub(crate) mod pcapng;
+pub(crate) mod snoop;
 
 use crate::buffer::Buffer;
 use crate::facts::{Ending, FileFacts, LinkTypeCount, Skip};
@@ -68,6 +70,8 @@ pub(crate) enum Step<'a> {
 pub(crate) enum Format {
     Pcap(pcap::Pcap),
     PcapNg(pcapng::PcapNg),
+    Snoop(snoop::Snoop),
+    Erf(erf::Erf),
 }
 
 impl Format {
@@ -86,6 +90,8 @@ impl Format {
                 *head = other;
                 step
             }
+            Format::Snoop(snoop) => snoop.next(buffer, facts, head),
+            Format::Erf(erf) => erf.next(buffer, facts, head),
         }
     }
 }

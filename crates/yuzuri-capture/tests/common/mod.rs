@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 pub mod odd;
+pub mod wrapped;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,6 +1,7 @@
 //! Odd captures, each below 4 kB. They are committed in `tests/odd` for other tests and programs to try;
 //! `UPDATE_GOLDEN=1 cargo test -p yuzuri-capture --test odd` writes them anew.
 
+use super::wrapped::{erf, snoop, tunnels};
 use super::{Packing, PcapNg, START_NS, end, frame, pack, pcap, pcap_header, pcap_of_frames, pcap_record};
 use std::sync::LazyLock;
 use yuzuri_capture::{Flags, Framing, NewSegment, PcapWriter, TcpOptions};
@@ -52,7 +53,7 @@ pub fn download() -> Vec<(i64, NewSegment)> {
     (0..).map(|ms| START_NS + ms * MS_NS).zip(segments).collect()
 }
 
-fn frames() -> Vec<(i64, Vec<u8>)> {
+pub fn frames() -> Vec<(i64, Vec<u8>)> {
     download().into_iter().map(|(time_ns, segment)| (time_ns, frame(&segment, Framing::Ethernet))).collect()
 }
 
@@ -385,6 +386,9 @@ fn build() -> Vec<(&'static str, Vec<u8>)> {
         ("block-lengths-differ.pcapng", then(&lengths_differ)),
         ("neither-byte-order.pcapng", then(&neither_order)),
         ("packet-beyond-block.pcapng", [then(&long_packet), then(&[])[28..].to_vec()].concat()),
+        ("tunnels.pcap", tunnels()),
+        ("download.snoop", snoop()),
+        ("download.erf", erf()),
         ("bomb.pcap.gz", bomb()),
         ("truncated.pcap.gz", truncated_gzip()),
         ("truncated.pcap.xz", truncated_xz()),

@@ -13,6 +13,7 @@ pub(super) struct Brief {
     wire_bytes: u32,
     timestamps: (u32, u32),
     window: u16,
+    ip_id: u16,
     flags: Flags,
     timed: bool,
     from: End,
@@ -33,6 +34,7 @@ impl Brief {
             payload_bytes,
             wire_bytes,
             window,
+            ip_id,
             flags,
             options:
                 TcpOptions {
@@ -62,6 +64,7 @@ impl Brief {
             wire_bytes,
             timestamps: timestamps.unwrap_or_default(),
             window,
+            ip_id,
             flags,
             timed: timestamps.is_some(),
             from,
@@ -91,6 +94,7 @@ impl Brief {
             payload_bytes: self.payload_bytes,
             wire_bytes: self.wire_bytes,
             window: self.window,
+            ip_id: self.ip_id,
             flags: self.flags,
             options,
             from: self.from,

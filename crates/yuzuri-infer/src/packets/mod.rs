@@ -2,6 +2,7 @@
 
 mod brief;
 mod capture_point;
+mod copies;
 mod flow;
 mod half;
 mod readers;

@@ -15,6 +15,7 @@ pub fn segment(time_ns: i64, from: End, flags: u16, seq: u32, ack: u32, payload_
         payload_bytes,
         wire_bytes: payload_bytes + 52,
         window: 65_535,
+        ip_id: 0,
         flags: Flags(flags),
         options: TcpOptions { mss: (flags & SYN != 0).then_some(1000), ..TcpOptions::default() },
         from,

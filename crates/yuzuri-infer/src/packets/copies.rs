@@ -1,0 +1,358 @@
+//! Packets that a capture has twice: of a mirror port that copies both ways, of several interfaces of one host (`-i any`), of a
+//! tunnel's inside and outside. The first of each counts.
+//!
+//! A super-segment may be captured whole on one interface and in pieces on another. A copy is told from a segment sent again by what a sender changes from packet to packet: the identification of IPv4, the
+//! timestamp, SACK blocks. Where nothing of these tells, a segment counts as a copy only in a flow whose segments have
+//! mostly been captured twice until then.
+
+use std::collections::VecDeque;
+use yuzuri_capture::{Flags, Segment};
+
+/// How far copies may be apart: what a queue between two interfaces holds at most.
+const APART_NS: i64 = 2_000_000_000;
+/// Two copies at the same place are captured within so much time.
+const AT_ONCE_NS: i64 = 20_000;
+/// Segments of each end that are remembered at most.
+const REMEMBERED: usize = 8192;
+/// Segments that repeat something, of which hardly any is a copy: the flow is not captured twice.
+const ENOUGH: u32 = 256;
+/// At least one in so many is a copy, where copies are looked for any longer.
+const HARDLY: u32 = 8;
+/// Segments that are old enough to have had their copy, from which on their share tells.
+const SHARE_OF: u32 = 16;
+
+/// What tells a segment from others of its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Print {
+    seq: u32,
+    ack: u32,
+    payload_bytes: u32,
+    timestamp: u32,
+    first_block: (u32, u32),
+    flags: Flags,
+    window: u16,
+    ip_id: u16,
+}
+
+impl Print {
+    fn of(segment: &Segment) -> Print {
+        Print {
+            seq: segment.seq,
+            ack: segment.ack,
+            payload_bytes: segment.payload_bytes,
+            timestamp: segment.options.timestamps.map_or(0, |(value, _)| value),
+            first_block: segment.options.sack.first().copied().unwrap_or_default(),
+            flags: segment.flags,
+            window: segment.window,
+            ip_id: segment.ip_id,
+        }
+    }
+}
+
+/// A segment that may have a copy.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at_ns: i64,
+    print: Print,
+    /// Its copy came.
+    has_copy: bool,
+}
+
+/// What one end sent.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    known: VecDeque<Known>,
+    /// Place in `known` behind the last segment of which a copy came: the next copy is mostly of the one there.
+    next: usize,
+    /// One beyond the highest sequence number, and the highest acknowledgement.
+    highest: (u32, u32),
+    last: Option<Known>,
+    /// Whether two segments in a row had numbers of their own; unknown of a single one.
+    numbers: Option<bool>,
+}
+
+/// Finds the copies among the segments of a flow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copies {
+    by_end: [Sent; 2],
+    watching: bool,
+    gave_up: bool,
+    /// Segments that told nothing new, and copies among them.
+    repeated: u32,
+    copies: u32,
+    /// Segments that told something new and were forgotten since, and those of them that had a copy.
+    forgotten: (u32, u32),
+}
+
+impl Copies {
+    /// Whether this segment is a copy of one before.
+    #[inline]
+    pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
+        let syn_or_fin = u32::from(segment.flags.intersects(Flags::SYN | Flags::FIN));
+        let end = segment.seq.wrapping_add(segment.payload_bytes + syn_or_fin);
+        let sent = &mut self.by_end[segment.from.index()];
+        let later = |new: u32, old: u32| (new.wrapping_sub(old) as i32) > 0;
+        let advances =
+            sent.last.is_none() || later(end, sent.highest.0) || later(segment.ack, sent.highest.1);
+        if advances {
+            let first = sent.last.is_none();
+            let most = |new: u32, old: u32| if first || later(new, old) { new } else { old };
+            sent.highest = (most(end, sent.highest.0), most(segment.ack, sent.highest.1));
+            self.note(segment);
+            return false;
+        }
+        self.repeats(segment)
+    }
+
+    /// Remembers a segment that is no copy.
+    fn note(&mut self, segment: &Segment) {
+        let sent = &mut self.by_end[segment.from.index()];
+        let known = Known { at_ns: segment.time_ns, print: Print::of(segment), has_copy: false };
+        if let Some(former) = sent.last.replace(known) {
+            let own = former.print.ip_id != 0 && segment.ip_id != former.print.ip_id;
+            sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
+        }
+        if !self.watching {
+            return;
+        }
+        while let Some(oldest) = sent.known.front()
+            && (segment.time_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
+        {
+            self.forgotten = (self.forgotten.0 + 1, self.forgotten.1 + u32::from(oldest.has_copy));
+            sent.known.pop_front();
+            sent.next = sent.next.saturating_sub(1);
+        }
+        sent.known.push_back(known);
+    }
+
+    /// Looks for the segment of which one that tells nothing new is a copy.
+    #[cold]
+    fn repeats(&mut self, segment: &Segment) -> bool {
+        if self.gave_up {
+            return self.is_copy_of_last(segment);
+        }
+        if !self.watching {
+            self.watching = true;
+            for sent in &mut self.by_end {
+                sent.known.extend(sent.last);
+            }
+        }
+        self.repeated = self.repeated.saturating_add(1);
+        let twice = self.is_twice();
+        let sent = &mut self.by_end[segment.from.index()];
+        if sent.holds_copy_of(segment, twice) {
+            self.copies = self.copies.saturating_add(1);
+            return true;
+        }
+        if self.repeated > ENOUGH && self.copies * HARDLY < self.repeated {
+            (self.gave_up, self.watching) = (true, false);
+            for sent in &mut self.by_end {
+                sent.known = VecDeque::new();
+            }
+        }
+        self.note(segment);
+        false
+    }
+
+    /// Without a memory of more: whether it is a copy of the segment just before.
+    fn is_copy_of_last(&mut self, segment: &Segment) -> bool {
+        let print = Print::of(segment);
+        let sent = &mut self.by_end[segment.from.index()];
+        let near = |last: &Known| segment.time_ns.wrapping_sub(last.at_ns).unsigned_abs() < AT_ONCE_NS as u64;
+        sent.last.is_some_and(|last| near(&last) && last.print == print && print.payload_bytes > 0)
+    }
+
+    /// Whether most segments have been captured twice so far.
+    fn is_twice(&self) -> bool {
+        // Those that had a copy and are remembered still count, those without may get theirs.
+        let (all, with) = self.forgotten;
+        if all >= SHARE_OF {
+            return 2 * with > all;
+        }
+        let known = || self.by_end.iter().flat_map(|sent| sent.known.iter().take(sent.next));
+        let (all, with) = (known().count(), known().filter(|known| known.has_copy).count());
+        all >= SHARE_OF as usize && 2 * with > all
+    }
+}
+
+impl Sent {
+    /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or in pieces.
+    fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
+        let print = Print::of(segment);
+        let end = segment.seq.wrapping_add(segment.payload_bytes);
+        let mut from = segment.seq;
+        let mut place = self.next;
+        loop {
+            let Some((found, until)) = self.find(place, from, segment, &print, twice) else { return false };
+            self.known[found].has_copy = true;
+            let left = end.wrapping_sub(until) as i32;
+            // The next piece may be of the same super-segment.
+            self.next = if left < 0 { found } else { found + 1 };
+            if left <= 0 {
+                return true;
+            }
+            (from, place) = (until, found + 1);
+        }
+    }
+
+    /// The place of a known segment that was captured of the same packet as `from` and what follows of a segment, and up to where. Copies
+    /// come in the order of what they are copies of.
+    fn find(
+        &self,
+        next: usize,
+        from: u32,
+        segment: &Segment,
+        print: &Print,
+        twice: bool,
+    ) -> Option<(usize, u32)> {
+        let next = next.min(self.known.len());
+        let (before, after) = self.known.as_slices();
+        let at = |place: usize| before.get(place).or_else(|| after.get(place - before.len()));
+        let mut places = (next..self.known.len()).chain((0..next).rev());
+        places.find_map(|place| {
+            let known = at(place)?;
+            let apart_ns = segment.time_ns.wrapping_sub(known.at_ns);
+            let twin = print.payload_bytes > 0 || print.flags.contains(Flags::SYN);
+            let at_once = apart_ns < AT_ONCE_NS && twin;
+            let same = (0..=APART_NS).contains(&apart_ns)
+                && known.is_same(from, segment, print, self.numbers != Some(false));
+            let like = || known.print == *print && !known.has_copy && (twice || at_once);
+            let end = known.print.seq.wrapping_add(known.print.payload_bytes);
+            (same || apart_ns <= APART_NS && like()).then_some((place, end))
+        })
+    }
+}
+
+impl Known {
+    /// Whether `from` and what follows of a segment must be of the same packet, as it would differ had it been sent again: a
+    /// segment sent again carries the time of then, and a number of its own.
+    fn is_same(&self, from: u32, segment: &Segment, print: &Print, numbers: bool) -> bool {
+        let numbered = numbers && segment.ip_id != 0;
+        let timed = segment.options.timestamps.is_some();
+        if segment.payload_bytes == 0 {
+            let syn = segment.flags.contains(Flags::SYN);
+            // Acknowledgements of one tick may be equal, but for what they acknowledge selectively.
+            return self.print == *print && (numbered || timed && (syn || !segment.options.sack.is_empty()));
+        }
+        let offset = from.wrapping_sub(self.print.seq);
+        if offset >= self.print.payload_bytes {
+            return false;
+        }
+        if timed {
+            return self.print.timestamp == print.timestamp;
+        }
+        // What is split is numbered on from piece to piece, and what is put together has the number of its first piece.
+        let before = from.wrapping_sub(segment.seq);
+        let (number, most) = if before == 0 {
+            (segment.ip_id.wrapping_sub(self.print.ip_id), offset.div_ceil(segment.payload_bytes))
+        } else {
+            (self.print.ip_id.wrapping_sub(segment.ip_id), before.div_ceil(self.print.payload_bytes))
+        };
+        numbered && u32::from(number) <= most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use yuzuri_capture::{Checksum, Ecn, End, FlowSlot, TcpOptions};
+
+    const US: i64 = 1000;
+    const MS: i64 = 1_000_000;
+
+    /// Data if it has bytes; `tick` is the timestamp, none where 0.
+    fn segment(at_ns: i64, seq: u32, payload_bytes: u32, ack: u32, (ip_id, tick): (u16, u32)) -> Segment {
+        let timestamps = (tick > 0).then_some((tick, 1));
+        Segment {
+            time_ns: at_ns,
+            flow: FlowSlot(0),
+            seq,
+            ack,
+            payload_bytes,
+            wire_bytes: payload_bytes + 52,
+            window: 500,
+            ip_id,
+            flags: Flags::ACK,
+            options: TcpOptions { timestamps, ..TcpOptions::default() },
+            from: End::Lower,
+            ecn: Ecn::NotEct,
+            checksum: Checksum::Unknown,
+            first: false,
+            fragment: false,
+        }
+    }
+
+    fn copies(segments: &[Segment]) -> Vec<bool> {
+        let mut copies = Copies::default();
+        segments.iter().map(|segment| copies.is_copy(segment)).collect()
+    }
+
+    #[test]
+    fn what_came_through_a_queue_between_two_interfaces_is_a_copy() {
+        // Each segment again 30 ms later, while others come.
+        let mut segments: Vec<Segment> = (0..200_i64)
+            .flat_map(|n| {
+                let one = segment(n * MS, n as u32 * 1000, 1000, 1, (n as u16 + 7, 0));
+                [one, Segment { time_ns: n * MS + 30 * MS + US, ..one }]
+            })
+            .collect();
+        segments.sort_by_key(|segment| segment.time_ns);
+        let found = copies(&segments);
+        // Those that came before anything was repeated are known no more, but for the last of them.
+        assert!(found.iter().filter(|copy| **copy).count() >= 200 - 31, "{found:?}");
+        assert!(!found[..31].contains(&true));
+    }
+
+    #[test]
+    fn pieces_of_a_super_segment_are_copies_and_so_is_what_was_put_together() {
+        for tick in [0, 5] {
+            let whole = segment(0, 0, 3000, 1, (10, tick));
+            let pieces = [0, 1, 2].map(|n| segment(10 * US, n * 1000, 1000, 1, (10 + n as u16, tick)));
+            let next = segment(MS, 3000, 3000, 1, (13, tick + tick / 5));
+            let again =
+                [0, 1, 2].map(|n| segment(MS, 3000 + n * 1000, 1000, 1, (13 + n as u16, tick + tick / 5)));
+            let all = [&[segment(-MS, 0, 0, 1, (9, tick)), whole][..], &pieces, &[next], &again].concat();
+            assert_eq!(copies(&all), [false, false, true, true, true, false, true, true, true], "{tick}");
+            let all = [&[segment(-MS, 0, 0, 1, (9, tick))][..], &pieces, &[whole], &again, &[next]].concat();
+            // Nothing had been captured twice before: of what came first only the last segment is known.
+            assert_eq!(copies(&all)[5..], [false, false, false, true], "{tick}");
+        }
+    }
+
+    #[test]
+    fn a_segment_sent_again_is_no_copy() {
+        for (numbers, ticks) in [((5, 9), (0, 0)), ((0, 0), (5, 9)), ((7, 7), (5, 9)), ((0, 0), (0, 0))] {
+            let first = segment(0, 0, 1000, 1, (numbers.0, ticks.0));
+            let more = segment(MS, 1000, 1000, 1, (numbers.0 + numbers.0.min(1), ticks.0));
+            let again = segment(80 * MS, 0, 1000, 1, (numbers.1, ticks.1));
+            assert_eq!(copies(&[first, more, again]), [false; 3], "{numbers:?} {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn duplicate_acknowledgements_without_a_mark_of_their_own_count_unless_all_is_captured_twice() {
+        let ack = |n: i64| segment(n * 10 * US, 1, 0, 5000, (0, 0));
+        assert_eq!(copies(&[0, 1, 2, 3].map(ack)), [false; 4]);
+        // Forty segments, each twice, then three acknowledgements, each twice.
+        let data = (0..40_i64).flat_map(|n| {
+            let one = segment(n * MS, 1 + n as u32 * 100, 100, 1, (0, 0));
+            [one, Segment { time_ns: n * MS + 5 * US, ..one }]
+        });
+        let acks = (0..3_i64).flat_map(|n| {
+            let one = segment(50 * MS + n * MS, 4001, 0, 2, (0, 0));
+            [one, Segment { time_ns: one.time_ns + 5 * US, ..one }]
+        });
+        let found = copies(&data.chain(acks).collect::<Vec<_>>());
+        assert_eq!(found.iter().filter(|copy| **copy).count(), 43, "{found:?}");
+        assert_eq!(found[80..], [false, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_flow_that_only_repeats_is_watched_no_longer() {
+        let mut copies = Copies::default();
+        for n in 0..1000 {
+            assert!(!copies.is_copy(&segment(n * MS, 1, 0, 5000, (n as u16 + 1, 0))));
+        }
+        assert!(copies.gave_up && copies.by_end.iter().all(|sent| sent.known.capacity() == 0));
+    }
+}
