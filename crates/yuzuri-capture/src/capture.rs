@@ -12,7 +12,7 @@ use crate::file::pcapng::{self, PcapNg};
 use crate::file::snoop::{self, Snoop};
 use crate::file::{Format, Head, Step};
 use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Sighting, Table};
-use crate::input::Input;
+use crate::input::Unpacked;
 use crate::ip::{self, IpPacket};
 use crate::partition::Partition;
 use crate::segment::{Checksum, Ecn, Segment};
@@ -64,7 +64,7 @@ pub enum Item<'a> {
 /// A capture: packets in, TCP segments by flow out.
 pub struct Capture<R: Read = Box<dyn Read + Send>> {
     name: String,
-    buffer: Buffer<Input<R>>,
+    buffer: Buffer<Unpacked<R>>,
     format: Format,
     sorter: Sorter,
 }
@@ -111,12 +111,12 @@ impl<R: Read> Capture<R> {
             });
         }
         let failed = |source| OpenError::File { name: name.into(), source };
-        let (input, compression) = Input::new(reader).map_err(failed)?;
+        let (input, compression) = Unpacked::new(reader).map_err(failed)?;
         let mut buffer = Buffer::new(input);
         let packed = compression != Compression::None;
         // The shortest header of a format; what is missing of a longer one shows in its own place.
         let whole = buffer.has(snoop::HEADER_BYTES).map_err(failed)?;
-        let not_a_capture = |buffer: &mut Buffer<Input<R>>| {
+        let not_a_capture = |buffer: &mut Buffer<Unpacked<R>>| {
             // Enough to tell a tar archive; what cannot be had changes nothing.
             let _ = buffer.has(512);
             let beginning = &buffer.ready()[..buffer.ready().len().min(512)];
@@ -242,7 +242,7 @@ impl<R: Read> Capture<R> {
 
 /// Finds out by its first bytes what format a stream has; its header is taken.
 fn recognise<R: Read>(
-    buffer: &mut Buffer<Input<R>>,
+    buffer: &mut Buffer<Unpacked<R>>,
     compression: Compression,
 ) -> std::io::Result<Option<(Format, FileFacts)>> {
     if buffer.ready().starts_with(&pcapng::SECTION.to_le_bytes()) {

@@ -11,7 +11,7 @@ const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
 /// A reader with its beginning put back. Its errors carry [`SourceError`], so that they come through a decoder as what
 /// they are.
-pub(crate) struct Source<R> {
+struct Source<R> {
     beginning: [u8; 6],
     given: usize,
     length: usize,
@@ -34,17 +34,35 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-/// A stream, unpacked.
-pub(crate) enum Input<R: Read> {
+/// A stream, unpacked as its first bytes say. A decoder may claim 128 MiB at most.
+pub struct Unpacked<R: Read>(Decoder<R>);
+
+enum Decoder<R: Read> {
     Plain(Source<R>),
     Gzip(Box<MultiGzDecoder<BufReader<Source<R>>>>),
     Zstd(Box<zstd::Decoder<'static, BufReader<Source<R>>>>),
     Xz(Box<lzma_rust2::XzReader<BufReader<Source<R>>>>),
 }
 
-impl<R: Read> Input<R> {
+impl Compression {
+    /// How a stream with this beginning is compressed; 6 bytes are enough to tell.
+    pub fn of(beginning: &[u8]) -> Compression {
+        match beginning {
+            [0x1f, 0x8b, ..] => Compression::Gzip,
+            // A frame, or a frame to be skipped (RFC 8878 section 3.1.2).
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
+            _ => Compression::None,
+        }
+    }
+}
+
+impl<R: Read> Unpacked<R> {
     /// Finds out by its first bytes how a stream is compressed.
-    pub(crate) fn new(reader: R) -> io::Result<(Input<R>, Compression)> {
+    ///
+    /// # Errors
+    /// If these bytes cannot be read.
+    pub fn new(reader: R) -> io::Result<(Unpacked<R>, Compression)> {
         let mut source = Source { beginning: [0; 6], given: 0, length: 0, reader };
         while source.length < source.beginning.len() {
             match source.reader.read(&mut source.beginning[source.length..]) {
@@ -54,33 +72,31 @@ impl<R: Read> Input<R> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(match &source.beginning[..source.length] {
-            [0x1f, 0x8b, ..] => {
-                (Input::Gzip(Box::new(MultiGzDecoder::new(BufReader::new(source)))), Compression::Gzip)
-            }
-            // A frame, or a frame to be skipped (RFC 8878 section 3.1.2).
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+        let compression = Compression::of(&source.beginning[..source.length]);
+        let decoder = match compression {
+            Compression::None => Decoder::Plain(source),
+            Compression::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(BufReader::new(source)))),
+            Compression::Zstd => {
                 let mut decoder = zstd::Decoder::new(source)?;
                 decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
-                (Input::Zstd(Box::new(decoder)), Compression::Zstd)
+                Decoder::Zstd(Box::new(decoder))
             }
-            [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+            Compression::Xz => {
                 let reader = BufReader::new(source);
-                let decoder = lzma_rust2::XzReader::new_mem_limit(reader, true, MAX_XZ_KIB);
-                (Input::Xz(Box::new(decoder)), Compression::Xz)
+                Decoder::Xz(Box::new(lzma_rust2::XzReader::new_mem_limit(reader, true, MAX_XZ_KIB)))
             }
-            _ => (Input::Plain(source), Compression::None),
-        })
+        };
+        Ok((Unpacked(decoder), compression))
     }
 }
 
-impl<R: Read> Read for Input<R> {
+impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Input::Plain(source) => source.read(buffer),
-            Input::Gzip(decoder) => decoder.read(buffer),
-            Input::Zstd(decoder) => decoder.read(buffer),
-            Input::Xz(decoder) => decoder.read(buffer),
+        match &mut self.0 {
+            Decoder::Plain(source) => source.read(buffer),
+            Decoder::Gzip(decoder) => decoder.read(buffer),
+            Decoder::Zstd(decoder) => decoder.read(buffer),
+            Decoder::Xz(decoder) => decoder.read(buffer),
         }
     }
 }

@@ -45,6 +45,8 @@ pub use facts::{
     Tunnels,
 };
 pub use flows::{FlowClock, FlowKey, FlowSlot};
+pub use input::Unpacked;
 pub use partition::Partition;
 pub use segment::{Checksum, Ecn, End, Flags, SackBlocks, Segment, TcpOptions};
+pub use sniff::is_capture;
 pub use write::{Framing, NewSegment, PcapWriter};

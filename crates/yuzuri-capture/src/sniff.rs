@@ -51,7 +51,8 @@ pub(crate) fn looks_like(beginning: &[u8], packed: bool, unsound: bool) -> Strin
     if packed { format!("{looks}, once unpacked") } else { looks.into() }
 }
 
-fn is_capture(beginning: &[u8]) -> bool {
+/// Whether an unpacked file with this beginning is a capture. ERF has no magic number and is not recognised.
+pub fn is_capture(beginning: &[u8]) -> bool {
     let Some(&magic) = beginning.first_chunk() else { return false };
     let magic = u32::from_le_bytes(magic);
     [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34]

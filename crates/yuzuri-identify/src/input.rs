@@ -1,7 +1,6 @@
 //! A file before it is known what it is: its beginning is looked at, and put back.
 
 use crate::error::IdentifyError;
-use flate2::read::MultiGzDecoder;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
@@ -9,16 +8,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use yuzuri_capture::{Compression, Unpacked, is_capture};
 use yuzuri_exit::stopped;
 
 /// Of the file as it lies there: more than a block of any of the compressions, so that something can be unpacked.
 const RAW_BYTES: usize = 256 << 10;
 /// Of it unpacked: lines of a trace may come long after its beginning.
 const UNPACKED_BYTES: usize = 64 << 10;
-/// What a stream that is to be unpacked may claim in memory.
-const MAX_XZ_KIB: u32 = 128 << 10;
-const MAX_ZSTD_WINDOW_LOG: u32 = 27;
-
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,7 +135,7 @@ impl<'a> Input<'a> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(failed(source)),
             }
-            if looks_like_capture(&beginning[..length]) {
+            if is_capture(&beginning[..length]) {
                 break;
             }
         }
@@ -175,45 +171,7 @@ pub fn name(path: &Path) -> String {
 }
 
 fn packed(beginning: &[u8]) -> bool {
-    beginning.starts_with(&[0x1f, 0x8b])
-        || beginning.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
-        || beginning.starts_with(b"\xfd7zXZ\0")
-}
-
-/// Unpacks by what the first bytes say; they stay in the stream.
-pub fn unpacked<'a>(mut reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let mut magic = [0; 6];
-    let mut length = 0;
-    while length < magic.len() {
-        match reader.read(&mut magic[length..]) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let whole = Cursor::new(magic[..length].to_vec()).chain(reader);
-    Ok(match &magic[..length] {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let mut decoder = zstd::Decoder::new(whole)?;
-            decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
-            Box::new(decoder)
-        }
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, MAX_XZ_KIB))
-        }
-        _ => Box::new(whole),
-    })
-}
-
-fn looks_like_capture(bytes: &[u8]) -> bool {
-    const MAGICS: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
-    let Some(&first) = bytes.first_chunk() else { return false };
-    let magic = u32::from_le_bytes(first);
-    MAGICS.into_iter().any(|known| magic == known || magic.swap_bytes() == known)
-        || magic == 0x0a0d_0d0a
-        || bytes.starts_with(b"snoop\0\0\0")
+    Compression::of(beginning) != Compression::None
 }
 
 /// What a file with this beginning is.
@@ -221,7 +179,7 @@ fn kind(beginning: &[u8]) -> Option<Kind> {
     let mut text = Vec::new();
     if packed(beginning) {
         // The beginning ends in the midst of the stream: what came until then is enough.
-        let mut unpacked = unpacked(beginning).ok()?;
+        let (mut unpacked, _) = Unpacked::new(beginning).ok()?;
         let mut piece = [0; 4096];
         while text.len() < UNPACKED_BYTES {
             match unpacked.read(&mut piece) {
@@ -232,7 +190,7 @@ fn kind(beginning: &[u8]) -> Option<Kind> {
     } else {
         text.extend_from_slice(&beginning[..beginning.len().min(UNPACKED_BYTES)]);
     }
-    if looks_like_capture(&text) {
+    if is_capture(&text) {
         return Some(Kind::Capture);
     }
     // The continuation marker of an Arrow IPC stream, before its schema.

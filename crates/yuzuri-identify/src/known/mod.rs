@@ -11,12 +11,13 @@ pub use rounds::{Rounds, Sample};
 
 use crate::analyse::{Options, judge};
 use crate::error::IdentifyError;
-use crate::input::{Kind, Whole, unpacked};
+use crate::input::{Kind, Whole};
 use crate::live::Pace;
 use crate::report::{Counted, FileReport, FlowReport, LogFacts};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{BufRead, BufReader};
+use yuzuri_capture::Unpacked;
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.
@@ -117,7 +118,7 @@ pub(crate) fn read(
 ) -> Result<(), IdentifyError> {
     let name = report.path.clone();
     let open = |source| IdentifyError::Open { name: name.clone(), source };
-    let reader = BufReader::with_capacity(256 << 10, unpacked(whole).map_err(open)?);
+    let reader = BufReader::with_capacity(256 << 10, Unpacked::new(whole).map_err(open)?.0);
     match kind {
         Kind::Recording => recording::read(reader, report, options),
         Kind::ProbeCsv => lines(reader, report, options, probe_csv::Reader::default()),
