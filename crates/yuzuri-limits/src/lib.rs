@@ -4,9 +4,35 @@
 //! own values (every ACK, or polled), or what packets tell at the sender or at the receiver. All of
 //! them answer in the same words, so that a recording, the live page and a capture of one transfer
 //! can be compared.
+//!
+//! ```
+//! use yuzuri_limits::{Classifier, Limit, LimitTimes, Observation};
+//!
+//! // A receiver whose window is 20 kB, seen at an ACK each 10 ms.
+//! let at = |time_us: u64| Observation {
+//!     time_us,
+//!     mss_bytes: 1000,
+//!     cwnd_segments: 50,
+//!     in_flight_segments: 20,
+//!     outstanding_bytes: 20_000,
+//!     receive_window_bytes: Some(20_000),
+//!     unsent_bytes: Some(100_000),
+//!     ..Observation::default()
+//! };
+//! let (mut classifier, mut times) = (Classifier::default(), LimitTimes::default());
+//! for n in 0..=100 {
+//!     classifier.observe(&at(n * 10_000), |stretch| times.add(stretch.limit, stretch.to_us - stretch.from_us));
+//! }
+//! assert_eq!(times.share(Limit::ReceiverWindow), 1.0);
+//! ```
 
+mod classifier;
 mod limit;
+mod observation;
+mod pace;
 mod times;
 
+pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
+pub use observation::{Moment, Observation, Reduction, State};
 pub use times::LimitTimes;

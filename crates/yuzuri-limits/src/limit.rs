@@ -10,7 +10,7 @@ pub enum Limit {
     Application,
     /// The application has more, but waits for room in the send buffer (`sk_sndbuf`, SOCK_NOSPACE).
     SendBuffer,
-    /// The receiver's advertised window is full, and it was never larger: its buffer is small.
+    /// The receiver's advertised window is full, and it was never much larger: its buffer is small.
     ReceiverWindow,
     /// The receiver's advertised window is full, and it was larger before or is zero: the application
     /// there reads slowly.
@@ -32,7 +32,7 @@ pub enum Limit {
     Pacing,
     /// The queue of the sender's own device: CWR without ECN, or segments held by TCP small queues.
     OwnDevice,
-    /// The path: the window is full and the RTT stands above its minimum, so that a queue holds the rest.
+    /// The path: a window is full and the RTT stands above its minimum, so that a queue holds the rest.
     Path,
     /// What was observed does not tell.
     Unknown,

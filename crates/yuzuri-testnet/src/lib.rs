@@ -1,16 +1,18 @@
 //! For tests and benchmarks: two network namespaces connected by a path, removed on drop. Every test
 //! has its own, so that tests can run in parallel. [`Relay`] adds a path on which a test decides the
-//! fate of each packet.
+//! fate of each packet, [`Path`] one with a rate, a delay, a queue and random losses.
 
 mod access_point;
 mod attack;
 pub mod packet;
+mod path;
 mod relay;
 pub mod tracefs;
 
 pub use access_point::{AccessPoint, Host};
 pub use attack::attack;
 pub use packet::{Packet, Segment};
+pub use path::{Path, Way};
 pub use relay::{Policy, Relay, Verdict};
 
 use nix::sched::{CloneFlags, setns};

@@ -46,7 +46,7 @@ impl Relay {
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
     pub fn new(net: &Net) -> Result<Relay, String> {
-        let tuns = [tun(net, Side::A)?, tun(net, Side::B)?];
+        let tuns = [tun(net, Side::A, "relay", 78)?, tun(net, Side::B, "relay", 78)?];
         let policy: Arc<Mutex<Policy>> = Arc::new(Mutex::new(Box::new(|_| Verdict::Pass)));
         let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("making a pipe: {e}"))?;
         let thread = std::thread::spawn({
@@ -86,15 +86,15 @@ impl Drop for Relay {
     }
 }
 
-/// Creates a TUN device `relay` in a side's namespace.
-fn tun(net: &Net, side: Side) -> Result<File, String> {
+/// Creates a TUN device in a side's namespace, with addresses of 10.NUMBER.0.0/24 and fdNUMBER::/64.
+pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> Result<File, String> {
     let file = net.inside(side, || -> Result<File, String> {
         let file = File::options().read(true).write(true).open("/dev/net/tun");
         let file = file.map_err(|e| format!("/dev/net/tun cannot be opened: {e}"))?;
         // SAFETY: ifreq is plain integers; all zero is valid.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(b"relay") {
-            *to = *from as libc::c_char;
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+            *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: the descriptor is open and the request outlives the call.
@@ -106,7 +106,8 @@ fn tun(net: &Net, side: Side) -> Result<File, String> {
     })?;
     let (name, host) = (net.name(side), 1 + side as u8);
     let lines = format!(
-        "addr add 10.78.0.{host}/24 dev relay\naddr add fd78::{host}/64 dev relay nodad\nlink set relay up\n"
+        "addr add 10.{number}.0.{host}/24 dev {device}\naddr add fd{number}::{host}/64 dev {device} nodad\n\
+         link set {device} up\n"
     );
     feed(std::process::Command::new("ip").args(["-n", name, "-batch", "-"]), &lines)?;
     Ok(file)

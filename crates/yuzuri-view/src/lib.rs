@@ -6,10 +6,12 @@
 
 mod control;
 mod history;
+pub mod limited;
 mod model;
 pub mod order;
 mod rate;
 pub mod text;
+pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
 pub use history::{Bucket, History, Level};

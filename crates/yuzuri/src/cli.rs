@@ -25,6 +25,9 @@ pub enum Command {
     /// Watch TCP flows on a full-screen terminal display
     #[command(after_long_help = WATCH_ENDS)]
     Top(TopArgs),
+    /// Say what limits each transfer, live or in a recording: application, windows, pacing or path
+    #[command(after_long_help = WHY_ENDS)]
+    Why(WhyArgs),
     /// Play a recording back in a browser or on the terminal
     Replay(ReplayArgs),
     /// Convert a recording to CSV, JSON lines or Parquet
@@ -66,6 +69,11 @@ damaged (everything readable was converted); 2 usage error.";
 const SEND_ENDS: &str = "\
 Exit codes: 0 success; 1 the transfer failed; 2 usage error; 3 the transfer succeeded, but the requested recording or \
 sharing failed or is incomplete.";
+
+const WHY_ENDS: &str = "\
+Exit codes: 0 success; 1 watching or reading failed, or the recording is truncated, unfinished or damaged (everything \
+readable was used); 2 usage error; 3 no flow that sends was seen. Ctrl-C ends watching early, with the answer so far. \
+The shares of a flow sum to 100 %; what the records do not tell is `unknown`.";
 
 const FILTER_HELP: &str = "\
 Flows to select: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
@@ -187,6 +195,33 @@ pub struct WatchArgs {
 pub struct TopArgs {
     #[command(flatten)]
     pub source: SourceArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// A recording, or the flows to watch (see `yuzuri watch --help` for the terms), or both: flows of the recording
+    #[arg(value_name = "FILE|FILTER")]
+    pub words: Vec<String>,
+
+    /// Watch for this time
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    pub time: Duration,
+
+    /// How often to sample each flow: `ack` for every ACK, or the minimum time between two samples
+    #[arg(long, value_name = "ack|TIME", default_value = "ack", value_parser = units::density)]
+    pub density: Density,
+
+    /// Poll the kernel every 10 ms instead of loading BPF programs (needs no privilege)
+    #[arg(long)]
+    pub poll: bool,
+
+    /// Tell of every flow, not only of the 20 that moved the most
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print a line of JSON for each flow, and one for the end
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -383,11 +418,16 @@ pub struct ManArgs {
 }
 
 impl SourceArgs {
-    /// The filter, with host names looked up. One that is not understood is a usage error, which ends the program.
+    /// The filter of the command line.
     pub fn filter(&self) -> Filter {
-        Filter::parse_with(&self.filter.join(" "), look_up)
-            .unwrap_or_else(|error| Cli::command().error(ErrorKind::ValueValidation, error).exit())
+        filter(&self.filter)
     }
+}
+
+/// The filter, with host names looked up. One that is not understood is a usage error, which ends the program.
+pub fn filter(words: &[String]) -> Filter {
+    Filter::parse_with(&words.join(" "), look_up)
+        .unwrap_or_else(|error| Cli::command().error(ErrorKind::ValueValidation, error).exit())
 }
 
 /// The addresses of a host, from /etc/hosts and DNS.

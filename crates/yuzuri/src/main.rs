@@ -18,6 +18,7 @@ mod share;
 mod transfer;
 mod units;
 mod watch;
+mod why;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Watch(args) => watch::run(args),
         Command::Top(args) => watch::top(args),
+        Command::Why(args) => why::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Convert(args) => convert::run(&args),
         Command::Send(args) => transfer::send(args),

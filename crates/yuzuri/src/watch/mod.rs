@@ -128,16 +128,21 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
 fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
+    let ring_bytes = args.ring.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    source(&Options { filter: filter.clone(), density: args.density, ring_bytes }, args.poll)
+}
+
+/// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
+pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> {
     let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
-        Ok(Box::new(Poller::start(filter, args.density, why).map_err(anyhow::Error::msg)?))
+        let poller = Poller::start(&options.filter, options.density, why).map_err(anyhow::Error::msg)?;
+        Ok(Box::new(poller))
     };
-    if args.poll {
+    if polls {
         return poll("--poll was asked for");
     }
-    let ring_bytes = args.ring.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    match Monitor::start(&Options { filter: filter.clone(), density: args.density, ring_bytes }) {
+    match Monitor::start(options) {
         Ok(monitor) => Ok(Box::new(monitor)),
         // A filter that names what does not exist is no better with polling.
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
@@ -173,7 +178,7 @@ fn serve(
 }
 
 /// Says what is not as it could be.
-fn announce(session: &Session) {
+pub fn announce(session: &Session) {
     if session.source == Source::Sampled {
         eprintln!(
             "yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference"

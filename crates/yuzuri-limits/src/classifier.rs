@@ -1,0 +1,262 @@
+//! From observations to stretches of time, each with the one limit that held the sender in it.
+
+use crate::pace::Pace;
+use crate::{Limit, Moment, Observation, Reduction, State};
+
+/// A stretch of a sender's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// When it began, microseconds.
+    pub from_us: u64,
+    /// When it ended, microseconds.
+    pub to_us: u64,
+    /// What held the sender in it.
+    pub limit: Limit,
+}
+
+/// TCP sends fewer than this part of a window only reluctantly (`tcp_tso_win_divisor`), and no more than
+/// [`MAX_TSO_BYTES`] at once: with less room it may wait for more (`tcp_tso_should_defer`).
+const TSO_WIN_DIVISOR: u64 = 3;
+/// The largest segment that TCP hands to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
+const MAX_TSO_BYTES: u64 = 65_536;
+/// A writer that waits for room wakes up once a third of the send buffer is free (`sk_stream_min_wspace`).
+const fn wakes_writer_below(buffer_bytes: u64) -> u64 {
+    buffer_bytes / 3 * 2
+}
+/// A timer fires within this time where something is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with room),
+/// microseconds.
+const TIMERS_US: u64 = 1_000_000;
+
+/// What reduced the window last.
+#[derive(Clone, Copy, Debug)]
+struct Reduced {
+    /// The window before it, segments.
+    from_segments: u32,
+    by: Reduction,
+}
+
+/// Tells of one sender, observation by observation, what limits it.
+///
+/// The sum of all stretches is the time from the first to the last observation, whatever is observed.
+#[derive(Clone, Debug, Default)]
+pub struct Classifier {
+    last: Option<Observation>,
+    limit: Option<Limit>,
+    reduced: Option<Reduced>,
+    largest_window_bytes: u64,
+    /// It was observed from its beginning: the largest window is the largest that there ever was.
+    saw_begin: bool,
+    largest_memory_bytes: u64,
+    pace: Pace,
+}
+
+impl Classifier {
+    /// What held the sender in the last stretch.
+    pub fn limit(&self) -> Limit {
+        self.limit.unwrap_or(Limit::Unknown)
+    }
+
+    /// Takes the next observation, and gives the time since the one before as one stretch or two.
+    pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
+        self.largest_window_bytes = self.largest_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
+        self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
+        let Some(last) = self.last else {
+            self.last = Some(*now);
+            self.saw_begin = now.begins;
+            self.reduce(now, now);
+            return;
+        };
+        // A clock that jumps back: that time was told already.
+        if now.time_us < last.time_us {
+            return;
+        }
+        self.pace.add(&last, now);
+        let limit = self.between(&last, now);
+        self.limit = Some(limit);
+        let idle_us = idle_us(&last, now, limit);
+        let middle_us = last.time_us + idle_us;
+        if idle_us > 0 {
+            stretch(Stretch { from_us: last.time_us, to_us: middle_us, limit: Limit::Application });
+        }
+        if middle_us < now.time_us {
+            stretch(Stretch { from_us: middle_us, to_us: now.time_us, limit });
+        }
+        self.reduce(&last, now);
+        self.last = Some(*now);
+    }
+
+    /// What held the sender between two observations.
+    fn between(&self, last: &Observation, now: &Observation) -> Limit {
+        match now.moment {
+            Moment::Timeout => Limit::Timeout,
+            // Recovery and Loss are what they are at any moment; of the windows this moment tells nothing.
+            Moment::Processing => self.in_state(now).unwrap_or(self.limit()),
+            _ if is_gap(last, now) => Limit::Unknown,
+            // It was so until it was found to be otherwise.
+            Moment::Polled if last.moment == Moment::Polled => {
+                self.in_state(last).unwrap_or_else(|| self.at_rest(last))
+            }
+            Moment::Polled | Moment::Arrival => self.in_state(now).unwrap_or_else(|| self.at_rest(now)),
+        }
+    }
+
+    fn in_state(&self, seen: &Observation) -> Option<Limit> {
+        match seen.state {
+            State::Recovery => Some(Limit::Recovery),
+            State::Loss => Some(Limit::Timeout),
+            State::Open | State::Disorder | State::Cwr => None,
+        }
+    }
+
+    /// What keeps a sender from sending that has done what it could.
+    fn at_rest(&self, seen: &Observation) -> Limit {
+        let mss_bytes = u64::from(seen.mss_bytes);
+        let Some(unsent_bytes) = seen.unsent_bytes.filter(|_| mss_bytes > 0) else { return Limit::Unknown };
+        if unsent_bytes == 0 {
+            return self.nothing_to_send(seen);
+        }
+        let cwnd_room_bytes = seen.cwnd_room_bytes();
+        let receiver_room_bytes = seen.receiver_room_bytes().unwrap_or(u64::MAX);
+        let next_bytes = mss_bytes.min(unsent_bytes);
+        if cwnd_room_bytes < mss_bytes || receiver_room_bytes < next_bytes {
+            return self.window_full(seen, cwnd_room_bytes, receiver_room_bytes);
+        }
+        if unsent_bytes < mss_bytes {
+            // Nagle, TCP_CORK, or automatic corking: less than a segment waits for more.
+            return Limit::Application;
+        }
+        match self.pace.holds(seen) {
+            Some(true) => Limit::Pacing,
+            _ if waits_for_a_larger_segment(seen, cwnd_room_bytes.min(receiver_room_bytes), unsent_bytes) => {
+                self.window_full(seen, cwnd_room_bytes, receiver_room_bytes)
+            }
+            // Pacing that was not observed for long enough, or the limit on what lies in the device's queue.
+            _ => Limit::Unknown,
+        }
+    }
+
+    /// All that was written is sent. Either there is no more, or its writer waits for room in the send buffer.
+    fn nothing_to_send(&self, seen: &Observation) -> Limit {
+        if seen.outstanding_bytes == 0 {
+            return Limit::Application;
+        }
+        let Some(memory_bytes) = seen.send_memory_bytes else { return Limit::Unknown };
+        match seen.send_buffer_bytes {
+            Some(buffer_bytes) if memory_bytes < wakes_writer_below(buffer_bytes) => Limit::Application,
+            Some(_) => Limit::SendBuffer,
+            // The buffer is at least as large as what was in it once: it only grows.
+            None if memory_bytes
+                < wakes_writer_below(self.largest_memory_bytes.saturating_sub(MAX_TSO_BYTES)) =>
+            {
+                Limit::Application
+            }
+            None => Limit::Unknown,
+        }
+    }
+
+    /// A window is full: the smaller one limits.
+    fn window_full(&self, seen: &Observation, cwnd_room_bytes: u64, receiver_room_bytes: u64) -> Limit {
+        let window_bytes = seen.receive_window_bytes.unwrap_or(u64::MAX);
+        let receiver = receiver_room_bytes < cwnd_room_bytes
+            || (receiver_room_bytes == cwnd_room_bytes && window_bytes <= seen.cwnd_bytes());
+        if receiver {
+            return self.receiver(seen, window_bytes);
+        }
+        let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
+        let held = self.reduced.is_some_and(|reduced| seen.cwnd_segments < reduced.from_segments);
+        if self.reduced.is_some_and(|reduced| reduced.by == Reduction::OwnDevice) && (queue || held) {
+            return Limit::OwnDevice;
+        }
+        if queue {
+            return Limit::Path;
+        }
+        if seen.ssthresh_segments.is_none_or(|ssthresh| seen.cwnd_segments < ssthresh) {
+            return Limit::SlowStart;
+        }
+        match self.reduced {
+            Some(_) if held => Limit::Loss,
+            Some(_) => Limit::CongestionAvoidance,
+            None => before_any_reduction(seen),
+        }
+    }
+
+    /// The receiver's window is full. What it has not read is missing in its window; and if the window is all that limits,
+    /// no queue stands on the path, and ACKs come at once.
+    fn receiver(&self, seen: &Observation, window_bytes: u64) -> Limit {
+        let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
+        let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
+        if window_bytes == 0 || missing_bytes > window_bytes {
+            Limit::SlowReader
+        } else if !waits {
+            Limit::ReceiverWindow
+        } else if self.saw_begin && missing_bytes <= window_bytes / 8 {
+            // It reads at once: what waits is in a queue on the path, and a larger window would only make that longer.
+            Limit::Path
+        } else {
+            // A reader that reads now and then also makes ACKs late.
+            Limit::Unknown
+        }
+    }
+
+    fn reduce(&mut self, last: &Observation, now: &Observation) {
+        match now.reduction {
+            Some(Reduction::Undone) => self.reduced = None,
+            Some(by) => {
+                // A timeout has collapsed the window before it is told; the others have not.
+                let from_segments = now.cwnd_segments.max(last.cwnd_segments);
+                self.reduced = Some(Reduced { from_segments, by });
+            }
+            None => {}
+        }
+        if now.reduction.is_none()
+            && let Some(reduced) = self.reduced.as_mut()
+            && now.cwnd_segments >= reduced.from_segments
+        {
+            // It has grown back: what it loses again without a reduction, no loss has taken.
+            reduced.from_segments = 0;
+        }
+    }
+}
+
+/// A flow that has been open for longer than it was observed, with a full window in congestion avoidance. Its slow start
+/// threshold was set by a loss, or by leaving slow start without one. After a loss it is 0.5 to 0.7 times the window before
+/// it (β of Reno and CUBIC).
+fn before_any_reduction(seen: &Observation) -> Limit {
+    let (cwnd, ssthresh) =
+        (u64::from(seen.cwnd_segments), u64::from(seen.ssthresh_segments.unwrap_or(u32::MAX)));
+    if seen.retransmitted_segments == 0 || cwnd >= ssthresh * 2 {
+        Limit::CongestionAvoidance
+    } else if cwnd * 7 < ssthresh * 10 {
+        Limit::Loss
+    } else {
+        Limit::Unknown
+    }
+}
+
+/// Whether TCP may wait although the window has room: until it has room for a larger segment.
+fn waits_for_a_larger_segment(seen: &Observation, room_bytes: u64, unsent_bytes: u64) -> bool {
+    let window_bytes = seen.cwnd_bytes().min(seen.receive_window_bytes.unwrap_or(u64::MAX));
+    room_bytes <= unsent_bytes && room_bytes < (window_bytes / TSO_WIN_DIVISOR).min(MAX_TSO_BYTES)
+}
+
+/// For how long after `last` the sender had nothing to send. Nothing was unsent then. What is outstanding now was sent
+/// within the last round trip; if anything had been outstanding in the time before that, an ACK would have come for it.
+fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
+    let calm = now.moment == Moment::Arrival && matches!(last.state, State::Open | State::Disorder);
+    // Where nothing is outstanding and something unsent, the receiver's window was closed, for nobody knows how long.
+    let told = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
+    if !calm || !told || limit == Limit::Application {
+        return 0;
+    }
+    let Some(srtt_us) = now.srtt_us else { return 0 };
+    // The RTT was measured before the ACK that has arrived now.
+    let rtt_us = u64::from(srtt_us) + 4 * u64::from(now.rttvar_us);
+    (now.time_us - last.time_us).saturating_sub(rtt_us)
+}
+
+/// Whether more time passed than TCP can be silent for: something was not observed.
+fn is_gap(last: &Observation, now: &Observation) -> bool {
+    let rto_us = u64::from(now.srtt_us.unwrap_or(0)) + 4 * u64::from(now.rttvar_us);
+    let waits = last.unsent_bytes != Some(0) && now.receive_window_bytes != Some(0);
+    waits && now.time_us - last.time_us > TIMERS_US + 2 * rto_us
+}

@@ -1,0 +1,63 @@
+//! Whether a sender sends as fast as its pacing rate lets it.
+
+use crate::Observation;
+
+/// A paced sender sends at its pacing rate. `fq` counts the headers into it (4 % of a full segment), and the kernel's
+/// own pacing gives back some of the time that its timers came late: so far may the rates be apart.
+const TOLERANCE: f64 = 0.1;
+/// The rates are compared over this time at least, microseconds, and over twice as much at most.
+const SPAN_US: u64 = 100_000;
+/// And over so many segments at least: of fewer one makes too much of a difference.
+const SPAN_SEGMENTS: u64 = 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    time_us: u64,
+    sent_bytes: u64,
+    /// What pacing would have let through since the first observation, bits × 10^6.
+    paced: f64,
+}
+
+/// Compares what was sent lately with what the pacing rate lets through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    marks: [Option<Mark>; 2],
+    paced: f64,
+    known: bool,
+}
+
+impl Pace {
+    /// Adds the time between two observations.
+    pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
+        let time_us = now.time_us.saturating_sub(last.time_us);
+        let Some(rate_bps) = now.pacing_rate_bps else {
+            *self = Pace::default();
+            return;
+        };
+        self.known = true;
+        self.paced += rate_bps as f64 * time_us as f64;
+        let mark = Mark { time_us: now.time_us, sent_bytes: now.sent_bytes(), paced: self.paced };
+        match self.marks {
+            [Some(_), Some(newer)] if now.time_us.saturating_sub(newer.time_us) >= SPAN_US => {
+                self.marks = [Some(newer), Some(mark)];
+            }
+            [None, _] => self.marks = [Some(mark), None],
+            [Some(first), None] if now.time_us.saturating_sub(first.time_us) >= SPAN_US => {
+                self.marks[1] = Some(mark);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the sender sends at its pacing rate; `None` where it was not observed for long enough.
+    pub(crate) fn holds(&self, now: &Observation) -> Option<bool> {
+        let mark = self.marks[0].filter(|_| self.known)?;
+        let sent_bytes = now.sent_bytes().saturating_sub(mark.sent_bytes);
+        let enough = sent_bytes >= SPAN_SEGMENTS * u64::from(now.mss_bytes.max(1));
+        if now.time_us.saturating_sub(mark.time_us) < SPAN_US || !enough {
+            return None;
+        }
+        let ratio = sent_bytes as f64 * 8e6 / (self.paced - mark.paced);
+        Some((1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio))
+    }
+}

@@ -1,0 +1,312 @@
+//! What the classifier says of senders whose limit is known, and what holds of any sequence of observations.
+#![allow(missing_docs)]
+
+use proptest::prelude::*;
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+
+const MSS: u32 = 1448;
+
+/// A sender that has room everywhere, and much to send.
+fn roomy(time_us: u64) -> Observation {
+    Observation {
+        time_us,
+        mss_bytes: MSS,
+        cwnd_segments: 100,
+        ssthresh_segments: Some(50),
+        in_flight_segments: 20,
+        outstanding_bytes: 20 * u64::from(MSS),
+        receive_window_bytes: Some(1_000_000),
+        unsent_bytes: Some(1_000_000),
+        send_memory_bytes: Some(1_100_000),
+        send_buffer_bytes: Some(2_500_000),
+        srtt_us: Some(20_000),
+        rttvar_us: 500,
+        min_rtt_us: Some(20_000),
+        acked_bytes: time_us * 3,
+        ..Observation::default()
+    }
+}
+
+fn full_cwnd(time_us: u64) -> Observation {
+    Observation { cwnd_segments: 20, ssthresh_segments: Some(10), ..roomy(time_us) }
+}
+
+fn told(observations: &[Observation]) -> (LimitTimes, Vec<Stretch>) {
+    let (mut classifier, mut times, mut stretches) =
+        (Classifier::default(), LimitTimes::default(), Vec::new());
+    for observation in observations {
+        classifier.observe(observation, |stretch| {
+            times.add(stretch.limit, stretch.to_us - stretch.from_us);
+            stretches.push(stretch);
+        });
+    }
+    (times, stretches)
+}
+
+/// The limit of a steady sender, seen each millisecond for a second.
+fn steady(of: impl Fn(u64) -> Observation) -> Limit {
+    let observations: Vec<_> = (0..=1000).map(|n| of(n * 1000)).collect();
+    let ranked = told(&observations).0.ranked();
+    assert_eq!(ranked.len(), 1, "{ranked:?}");
+    ranked[0].0
+}
+
+#[test]
+fn a_full_receivers_window_is_told_by_what_it_was_before() {
+    let full = |bytes| move |t| Observation { receive_window_bytes: Some(bytes), ..roomy(t) };
+    assert_eq!(steady(full(20 * 1448)), Limit::ReceiverWindow);
+    let mut observations = vec![roomy(0)];
+    observations.extend((1..=100).map(|n| full(20 * 1448)(n * 1000)));
+    assert_eq!(told(&observations).0.share(Limit::SlowReader), 1.0);
+    let closed = |t| Observation {
+        receive_window_bytes: Some(0),
+        outstanding_bytes: 0,
+        in_flight_segments: 0,
+        ..roomy(t)
+    };
+    // A window probe is answered each 10 s: silence is no gap here.
+    let (times, _) = told(&[roomy(0), closed(1000), closed(10_000_000)]);
+    assert_eq!(times.time_us(Limit::SlowReader), 10_000_000);
+}
+
+#[test]
+fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_larger() {
+    let late = |t| Observation {
+        receive_window_bytes: Some(20 * 1448),
+        begins: t == 0,
+        srtt_us: Some(60_000),
+        ..roomy(t)
+    };
+    assert_eq!(steady(late), Limit::Path);
+    // Seen from its middle it may be a reader that reads now and then.
+    assert_eq!(steady(|t| Observation { begins: false, ..late(t) }), Limit::Unknown);
+    let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
+    let mut observations = vec![larger];
+    observations.extend((1..=100).map(|n| late(n * 1000)));
+    assert_eq!(told(&observations).0.share(Limit::Unknown), 1.0);
+}
+
+#[test]
+fn of_two_full_windows_the_smaller_one_limits() {
+    let both = |window| move |t| Observation { receive_window_bytes: Some(window), ..full_cwnd(t) };
+    assert_eq!(steady(both(20 * 1448)), Limit::ReceiverWindow);
+    assert_eq!(steady(both(20 * 1448 + 100)), Limit::CongestionAvoidance);
+}
+
+#[test]
+fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
+    let sent = |memory, buffer| {
+        move |t| Observation {
+            unsent_bytes: Some(0),
+            send_memory_bytes: memory,
+            send_buffer_bytes: buffer,
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(sent(Some(20_000), Some(87_040))), Limit::Application);
+    assert_eq!(steady(sent(Some(80_000), Some(87_040))), Limit::SendBuffer);
+    // Whoever does not know how large the buffer is cannot tell.
+    assert_eq!(steady(sent(Some(20_000), None)), Limit::Unknown);
+    assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);
+    let mut observations = vec![roomy(0)];
+    observations.extend((1..=100).map(|n| sent(Some(20_000), None)(n * 1000)));
+    // But it was larger than what is in it now.
+    assert_eq!(told(&observations).0.share(Limit::Application), 1.0);
+}
+
+#[test]
+fn a_silence_is_the_applications_until_a_round_trip_before_the_next_ack() {
+    let last =
+        Observation { unsent_bytes: Some(0), outstanding_bytes: 1448, in_flight_segments: 1, ..roomy(0) };
+    let (times, stretches) = told(&[last, full_cwnd(100_000)]);
+    assert_eq!(times.time_us(Limit::Application), 100_000 - 22_000);
+    assert_eq!(stretches.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
+}
+
+#[test]
+fn a_full_congestion_window_is_told_by_what_holds_it() {
+    assert_eq!(steady(|t| Observation { ssthresh_segments: None, ..full_cwnd(t) }), Limit::SlowStart);
+    assert_eq!(steady(full_cwnd), Limit::CongestionAvoidance);
+    assert_eq!(steady(|t| Observation { srtt_us: Some(60_000), ..full_cwnd(t) }), Limit::Path);
+    let jitter = |t| Observation { srtt_us: Some(60_000), rttvar_us: 20_000, ..full_cwnd(t) };
+    assert_eq!(steady(jitter), Limit::CongestionAvoidance);
+    // Reduced from 40 segments: held by that until it has grown back.
+    let entered = |by| Observation {
+        cwnd_segments: 40,
+        in_flight_segments: 40,
+        moment: Moment::Processing,
+        reduction: Some(by),
+        ..roomy(1000)
+    };
+    let of = |by, cwnd_segments| {
+        let after = Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(2000) };
+        told(&[full_cwnd(0), entered(by), after]).1.last().map(|s| s.limit)
+    };
+    assert_eq!(of(Reduction::Path, 28), Some(Limit::Loss));
+    assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
+    assert_eq!(of(Reduction::Undone, 28), Some(Limit::CongestionAvoidance));
+    let regrown = Observation { cwnd_segments: 40, in_flight_segments: 40, ..full_cwnd(2000) };
+    let later = Observation { cwnd_segments: 41, in_flight_segments: 41, ..full_cwnd(3000) };
+    let (_, stretches) = told(&[full_cwnd(0), entered(Reduction::Path), regrown, later]);
+    assert_eq!(stretches.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
+}
+
+#[test]
+fn a_flow_seen_from_its_middle_is_not_guessed() {
+    let old = |cwnd_segments| {
+        move |t| Observation {
+            cwnd_segments,
+            in_flight_segments: cwnd_segments,
+            ssthresh_segments: Some(20),
+            retransmitted_segments: 5,
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(old(25)), Limit::Loss);
+    assert_eq!(steady(old(32)), Limit::Unknown);
+    assert_eq!(steady(old(40)), Limit::CongestionAvoidance);
+}
+
+#[test]
+fn recovery_and_timeouts_are_told_by_the_state() {
+    assert_eq!(steady(|t| Observation { state: State::Recovery, ..roomy(t) }), Limit::Recovery);
+    assert_eq!(steady(|t| Observation { state: State::Loss, ..roomy(t) }), Limit::Timeout);
+    let expired = Observation { moment: Moment::Timeout, state: State::Open, ..full_cwnd(250_000) };
+    assert_eq!(told(&[full_cwnd(0), expired]).0.share(Limit::Timeout), 1.0);
+}
+
+#[test]
+fn room_everywhere_is_pacing_only_where_the_rate_is_the_pacing_rate() {
+    // 3 bytes each microsecond: 24 Mbit/s.
+    let paced = |pacing_rate_bps| {
+        let observations: Vec<_> =
+            (0..=1000).map(|n| Observation { pacing_rate_bps, ..roomy(n * 1000) }).collect();
+        told(&observations).0
+    };
+    assert!(paced(Some(24_000_000)).share(Limit::Pacing) > 0.85);
+    assert!(paced(Some(25_000_000)).share(Limit::Pacing) > 0.85);
+    assert_eq!(paced(Some(29_000_000)).share(Limit::Unknown), 1.0);
+    assert_eq!(paced(None).share(Limit::Unknown), 1.0);
+}
+
+#[test]
+fn less_room_than_a_large_segment_is_a_full_window() {
+    let almost = |t| Observation { in_flight_segments: 90, outstanding_bytes: 90 * 1448, ..roomy(t) };
+    assert_eq!(steady(almost), Limit::CongestionAvoidance);
+}
+
+#[test]
+fn what_was_not_observed_is_unknown() {
+    // TCP is never silent for 5 s with data to send.
+    assert_eq!(told(&[full_cwnd(0), full_cwnd(5_000_000)]).0.share(Limit::Unknown), 1.0);
+    assert_eq!(steady(|t| Observation { unsent_bytes: None, ..roomy(t) }), Limit::Unknown);
+    assert_eq!(steady(|t| Observation { mss_bytes: 0, ..roomy(t) }), Limit::Unknown);
+    assert_eq!(told(&[]).0, LimitTimes::default());
+    assert_eq!(told(&[roomy(5)]).0, LimitTimes::default());
+}
+
+#[test]
+fn polled_values_hold_until_they_are_found_changed() {
+    let polled = |time_us, unsent| Observation {
+        time_us,
+        moment: Moment::Polled,
+        unsent_bytes: Some(unsent),
+        ..full_cwnd(time_us)
+    };
+    let quiet = Observation { outstanding_bytes: 0, in_flight_segments: 0, ..polled(0, 0) };
+    let (times, _) = told(&[quiet, polled(900_000, 50_000), polled(1_000_000, 0)]);
+    assert_eq!(times.time_us(Limit::Application), 900_000);
+    assert_eq!(times.time_us(Limit::CongestionAvoidance), 100_000);
+}
+
+fn any_observation() -> impl Strategy<Value = Observation> {
+    let number = || prop_oneof![0u32..50, any::<u32>()];
+    let bytes = || prop_oneof![Just(0u64), 0u64..200_000, any::<u64>()];
+    let state = prop_oneof![
+        Just(State::Open),
+        Just(State::Disorder),
+        Just(State::Cwr),
+        Just(State::Recovery),
+        Just(State::Loss)
+    ];
+    let moment = prop_oneof![
+        4 => Just(Moment::Arrival),
+        1 => Just(Moment::Polled),
+        1 => Just(Moment::Processing),
+        1 => Just(Moment::Timeout)
+    ];
+    let reduction = prop::option::weighted(
+        0.1,
+        prop_oneof![Just(Reduction::Path), Just(Reduction::OwnDevice), Just(Reduction::Undone)],
+    );
+    let sizes = (number(), prop::option::of(number()), number(), bytes(), number());
+    let windows = (
+        prop::option::of(bytes()),
+        prop::option::of(bytes()),
+        prop::option::of(bytes()),
+        prop::option::of(bytes()),
+    );
+    let times = (
+        prop::option::of(number()),
+        number(),
+        prop::option::of(number()),
+        prop::option::of(bytes()),
+        bytes(),
+        number(),
+    );
+    (prop_oneof![0u64..5_000_000, any::<u64>()], moment, state, reduction, sizes, windows, times).prop_map(
+        |(time_us, moment, state, reduction, sizes, windows, times)| Observation {
+            time_us,
+            moment,
+            begins: sizes.4 % 2 == 0,
+            state,
+            reduction,
+            cwnd_segments: sizes.0,
+            ssthresh_segments: sizes.1,
+            in_flight_segments: sizes.2,
+            outstanding_bytes: sizes.3,
+            mss_bytes: sizes.4,
+            receive_window_bytes: windows.0,
+            unsent_bytes: windows.1,
+            send_memory_bytes: windows.2,
+            send_buffer_bytes: windows.3,
+            srtt_us: times.0,
+            rttvar_us: times.1,
+            min_rtt_us: times.2,
+            pacing_rate_bps: times.3,
+            acked_bytes: times.4,
+            retransmitted_segments: times.5,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Clocks that jump, numbers that cannot be: every microsecond from the first observation to the latest has one limit.
+    #[test]
+    fn stretches_follow_each_other_without_gap(observations in prop::collection::vec(any_observation(), 1..40)) {
+        let (times, stretches) = told(&observations);
+        let first_us = observations[0].time_us;
+        let latest_us = observations.iter().map(|o| o.time_us).max().unwrap_or(first_us).max(first_us);
+        let mut at_us = first_us;
+        for stretch in stretches {
+            prop_assert_eq!(stretch.from_us, at_us);
+            prop_assert!(stretch.to_us > stretch.from_us);
+            at_us = stretch.to_us;
+        }
+        prop_assert_eq!(at_us, latest_us);
+        prop_assert_eq!(times.total_us(), latest_us - first_us);
+        let sum: f64 = Limit::ALL.iter().map(|&limit| times.share(limit)).sum();
+        prop_assert!(times.total_us() == 0 || (sum - 1.0).abs() < 1e-9, "{sum}");
+    }
+
+    /// What one does not know never makes another limit of it: it makes it unknown, or leaves it as it is.
+    #[test]
+    fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
+        let known = Observation { moment: Moment::Arrival, state: State::Open, reduction: None, time_us: 0, ..o };
+        let of = |o: Observation| told(&[o, Observation { time_us: 1, ..o }]).1[0].limit;
+        let less = Observation { send_buffer_bytes: None, ..known };
+        prop_assert!(of(less) == of(known) || of(less) == Limit::Unknown, "{} {}", of(less), of(known));
+    }
+}

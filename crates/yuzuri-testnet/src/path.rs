@@ -1,0 +1,132 @@
+//! A path between the two namespaces with a rate, a delay, a queue and random losses, in user space: kernels without
+//! netem have none other.
+
+use crate::relay::tun;
+use crate::{Net, Side};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a direction of the path does.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Bytes that wait for the line at most; what does not fit is dropped.
+    pub queue_bytes: u64,
+    /// The part of the packets that is lost, 0 to 1.
+    pub loss: f64,
+}
+
+impl Way {
+    /// A line of 10 Gbit/s with a delay, on which nothing is lost.
+    pub const fn with_delay(delay: Duration) -> Way {
+        Way { rate_bps: 10_000_000_000, delay, queue_bytes: u64::MAX, loss: 0.0 }
+    }
+}
+
+/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the path.
+#[derive(Debug)]
+pub struct Path {
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Path {
+    /// Creates the path: the way from A to B, the way back, and the seed of the losses.
+    ///
+    /// # Errors
+    /// If `/dev/net/tun` is not available or `ip` fails.
+    pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> Result<Path, String> {
+        let tuns = [tun(net, Side::A, "path", 79)?, tun(net, Side::B, "path", 79)?];
+        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("making a pipe: {e}"))?;
+        let thread = std::thread::spawn(move || carry(tuns, [there, back], seed, &stopped));
+        Ok(Path { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The IPv4 address of a side on this path.
+    pub fn v4(side: Side) -> IpAddr {
+        IpAddr::from([10, 79, 0, 1 + side as u8])
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A direction at work.
+struct Line {
+    way: Way,
+    /// When the line has sent all that waits for it.
+    free_at: Instant,
+    /// Packets on their way, in order.
+    flying: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Line {
+    fn enter(&mut self, packet: &[u8], now: Instant, chance: f64) {
+        let waits = self.free_at.saturating_duration_since(now);
+        let waiting_bytes = waits.as_secs_f64() * self.way.rate_bps as f64 / 8.0;
+        if chance < self.way.loss || waiting_bytes + packet.len() as f64 > self.way.queue_bytes as f64 {
+            return;
+        }
+        let takes = Duration::from_secs_f64(packet.len() as f64 * 8.0 / self.way.rate_bps as f64);
+        self.free_at = self.free_at.max(now) + takes;
+        self.flying.push_back((self.free_at + self.way.delay, packet.to_vec()));
+    }
+}
+
+fn carry(mut tuns: [File; 2], ways: [Way; 2], seed: u64, stopped: &OwnedFd) {
+    let begun = Instant::now();
+    let mut lines = ways.map(|way| Line { way, free_at: begun, flying: VecDeque::new() });
+    let mut random = seed | 1;
+    let mut buffer = vec![0; 65536];
+    loop {
+        let next = lines.iter().filter_map(|line| line.flying.front().map(|(at, _)| *at)).min();
+        let rest = next.map(|at| TimeSpec::from_duration(at.saturating_duration_since(Instant::now())));
+        let mut ready = [
+            PollFd::new(tuns[0].as_fd(), PollFlags::POLLIN),
+            PollFd::new(tuns[1].as_fd(), PollFlags::POLLIN),
+            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut ready, rest, None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return,
+        }
+        let any = ready.map(|fd| fd.any().unwrap_or(true));
+        if any[2] {
+            return;
+        }
+        for from in 0..2 {
+            if any[from] {
+                // The namespace is gone, and the path with it.
+                let Ok(length) = tuns[from].read(&mut buffer) else { return };
+                // Xorshift: a seed repeats the losses.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let chance = (random >> 11) as f64 / (1u64 << 53) as f64;
+                lines[from].enter(&buffer[..length], Instant::now(), chance);
+            }
+            let now = Instant::now();
+            let flying = &mut lines[from].flying;
+            while flying.front().is_some_and(|(at, _)| *at <= now) {
+                // A full receive queue drops packets, as any network may.
+                let _ = flying.pop_front().map(|(_, packet)| tuns[1 - from].write(&packet));
+            }
+        }
+    }
+}

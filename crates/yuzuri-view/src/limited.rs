@@ -1,0 +1,221 @@
+//! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures beside each limit.
+
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_trace::{CaState, Event, Kind, Marks, Reason};
+
+/// Means over the time that a limit took.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Figures {
+    /// The time, microseconds.
+    pub time_us: f64,
+    /// Congestion window, segments.
+    pub cwnd_segments: f64,
+    /// The receiver's window, bytes; 0 where unknown.
+    pub receive_window_bytes: f64,
+    /// Bytes outstanding.
+    pub outstanding_bytes: f64,
+    /// Maximum segment size, bytes.
+    pub mss_bytes: f64,
+    /// Memory of the send queue, bytes.
+    pub send_memory_bytes: f64,
+    /// Its limit, bytes; 0 where unknown.
+    pub send_buffer_bytes: f64,
+    /// Smoothed RTT, microseconds; 0 where not measured.
+    pub srtt_us: f64,
+    /// By how much the RTT stood above its minimum, microseconds.
+    pub queue_us: f64,
+    /// Pacing rate, bits per second; infinite where unlimited.
+    pub pacing_rate_bps: f64,
+}
+
+impl Figures {
+    /// Adds a stretch in which this was observed.
+    fn add(&mut self, seen: &Observation, time_us: u64) {
+        let time_us = time_us as f64;
+        self.time_us += time_us;
+        let part = if self.time_us > 0.0 { time_us / self.time_us } else { 0.0 };
+        let mean = |mean: &mut f64, value: f64| *mean += (value - *mean) * part;
+        mean(&mut self.cwnd_segments, seen.cwnd_segments.into());
+        mean(&mut self.receive_window_bytes, seen.receive_window_bytes.unwrap_or(0) as f64);
+        mean(&mut self.outstanding_bytes, seen.outstanding_bytes as f64);
+        mean(&mut self.mss_bytes, seen.mss_bytes.into());
+        mean(&mut self.send_memory_bytes, seen.send_memory_bytes.unwrap_or(0) as f64);
+        mean(&mut self.send_buffer_bytes, seen.send_buffer_bytes.unwrap_or(0) as f64);
+        mean(&mut self.srtt_us, seen.srtt_us.unwrap_or(0).into());
+        let queue_us = seen.srtt_us.unwrap_or(0).saturating_sub(seen.min_rtt_us.unwrap_or(u32::MAX));
+        mean(&mut self.queue_us, queue_us.into());
+        match seen.pacing_rate_bps {
+            // A mean with what is infinite would not be a number.
+            None => self.pacing_rate_bps = f64::INFINITY,
+            Some(_) if self.pacing_rate_bps.is_infinite() => {}
+            Some(rate) => mean(&mut self.pacing_rate_bps, rate as f64),
+        }
+    }
+
+    /// Bits per second that a window of so many bytes allows over the RTT.
+    pub fn allows_bps(&self, window_bytes: f64) -> Option<f64> {
+        (self.srtt_us > 0.0).then(|| window_bytes * 8e6 / self.srtt_us)
+    }
+
+    /// Bits per second that the congestion window allows.
+    pub fn cwnd_bps(&self) -> Option<f64> {
+        self.allows_bps(self.cwnd_segments * self.mss_bytes)
+    }
+
+    /// Bits per second that the receiver's window allows.
+    pub fn receiver_bps(&self) -> Option<f64> {
+        self.allows_bps(self.receive_window_bytes).filter(|rate| *rate > 0.0)
+    }
+}
+
+/// Tells of one flow, record by record, what limits it.
+#[derive(Debug, Clone, Default)]
+pub struct FlowLimits {
+    classifier: Classifier,
+    times: LimitTimes,
+    figures: Vec<(Limit, Figures)>,
+    first: Option<Event>,
+    last: Event,
+    sends: bool,
+    has_window: bool,
+    largest_window_bytes: u64,
+}
+
+impl FlowLimits {
+    /// Takes a record in, and gives the time since the one before as stretches.
+    pub fn add(&mut self, event: &Event, mut stretch: impl FnMut(Stretch)) {
+        if !event.has_snapshot() {
+            return;
+        }
+        let s = &event.snapshot;
+        let first = *self.first.get_or_insert(*event);
+        // SYN and FIN count as a byte each.
+        let acked_bytes = s.bytes_acked.saturating_sub(first.snapshot.bytes_acked);
+        self.sends |= acked_bytes > 2 || s.notsent > 0 || s.packets_out > 1;
+        self.has_window |= s.snd_wnd > 0;
+        self.largest_window_bytes = self.largest_window_bytes.max(s.snd_wnd.into());
+        let now = observation(event, self.has_window);
+        let FlowLimits { classifier, times, figures, .. } = self;
+        classifier.observe(&now, |told| {
+            times.add(told.limit, told.to_us - told.from_us);
+            let place = figures.iter().position(|(limit, _)| *limit == told.limit).unwrap_or_else(|| {
+                figures.push((told.limit, Figures::default()));
+                figures.len() - 1
+            });
+            figures[place].1.add(&now, told.to_us - told.from_us);
+            stretch(told);
+        });
+        self.last = *event;
+    }
+
+    /// Whether the flow sent anything while it was observed, or tried to. Of one that did not it is unknown what limits
+    /// the transfer: that is seen at the other end.
+    pub fn sends(&self) -> bool {
+        self.sends
+    }
+
+    /// The limit of the latest stretch.
+    pub fn limit(&self) -> Limit {
+        if self.sends { self.classifier.limit() } else { Limit::Unknown }
+    }
+
+    /// The time of each limit.
+    pub fn times(&self) -> LimitTimes {
+        if self.sends {
+            return self.times;
+        }
+        let mut times = LimitTimes::default();
+        times.add(Limit::Unknown, self.times.total_us());
+        times
+    }
+
+    /// Means over the time that a limit took.
+    pub fn figures(&self, limit: Limit) -> Figures {
+        self.figures.iter().find(|(of, _)| *of == limit).map(|(_, figures)| *figures).unwrap_or_default()
+    }
+
+    /// The first and the latest record with the connection's variables.
+    pub fn ends(&self) -> Option<(&Event, &Event)> {
+        Some((self.first.as_ref()?, &self.last))
+    }
+
+    /// Bytes that were acknowledged while the flow was observed.
+    pub fn acked_bytes(&self) -> u64 {
+        let first = self.first.map_or(0, |first| first.snapshot.bytes_acked);
+        self.last.snapshot.bytes_acked.saturating_sub(first)
+    }
+
+    /// Bytes that were received while the flow was observed.
+    pub fn received_bytes(&self) -> u64 {
+        let first = self.first.map_or(0, |first| first.snapshot.bytes_received);
+        self.last.snapshot.bytes_received.saturating_sub(first)
+    }
+
+    /// Segments that were retransmitted while the flow was observed.
+    pub fn retransmitted(&self) -> u32 {
+        let first = self.first.map_or(0, |first| first.snapshot.total_retrans);
+        self.last.snapshot.total_retrans.saturating_sub(first)
+    }
+
+    /// The largest window that the receiver advertised, bytes.
+    pub fn largest_window_bytes(&self) -> u64 {
+        self.largest_window_bytes
+    }
+}
+
+/// The record as an observation. `has_window`: the source tells the receiver's window, so that 0 is a closed one.
+fn observation(event: &Event, has_window: bool) -> Observation {
+    let s = &event.snapshot;
+    let polled = event.marks.contains(Marks::SAMPLED);
+    let moment = match event.kind {
+        _ if polled => Moment::Polled,
+        Kind::Sample => Moment::Arrival,
+        Kind::Timeout => Moment::Timeout,
+        // Where the hook of arriving segments found them.
+        Kind::Reordering | Kind::Undo | Kind::Control if event.place.name() == "tcp:tcp_probe" => {
+            Moment::Arrival
+        }
+        _ => Moment::Processing,
+    };
+    let enters = event.ca_state != event.ca_before && event.ca_state >= CaState::Cwr;
+    let reduction = match event.reason {
+        Reason::Undo => Some(Reduction::Undone),
+        Reason::LocalCongestion if enters => Some(Reduction::OwnDevice),
+        // By polling nobody knows why the state is CWR.
+        _ if polled && event.ca_state == CaState::Cwr => None,
+        _ if enters || event.kind == Kind::Timeout => Some(Reduction::Path),
+        _ => None,
+    };
+    Observation {
+        time_us: event.mono_ns / 1000,
+        moment,
+        begins: event.kind == Kind::Open && !polled,
+        state: state(if polled { event.ca_state } else { event.ca_before }),
+        reduction,
+        cwnd_segments: s.cwnd,
+        ssthresh_segments: s.finite_ssthresh(),
+        in_flight_segments: s.in_flight(),
+        outstanding_bytes: u64::from(s.packets_out) * u64::from(s.mss),
+        mss_bytes: s.mss,
+        receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
+        unsent_bytes: Some(s.notsent.into()),
+        send_memory_bytes: (s.wmem_queued > 0).then_some(s.wmem_queued.into()),
+        send_buffer_bytes: None,
+        srtt_us: s.measured_srtt_us(),
+        rttvar_us: s.rttvar_us,
+        min_rtt_us: s.measured_min_rtt_us(),
+        pacing_rate_bps: (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps),
+        acked_bytes: s.bytes_acked,
+        retransmitted_segments: s.total_retrans,
+    }
+}
+
+fn state(state: CaState) -> State {
+    match state {
+        CaState::Open => State::Open,
+        CaState::Disorder => State::Disorder,
+        CaState::Cwr => State::Cwr,
+        CaState::Recovery => State::Recovery,
+        CaState::Loss => State::Loss,
+    }
+}

@@ -1,0 +1,342 @@
+//! What limits a flow in a sentence: the figure, and what to do about it.
+
+use crate::limited::{Figures, FlowLimits};
+use crate::text;
+use serde::Serialize;
+use yuzuri_limits::Limit;
+
+/// The answer to "what limits this flow?".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Why {
+    /// The limit that took the most time; unknown where the flow sends nothing.
+    pub limit: Limit,
+    /// Its part of the time, 0 to 1.
+    pub share: f64,
+    /// What it is, with its figure.
+    pub sentence: String,
+    /// What can be done about it, or where to look next.
+    pub remedy: String,
+    /// What would limit the flow if this limit went.
+    pub next: Option<Next>,
+    /// Every limit that took time, with its part of the time; the most first. They sum to one.
+    pub shares: Vec<(Limit, f64)>,
+}
+
+/// What would limit a flow next.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Next {
+    /// `congestion-window`, `receiver-window` or `pacing`.
+    pub limit: &'static str,
+    /// What it allows, bits per second.
+    pub rate_bps: f64,
+}
+
+impl Next {
+    /// In words.
+    pub fn sentence(&self) -> String {
+        let what = match self.limit {
+            "receiver-window" => "the receiver's window",
+            "pacing" => "the pacing rate",
+            _ => "the congestion window",
+        };
+        format!("{what} would allow {}", text::rate(self.rate_bps))
+    }
+}
+
+impl Why {
+    /// Of a flow with its congestion control's name; `None` of one that was not seen for any time.
+    pub fn of(flow: &FlowLimits, congestion_control: &str) -> Option<Why> {
+        let times = flow.times();
+        let ranked = times.ranked();
+        let &(limit, share) = ranked.first()?;
+        let figures = flow.figures(limit);
+        let teller = Teller { flow, figures, congestion_control };
+        let (sentence, remedy) = teller.tell(limit);
+        Some(Why {
+            limit,
+            share,
+            sentence,
+            remedy,
+            next: if flow.sends() { teller.next(limit) } else { None },
+            shares: ranked,
+        })
+    }
+}
+
+/// A share in per cent. What is not all of it is never said to be: 99.7 is "99 %".
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p >= 100.0 => "100 %".into(),
+        p if p >= 10.0 => format!("{:.0} %", p.floor()),
+        p if p >= 0.1 => format!("{p:.1} %"),
+        _ => "<0.1 %".into(),
+    }
+}
+
+struct Teller<'a> {
+    flow: &'a FlowLimits,
+    figures: Figures,
+    congestion_control: &'a str,
+}
+
+impl Teller<'_> {
+    fn rate_bps(&self) -> f64 {
+        self.flow.ends().map_or(0.0, |(first, last)| {
+            let time_ns = last.mono_ns.saturating_sub(first.mono_ns).max(1);
+            self.flow.acked_bytes() as f64 * 8e9 / time_ns as f64
+        })
+    }
+
+    /// "20 kB over 41 ms allow 3.9 Mbit/s".
+    fn allow(&self, window_bytes: f64) -> String {
+        let window = text::bytes(window_bytes);
+        match self.figures.allows_bps(window_bytes) {
+            Some(rate) => {
+                format!("{window} over {} allow {}", text::time_us(self.figures.srtt_us), text::rate(rate))
+            }
+            None => window,
+        }
+    }
+
+    /// "28 segments over 41 ms allow 7.9 Mbit/s".
+    fn cwnd(&self) -> String {
+        let f = &self.figures;
+        let segments = format!("{:.0} segments", f.cwnd_segments);
+        match f.cwnd_bps() {
+            Some(rate) => format!("{segments} over {} allow {}", text::time_us(f.srtt_us), text::rate(rate)),
+            None => segments,
+        }
+    }
+
+    /// What a window or buffer would have to be for a higher rate: "103 kB for 20 Mbit/s".
+    fn for_more(&self, window_bytes: f64) -> String {
+        match self.figures.allows_bps(window_bytes) {
+            Some(rate_bps) if rate_bps > 0.0 => {
+                let more_bps = round_rate_above(rate_bps);
+                format!("{} for {}", text::bytes(window_bytes * more_bps / rate_bps), text::rate(more_bps))
+            }
+            _ => "larger".into(),
+        }
+    }
+
+    fn tell(&self, limit: Limit) -> (String, String) {
+        let f = &self.figures;
+        match limit {
+            Limit::Application => (
+                "the application: it gives TCP nothing more to send".into(),
+                "look at the program that sends: what it waits for (its disk, its peer's answers, its own work)".into(),
+            ),
+            Limit::SendBuffer => (
+                format!(
+                    "the send buffer: it is full with {} of data; {}",
+                    text::bytes(f.outstanding_bytes),
+                    self.allow(f.outstanding_bytes)
+                ),
+                format!(
+                    "the buffer is {}: raise it (net.ipv4.tcp_wmem; SO_SNDBUF in the program, or better no SO_SNDBUF \
+                     at all); it would have to be {}",
+                    text::bytes(f.send_buffer_bytes),
+                    self.for_more(f.send_buffer_bytes)
+                ),
+            ),
+            Limit::ReceiverWindow => (
+                format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
+                format!(
+                    "the receiver's buffer (net.ipv4.tcp_rmem there, or SO_RCVBUF in its program) is small: the window \
+                     would have to be {}",
+                    self.for_more(f.receive_window_bytes)
+                ),
+            ),
+            Limit::SlowReader => (
+                format!(
+                    "the receiving application: it reads slowly, so that its window is down to {} from {}",
+                    text::bytes(f.receive_window_bytes),
+                    text::bytes(self.flow.largest_window_bytes() as f64)
+                ),
+                format!(
+                    "look at the program that receives; it takes {}. A larger buffer does not help",
+                    text::rate(self.rate_bps())
+                ),
+            ),
+            Limit::SlowStart => (
+                format!("the congestion window in slow start: {}", self.cwnd()),
+                "it doubles each round trip: keep connections open between transfers, or raise initcwnd (ip route)".into(),
+            ),
+            Limit::CongestionAvoidance => (
+                format!("the congestion window, which grows: {}", self.cwnd()),
+                "no queue stands on the path: it carries more once the window has grown; on a long path another \
+                 congestion control grows faster"
+                    .into(),
+            ),
+            Limit::Loss => (
+                format!(
+                    "the congestion window, reduced by loss: {}; {} segments were retransmitted",
+                    self.cwnd(),
+                    text::count(self.flow.retransmitted().into())
+                ),
+                "no queue stands on the path while segments are lost: a lossy link, a policer or a very short queue; \
+                 repair it, or use a congestion control that does not take each loss for congestion (bbr)"
+                    .into(),
+            ),
+            Limit::Sharing => (
+                format!("the bound that the sharing group set: {}", self.cwnd()),
+                "yuzuri share status tells the shares".into(),
+            ),
+            Limit::Recovery => (
+                format!(
+                    "fast recovery: {} segments were retransmitted",
+                    text::count(self.flow.retransmitted().into())
+                ),
+                "look at where segments are lost (yuzuri watch shows each retransmission)".into(),
+            ),
+            Limit::Timeout => (
+                format!(
+                    "retransmission timeouts: {} segments were retransmitted",
+                    text::count(self.flow.retransmitted().into())
+                ),
+                "whole windows are lost, or the path breaks off: look at the link, a firewall, the path MTU".into(),
+            ),
+            Limit::Pacing => {
+                let rate = text::rate(f.pacing_rate_bps);
+                if self.congestion_control.starts_with("bbr") {
+                    let own = format!("pacing at {rate}: what {} takes for the path's rate", self.congestion_control);
+                    (own, "nothing, if that is the path's rate".into())
+                } else {
+                    (
+                        format!("pacing at {rate}"),
+                        "the program limits its rate (SO_MAX_PACING_RATE), or a queueing discipline does (fq maxrate)"
+                            .into(),
+                    )
+                }
+            }
+            Limit::OwnDevice => (
+                format!(
+                    "the queue of this machine's own device, which refuses segments: it holds them for {}",
+                    text::time_us(f.queue_us)
+                ),
+                "look at the interface's queueing discipline and driver (tc -s qdisc, ethtool -S)".into(),
+            ),
+            Limit::Path => (
+                format!(
+                    "the path: it carries {}, and its queue holds segments for {} of the RTT of {}",
+                    text::rate(self.rate_bps()),
+                    text::time_us(f.queue_us),
+                    text::time_us(f.srtt_us)
+                ),
+                "this is the path's rate: a larger window only makes the queue longer; for a shorter queue, fq_codel or \
+                 cake where the path is narrowest"
+                    .into(),
+            ),
+            Limit::Unknown if !self.flow.sends() => (
+                format!(
+                    "this end sends nothing (it received {})",
+                    text::bytes(self.flow.received_bytes() as f64)
+                ),
+                "ask at the other end: what limits a transfer is seen at its sender".into(),
+            ),
+            Limit::Unknown => (
+                "what was observed does not tell".into(),
+                "the records lack what tells these apart: application and send buffer, or pacing and the device's queue; \
+                 or records are missing"
+                    .into(),
+            ),
+        }
+    }
+
+    /// The lowest of the limits that were not reached.
+    fn next(&self, limit: Limit) -> Option<Next> {
+        let f = &self.figures;
+        let congestion = f.cwnd_bps().map(|rate_bps| Next { limit: "congestion-window", rate_bps });
+        let receiver = f.receiver_bps().map(|rate_bps| Next { limit: "receiver-window", rate_bps });
+        let candidates = match limit {
+            Limit::ReceiverWindow => [congestion, None],
+            Limit::SlowReader => [congestion, None],
+            Limit::Application | Limit::SendBuffer | Limit::Pacing => [congestion, receiver],
+            limit if limit.is_congestion_window() && limit != Limit::Path => [receiver, None],
+            _ => [None, None],
+        };
+        candidates.into_iter().flatten().min_by(|a, b| a.rate_bps.total_cmp(&b.rate_bps))
+    }
+}
+
+/// The first of 1, 2, 5, 10 ... Mbit/s (or kbit/s) that is at least twice the rate.
+fn round_rate_above(rate_bps: f64) -> f64 {
+    let wanted = (rate_bps * 2.0).max(1.0);
+    let decade = 10f64.powf(wanted.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * decade).find(|rate| *rate >= wanted).unwrap_or(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_trace::{Event, Snapshot};
+
+    fn flow(of: impl Fn(u64) -> Snapshot) -> FlowLimits {
+        let mut flow = FlowLimits::default();
+        for n in 0..=1000u64 {
+            flow.add(&Event { mono_ns: n * 1_000_000, snapshot: of(n), ..Event::default() }, |_| {});
+        }
+        flow
+    }
+
+    /// 20 kB over 41 ms.
+    fn small_window(n: u64) -> Snapshot {
+        Snapshot {
+            cwnd: 40,
+            ssthresh: 20,
+            srtt_us: 41_000,
+            min_rtt_us: 41_000,
+            packets_out: 20,
+            mss: 1000,
+            snd_wnd: 20_000,
+            notsent: 100_000,
+            bytes_acked: n * 488,
+            ..Snapshot::UNKNOWN
+        }
+    }
+
+    #[test]
+    fn a_small_window_is_told_with_the_rate_it_allows_and_the_one_for_more() {
+        let why = Why::of(&flow(small_window), "cubic").unwrap();
+        assert_eq!((why.limit, why.share), (Limit::ReceiverWindow, 1.0));
+        assert_eq!(why.sentence, "the receiver's window: 20.0 kB over 41.0 ms allow 3.90 Mbit/s");
+        assert!(why.remedy.ends_with("would have to be 51.2 kB for 10.0 Mbit/s"), "{}", why.remedy);
+        let next = why.next.unwrap();
+        assert_eq!(next.sentence(), "the congestion window would allow 7.80 Mbit/s");
+        assert_eq!(why.shares, [(Limit::ReceiverWindow, 1.0)]);
+    }
+
+    #[test]
+    fn a_receiver_sends_one_to_the_sender() {
+        let receives = |n| Snapshot { bytes_received: n * 1000, mss: 1000, cwnd: 10, ..Snapshot::UNKNOWN };
+        let why = Why::of(&flow(receives), "cubic").unwrap();
+        assert_eq!((why.limit, why.share, why.next), (Limit::Unknown, 1.0, None));
+        assert!(why.sentence.contains("sends nothing (it received 1.00 MB)"), "{}", why.sentence);
+    }
+
+    #[test]
+    fn a_flow_without_time_has_no_answer() {
+        let mut flow = FlowLimits::default();
+        assert_eq!(Why::of(&flow, ""), None);
+        flow.add(&Event::default(), |_| {});
+        assert_eq!(Why::of(&flow, ""), None);
+    }
+
+    #[test]
+    fn rates_above_are_round() {
+        assert_eq!(round_rate_above(3.9e6), 10e6);
+        assert_eq!(round_rate_above(1e6), 2e6);
+        assert_eq!(round_rate_above(2.6e6), 10e6);
+        assert_eq!(round_rate_above(2.4e6), 5e6);
+        assert_eq!(round_rate_above(0.0), 1.0);
+    }
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert_eq!(
+            [1.0, 0.9999, 0.5, 0.034, 0.0001].map(percent),
+            ["100 %", "99 %", "50 %", "3.4 %", "<0.1 %"]
+        );
+    }
+}

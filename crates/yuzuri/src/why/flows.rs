@@ -1,0 +1,130 @@
+//! The flows of a run, each with what limits it.
+
+use super::Shared;
+use crate::watch::sinks::Sink;
+use std::collections::HashMap;
+use std::sync::Arc;
+use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
+use yuzuri_view::limited::FlowLimits;
+
+/// Flows that are followed; later ones are only counted.
+const MAX_FLOWS: usize = 65_536;
+
+/// A flow and what limits it.
+#[derive(Default)]
+pub struct Told {
+    /// Who; unknown where its record was lost.
+    pub flow: Option<Arc<Flow>>,
+    /// What limits it.
+    pub limits: FlowLimits,
+}
+
+/// All flows.
+#[derive(Default)]
+pub struct Flows {
+    flows: HashMap<FlowId, Told>,
+    filter: Filter,
+    beyond: u64,
+    missed: u64,
+    account: Option<Arc<Account>>,
+}
+
+impl Flows {
+    /// Flows of a recording, of which the filter chooses.
+    pub fn chosen_by(filter: Filter) -> Flows {
+        Flows { filter, ..Flows::default() }
+    }
+
+    /// Takes records in.
+    pub fn take(&mut self, items: &[Item]) {
+        for item in items {
+            match item {
+                Item::Flow(flow) => {
+                    if let Some(told) = self.told(flow.id) {
+                        told.flow = Some(flow.clone());
+                    }
+                }
+                Item::Event(event) => {
+                    if let Some(told) = self.told(event.flow) {
+                        told.limits.add(event, |_| {});
+                    }
+                }
+                Item::Account(account) => self.account = Some(account.clone()),
+                Item::Setting(_) => {}
+            }
+        }
+    }
+
+    /// Takes a later look at flows that are known; others are not of this run.
+    pub fn look_again(&mut self, items: &[Item]) {
+        for item in items {
+            if let Item::Event(event) = item
+                && let Some(told) = self.flows.get_mut(&event.flow)
+            {
+                told.limits.add(event, |_| {});
+            }
+        }
+    }
+
+    fn told(&mut self, id: FlowId) -> Option<&mut Told> {
+        if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&id) {
+            self.beyond += 1;
+            return None;
+        }
+        Some(self.flows.entry(id).or_default())
+    }
+
+    fn is_chosen(&self, told: &Told) -> bool {
+        self.filter.is_empty()
+            || told.flow.as_ref().is_some_and(|flow| self.filter.chooses(flow, |_, _| false))
+    }
+
+    /// The chosen flows that were seen for some time: those that send first, and among them those that moved the most.
+    pub fn ranked(&self) -> Vec<&Told> {
+        let seen = |told: &&Told| told.limits.times().total_us() > 0 && self.is_chosen(told);
+        let mut ranked: Vec<&Told> = self.flows.values().filter(seen).collect();
+        ranked.sort_by_key(|told| {
+            let moved = told.limits.acked_bytes().max(told.limits.received_bytes());
+            let id = told.flow.as_ref().map(|flow| flow.id);
+            (!told.limits.sends(), std::cmp::Reverse(moved), id)
+        });
+        ranked
+    }
+
+    /// How many flows were seen for some time.
+    pub fn len(&self) -> usize {
+        self.ranked().len()
+    }
+
+    /// Records of flows beyond those that are followed, and records that came too fast to be looked at.
+    pub fn left_out(&self) -> (u64, u64) {
+        (self.beyond, self.missed)
+    }
+
+    /// The last account of a recording.
+    pub fn account(&self) -> Option<&Account> {
+        self.account.as_deref()
+    }
+}
+
+/// The flows as a sink.
+#[derive(Clone, Default)]
+pub struct Collector(Shared);
+
+impl Collector {
+    /// What was collected.
+    pub fn take(&self) -> Flows {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Sink for Collector {
+    fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
+        self.0.lock().take(items);
+        Ok(())
+    }
+
+    fn missed(&mut self, events: u64) {
+        self.0.lock().missed = events;
+    }
+}

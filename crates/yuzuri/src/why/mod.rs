@@ -1,0 +1,138 @@
+//! `yuzuri why`: what limits each transfer, live or in a recording.
+
+mod flows;
+mod print;
+
+use crate::cli::{self, WhyArgs};
+use crate::watch::sinks::{For, Sinks};
+use crate::watch::{announce, print::or_all, pump, source};
+use flows::{Collector, Flows};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use yuzuri_exit::{stop_flag, stopped};
+use yuzuri_kernel::{Options, Poller, Watch};
+use yuzuri_trace::recording::{Reader, Tail, is_being_written};
+use yuzuri_trace::{Account, Filter};
+use yuzuri_view::text;
+
+/// No flow that sends was seen.
+const NOTHING_TO_TELL: u8 = 3;
+
+/// Watches for a while, or reads a recording, and tells.
+pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
+    let (file, terms) = file_and_terms(&args.words);
+    let filter = cli::filter(terms);
+    match file {
+        Some(file) => recorded(&args, &file, &filter),
+        None => live(&args, filter),
+    }
+}
+
+/// A first word that is a file, or looks like the name of one, is the recording.
+fn file_and_terms(words: &[String]) -> (Option<PathBuf>, &[String]) {
+    if let [first, rest @ ..] = words {
+        let path = Path::new(first);
+        if first.ends_with(".arrows") || first.starts_with(['/', '.']) || path.is_file() {
+            return (Some(path.to_owned()), rest);
+        }
+    }
+    (None, words)
+}
+
+fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
+    let stop = stop_flag()?;
+    let options = Options { filter: filter.clone(), density: args.density, ring_bytes: None };
+    let watch = source(&options, args.poll)?;
+    let session = watch.session().clone();
+    announce(&session);
+    let seconds = args.time.as_secs_f64();
+    eprintln!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
+    let collector = Collector::default();
+    let mut sinks = Sinks::default();
+    sinks.add(collector.clone(), For::Face("what limits"));
+    let (_nobody, asked) = channel();
+    let account = pump(watch, &sinks, &asked, &stop, Some(args.time), false);
+    sinks.finish()?;
+    let mut flows = collector.take();
+    last_look(&filter, args, &mut flows);
+    let told = print::all(args, &flows)?;
+    let source = serde_json::to_value(session.source)?;
+    print::end(args, &flows, Some(&account), None, Some(source))?;
+    eprintln!("yuzuri: {account}");
+    Ok(code(told, None, &format!("no flow of {} sent anything", or_all(&session.filter)), &flows))
+}
+
+/// Asks the kernel once more for what is still open: a flow that fell silent has no record that tells of its silence.
+fn last_look(filter: &Filter, args: &WhyArgs, flows: &mut Flows) {
+    // Which flows these are is known by now; their processes need not be looked for again.
+    let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
+    // Where it cannot be asked, a flow is told up to its latest record.
+    if let Ok(mut poller) = Poller::start(&everyone, args.density, "the last look") {
+        let mut items = Vec::new();
+        poller.read(&mut items);
+        flows.look_again(&items);
+    }
+}
+
+fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
+    if !filter.cgroups.is_empty() {
+        eprintln!(
+            "yuzuri: cgroup: needs the kernel's tree of control groups, which no recording holds: choose by another term"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let stop = stop_flag()?;
+    let mut reader = Reader::open(file)?;
+    let source = serde_json::to_value(reader.session().source)?;
+    let mut flows = Flows::chosen_by(filter.clone());
+    let mut broke = None;
+    while !stopped(&stop) {
+        match reader.next_batch() {
+            Ok(Some(items)) => flows.take(&items),
+            Ok(None) => break,
+            // What came before is good.
+            Err(error) => {
+                broke = Some(error.to_string());
+                break;
+            }
+        }
+    }
+    let complete = reader.complete();
+    let told = print::all(args, &flows)?;
+    print::end(args, &flows, flows.account(), complete, Some(source))?;
+    match (&broke, reader.tail()) {
+        (Some(error), _) => eprintln!("yuzuri: {error}"),
+        (None, Some(Tail::Unfinished)) if is_being_written(file) => {
+            eprintln!("yuzuri: {} is still being written: this is what it held by now", file.display());
+        }
+        (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
+        _ => {}
+    }
+    Ok(code(told, complete, &format!("{} holds no flow that sent anything", file.display()), &flows))
+}
+
+fn code(told: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {
+    if complete == Some(false) {
+        return ExitCode::FAILURE;
+    }
+    if told > 0 {
+        return ExitCode::SUCCESS;
+    }
+    let silent = flows.len();
+    let seen =
+        if silent == 0 { String::new() } else { format!(" ({} only received)", text::count(silent as u64)) };
+    eprintln!("yuzuri: {nothing}{seen}");
+    ExitCode::from(NOTHING_TO_TELL)
+}
+
+/// An account for programs.
+fn account_json(account: &Account) -> serde_json::Value {
+    serde_json::json!({
+        "seen": account.seen(), "kept": account.kept(), "lost": account.lost(), "thinned": account.thinned(),
+    })
+}
+
+/// Shared with the sink's thread.
+type Shared = Arc<parking_lot::Mutex<Flows>>;

@@ -1,0 +1,142 @@
+//! The answers on standard output.
+
+use super::account_json;
+use super::flows::{Flows, Told};
+use crate::cli::WhyArgs;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use yuzuri_trace::{Account, visible};
+use yuzuri_view::text;
+use yuzuri_view::why::{Why, percent};
+
+/// Flows that are told of without `--all`.
+const MAX_FLOWS: usize = 20;
+/// Limits of a flow that are named in its line of shares.
+const MAX_SHARES: usize = 4;
+
+/// Prints every answer. Gives the number of flows that send.
+pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
+    let mut out = std::io::stdout().lock();
+    let ranked = flows.ranked();
+    let senders = ranked.iter().filter(|told| told.limits.sends()).count();
+    let shown = if args.all || args.json { ranked.len() } else { ranked.len().min(MAX_FLOWS) };
+    for told in &ranked[..shown] {
+        let control = told.flow.as_ref().map_or("", |flow| &flow.congestion_control);
+        let Some(why) = Why::of(&told.limits, control) else { continue };
+        if args.json {
+            serde_json::to_writer(&mut out, &document(told, &why)?)?;
+            out.write_all(b"\n")?;
+        } else {
+            out.write_all(words(told, &why).as_bytes())?;
+        }
+    }
+    if shown < ranked.len() {
+        writeln!(out, "and {} more (--all tells of them)", ranked.len() - shown)?;
+    }
+    out.flush()?;
+    Ok(senders)
+}
+
+/// The last line of JSON, or what is left to be said.
+pub fn end(
+    args: &WhyArgs,
+    flows: &Flows,
+    account: Option<&Account>,
+    complete: Option<bool>,
+    source: Option<Value>,
+) -> anyhow::Result<()> {
+    let (beyond, missed) = flows.left_out();
+    if args.json {
+        let end = json!({
+            "kind": "end", "flows": flows.len(), "complete": complete, "source": source,
+            "account": account.map(account_json), "records_of_more_flows": beyond, "records_not_looked_at": missed,
+        });
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{end}")?;
+        out.flush()?;
+    }
+    if beyond > 0 {
+        eprintln!("yuzuri: {beyond} records belong to more flows than are followed at once");
+    }
+    if missed > 0 {
+        eprintln!(
+            "yuzuri: {missed} records came too fast to be looked at: choose fewer flows, or --density 1ms"
+        );
+    }
+    Ok(())
+}
+
+fn rate_bps(told: &Told) -> f64 {
+    let time_us = told.limits.times().total_us().max(1);
+    told.limits.acked_bytes().max(told.limits.received_bytes()) as f64 * 8e6 / time_us as f64
+}
+
+fn words(told: &Told, why: &Why) -> String {
+    let mut head = match &told.flow {
+        Some(flow) => {
+            let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
+            format!("{flow}{owner}  {}", flow.congestion_control)
+        }
+        None => "a flow whose record was lost".to_owned(),
+    };
+    let seconds = told.limits.times().total_us() as f64 / 1e6;
+    head += &format!("  {seconds:.1} s  {}", text::rate(rate_bps(told)));
+    let mut told = format!("{}\n", visible(&head).replace('\n', "?"));
+    told += &format!("  {} {}.\n  {}.\n", percent(why.share), why.sentence, capital(&why.remedy));
+    if why.shares.len() > 1 {
+        let rest = &why.shares[1..];
+        let mut shares: Vec<_> =
+            rest.iter().take(MAX_SHARES).map(|(name, share)| format!("{name} {}", percent(*share))).collect();
+        if rest.len() > MAX_SHARES {
+            let more: f64 = rest[MAX_SHARES..].iter().map(|(_, share)| share).sum();
+            shares.push(format!("others {}", percent(more)));
+        }
+        told += &format!("  Rest of the time: {}.\n", shares.join(", "));
+    }
+    if let Some(next) = &why.next {
+        told += &format!("  Next: {}.\n", next.sentence());
+    }
+    told
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn document(told: &Told, why: &Why) -> anyhow::Result<Value> {
+    let limits = &told.limits;
+    let mut map = Map::new();
+    map.insert("kind".into(), "why".into());
+    map.insert("flow".into(), serde_json::to_value(told.flow.as_deref())?);
+    map.insert("time_s".into(), (limits.times().total_us() as f64 / 1e6).into());
+    map.insert("sends".into(), limits.sends().into());
+    map.insert("acked_bytes".into(), limits.acked_bytes().into());
+    map.insert("received_bytes".into(), limits.received_bytes().into());
+    map.insert("rate_bps".into(), rate_bps(told).into());
+    map.insert("retransmitted_segments".into(), limits.retransmitted().into());
+    map.insert("limit".into(), why.limit.name().into());
+    map.insert("share".into(), why.share.into());
+    map.insert("sentence".into(), why.sentence.clone().into());
+    map.insert("remedy".into(), why.remedy.clone().into());
+    map.insert("next".into(), serde_json::to_value(&why.next)?);
+    let shares = why.shares.iter().map(|(limit, share)| (limit.name().to_owned(), (*share).into()));
+    map.insert("shares".into(), Value::Object(shares.collect()));
+    let figures = limits.figures(why.limit);
+    let known = |value: f64| (value > 0.0 && value.is_finite()).then_some(value);
+    map.insert(
+        "figures".into(),
+        json!({
+            "cwnd_segments": known(figures.cwnd_segments),
+            "mss_bytes": known(figures.mss_bytes),
+            "outstanding_bytes": figures.outstanding_bytes,
+            "receive_window_bytes": known(figures.receive_window_bytes),
+            "send_memory_bytes": known(figures.send_memory_bytes),
+            "send_buffer_bytes": known(figures.send_buffer_bytes),
+            "srtt_us": known(figures.srtt_us),
+            "queue_us": figures.queue_us,
+            "pacing_rate_bps": known(figures.pacing_rate_bps),
+        }),
+    );
+    Ok(Value::Object(map))
+}

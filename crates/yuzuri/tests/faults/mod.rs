@@ -1,0 +1,175 @@
+//! Transfers with a known limit, between two namespaces.
+
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use yuzuri_testnet::{Net, Path, Side, Way};
+
+/// What is wrong with a transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fault {
+    /// The receiver's buffer is this small (SO_RCVBUF, bytes).
+    ReceiveBuffer(usize),
+    /// The receiver reads so many bytes, and then rests.
+    SlowReader(usize, Duration),
+    /// The sender writes so many bytes, and then rests.
+    SlowWriter(usize, Duration),
+    /// The sender is paced (SO_MAX_PACING_RATE), bytes per second.
+    Paced(u64),
+}
+
+/// A transfer from A to B that goes on until it is dropped.
+pub struct Transfer {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// For whoever must be woken from a full socket.
+    sockets: Vec<TcpStream>,
+    /// The sender's address.
+    pub local: SocketAddr,
+    _path: Path,
+}
+
+impl Transfer {
+    /// Begins, over a path whose RTT is 20 ms.
+    pub fn start(net: &Net, fault: Fault) -> Transfer {
+        let way = Way { rate_bps: 200_000_000, ..Way::with_delay(Duration::from_millis(10)) };
+        let path = Path::new(net, way, way, 1).unwrap();
+        let listener = net.inside(Side::B, || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            if let Fault::ReceiveBuffer(bytes) = fault {
+                socket.set_recv_buffer_size(bytes).unwrap();
+            }
+            socket.bind(&SocketAddr::new(Path::v4(Side::B), 0).into()).unwrap();
+            socket.listen(1).unwrap();
+            TcpListener::from(socket)
+        });
+        let to = listener.local_addr().unwrap();
+        let near = net.inside(Side::A, || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_tcp_congestion(b"cubic").unwrap();
+            if let Fault::Paced(rate) = fault {
+                set_max_pacing_rate(&socket, rate);
+            }
+            socket.connect(&to.into()).unwrap();
+            TcpStream::from(socket)
+        });
+        let (far, _) = listener.accept().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
+        let local = near.local_addr().unwrap();
+        let threads = vec![
+            std::thread::spawn({
+                let stop = stop.clone();
+                move || read(far, fault, &stop)
+            }),
+            std::thread::spawn({
+                let stop = stop.clone();
+                move || write(near, fault, &stop)
+            }),
+        ];
+        Transfer { stop, threads, sockets, local, _path: path }
+    }
+}
+
+/// What the kernel's chronographs of a sender say (`TCP_INFO`), microseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Chronographs {
+    /// Something was outstanding or unsent.
+    pub busy_us: u64,
+    /// Of that: the receiver's window was full.
+    pub rwnd_limited_us: u64,
+    /// Of that: the send buffer was full.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub sndbuf_limited_us: u64,
+}
+
+impl Transfer {
+    /// The chronographs, as `ss -ti` shows them.
+    pub fn chronographs(&self) -> Chronographs {
+        let info = tcp_info(&self.sockets[0]);
+        let at = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
+        Chronographs { busy_us: at(168), rwnd_limited_us: at(176), sndbuf_limited_us: at(184) }
+    }
+
+    /// Bytes acknowledged so far.
+    pub fn acked_bytes(&self) -> u64 {
+        u64::from_ne_bytes(tcp_info(&self.sockets[0])[120..128].try_into().unwrap())
+    }
+}
+
+/// `struct tcp_info`.
+#[allow(unsafe_code, reason = "no library here reads all of it")]
+fn tcp_info(stream: &TcpStream) -> [u8; 256] {
+    use std::os::fd::AsRawFd;
+    let mut info = [0; 256];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    assert!(result == 0 && length >= 192, "{}", std::io::Error::last_os_error());
+    info
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for socket in &self.sockets {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(mut far: TcpStream, fault: Fault, stop: &AtomicBool) {
+    let (bytes, rest) = match fault {
+        Fault::SlowReader(bytes, rest) => (bytes, rest),
+        _ => (1 << 18, Duration::ZERO),
+    };
+    let mut buffer = vec![0; bytes];
+    while !stop.load(Ordering::Relaxed) {
+        match far.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => std::thread::sleep(rest),
+        }
+    }
+}
+
+fn write(mut near: TcpStream, fault: Fault, stop: &AtomicBool) {
+    let (bytes, rest) = match fault {
+        Fault::SlowWriter(bytes, rest) => (bytes, rest),
+        _ => (1 << 18, Duration::ZERO),
+    };
+    let buffer = vec![0; bytes];
+    while !stop.load(Ordering::Relaxed) && near.write_all(&buffer).is_ok() {
+        std::thread::sleep(rest);
+    }
+}
+
+#[allow(unsafe_code, reason = "socket2 has no such option")]
+fn set_max_pacing_rate(socket: &Socket, bytes_per_s: u64) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the option takes a number of 8 bytes, which lives during the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_s).cast(),
+            size_of::<u64>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}

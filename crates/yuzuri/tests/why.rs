@@ -1,0 +1,206 @@
+//! `yuzuri why` tells the limit that a transfer was made to have, live and from a recording, and ends as it should.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod faults;
+
+use faults::{Fault, Transfer};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
+use yuzuri_testnet::{Net, Side};
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+
+fn yuzuri(args: &[&str]) -> Output {
+    Command::new(YUZURI).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json_lines(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What is said of the flow from this address.
+fn of(lines: &[Value], local: std::net::SocketAddr) -> &Value {
+    let found = lines.iter().find(|line| line["flow"]["local"] == local.to_string());
+    found.unwrap_or_else(|| panic!("no flow from {local} in {lines:#?}"))
+}
+
+fn share(told: &Value, limit: &str) -> f64 {
+    told["shares"][limit].as_f64().unwrap_or(0.0)
+}
+
+/// `yuzuri why` at work.
+struct Asked {
+    child: Child,
+    stderr: std::io::Lines<BufReader<ChildStderr>>,
+}
+
+impl Asked {
+    /// Of the flows of side A; it watches once this returns.
+    fn start(net: &Net, more: &[&str]) -> Asked {
+        let filter = format!("netns:{}", net.name(Side::A));
+        let mut command = Command::new(YUZURI);
+        command.args(["why", &filter, "--json"]).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(stderr.any(|line| line.unwrap().contains("Ctrl-C ends it")));
+        Asked { child, stderr }
+    }
+
+    fn end(self) -> Vec<Value> {
+        let Asked { child, stderr } = self;
+        let said = std::thread::spawn(move || stderr.map_while(Result::ok).collect::<Vec<_>>());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{:?}", said.join());
+        json_lines(&output)
+    }
+}
+
+/// What is told of a transfer, from its beginning or from its middle.
+fn told(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<Value> {
+    let net = Net::or_skip(test)?;
+    let early = (!begins).then(|| Transfer::start(&net, fault));
+    let asked = Asked::start(&net, &[&["--for", "3s"], more].concat());
+    let transfer = early.unwrap_or_else(|| Transfer::start(&net, fault));
+    let lines = asked.end();
+    let end = lines.last().unwrap();
+    assert_eq!(end["kind"], "end");
+    // What the kernel skips where a program interrupts itself is lost, and counted.
+    let account = |key: &str| end["account"][key].as_u64().unwrap();
+    assert_eq!(account("seen"), account("kept") + account("lost"), "{end}");
+    let told = of(&lines, transfer.local).clone();
+    let sum: f64 = told["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{told}");
+    println!("{test}: {told:#}");
+    Some(told)
+}
+
+#[test]
+fn a_small_receive_buffer_is_the_receivers_window() {
+    let test = "a_small_receive_buffer";
+    let Some(told) = told(test, Fault::ReceiveBuffer(16_384), false, &[]) else { return };
+    assert_eq!(told["limit"], "receiver-window");
+    assert!(share(&told, "receiver-window") > 0.9);
+    assert!(told["remedy"].as_str().unwrap().contains("net.ipv4.tcp_rmem"));
+    assert_eq!(told["next"]["limit"], "congestion-window");
+}
+
+#[test]
+fn a_program_that_reads_slowly_is_the_receiving_application() {
+    let fault = Fault::SlowReader(20_000, Duration::from_millis(50));
+    let Some(told) = told("a_program_that_reads_slowly", fault, true, &[]) else { return };
+    assert_eq!(told["limit"], "slow-reader");
+    assert!(share(&told, "slow-reader") > 0.9);
+}
+
+#[test]
+fn a_program_that_writes_now_and_then_is_the_application() {
+    let fault = Fault::SlowWriter(50_000, Duration::from_millis(200));
+    let Some(told) = told("a_program_that_writes_now_and_then", fault, false, &[]) else { return };
+    assert_eq!(told["limit"], "application");
+    // While a burst is on its way it is not known whether the program waits for room in the send buffer.
+    assert!(share(&told, "application") > 0.65);
+    assert!(share(&told, "application") + share(&told, "unknown") > 0.97);
+}
+
+#[test]
+fn a_pacing_rate_is_pacing_with_its_rate() {
+    let Some(told) = told("a_pacing_rate", Fault::Paced(1_250_000), false, &[]) else { return };
+    assert_eq!(told["limit"], "pacing");
+    assert!(share(&told, "pacing") > 0.8);
+    assert!(told["sentence"].as_str().unwrap().contains("10.0 Mbit/s"), "{}", told["sentence"]);
+}
+
+#[test]
+fn polling_tells_the_same() {
+    let fault = Fault::ReceiveBuffer(16_384);
+    let Some(told) = told("polling_tells_the_same", fault, false, &["--poll"]) else { return };
+    assert_eq!(told["limit"], "receiver-window");
+    assert!(share(&told, "receiver-window") > 0.8);
+}
+
+/// The kernel's own chronograph tells how long the receiver's window was full; it knows nothing of our rules.
+#[test]
+fn a_recording_tells_the_same_as_the_kernels_chronograph() {
+    let Some(net) = Net::or_skip("a_recording_tells_the_same") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.arrows");
+    let file = file.to_str().unwrap();
+    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let filter = format!("netns:{}", net.name(Side::A));
+    let before = transfer.chronographs();
+    let recorded = yuzuri(&["watch", &filter, "--quiet", "--record", file, "--for", "2s"]);
+    let after = transfer.chronographs();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let output = yuzuri(&["why", file, &filter, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = json_lines(&output);
+    let told = of(&lines, transfer.local);
+    let rwnd_limited =
+        (after.rwnd_limited_us - before.rwnd_limited_us) as f64 / (after.busy_us - before.busy_us) as f64;
+    let ours = share(told, "receiver-window");
+    println!("ss: {rwnd_limited:.3}, ours: {ours:.3}");
+    assert!((ours - rwnd_limited).abs() < 0.1, "{ours} and {rwnd_limited}: {told}");
+    assert_eq!(lines.last().unwrap()["complete"], true);
+    // Of other flows it holds nothing.
+    assert_eq!(yuzuri(&["why", file, "port:1"]).status.code(), Some(3));
+    // In words.
+    let words = yuzuri(&["why", file]);
+    assert!(text(&words.stdout).contains("% the receiver's window: "), "{}", text(&words.stdout));
+    // Cut short, it is told as far as it goes, and that it is not all.
+    let bytes = std::fs::read(file).unwrap();
+    let cut = folder.path().join("cut.arrows");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let output = yuzuri(&["why", cut.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is cut"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn ctrl_c_ends_it_early_with_the_answer_so_far() {
+    let Some(net) = Net::or_skip("ctrl_c_ends_it_early") else { return };
+    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let asked = Asked::start(&net, &["--for", "1h"]);
+    // So that there is something to tell.
+    let sent = transfer.acked_bytes();
+    assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > sent + 1_000_000));
+    kill(Pid::from_raw(asked.child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(of(&asked.end(), transfer.local)["limit"], "receiver-window");
+}
+
+#[test]
+fn what_cannot_be_told_has_its_exit_code() {
+    let refused = yuzuri(&["why", "prot:80"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("unknown kind 'prot'"));
+    let missing = yuzuri(&["why", "/no/such.arrows"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("/no/such.arrows"));
+    let nothing = yuzuri(&["why", "--poll", "lport:1", "--for", "100ms"]);
+    assert_eq!(nothing.status.code(), Some(3), "{}", text(&nothing.stderr));
+    assert!(text(&nothing.stderr).contains("no flow of lport:1 sent anything"));
+}
+
+/// A reader that ends early ends it, too, without a word.
+#[test]
+fn a_reader_that_is_gone_is_no_error() {
+    let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };
+    let _transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let filter = format!("netns:{}", net.name(Side::A));
+    let (reader, writer) = nix::unistd::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(YUZURI);
+    command.args(["why", &filter, "--for", "200ms"]).stdin(Stdio::null()).stdout(writer);
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{said}");
+}
