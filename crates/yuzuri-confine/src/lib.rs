@@ -16,6 +16,7 @@ mod identity;
 mod privilege;
 
 pub use calls::SystemCalls;
+pub use caps::Capability;
 pub use identity::Identity;
 pub use privilege::{drop_capabilities, give_up_privileges, has_privilege, keep_only};
 

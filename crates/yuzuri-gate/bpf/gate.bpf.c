@@ -86,6 +86,7 @@ int down(struct __sk_buff *skb)
 		f->passed++;
 	}
 	f->told = (u32)window << (f->scale & 15);
+	f->offered = (u32)s.window << (f->scale & 15);
 	measure_edge(f, promise, now);
 	return TC_ACT_UNSPEC;
 }

@@ -70,6 +70,8 @@ struct flow {
 	u64 passed;            /* ACKs whose window it left */
 	u64 wire_sum_us;       /* round-trip times between here and the server */
 	u64 air_sum_us;        /* between here and the station, its own queue included */
+	u64 quiet_sum_ns;      /* between an ACK of all that had come up and the next data */
+	u64 quiet_ns;          /* since when that lasts; 0: data are under way */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
 	u32 wire_samples;
@@ -83,6 +85,12 @@ struct flow {
 	u32 ack;      /* the highest that went down */
 	u32 up_end;   /* the highest sequence number that came up */
 	u32 told;     /* the window that went down last, bytes */
+	u32 offered;  /* what the server said it was */
+	u32 quiets;   /* intervals in quiet_sum_ns */
+	/* The least that the station left of what it was told, bytes, in this period and in the one before. */
+	u32 room;
+	u32 room_before;
+	u32 room_period;
 	u32 iss;      /* the initial sequence number of the side that opened */
 	u32 syn_ack;  /* that of the other */
 	u16 syn_data; /* bytes in the SYN (TCP Fast Open) */
@@ -91,7 +99,12 @@ struct flow {
 	u8 scale;     /* of the windows that go down */
 	u8 opener_scale;
 	u8 answer_scale;
+	u8 mac[6]; /* the station's, or of what stands before it */
+	u16 unused;
 };
+
+#define PERIOD_SHIFT 29 /* a period is 2^29 ns, 0.54 s */
+#define ROOM_UNKNOWN 0xffffffff
 
 #define PROMISE_KNOWN (1ULL << 32)
 

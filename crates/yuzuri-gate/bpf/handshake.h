@@ -32,6 +32,7 @@ static __always_inline void on_syn(struct flow *f, struct segment *s, struct off
 	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that one. */
 	if (offer->is_signed || offer->broken)
 		begun.flags |= FLOW_FOREIGN;
+	__builtin_memcpy(begun.mac, s->mac, sizeof(begun.mac));
 	bpf_map_update_elem(&flows, &s->key, &begun, 0);
 }
 

@@ -44,6 +44,8 @@ static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 n
 			f->acked_bytes += s->ack - f->ack;
 		f->ack = s->ack;
 	}
+	if ((f->flags & FLOW_DATA) && !after(f->up_end, f->ack) && !f->quiet_ns)
+		f->quiet_ns = now;
 	if (f->wire_sent_ns && after_or_at(s->ack, f->wire_end))
 		wire_sample(f, now);
 	if (s->has_stamps) {
@@ -73,6 +75,26 @@ static __always_inline void measure_edge(struct flow *f, u64 promise, u64 now)
 	}
 }
 
+/* How much of what the station was told it leaves: a station that its window holds back leaves hardly more than
+ * what ACKs tell it while they are on their way. */
+static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
+{
+	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;
+
+	if (f->promise & PROMISE_KNOWN) {
+		room = (u32)f->promise - end;
+		if ((s32)room < 0)
+			room = 0;
+	}
+	if (period != f->room_period) {
+		f->room_before = period == f->room_period + 1 ? f->room : ROOM_UNKNOWN;
+		f->room_period = period;
+		f->room = room;
+	} else if (room < f->room) {
+		f->room = room;
+	}
+}
+
 /* A segment up. */
 static __always_inline void measure_data(struct flow *f, struct segment *s, u64 now)
 {
@@ -98,6 +120,12 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 			air_sample(f, now);
 		}
 	}
+	if (f->quiet_ns) {
+		f->quiet_sum_ns += now - f->quiet_ns;
+		f->quiets++;
+		f->quiet_ns = 0;
+	}
+	measure_room(f, end, now);
 	f->up_end = end;
 	f->flags |= FLOW_DATA;
 	if (!f->wire_sent_ns) {

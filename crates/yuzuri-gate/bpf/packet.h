@@ -102,6 +102,7 @@ struct segment {
 	u16 header; /* its length, bytes */
 	u8 flags;
 	bool has_stamps;
+	u8 mac[6]; /* the station's */
 };
 
 enum parsed {
@@ -121,6 +122,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 
 	if (data + ETH_HEADER > end)
 		return PARSED_SHORT;
+	__builtin_memcpy(s->mac, data + (down ? 0 : 6), 6);
 	protocol = bpf_ntohs(*(u16 *)(data + 12));
 	for (int i = 0; i < MAX_TAGS; i++) {
 		if (protocol != ETH_P_8021Q && protocol != ETH_P_8021AD)

@@ -12,6 +12,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::SockaddrLike;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 /// How the programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,10 +141,20 @@ impl Drop for Filters {
             // The empty clsact stays: others may have begun to use it. A device that is gone took its hooks along.
             self.hooks().iter_mut().for_each(|hook| drop(hook.detach()));
         };
+        // Entering a namespace takes a privilege that the process may have given up: not needed for its own.
+        if is_here(&self.namespace) {
+            return detach();
+        }
         std::thread::scope(|scope| {
             let detached =
                 scope.spawn(|| setns(&self.namespace, CloneFlags::CLONE_NEWNET).map(|()| detach()));
             let _ = detached.join();
         });
     }
+}
+
+/// Whether a namespace is that of the calling thread.
+fn is_here(namespace: &File) -> bool {
+    let here = std::fs::metadata("/proc/thread-self/ns/net");
+    matches!((here, namespace.metadata()), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
 }

@@ -2,7 +2,7 @@
 
 use crate::FlowKey;
 use crate::raw;
-use yuzuri_kernel::clock::KernelClock;
+use yuzuri_kernel::clock::{KernelClock, mono_ns};
 
 /// How a connection stands to the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,19 @@ pub struct FlowSeen {
     pub in_flight_bytes: u32,
     /// The window that the station was told last, bytes.
     pub told_bytes: u32,
+    /// What the server offered in that segment, bytes.
+    pub offered_bytes: u32,
+    /// The least that the station left unused of what it was told, bytes, in the last half second to second; `None`:
+    /// it sent nothing.
+    pub room_bytes: Option<u32>,
+    /// Time in which nothing of the station was under way beyond the gate, nanoseconds, until its next data.
+    pub quiet_ns: u64,
+    /// How many intervals that are.
+    pub quiets: u32,
+    /// The same, still going on: since when, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    pub quiet_since_ns: Option<u64>,
+    /// The station's hardware address, or that of the device before it.
+    pub mac: [u8; 6],
     /// The highest right edge that it was told, a sequence number.
     pub edge: Option<u32>,
     /// The scale of the windows that it is told (RFC 7323).
@@ -109,6 +122,12 @@ impl FlowSeen {
             air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
             in_flight_bytes: if has_data { ahead } else { 0 },
             told_bytes: raw.told,
+            offered_bytes: raw.offered,
+            room_bytes: room(raw, clock.kernels(mono_ns())),
+            quiet_ns: raw.quiet_sum_ns,
+            quiets: raw.quiets,
+            quiet_since_ns: (raw.quiet_ns != 0).then(|| clock.ours(raw.quiet_ns)),
+            mac: raw.mac,
             edge: (raw.promise & raw::PROMISE_KNOWN != 0).then_some(raw.promise as u32),
             scale: raw.scale,
             mss: (raw.mss != 0).then_some(raw.mss),
@@ -119,6 +138,17 @@ impl FlowSeen {
     pub fn rtt_us(&self) -> Option<u64> {
         Some(self.wire.mean_us()? + self.air.mean_us()?)
     }
+}
+
+/// The least room of the last two periods that are not over for longer than one.
+fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
+    let age = ((now_ns >> raw::PERIOD_SHIFT) as u32).wrapping_sub(raw.room_period);
+    let room = match age {
+        0 => raw.room.min(raw.room_before),
+        1 => raw.room,
+        _ => raw::ROOM_UNKNOWN,
+    };
+    (room != raw::ROOM_UNKNOWN).then_some(room)
 }
 
 /// What the programs counted since they were loaded.

@@ -9,6 +9,8 @@ pub(crate) const FLOW_KNOWN: u8 = 4;
 pub(crate) const FLOW_FOREIGN: u8 = 8;
 pub(crate) const FLOW_CLOSED: u8 = 16;
 pub(crate) const FLOW_DATA: u8 = 32;
+pub(crate) const PERIOD_SHIFT: u8 = 29;
+pub(crate) const ROOM_UNKNOWN: u32 = u32::MAX;
 pub(crate) const PROMISE_KNOWN: u64 = 1 << 32;
 
 const _: () = assert!(size_of::<bound>() == 16);
@@ -47,6 +49,8 @@ mod tests {
         assert_eq!(value("FLOW_FOREIGN"), FLOW_FOREIGN);
         assert_eq!(value("FLOW_CLOSED"), FLOW_CLOSED);
         assert_eq!(value("FLOW_DATA"), FLOW_DATA);
+        assert_eq!(value("PERIOD_SHIFT"), PERIOD_SHIFT);
+        assert!(header.contains("#define ROOM_UNKNOWN 0xffffffff"));
         assert!(header.contains("#define PROMISE_KNOWN (1ULL << 32)"));
     }
 

@@ -139,6 +139,10 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         assert!(end.lowered > start.lowered);
         assert!(end.acked_bytes - start.acked_bytes > 3_500_000, "{start:?}\n{end:?}");
         assert!(end.up_bytes >= end.acked_bytes);
+        // Its window is what holds it back, and it is never silent for long.
+        assert!(end.room_bytes.unwrap() < BOUND / 2, "{end:?}");
+        assert!(end.offered_bytes > end.told_bytes);
+        assert_eq!(Some(end.mac), mac_of(&net));
 
         gate.release(&upload.key);
         assert!(eventually(|| in_flight(&gate) > PLAIN), "released, and still bounded");
@@ -156,6 +160,14 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
     // Nothing is left at the device.
     drop(gate);
     assert!(eventually(|| programs_at(&net, device) == 0));
+}
+
+/// The station's hardware address.
+fn mac_of(net: &AccessPoint) -> Option<[u8; 6]> {
+    net.inside(STATION, || {
+        let mut all = nix::ifaddrs::getifaddrs().unwrap().filter(|a| a.interface_name == "eth0");
+        all.find_map(|a| a.address?.as_link_addr()?.addr())
+    })
 }
 
 /// The gate's programs at a device of the access point, as `bpftool net` would show them.

@@ -1,5 +1,6 @@
 //! What terminals tell each other: a member's report to its leader, the leader's summary to all.
 
+use crate::RadioHint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,6 +121,19 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The share of a member with this radio, payload bits per second.
+    pub fn share_of(&self, radio: RadioHint) -> f64 {
+        if radio.alone_bps > 0 && self.air_share_ppm > 0 {
+            let alone_bps = match self.alone_max_bps {
+                0 => radio.alone_bps,
+                most => radio.alone_bps.min(most),
+            };
+            alone_bps as f64 * f64::from(self.air_share_ppm) / 1e6
+        } else {
+            self.share_bps as f64
+        }
+    }
+
     /// The group's least round-trip time to a destination, µs.
     pub fn base_rtt_us(&self, destination: Destination) -> Option<u32> {
         self.destinations.iter().find(|(d, _)| *d == destination).map(|(_, us)| *us)

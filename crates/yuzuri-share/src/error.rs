@@ -35,7 +35,7 @@ pub enum ShareError {
     },
     /// Another instance is running.
     #[error(
-        "another instance is running as process {pid} (it holds {}): `yuzuri share status` shows it; stop it first, or use another --runtime \
+        "another instance is running as process {pid} (it holds {}): `yuzuri {daemon} status` shows it; stop it first, or use another --runtime \
          folder and --control name for another network namespace",
         lock.display()
     )]
@@ -44,6 +44,8 @@ pub enum ShareError {
         pid: String,
         /// The lock file that it holds.
         lock: PathBuf,
+        /// Which daemon: `share` or `ap`.
+        daemon: &'static str,
     },
     /// The congestion control cannot be set up.
     #[error(transparent)]
@@ -59,6 +61,9 @@ pub enum ShareError {
         /// The interfaces that exist.
         there: String,
     },
+    /// The gate of an access point cannot be set up.
+    #[error(transparent)]
+    Gate(#[from] yuzuri_gate::GateError),
     /// A system call failed.
     #[error("{doing}: {why}")]
     System {

@@ -20,6 +20,7 @@
 //! also `docs/share.md`, `docs/group.md` and `docs/control.md`.
 
 mod answers;
+mod ap;
 mod authority;
 mod batch;
 mod clock;
@@ -51,6 +52,10 @@ mod status;
 mod status_cell;
 mod wireless;
 
+pub use ap::{
+    ApConfig, ApLoop, ApStatus, DeviceStatus, SegmentCounts, StationId, StationStatus, UploadStatus,
+    gate_options, read_ap_status,
+};
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
 pub use control_loop::{ControlLoop, MAX_ROWS};

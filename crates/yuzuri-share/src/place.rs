@@ -14,7 +14,6 @@ use yuzuri_policy::{KEY_BYTES, NodeId, Notice};
 
 const RUNTIME: &str = "/run/yuzuri";
 const STATE: &str = "/var/lib/yuzuri";
-const LOCK: &str = "share.lock";
 /// The group of the service's user, created by the package.
 const SERVICE_GROUP: &str = "yuzuri";
 
@@ -22,6 +21,8 @@ const SERVICE_GROUP: &str = "yuzuri";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     runtime: PathBuf,
+    /// What its files begin with.
+    daemon: &'static str,
 }
 
 /// The default name of the congestion control: `yuzuri`, with the namespace number appended unless this
@@ -42,7 +43,17 @@ impl Places {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
             None => RUNTIME.into(),
         };
-        Places { runtime: runtime.unwrap_or_else(usual) }
+        Places { runtime: runtime.unwrap_or_else(usual), daemon: "share" }
+    }
+
+    /// The same for the daemon of an access point.
+    pub fn of_access_point(runtime: Option<PathBuf>) -> Places {
+        Places { daemon: "ap", ..Places::new(runtime) }
+    }
+
+    /// The status file of an access point's daemon.
+    pub fn status_file(&self) -> PathBuf {
+        self.runtime.join(format!("{}.json", self.daemon))
     }
 
     /// The control socket.
@@ -57,7 +68,7 @@ impl Places {
     }
 
     fn lock_file(&self) -> PathBuf {
-        self.runtime.join(LOCK)
+        self.runtime.join(format!("{}.lock", self.daemon))
     }
 
     /// Creates the folder and takes the lock. The lock is held until the result is dropped.
@@ -69,8 +80,9 @@ impl Places {
         let folder = Folder::make(&self.runtime)
             .map_err(|e| ShareError::system(doing("making the folder", &self.runtime), e))?;
         let path = self.lock_file();
-        let file =
-            folder.open_file(LOCK).map_err(|e| ShareError::system(doing("opening the lock", &path), e))?;
+        let file = folder
+            .open_file(&format!("{}.lock", self.daemon))
+            .map_err(|e| ShareError::system(doing("opening the lock", &path), e))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut lock) => {
                 let pid = std::process::id();
@@ -84,7 +96,7 @@ impl Places {
                 // An instance that has just taken the lock may not have written its process ID yet.
                 let _ = file.read_to_string(&mut pid);
                 let pid = if pid.trim().is_empty() { "?".into() } else { pid.trim().to_owned() };
-                Err(ShareError::Running { pid, lock: path })
+                Err(ShareError::Running { pid, lock: path, daemon: self.daemon })
             }
             Err((_, error)) => Err(ShareError::system(doing("locking", &path), error)),
         }

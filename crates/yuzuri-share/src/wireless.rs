@@ -20,7 +20,9 @@ const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
 const IFTYPE_STATION: u32 = 2;
+const IFTYPE_AP: u32 = 3;
 const STA_INFO_TX_BITRATE: u16 = 8;
+const STA_INFO_RX_BITRATE: u16 = 14;
 const RATE_BITRATE: u16 = 1;
 const RATE_MCS: u16 = 2;
 const RATE_BITRATE32: u16 = 5;
@@ -47,29 +49,25 @@ pub(crate) struct Wireless {
     /// The ID of the generic netlink family "nl80211"; `None` until a wireless driver is loaded.
     family: Option<u16>,
     rates: HashMap<u32, (u64, VecDeque<Rate>)>,
+    /// Of stations, as an access point hears them.
+    heard: HashMap<[u8; 6], VecDeque<Rate>>,
 }
 
 impl Wireless {
     pub(crate) fn open() -> Wireless {
-        Wireless { family: family(), rates: HashMap::new() }
+        Wireless { family: family(), rates: HashMap::new(), heard: HashMap::new() }
     }
 
     /// The station of an interface, if it is associated with an access point.
     pub(crate) fn station(&mut self, interface: u32) -> Option<Station> {
         self.family = self.family.or_else(family);
         let family = self.family?;
-        let mut is_station = false;
-        ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
-            let kind = attributes.get_attr_handle();
-            is_station |=
-                kind.get_attr_payload_as::<u32>(ATTR_IFTYPE).is_ok_and(|kind| kind == IFTYPE_STATION);
-        })?;
-        if !is_station {
+        if !is_of_type(family, interface, IFTYPE_STATION)? {
             return None;
         }
         let mut found = None;
         ask(family, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
-            found = access_point(attributes).or(found);
+            found = peer(attributes, STA_INFO_TX_BITRATE).or(found);
         })?;
         let (bssid, rate) = found?;
         let key = bssid.iter().fold(0, |key, byte| key << 8 | u64::from(*byte));
@@ -77,32 +75,65 @@ impl Wireless {
         if *of != key {
             (*of, *rates) = (key, VecDeque::new());
         }
-        rates.extend(rate);
-        while rates.len() > LOOKS {
-            rates.pop_front();
-        }
-        let mut sorted: Vec<Rate> = rates.iter().copied().collect();
-        sorted.sort_by_key(|(bps, _)| *bps);
-        let radio = sorted.get(sorted.len() / 2);
-        let radio = radio.map_or(RadioHint::default(), |(bps, how)| RadioHint::of_link(*bps, *how));
-        Some(Station { bssid, radio })
+        Some(Station { bssid, radio: median(rates, rate) })
     }
+
+    /// The stations of an interface that is an access point's, and what each would deliver alone, by the rate of what was
+    /// received from it last.
+    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], RadioHint>> {
+        self.family = self.family.or_else(family);
+        let family = self.family?;
+        if !is_of_type(family, interface, IFTYPE_AP)? {
+            return None;
+        }
+        let mut found = Vec::new();
+        ask(family, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
+            found.extend(peer(attributes, STA_INFO_RX_BITRATE));
+        })?;
+        self.heard.retain(|mac, _| found.iter().any(|(there, _)| there == mac));
+        let hints =
+            found.into_iter().map(|(mac, rate)| (mac, median(self.heard.entry(mac).or_default(), rate)));
+        Some(hints.collect())
+    }
+}
+
+/// The hint of the median of the last rates.
+fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> RadioHint {
+    rates.extend(newest);
+    while rates.len() > LOOKS {
+        rates.pop_front();
+    }
+    let mut sorted: Vec<Rate> = rates.iter().copied().collect();
+    sorted.sort_by_key(|(bps, _)| *bps);
+    let radio = sorted.get(sorted.len() / 2);
+    radio.map_or(RadioHint::default(), |(bps, how)| RadioHint::of_link(*bps, *how))
+}
+
+/// Whether an interface is of a type (`enum nl80211_iftype`); `None` if it is not a wireless one.
+fn is_of_type(family: u16, interface: u32, wanted: u32) -> Option<bool> {
+    let mut is_it = false;
+    ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
+        let kind = attributes.get_attr_handle();
+        is_it |= kind.get_attr_payload_as::<u32>(ATTR_IFTYPE).is_ok_and(|kind| kind == wanted);
+    })?;
+    Some(is_it)
 }
 
 type Attributes = GenlBuffer<u16, neli::types::Buffer>;
 
-/// The access point in a station entry, and the rate of the last frame sent to it.
-fn access_point(attributes: &Attributes) -> Option<([u8; 6], Option<Rate>)> {
+/// The peer in a station entry (for a station its access point), and the rate of the last frame to it
+/// ([`STA_INFO_TX_BITRATE`]) or from it.
+fn peer(attributes: &Attributes, direction: u16) -> Option<([u8; 6], Option<Rate>)> {
     let handle = attributes.get_attr_handle();
-    let bssid = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
-    Some((<[u8; 6]>::try_from(bssid).ok()?, rate(attributes)))
+    let mac = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
+    Some((<[u8; 6]>::try_from(mac).ok()?, rate(attributes, direction)))
 }
 
-/// The rate of the last frame sent to the access point.
-fn rate(attributes: &Attributes) -> Option<Rate> {
+/// The rate of the last frame in a direction.
+fn rate(attributes: &Attributes, direction: u16) -> Option<Rate> {
     let handle = attributes.get_attr_handle();
     let info = handle.get_nested_attributes::<u16>(ATTR_STA_INFO).ok()?;
-    let rate = info.get_nested_attributes::<u16>(STA_INFO_TX_BITRATE).ok()?;
+    let rate = info.get_nested_attributes::<u16>(direction).ok()?;
     let wide = rate.get_attr_payload_as::<u32>(RATE_BITRATE32).ok();
     let units = wide
         .or_else(|| rate.get_attr_payload_as::<u16>(RATE_BITRATE).ok().map(u32::from))
@@ -201,7 +232,12 @@ pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     let mut found = 0;
     let stations = answers::messages::<u16, Genlmsghdr<Nl80211Command, u16>>(bytes).filter_map(Result::ok);
     for answer in stations.filter_map(|answer| answer.get_payload().cloned()) {
-        if let Some((_, Some((bps, how)))) = access_point(answer.attrs()) {
+        for (_, rate) in [STA_INFO_TX_BITRATE, STA_INFO_RX_BITRATE]
+            .map(|way| peer(answer.attrs(), way))
+            .into_iter()
+            .flatten()
+        {
+            let Some((bps, how)) = rate else { continue };
             assert!(bps >= RATE_UNIT_BPS);
             let _ = RadioHint::of_link(bps, how);
             found += 1;
@@ -241,8 +277,14 @@ mod tests {
     fn station(rate: &[Vec<u8>]) -> Option<([u8; 6], Option<Rate>)> {
         const ATTR_GENERATION: u16 = 46;
         const STA_INFO_SIGNAL: u16 = 7;
-        let info =
-            nested(ATTR_STA_INFO, &[attribute(STA_INFO_SIGNAL, &[0xc8]), nested(STA_INFO_TX_BITRATE, rate)]);
+        let info = nested(
+            ATTR_STA_INFO,
+            &[
+                attribute(STA_INFO_SIGNAL, &[0xc8]),
+                nested(STA_INFO_TX_BITRATE, rate),
+                nested(STA_INFO_RX_BITRATE, &[attribute(RATE_BITRATE, &60_u16.to_ne_bytes())]),
+            ],
+        );
         let bytes = [
             attribute(ATTR_IFINDEX, &3_u32.to_ne_bytes()),
             attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]),
@@ -250,7 +292,15 @@ mod tests {
             info,
         ]
         .concat();
-        access_point(&Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap())
+        let attributes = Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap();
+        let (sent, heard) = (peer(&attributes, STA_INFO_TX_BITRATE), peer(&attributes, STA_INFO_RX_BITRATE));
+        assert_eq!(heard.map(|(mac, _)| mac), sent.map(|(mac, _)| mac));
+        assert_eq!(
+            heard.and_then(|(_, rate)| rate),
+            Some((6_000_000, Aggregation::None)),
+            "the other direction's"
+        );
+        sent
     }
 
     #[test]

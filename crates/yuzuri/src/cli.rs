@@ -40,6 +40,9 @@ pub enum Command {
     Receive(ReceiveArgs),
     /// Share the wireless link fairly with neighbouring devices: the daemon and its tools
     Share(Box<crate::share::ShareArgs>),
+    /// Share an access point's uplink among stations that run nothing: runs on the access point
+    #[command(after_long_help = crate::ap::ENDS)]
+    Ap(Box<crate::ap::ApArgs>),
     /// Run experiments with the kernel's TCP over an emulated wireless network
     #[command(disable_help_flag = true)]
     Lab(crate::program::Words),

@@ -1,5 +1,6 @@
 //! The command: parses words, wires the rooms together, prints.
 
+mod ap;
 mod authority;
 mod cli;
 mod confine;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Identify(args) => identify::run(&args),
         Command::Share(args) => share::run(*args),
+        Command::Ap(args) => ap::run(*args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),

@@ -191,7 +191,7 @@ struct PolicyArgs {
     runtime: Option<PathBuf>,
 }
 
-fn objective(text: &str) -> Result<Objective, String> {
+pub(crate) fn objective(text: &str) -> Result<Objective, String> {
     let found = Objective::ALL.into_iter().find(|objective| objective.name() == text);
     found.ok_or_else(|| {
         let names = Objective::ALL.map(Objective::name).join(", ");
@@ -306,7 +306,7 @@ impl Signals {
 }
 
 /// Notifies the service manager, if there is one.
-fn notify(states: &[NotifyState]) {
+pub(crate) fn notify(states: &[NotifyState]) {
     // Without a service manager there is nothing to do; one that does not listen notices the state by itself.
     let _ = sd_notify::notify(states);
 }

@@ -104,7 +104,7 @@ impl FairShare {
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
         let lately_bps = self.trust.lately_bps(now);
         let parts_bps = |summary: &Summary| {
-            let share_bps = share_of(summary, view.radio);
+            let share_bps = summary.share_of(view.radio);
             let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
             [left_bps, lately_bps].map(|bps| bps / willing as f64)
         };
@@ -227,7 +227,7 @@ fn as_before(summary: &Summary, share_bps: f64) -> Summary {
 /// What the group claims, beside what this terminal sees.
 fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
-        share_bps: share_of(summary, view.radio),
+        share_bps: summary.share_of(view.radio),
         senders: summary.senders.min(view.senders.proved),
         claimed: summary.senders,
         capacity_bps: summary.capacity_bps as f64,
@@ -251,17 +251,4 @@ fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
     let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
     let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
     Duration::from_secs_f64((f64::from(flow.min_rtt_us) / 1e6 + queue_s).max(min_s))
-}
-
-/// This terminal's share, bit/s.
-fn share_of(summary: &Summary, radio: RadioHint) -> f64 {
-    if radio.alone_bps > 0 && summary.air_share_ppm > 0 {
-        let alone_bps = match summary.alone_max_bps {
-            0 => radio.alone_bps,
-            most => radio.alone_bps.min(most),
-        };
-        alone_bps as f64 * f64::from(summary.air_share_ppm) / 1e6
-    } else {
-        summary.share_bps as f64
-    }
 }

@@ -1,0 +1,233 @@
+//! The loop around gate and steward: twice a second.
+
+use super::status::ApStatus;
+use super::steward::{Plan, StationId, Steward};
+use crate::wireless::Wireless;
+use crate::{PolicyStatus, RadioConfig, ShareError, clock, folder, privilege};
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_gate::{Gate, GateError, How, Options};
+use yuzuri_policy::{PolicyConfig, RadioHint};
+
+/// From one look to the next.
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long a bound lasts: if the daemon dies, all is plain after that.
+const LASTS: Duration = Duration::from_millis(1500);
+/// How often the stations' rates are asked for, in looks.
+const RATES_EACH: u32 = 4;
+/// A status that is older belongs to a daemon that is no more, seconds.
+const STALE_S: f64 = 5.0;
+
+/// A gate of usual size, attached by tcx where the kernel has it, or by clsact in any case.
+pub fn gate_options(tcx: bool) -> Options {
+    Options { tcx, ..Options::default() }
+}
+
+/// The settings of an access point's daemon.
+#[derive(Debug, Clone, Default)]
+pub struct ApConfig {
+    /// The devices towards the stations: the bridge, or each radio's.
+    pub devices: Vec<String>,
+    /// The policy.
+    pub policy: PolicyConfig,
+    /// Only tell what would be done.
+    pub dry_run: bool,
+    /// Stations that are left alone.
+    pub exempt: Vec<StationId>,
+    /// The radio of stations of which the kernel does not report it.
+    pub radio: Option<RadioConfig>,
+    /// The radios of certain stations, before what the kernel reports.
+    pub radios: HashMap<StationId, RadioConfig>,
+    /// How the gate is made.
+    pub gate: Options,
+    /// Where the status is written; `None`: nowhere.
+    pub status_file: Option<PathBuf>,
+}
+
+/// A running daemon. It belongs to the network namespace of the thread that starts it.
+pub struct ApLoop {
+    config: ApConfig,
+    gate: Gate,
+    steward: Steward,
+    wireless: Wireless,
+    rates: HashMap<[u8; 6], RadioHint>,
+    looks: u32,
+    next: Instant,
+    status: ApStatus,
+    problems: Vec<String>,
+}
+
+impl ApLoop {
+    /// Loads the gate, and attaches it to the devices.
+    ///
+    /// # Errors
+    /// Without a device, without privilege, or where a device cannot have the gate.
+    pub fn start(config: ApConfig) -> Result<ApLoop, ShareError> {
+        if config.devices.is_empty() {
+            let why =
+                "name the bridge towards the stations, or the device of each radio; `ip link` lists them"
+                    .into();
+            return Err(ShareError::Setting { field: "--interface".into(), why });
+        }
+        let mut gate = Gate::load(&config.gate)?;
+        for device in &config.devices {
+            gate.attach(device)?;
+        }
+        let steward = Steward::new(config.policy, config.exempt.iter().copied());
+        Ok(ApLoop {
+            gate,
+            steward,
+            wireless: Wireless::open(),
+            rates: HashMap::new(),
+            looks: 0,
+            next: Instant::now(),
+            status: ApStatus::default(),
+            problems: Vec::new(),
+            config,
+        })
+    }
+
+    /// Gives up all privileges that are not needed any more. Where the gate is attached by clsact, `CAP_NET_ADMIN`
+    /// stays, without which it could not be taken away at the end.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn drop_privileges(&self) -> Result<(), ShareError> {
+        if self.gate.devices().all(|(_, how)| how == How::Tcx) {
+            return privilege::drop_privileges();
+        }
+        yuzuri_confine::keep_only(&[yuzuri_confine::Capability::CAP_NET_ADMIN], None)
+            .map_err(|e| ShareError::system("giving up privileges", e))
+    }
+
+    /// Waits for the next look, and looks. Returns early when `stop` is set.
+    pub fn step(&mut self, stop: &AtomicBool) {
+        while let Some(left) = self.next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            // A signal does not end a sleep early enough for the user; this does.
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        // After a pause of the machine looks are not made up for.
+        self.next = (self.next + PERIOD).max(Instant::now());
+        self.problems.clear();
+        self.look();
+        self.publish();
+    }
+
+    fn look(&mut self) {
+        if self.looks.is_multiple_of(RATES_EACH) {
+            self.rates = self.stations_rates();
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let flows = match self.gate.flows() {
+            Ok(flows) => flows,
+            Err(error) => return self.problems.push(error.to_string()),
+        };
+        let configured = self.config.radio.map(RadioConfig::hint);
+        let rates = &self.rates;
+        let radio = |station: StationId| rates.get(&station.0).copied().or(configured).unwrap_or_default();
+        let now_ns = yuzuri_kernel::clock::mono_ns();
+        let plan = self.steward.look(clock::now(), now_ns, &flows, radio);
+        if !self.config.dry_run {
+            self.enforce(&plan);
+        }
+    }
+
+    fn enforce(&mut self, plan: &Plan) {
+        let gate = &mut self.gate;
+        plan.free.iter().for_each(|flow| gate.release(flow));
+        let done = [
+            gate.bound(&plan.flows, LASTS),
+            gate.bound_stations(&plan.stations, LASTS),
+            plan.others.map_or(Ok(()), |bytes| gate.bound_others(bytes, LASTS)),
+        ];
+        self.problems
+            .extend(done.into_iter().filter_map(Result::err).map(|error: GateError| error.to_string()));
+    }
+
+    /// What each station of a radio would deliver alone, where the kernel tells.
+    fn stations_rates(&mut self) -> HashMap<[u8; 6], RadioHint> {
+        let mut rates = HashMap::new();
+        for device in &self.config.devices {
+            // A bridge's ports have the radios.
+            let ports =
+                std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
+            let names = ports.filter_map(|port| port.file_name().into_string().ok()).chain([device.clone()]);
+            for index in names.filter_map(|name| nix::net::if_::if_nametoindex(name.as_str()).ok()) {
+                rates.extend(self.wireless.stations(index).unwrap_or_default());
+            }
+        }
+        rates
+    }
+
+    fn publish(&mut self) {
+        self.status = ApStatus {
+            at_s: clock::now().since_beginning().as_secs_f64(),
+            dry_run: self.config.dry_run,
+            policy: PolicyStatus::from(self.config.policy),
+            problems: self.problems.clone(),
+            ..ApStatus::of(&self.steward, &self.gate)
+        };
+        let Some(file) = &self.config.status_file else { return };
+        let text = serde_json::to_string(&self.status).unwrap_or_default();
+        // Whoever asks is told that the status is old.
+        let _ = folder::replace(file, &text);
+    }
+
+    /// From the next look on, only tells what it would do, or bounds. What is bounded already expires by itself.
+    pub fn only_tell(&mut self, dry_run: bool) {
+        self.config.dry_run = dry_run;
+    }
+
+    /// The state at the last look.
+    pub fn status(&self) -> &ApStatus {
+        &self.status
+    }
+
+    /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes the gate away.
+    pub fn leave(mut self, hurry: &AtomicBool) {
+        if !self.config.dry_run {
+            let until = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < until && !hurry.load(Ordering::Relaxed) {
+                let Ok(flows) = self.gate.flows() else { break };
+                let plan = self.steward.let_go(&flows);
+                self.enforce(&plan);
+                if plan.flows.is_empty() {
+                    break;
+                }
+                std::thread::sleep(PERIOD);
+            }
+        }
+        if let Some(file) = &self.config.status_file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// The status of a running daemon, from its file.
+///
+/// # Errors
+/// If no daemon runs, or the file cannot be read.
+pub fn read_ap_status(file: &Path) -> Result<ApStatus, ShareError> {
+    let failed = |why: String| ShareError::system(format!("reading the status in {}", file.display()), why);
+    let none = || {
+        failed("no daemon runs there: start one with `yuzuri ap`, or name its folder with --runtime".into())
+    };
+    const MAX_BYTES: u64 = 64 << 20;
+    let mut text = String::new();
+    // Anybody may ask who may read it.
+    match std::fs::File::open(file).and_then(|open| open.take(MAX_BYTES).read_to_string(&mut text)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(none()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let status: ApStatus = serde_json::from_str(&text).map_err(|e| failed(e.to_string()))?;
+    let age_s = clock::now().since_beginning().as_secs_f64() - status.at_s;
+    if age_s > STALE_S { Err(none()) } else { Ok(status) }
+}

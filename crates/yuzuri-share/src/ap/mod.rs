@@ -1,0 +1,12 @@
+//! The daemon of an access point: it speaks for stations that run nothing, and enforces their shares by the gate
+//! ([`yuzuri_gate`]).
+
+mod daemon;
+mod release;
+mod status;
+mod steward;
+mod view;
+
+pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
+pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus};
+pub use steward::StationId;

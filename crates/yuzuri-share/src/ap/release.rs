@@ -1,0 +1,35 @@
+//! Lets a connection go. A sender that was bounded is still in slow start: freed at once it would overshoot like a new one. So its bound grows
+//! step by step, until it lost something, which ends slow start, or until the bound does not hold it any more.
+
+use yuzuri_gate::FlowSeen;
+
+/// A bound that is let go grows by this factor each half second ...
+const GROWS: f64 = 1.25;
+/// ... so often: to the ninefold.
+const STEPS: u32 = 10;
+
+/// A connection's bound on its way out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Release {
+    bytes: f64,
+    steps: u32,
+    repeated: u64,
+}
+
+impl Release {
+    /// From the bound that it had, bytes.
+    pub(crate) fn from(bytes: u32, seen: &FlowSeen) -> Release {
+        Release { bytes: bytes.into(), steps: 0, repeated: seen.repeated_segments }
+    }
+
+    /// The bound for the next half second, bytes; `None`: it is free.
+    pub(crate) fn step(&mut self, seen: &FlowSeen) -> Option<u32> {
+        let is_loose = u64::from(seen.offered_bytes) <= self.bytes as u64 || seen.in_flight_bytes == 0;
+        if self.steps == STEPS || seen.repeated_segments > self.repeated || is_loose {
+            return None;
+        }
+        self.steps += 1;
+        self.bytes *= GROWS;
+        Some(self.bytes as u32)
+    }
+}

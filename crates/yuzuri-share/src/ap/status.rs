@@ -1,0 +1,255 @@
+//! What the access point's daemon shows: as JSON, and as text for people.
+
+use super::steward::{Station, StationId, Steward};
+use crate::{PolicyStatus, SummaryStatus};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use yuzuri_gate::{Counts, Gate, How};
+use yuzuri_policy::Rule;
+
+/// Most connections of a station in the status.
+const MAX_ROWS: usize = 20;
+
+/// The state of a running daemon.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApStatus {
+    /// The version of the daemon.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// When this was written, seconds of `CLOCK_BOOTTIME`.
+    pub at_s: f64,
+    /// Whether it only tells what it would do.
+    pub dry_run: bool,
+    /// The active policy.
+    pub policy: PolicyStatus,
+    /// Where the gate is.
+    pub devices: Vec<DeviceStatus>,
+    /// The stations that it knows of.
+    pub stations: Vec<StationStatus>,
+    /// What capacity and shares are, as a leader tells them; absent before the first look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummaryStatus>,
+    /// What the gate counted.
+    pub segments: SegmentCounts,
+    /// What went wrong at the last look.
+    pub problems: Vec<String>,
+}
+
+/// A device with the gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Its name.
+    pub name: String,
+    /// `tcx` or `clsact`.
+    pub by: String,
+}
+
+/// A station.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StationStatus {
+    /// Its hardware address.
+    pub station: String,
+    /// The addresses that it was seen with.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it is left alone.
+    pub exempt: bool,
+    /// What its uploads deliver, payload bit/s.
+    pub rate_bps: u64,
+    /// What it would deliver alone on the air, payload bit/s; 0: unknown.
+    pub alone_bps: u64,
+    /// Its share, payload bit/s; absent while nothing is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_bps: Option<u64>,
+    /// Largest mean round-trip time of its uploads since the look before, µs.
+    pub srtt_us: u32,
+    /// Uploads.
+    pub uploads: u32,
+    /// Of these, bounded ones.
+    pub bounded: u32,
+    /// How many uploads each rule is for.
+    pub rules: BTreeMap<String, u32>,
+    /// The busiest uploads.
+    pub flows: Vec<UploadStatus>,
+}
+
+/// An upload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UploadStatus {
+    /// The station's end.
+    pub station: SocketAddr,
+    /// The server's end.
+    pub server: SocketAddr,
+    /// Payload acknowledged since its beginning, bytes.
+    pub acked_bytes: u64,
+    /// Round-trip time between the gate and the server since its beginning, µs; absent: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_us: Option<u64>,
+    /// The same between the gate and the station.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub air_us: Option<u64>,
+    /// What it may have in flight, bytes; absent: not bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_bytes: Option<u32>,
+    /// The window that the station was told last, bytes.
+    pub told_bytes: u32,
+    /// What the server offered, bytes.
+    pub offered_bytes: u32,
+    /// Packets with nothing new.
+    pub repeated: u64,
+    /// Which rule set the bound.
+    pub rule: Rule,
+}
+
+/// What the gate counted since it was loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentCounts {
+    /// TCP segments towards stations.
+    pub down: u64,
+    /// TCP segments from stations.
+    pub up: u64,
+    /// Windows lowered.
+    pub lowered: u64,
+    /// Segments of connections whose beginning was not seen.
+    pub stranger: u64,
+    /// Segments of connections that are never touched.
+    pub foreign: u64,
+    /// Windows that could not be written.
+    pub failed: u64,
+}
+
+impl From<Counts> for SegmentCounts {
+    fn from(Counts { down, up, lowered, stranger, foreign, failed }: Counts) -> SegmentCounts {
+        SegmentCounts { down, up, lowered, stranger, foreign, failed }
+    }
+}
+
+impl ApStatus {
+    pub(crate) fn of(steward: &Steward, gate: &Gate) -> ApStatus {
+        let devices = gate.devices().map(|(name, how)| DeviceStatus {
+            name: name.to_owned(),
+            by: if how == How::Tcx { "tcx" } else { "clsact" }.into(),
+        });
+        let stations = steward.stations.iter().map(|(id, station)| StationStatus::of(*id, station, steward));
+        ApStatus {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            devices: devices.collect(),
+            stations: stations.collect(),
+            summary: steward.summary.as_ref().map(SummaryStatus::from),
+            segments: gate.counts().unwrap_or_default().into(),
+            ..ApStatus::default()
+        }
+    }
+
+    /// As text for a terminal.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let policy = self.policy;
+        write!(out, "yuzuri ap {}, process {}: ", self.version, self.pid)?;
+        match self.dry_run {
+            true => write!(out, "only tells what it would do")?,
+            false => write!(out, "bounds uploads")?,
+        }
+        writeln!(out, ", policy {} ({})", policy.name, policy.objective.name())?;
+        let devices: Vec<String> = self.devices.iter().map(|d| format!("{} ({})", d.name, d.by)).collect();
+        writeln!(out, "gate at {}", devices.join(", "))?;
+        for problem in &self.problems {
+            writeln!(out, "problem: {problem}")?;
+        }
+        if let Some(summary) = &self.summary {
+            let limit =
+                if summary.wire_bps > 0 { "the wire limits" } else { "the air limits, or nothing yet" };
+            writeln!(
+                out,
+                "{}: {} of {} stations send, capacity {} Mbit/s, {limit}",
+                summary.phase.name(),
+                summary.senders,
+                summary.members,
+                mbps(summary.capacity_bps),
+            )?;
+        }
+        let counts = self.segments;
+        writeln!(
+            out,
+            "windows lowered {}; segments of connections whose beginning was not seen {}, never touched {}",
+            counts.lowered, counts.stranger, counts.foreign
+        )?;
+        if self.stations.is_empty() {
+            return writeln!(out, "\nno station has uploaded anything yet");
+        }
+        writeln!(
+            out,
+            "\n{:<17}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  rules",
+            "station", "Mbit/s", "share", "alone", "RTT ms", "bounded"
+        )?;
+        for s in &self.stations {
+            let some = |bps: Option<u64>| bps.filter(|b| *b > 0).map_or("-".to_owned(), mbps);
+            let rules: Vec<String> = s.rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+            writeln!(
+                out,
+                "{:<17}  {:>10}  {:>10}  {:>10}  {:>8.1}  {:>7}  {}{}",
+                s.station,
+                mbps(s.rate_bps),
+                some(s.share_bps),
+                some(Some(s.alone_bps)),
+                f64::from(s.srtt_us) / 1e3,
+                format!("{}/{}", s.bounded, s.uploads),
+                rules.join(", "),
+                if s.exempt { " (exempt)" } else { "" }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn mbps(bps: u64) -> String {
+    format!("{:.1}", bps as f64 / 1e6)
+}
+
+impl StationStatus {
+    fn of(id: StationId, station: &Station, steward: &Steward) -> StationStatus {
+        let mut rules = BTreeMap::new();
+        for row in &station.rows {
+            *rules.entry(row.why.name().to_owned()).or_default() += 1;
+        }
+        let mut busiest: Vec<_> = station.rows.iter().collect();
+        busiest.sort_by_key(|row| std::cmp::Reverse(row.gated.acked_bytes));
+        let flows = busiest.into_iter().take(MAX_ROWS).map(|row| UploadStatus {
+            station: row.key.station(),
+            server: row.key.server(),
+            acked_bytes: row.gated.acked_bytes,
+            wire_us: row.gated.wire.mean_us(),
+            air_us: row.gated.air.mean_us(),
+            bound_bytes: row.bytes,
+            told_bytes: row.gated.told_bytes,
+            offered_bytes: row.gated.offered_bytes,
+            repeated: row.gated.repeated_segments,
+            rule: row.why,
+        });
+        let report = station.report.as_ref();
+        let shares =
+            report.and(steward.summary.as_ref()).map(|summary| summary.share_of(station.radio) as u64);
+        StationStatus {
+            station: id.to_string(),
+            addresses: station.addresses.iter().copied().collect(),
+            exempt: steward.is_exempt(id),
+            rate_bps: report.map_or(0, |report| report.rate_bps),
+            alone_bps: station.radio.alone_bps,
+            share_bps: shares,
+            srtt_us: report.map_or(0, |report| report.srtt_us),
+            uploads: station.rows.len() as u32,
+            bounded: station.rows.iter().filter(|row| row.bytes.is_some()).count() as u32,
+            rules,
+            flows: flows.collect(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Stations behind a wire of fixed rate, as a gate would see them.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use std::net::SocketAddr;
+use std::time::Duration;
+use yuzuri_gate::{Half, Standing};
+
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Uploads that share a wire: each keeps what its window lets it, and the queue is what they have in flight beyond the
+/// path.
+struct Wire {
+    rate_bps: f64,
+    base_s: f64,
+    flows: Vec<Gated>,
+    /// What each would have in flight if nobody bounded it, bytes.
+    wants: Vec<f64>,
+    bounds: HashMap<FlowKey, u32>,
+    now: Duration,
+}
+
+impl Wire {
+    fn new(rate_mbps: f64, base_ms: f64, stations: u8) -> Wire {
+        let flows = (0..stations).map(|n| {
+            let station: SocketAddr = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
+            Gated {
+                key: FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap(),
+                standing: Standing::Known,
+                first_ns: 1,
+                last_ns: 0,
+                acked_bytes: 0,
+                up_bytes: 0,
+                up_segments: 0,
+                repeated_segments: 0,
+                lowered: 0,
+                passed: 0,
+                wire: Half::default(),
+                air: Half::default(),
+                in_flight_bytes: 0,
+                told_bytes: 4_000_000,
+                offered_bytes: 4_000_000,
+                room_bytes: Some(0),
+                quiet_ns: 0,
+                quiets: 0,
+                quiet_since_ns: None,
+                mac: [2, 0, 0, 0, 0, n],
+                edge: None,
+                scale: 7,
+                mss: Some(1460),
+            }
+        });
+        let flows: Vec<Gated> = flows.collect();
+        Wire {
+            rate_bps: rate_mbps * 1e6,
+            base_s: base_ms / 1e3,
+            wants: vec![14_480.0; flows.len()],
+            flows,
+            bounds: HashMap::new(),
+            now: Duration::from_millis(1),
+        }
+    }
+
+    /// Half a second. A window grows as in slow start, to the megabyte of a deep queue.
+    fn pass(&mut self) {
+        self.now += LOOK;
+        let held =
+            |flow: &Gated, wants: f64| self.bounds.get(&flow.key).map_or(wants, |b| wants.min(f64::from(*b)));
+        let windows: Vec<f64> =
+            self.flows.iter().zip(&self.wants).map(|(f, wants)| held(f, *wants)).collect();
+        let in_flight: f64 = windows.iter().sum();
+        let path = self.rate_bps / 8.0 * self.base_s;
+        let rtt_s = self.base_s + (in_flight - path).max(0.0) / (self.rate_bps / 8.0);
+        for (flow, window) in self.flows.iter_mut().zip(&windows) {
+            let bytes = (window / rtt_s * LOOK.as_secs_f64()) as u64;
+            flow.acked_bytes += bytes;
+            flow.up_bytes += bytes;
+            flow.up_segments += bytes / 1448;
+            flow.last_ns = self.now.as_nanos() as u64;
+            flow.in_flight_bytes = *window as u32;
+            flow.told_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
+            let us = (rtt_s * 1e6) as u64;
+            let add = |half: &mut Half, us: u64| {
+                half.samples += 20;
+                half.sum_us += 20 * us;
+                half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+            };
+            add(&mut flow.wire, us - 1000);
+            add(&mut flow.air, 1000);
+        }
+        self.wants.iter_mut().for_each(|wants| *wants = (*wants * 2.0).min(1_000_000.0));
+    }
+
+    fn queue_s(&self) -> f64 {
+        let in_flight: f64 = self.flows.iter().map(|flow| f64::from(flow.in_flight_bytes)).sum();
+        in_flight * 8.0 / self.rate_bps - self.base_s
+    }
+
+    fn look(&mut self, steward: &mut Steward) -> Plan {
+        self.pass();
+        let now_ns = self.now.as_nanos() as u64;
+        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, |_| RadioHint::default());
+        self.bounds.retain(|key, _| !plan.free.contains(key));
+        self.bounds.extend(plan.flows.iter().copied());
+        plan
+    }
+}
+
+#[test]
+fn uploads_share_the_wire_and_keep_its_queue_short() {
+    for (stations, base_ms) in [(2, 20.0), (8, 40.0), (4, 100.0)] {
+        let mut wire = Wire::new(50.0, base_ms, stations);
+        let mut steward = Steward::new(PolicyConfig::default(), []);
+        let mut longest_s = 0.0_f64;
+        let mut carried = 0;
+        for look in 0..60 {
+            wire.look(&mut steward);
+            if look == 29 {
+                carried = wire.flows.iter().map(|flow| flow.acked_bytes).sum();
+            }
+            if look >= 30 {
+                longest_s = longest_s.max(wire.queue_s());
+            }
+        }
+        let summary = steward.summary.as_ref().unwrap();
+        assert_eq!((summary.members, summary.senders), (stations.into(), stations.into()));
+        assert!(matches!(summary.phase, Phase::Hold | Phase::Probe), "{summary:?}");
+        // What a window may hold, a probe of a quarter more, and what rounding to segments adds.
+        let most_s = 0.020 + 0.25 * (0.020 + base_ms / 1e3) + 0.005;
+        assert!(longest_s < most_s, "{stations} stations, {base_ms} ms: a queue of {longest_s} s");
+        let mbps =
+            (wire.flows.iter().map(|f| f.acked_bytes).sum::<u64>() - carried) as f64 * 8.0 / 15.0 / 1e6;
+        assert!(mbps > 49.0, "{stations} stations, {base_ms} ms: {mbps} Mbit/s");
+        let (least, most) = (wire.bounds.values().min().unwrap(), wire.bounds.values().max().unwrap());
+        assert!(most - least <= 1460, "{least}..{most}");
+    }
+}
+
+#[test]
+fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
+    let mut wire = Wire::new(50.0, 20.0, 4);
+    wire.flows[1].standing = Standing::Foreign;
+    let exempt = StationId([2, 0, 0, 0, 0, 0]);
+    let mut steward = Steward::new(PolicyConfig::default(), [exempt]);
+    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    let bounded: HashSet<FlowKey> = plan.flows.iter().map(|(key, _)| *key).collect();
+    assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
+    let of = |n: usize| {
+        let address = wire.flows[n].key.station().ip();
+        plan.stations.iter().find(|(a, _)| *a == address).map(|(_, bytes)| *bytes)
+    };
+    assert_eq!(of(0), Some(0), "the exempt one's new connections are not bounded either");
+    assert_eq!(of(1), None, "nothing is known of it");
+    assert!(of(2).unwrap() >= 14_600);
+    assert!(plan.others.unwrap() >= 14_600);
+}
+
+#[test]
+fn nothing_is_bounded_while_the_policy_is_off() {
+    let mut wire = Wire::new(50.0, 20.0, 3);
+    let config = PolicyConfig { name: PolicyName::Off, ..PolicyConfig::default() };
+    let mut steward = Steward::new(config, []);
+    for _ in 0..40 {
+        assert_eq!(wire.look(&mut steward), Plan::default());
+    }
+}
+
+#[test]
+fn connections_are_let_go_step_by_step_until_they_lose() {
+    let mut wire = Wire::new(50.0, 20.0, 2);
+    let mut steward = Steward::new(PolicyConfig::default(), []);
+    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    let before: HashMap<FlowKey, u32> = plan.flows.iter().copied().collect();
+    let (first, second) = (wire.flows[0].key, wire.flows[1].key);
+    let let_go = steward.let_go(&wire.flows);
+    let now: HashMap<FlowKey, u32> = let_go.flows.iter().copied().collect();
+    assert!(now[&first] > before[&first] && now[&first] < 2 * before[&first]);
+    // One loses something: it has left slow start.
+    wire.flows[0].repeated_segments += 1;
+    let let_go = steward.let_go(&wire.flows);
+    assert_eq!(let_go.free, [first]);
+    assert_eq!(let_go.flows.len(), 1);
+    let mut steps = 0;
+    while !steward.let_go(&wire.flows).flows.is_empty() {
+        steps += 1;
+        assert!(steps < 20);
+    }
+    assert!(steps > 4, "{second} was let go at once");
+}

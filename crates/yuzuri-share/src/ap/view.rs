@@ -1,0 +1,137 @@
+//! What the gate sees of a connection, in the policy's terms: as the station's own kernel would report it.
+
+use crate::flows::destination;
+use std::collections::HashMap;
+use yuzuri_gate::{FlowKey, FlowSeen as Gated, Half, Standing};
+use yuzuri_policy::FlowSeen;
+
+/// Payload of a full segment where the server did not say what it takes, bytes (Ethernet, IPv4, time stamps).
+const USUAL_MSS: u32 = 1448;
+/// Time stamps in each segment, bytes.
+const STAMPS: u32 = 12;
+/// A station that left less than so many segments of its window, beyond what ACKs on their way let go, is held back by it.
+const ROOM_SEGMENTS: u64 = 3;
+/// A station that had nothing under way for this part of a look, beyond the time that an ACK takes to it and data back, is held back by its
+/// application.
+const QUIET: f64 = 0.25;
+
+/// A connection over time.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) id: u64,
+    /// As it was at the last look.
+    last: Gated,
+    looked_ns: u64,
+    wire_us: u64,
+    air_us: u64,
+}
+
+/// All connections of an access point, by key.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    flows: HashMap<FlowKey, Known>,
+    last_id: u64,
+}
+
+impl View {
+    /// Takes in a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` for one that cannot be bounded.
+    pub(crate) fn look(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
+        if seen.standing != Standing::Known {
+            return None;
+        }
+        let last_id = &mut self.last_id;
+        let mut next = || {
+            *last_id += 1;
+            Known::beginning(*last_id, seen)
+        };
+        let known = self.flows.entry(seen.key).or_insert_with(&mut next);
+        // Another connection between the same ends.
+        if seen.first_ns != known.last.first_ns {
+            *known = next();
+        }
+        known.wire_us = seen.wire.since(&known.last.wire).mean_us().unwrap_or(known.wire_us);
+        known.air_us = seen.air.since(&known.last.air).mean_us().unwrap_or(known.air_us);
+        let flow = known.flow(now_ns, seen);
+        known.last = seen.clone();
+        known.looked_ns = now_ns;
+        Some(flow)
+    }
+
+    /// Forgets connections that the gate does not know any more.
+    pub(crate) fn keep(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
+        self.flows.retain(|key, _| is_there(key));
+    }
+}
+
+/// Payload of a full segment of a connection, bytes.
+pub(crate) fn segment_bytes(seen: &Gated) -> u32 {
+    seen.mss.map_or(USUAL_MSS, |mss| u32::from(mss).saturating_sub(STAMPS).max(256))
+}
+
+impl Known {
+    /// As it was before its first byte.
+    fn beginning(id: u64, seen: &Gated) -> Known {
+        let last = Gated {
+            wire: Half::default(),
+            air: Half::default(),
+            acked_bytes: 0,
+            up_bytes: 0,
+            quiet_ns: 0,
+            quiets: 0,
+            ..seen.clone()
+        };
+        Known { id, last, looked_ns: seen.first_ns, wire_us: 0, air_us: 0 }
+    }
+
+    fn flow(&self, now_ns: u64, seen: &Gated) -> FlowSeen {
+        let mss = segment_bytes(seen);
+        let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
+        let acked = seen.acked_bytes.saturating_sub(self.last.acked_bytes);
+        let rate = if seconds > 0.0 { acked as f64 / seconds } else { 0.0 };
+        // What passed the gate, and what is on the air on its way to it.
+        let on_the_air = (rate * self.air_us as f64 / 1e6) as u64;
+        let flight = u64::from(seen.in_flight_bytes) + on_the_air;
+        let is_bounded = seen.told_bytes < seen.offered_bytes;
+        // A window that the gate lowers is what the station may have in flight; otherwise only what it has is known.
+        let window = if is_bounded { u64::from(seen.told_bytes) } else { flight.min(seen.told_bytes.into()) };
+        let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
+        let both = |wire: u64, air: u64| u32::try_from(wire + air).unwrap_or(u32::MAX);
+        let has_rtt = seen.wire.samples > 0 && seen.air.samples > 0;
+        let min_rtt_us = if has_rtt { both(seen.wire.min_us.into(), seen.air.min_us.into()) } else { 0 };
+        let per_segment = seen.up_bytes as f64 / (seen.up_segments.max(1) as f64 * f64::from(mss));
+        let lost = (seen.repeated_segments as f64 * per_segment.max(1.0)) as u64;
+        FlowSeen {
+            id: self.id,
+            destination: destination(seen.key.server()),
+            mss_bytes: mss,
+            cwnd: segments(window),
+            in_flight: segments(flight.min(window)),
+            srtt_us: if has_rtt { both(self.wire_us, self.air_us).max(min_rtt_us) } else { 0 },
+            min_rtt_us,
+            // What a server acknowledges and the station did not send is not delivered.
+            delivered: seen.acked_bytes.min(seen.up_bytes) / u64::from(mss),
+            bytes_acked: seen.acked_bytes.min(seen.up_bytes),
+            lost,
+            retransmitted: lost,
+            app_limited: self.is_app_limited(now_ns, seen, rate, is_bounded),
+            window_bytes: u64::from(seen.offered_bytes),
+        }
+    }
+
+    /// Whether the station sends less than its window lets it.
+    fn is_app_limited(&self, now_ns: u64, seen: &Gated, rate: f64, is_bounded: bool) -> bool {
+        let looked_ns = now_ns.saturating_sub(self.looked_ns);
+        // Between an ACK of all and the next data lies the way to the station and back, in any case.
+        let air_ns = self.air_us * 1000;
+        let quiets = u64::from(seen.quiets.wrapping_sub(self.last.quiets));
+        let ended_ns = seen.quiet_ns.saturating_sub(self.last.quiet_ns).saturating_sub(quiets * air_ns);
+        let going_on_ns = seen.quiet_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
+        let quiet_ns = ended_ns + going_on_ns.saturating_sub(air_ns).min(looked_ns);
+        if quiet_ns as f64 > QUIET * looked_ns as f64 {
+            return true;
+        }
+        let Some(room) = seen.room_bytes.filter(|_| is_bounded) else { return false };
+        let on_its_way = (rate * self.air_us as f64 / 1e6) as u64;
+        u64::from(room) > on_its_way + ROOM_SEGMENTS * u64::from(segment_bytes(seen))
+    }
+}

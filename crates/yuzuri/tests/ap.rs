@@ -1,0 +1,266 @@
+//! `yuzuri ap` at a forwarding access point, beside nobody: the same uploads, less queue.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_share::ApStatus;
+use yuzuri_testnet::{AccessPoint, Host, eventually};
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+const STATIONS: u8 = 6;
+/// The wire: 50 Mbit/s, and a queue of 200 ms at that rate.
+const RATE_MBIT: u32 = 50;
+const QUEUE_BYTES: u32 = 1_250_000;
+
+fn network(test: &str) -> Option<AccessPoint> {
+    let net = AccessPoint::or_skip(test, STATIONS)?;
+    net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
+    for station in (0..STATIONS).map(Host::Station) {
+        net.set(station, "net.ipv4.tcp_no_metrics_save", "1").unwrap();
+    }
+    Some(net)
+}
+
+/// The smoothed round-trip time of a socket, ms (`tcpi_rtt` of `TCP_INFO`).
+fn rtt_ms(socket: &TcpStream) -> f64 {
+    let info = yuzuri_kernel::own::info(socket.as_fd()).unwrap();
+    f64::from(u32::from_ne_bytes(info[68..72].try_into().unwrap())) / 1e3
+}
+
+/// What uploads of all stations came to.
+#[derive(Debug)]
+struct Figures {
+    mbps: Vec<f64>,
+    rtt_ms: f64,
+}
+
+impl Figures {
+    fn total(&self) -> f64 {
+        self.mbps.iter().sum()
+    }
+
+    /// Jain's index of fairness.
+    fn fairness(&self) -> f64 {
+        let squares: f64 = self.mbps.iter().map(|x| x * x).sum();
+        self.total().powi(2) / (squares * self.mbps.len() as f64)
+    }
+}
+
+/// An upload from each station at once; the figures after `settle`, over `measured`. `then` runs while they go on.
+fn uploads<T>(
+    net: &AccessPoint,
+    settle: Duration,
+    measured: Duration,
+    then: impl FnOnce() -> T,
+) -> (Figures, T) {
+    let server = net.v4(Host::Server);
+    let listener = net.inside(Host::Server, || TcpListener::bind(SocketAddr::new(server, 0)).unwrap());
+    let to = listener.local_addr().unwrap();
+    let pairs: Vec<(TcpStream, TcpStream, AtomicU64)> = (0..STATIONS)
+        .map(|n| {
+            let near = net.inside(Host::Station(n), || TcpStream::connect(to).unwrap());
+            // Whatever the host's default is.
+            socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
+            (near, listener.accept().unwrap().0, AtomicU64::new(0))
+        })
+        .collect();
+    let stop = AtomicBool::new(false);
+    // Also where an assertion fails: the scope waits for its threads.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for (near, far, received) in &pairs {
+            let stop = &stop;
+            scope.spawn(move || {
+                let (mut near, block) = (near, [7; 16384]);
+                while !stop.load(Ordering::Relaxed) && near.write_all(&block).is_ok() {}
+                let _ = near.shutdown(std::net::Shutdown::Write);
+            });
+            scope.spawn(move || {
+                let (mut far, mut buffer) = (far, vec![0; 65536]);
+                while let Ok(length @ 1..) = far.read(&mut buffer) {
+                    received.fetch_add(length as u64, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(settle);
+        let counts = || pairs.iter().map(|p| p.2.load(Ordering::Relaxed)).collect::<Vec<u64>>();
+        let (start, before, mut rtts) = (Instant::now(), counts(), Vec::new());
+        while start.elapsed() < measured {
+            rtts.extend(pairs.iter().map(|(near, ..)| rtt_ms(near)));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let mbps =
+            counts().into_iter().zip(before).map(|(now, before)| (now - before) as f64 * 8.0 / seconds / 1e6);
+        let mbps = mbps.collect();
+        let figures = Figures { mbps, rtt_ms: rtts.iter().sum::<f64>() / rtts.len() as f64 };
+        (figures, then())
+    })
+}
+
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(net: &AccessPoint, runtime: &Path, words: &[&str]) -> Daemon {
+        let mut command = net.command(Host::AccessPoint, YUZURI);
+        command.args(["ap", "--runtime"]).arg(runtime).args(["-i", "br0"]).args(words);
+        let daemon = Daemon(command.stderr(Stdio::inherit()).spawn().unwrap());
+        assert!(eventually(|| status(runtime).is_some()), "the daemon does not start");
+        daemon
+    }
+
+    /// Ends it as a service manager does; what it returned.
+    fn end(mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn asked(runtime: &Path, words: &[&str]) -> std::process::Output {
+    Command::new(YUZURI).args(["ap", "status", "--runtime"]).arg(runtime).args(words).output().unwrap()
+}
+
+fn status(runtime: &Path) -> Option<ApStatus> {
+    let output = asked(runtime, &["--json"]);
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Whether this machine can have the gate; else why not is printed.
+fn can(test: &str, net: &AccessPoint) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = net.command(Host::AccessPoint, YUZURI);
+    let refused = command.args(["ap", "-i", "nothing", "--runtime"]).arg(folder.path()).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    if !why.contains("there is none of this name") {
+        println!("{test}: skipped: {why}");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn stations_that_run_nothing_share_and_queues_are_short() {
+    let test = "stations_that_run_nothing_share_and_queues_are_short";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = folder.path().join("run");
+    let (settle, measured) = (Duration::from_secs(8), Duration::from_secs(8));
+    let (plain, ()) = uploads(&net, settle, measured, || ());
+
+    let daemon = Daemon::start(&net, &runtime, &[]);
+    let (shared, (told, text, code)) = uploads(&net, settle, measured, || {
+        let told = status(&runtime).unwrap();
+        let text = String::from_utf8(asked(&runtime, &[]).stdout).unwrap();
+        // It lets the uploads go, and takes the gate away; they go on.
+        let code = daemon.end();
+        (told, text, code)
+    });
+    println!(
+        "{test}: {:.1} -> {:.1} Mbit/s, {:.1} -> {:.1} ms, Jain {:.3} -> {:.3}",
+        plain.total(),
+        shared.total(),
+        plain.rtt_ms,
+        shared.rtt_ms,
+        plain.fairness(),
+        shared.fairness()
+    );
+    assert!(shared.rtt_ms < plain.rtt_ms / 2.0, "{plain:?} {shared:?}");
+    assert!(shared.total() > 0.95 * plain.total(), "{plain:?} {shared:?}");
+    assert!(shared.fairness() > 0.95, "{shared:?}");
+
+    assert_eq!(told.stations.len(), usize::from(STATIONS), "{told:?}");
+    assert!(told.stations.iter().all(|s| s.uploads == 1 && s.share_bps.is_some()), "{told:?}");
+    assert!(told.stations.iter().filter(|s| s.bounded == 1).count() >= 5, "{told:?}");
+    assert_eq!((told.segments.failed, told.problems.len()), (0, 0), "{told:?}");
+    assert!(told.segments.lowered > 1000);
+    assert_eq!(told.devices[0].name, "br0");
+    assert!(text.contains("bounds uploads") && text.contains("6/6") | text.contains("1/1"), "{text}");
+    assert_eq!(code, Some(0));
+    assert!(asked(&runtime, &[]).status.code() == Some(1), "its status is gone with it");
+    let errors: u64 = net.hosts().map(|host| net.counter(host, "InCsumErrors")).sum();
+    assert_eq!(errors, 0);
+}
+
+#[test]
+fn a_dry_run_tells_and_touches_nothing() {
+    let test = "a_dry_run_tells_and_touches_nothing";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&net, folder.path(), &["--dry-run"]);
+    let (_, told) = uploads(&net, Duration::from_secs(8), Duration::from_secs(1), || {
+        assert!(eventually(|| status(folder.path()).unwrap().stations.iter().any(|s| s.bounded > 0)));
+        status(folder.path()).unwrap()
+    });
+    assert!(told.dry_run);
+    assert_eq!(told.segments.lowered, 0);
+    assert!(told.segments.down > 1000 && told.segments.up > 1000);
+    // Another one beside it is refused, and told which command shows the first.
+    let mut second = net.command(Host::AccessPoint, YUZURI);
+    let second = second.args(["ap", "-i", "br0", "--runtime"]).arg(folder.path()).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(why.contains("yuzuri ap status"), "{why}");
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn it_gives_up_its_privileges() {
+    let test = "it_gives_up_its_privileges";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    for (words, kept) in [(&[][..], 0_u64), (&["--clsact"][..], 1 << 12)] {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start(&net, folder.path(), words);
+        let pid = status(folder.path()).unwrap().pid;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let capabilities = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        for set in ["CapPrm:", "CapEff:"] {
+            assert_eq!(capabilities(set), kept, "{words:?}: {set}");
+        }
+        assert_eq!(capabilities("CapBnd:"), 0);
+        assert_eq!(daemon.end(), Some(0));
+        let shown =
+            net.command(Host::AccessPoint, "tc").args(["filter", "show", "dev", "br0", "egress"]).output();
+        assert_eq!(String::from_utf8_lossy(&shown.unwrap().stdout).trim(), "", "{words:?}");
+    }
+}
+
+#[test]
+fn without_a_device_it_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Command::new(YUZURI).args(["ap", "--runtime"]).arg(folder.path()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains("--interface: name the bridge towards the stations"), "{why}");
+}
