@@ -1,11 +1,11 @@
 //! Measures the command itself: memory while recording, binary size, time to the first event.
 
 use crate::cpu;
-use crate::ends::Ends;
+use crate::ends::Endpoints;
 use crate::figure::{Figure, Section, Target};
 use crate::load::{Load, LoadArgs};
 use crate::observers::Agent;
-use crate::tidy::{Guarded, Stop};
+use crate::tidy::{KillOnDrop, Stop};
 use crate::{Paths, Scale};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ const FLOWS: u32 = 200;
 const SAMPLES_PER_FLOW_S: u64 = 1000;
 const MSS: u32 = 100;
 /// Each flow sends ten segments every 10 ms.
-const EVERY: Duration = Duration::from_millis(10);
+const WRITE_INTERVAL: Duration = Duration::from_millis(10);
 const TRAFFIC_CPU: usize = 0;
 
 /// Runs the benchmark.
@@ -32,15 +32,17 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
          program and the rings that it shares with the kernel.",
     );
     let size = std::fs::metadata(&paths.yuzuri).with_context(|| paths.yuzuri.display().to_string())?.len();
-    section
-        .add(Figure::of("binary", "MB", &[size as f64 / 1e6]).map(|f| f.must(Target::Below(10.0))), "binary");
+    section.add(
+        Figure::of("binary", "MB", &[size as f64 / 1e6]).map(|f| f.with_target(Target::Below(10.0))),
+        "binary",
+    );
     start(&mut section, paths, scale, stop)?;
     memory(&mut section, paths, scale, stop)?;
     Ok(section)
 }
 
 fn traffic(net: &Net) -> anyhow::Result<Load> {
-    Load::start(&LoadArgs { ends: Ends::of(net).on_cpu(TRAFFIC_CPU), flows: FLOWS, mss: Some(MSS) })
+    Load::start(&LoadArgs { ends: Endpoints::of(net).on_cpu(TRAFFIC_CPU), flows: FLOWS, mss: Some(MSS) })
 }
 
 /// Measures the time from starting the command to its first event on standard output.
@@ -48,9 +50,9 @@ fn start(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> any
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let mut load = traffic(&net)?;
     let rounds = scale.of(10, 3);
-    let per_flow = u64::from(MSS) * SAMPLES_PER_FLOW_S * EVERY.as_millis() as u64 / 1000;
+    let per_flow = u64::from(MSS) * SAMPLES_PER_FLOW_S * WRITE_INTERVAL.as_millis() as u64 / 1000;
     // Each start has a time limit. The traffic outlasts them all and ends with its process.
-    load.begin_paced(per_flow, EVERY, Duration::from_secs(10) * rounds as u32)?;
+    load.start_paced(per_flow, WRITE_INTERVAL, Duration::from_secs(10) * rounds as u32)?;
     let filter = format!("netns:{}", net.name(Side::B));
     let mut times = Vec::new();
     for round in 0..rounds {
@@ -59,7 +61,7 @@ fn start(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> any
         times.push(first_event(paths, &filter)?.as_secs_f64() * 1000.0);
     }
     let figure = Figure::of("start to first event (watch --json)", "ms", &times);
-    section.add(figure.map(|f| f.must(Target::Below(500.0))), "start");
+    section.add(figure.map(|f| f.with_target(Target::Below(500.0))), "start");
     Ok(())
 }
 
@@ -71,7 +73,7 @@ fn first_event(paths: &Paths, filter: &str) -> anyhow::Result<Duration> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let began = Instant::now();
-    let mut child = Guarded::spawn(&mut command)?;
+    let mut child = KillOnDrop::spawn(&mut command)?;
     let output = child.0.stdout.take().context("the command's output")?;
     for line in BufReader::new(output).lines() {
         let line: serde_json::Value = serde_json::from_str(&line?).context("a line of watch --json")?;
@@ -81,7 +83,7 @@ fn first_event(paths: &Paths, filter: &str) -> anyhow::Result<Duration> {
         }
         anyhow::ensure!(began.elapsed() < Duration::from_secs(10), "no event for 10 s");
     }
-    bail!("`watch --json` ended without an event")
+    bail!("`watch --json` exited without an event")
 }
 
 fn memory(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
@@ -89,7 +91,7 @@ fn memory(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> an
     let mut load = traffic(&net)?;
     let filter = format!("netns:{}", net.name(Side::B));
     let time = Duration::from_secs(scale.of(8, 3) as u64);
-    let per_flow = u64::from(MSS) * SAMPLES_PER_FLOW_S * EVERY.as_millis() as u64 / 1000;
+    let per_flow = u64::from(MSS) * SAMPLES_PER_FLOW_S * WRITE_INTERVAL.as_millis() as u64 / 1000;
     const FIELDS: [&str; 4] = ["VmRSS", "RssAnon", "RssFile", "RssShmem"];
     let mut fields = FIELDS.map(|_| Vec::new());
     let (mut peaks, mut rates, mut lost, mut cpus, mut sizes) = (vec![], vec![], vec![], vec![], vec![]);
@@ -101,28 +103,30 @@ fn memory(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> an
         let args = [filter.as_str(), "--density", "ack", "--quiet", "--record", &name];
         let agent = Agent::start(&paths.yuzuri, &args)?;
         let (began, cpu) = (Instant::now(), cpu::process_ns(agent.pid())?);
-        load.begin_paced(per_flow, EVERY, time)?;
+        load.start_paced(per_flow, WRITE_INTERVAL, time)?;
         let wall = loop {
             stop.sleep(Duration::from_millis(100))?;
             for (values, name) in fields.iter_mut().zip(FIELDS) {
                 values.push(cpu::status_kb(agent.pid(), name)? * 1024.0 / 1e6);
             }
-            if load.ended()?.is_some() {
+            if load.try_wait()?.is_some() {
                 break began.elapsed();
             }
-            anyhow::ensure!(began.elapsed() < time * 4, "the traffic needs more than four times its time");
+            anyhow::ensure!(
+                began.elapsed() < time * 4,
+                "the traffic takes more than four times its duration"
+            );
         };
         peaks.push(cpu::status_kb(agent.pid(), "VmHWM")? * 1024.0 / 1e6);
         cpus.push((cpu::process_ns(agent.pid())? - cpu) as f64 / 1e7 / wall.as_secs_f64());
-        let said = agent.finish()?;
-        rates.push(said.kept as f64 / wall.as_secs_f64());
-        lost.push(said.lost as f64);
-        sizes.push(std::fs::metadata(&file)?.len() as f64 / said.kept as f64);
+        let account = agent.finish()?;
+        rates.push(account.kept as f64 / wall.as_secs_f64());
+        lost.push(account.lost as f64);
+        sizes.push(std::fs::metadata(&file)?.len() as f64 / account.kept as f64);
     }
     let peak = Figure::of("resident while recording, peak", "MB", &peaks);
-    section.add(peak.map(|f| f.must(Target::Below(30.0))), "memory");
-    let kinds =
-        ["resident", "  of it private memory", "  of it file pages and rings", "  of it shared memory"];
+    section.add(peak.map(|f| f.with_target(Target::Below(30.0))), "memory");
+    let kinds = ["resident", "  private memory", "  file pages and rings", "  shared memory"];
     for (name, values) in kinds.iter().zip(&fields) {
         section.add(Figure::of(*name, "MB", values), name);
     }

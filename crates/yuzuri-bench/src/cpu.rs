@@ -15,7 +15,7 @@ pub fn process_ns(pid: u32) -> anyhow::Result<u64> {
 }
 
 /// Total CPU time of this process, nanoseconds.
-pub fn own_ns() -> anyhow::Result<u64> {
+pub fn this_process_ns() -> anyhow::Result<u64> {
     now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
@@ -65,7 +65,7 @@ impl Softirqs {
 pub fn pin(cpu: usize) -> anyhow::Result<()> {
     let count = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut set = nix::sched::CpuSet::new();
-    set.set(cpu % count).with_context(|| format!("choosing CPU {cpu}"))?;
+    set.set(cpu % count).with_context(|| format!("selecting CPU {cpu}"))?;
     nix::sched::sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("pinning to CPU {cpu}"))
 }
 
@@ -75,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_shows_on_every_clock_and_sleep_on_none() {
+    fn cpu_clocks_count_work_but_not_sleep() {
         let (own, thread, process) =
-            (own_ns().unwrap(), thread_ns().unwrap(), process_ns(std::process::id()).unwrap());
+            (this_process_ns().unwrap(), thread_ns().unwrap(), process_ns(std::process::id()).unwrap());
         let until = thread + 20_000_000;
         while thread_ns().unwrap() < until {}
-        assert!(own_ns().unwrap() - own >= 19_000_000);
+        assert!(this_process_ns().unwrap() - own >= 19_000_000);
         assert!(process_ns(std::process::id()).unwrap() - process >= 19_000_000);
         let before = thread_ns().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));

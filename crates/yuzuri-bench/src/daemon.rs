@@ -1,10 +1,10 @@
 //! Measures the sharing daemon on a host with many flows: CPU use, memory, and its status.
 
 use crate::cpu;
-use crate::ends::{Ends, NOT_CHOSEN};
+use crate::ends::{DEFAULT_CCA, Endpoints};
 use crate::figure::{Figure, Section, Target};
 use crate::messages::{MessageArgs, Messages};
-use crate::tidy::{Guarded, Stop};
+use crate::tidy::{KillOnDrop, Stop};
 use crate::{Paths, Scale};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -16,7 +16,7 @@ use yuzuri_testnet::{Net, Side};
 
 const FLOWS: u32 = 18_000;
 /// The daemon scans all flows, including idle ones, once in 60 s. A measurement covers one scan.
-const MEASURED: Duration = Duration::from_secs(60);
+const MEASUREMENT: Duration = Duration::from_secs(60);
 /// Every flow exchanges a message within this time, so that none is idle.
 const ROUND: Duration = Duration::from_secs(2);
 const TRAFFIC_CPU: usize = 0;
@@ -26,39 +26,39 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     let mut section = Section::new(
         "The sharing daemon with 18,000 flows",
         "`yuzuri share` in a namespace with 18,000 connections of one process to another namespace, all under its control. \
-         Idle: nothing is sent, and every flow rests. Busy: each flow has a request of 64 bytes and a response of 256 every \
-         2 s, so that none rests. CPU time is that of the daemon's process over 60 s, with its part of the kernel; resident \
-         memory is from /proc/PID/status. The time of `share status` is that of the command from its start to its end; its \
-         bytes are those of `--json`.",
+         Idle: no traffic, and the daemon counts every flow as resting. Busy: each flow has a request of 64 bytes and a \
+         response of 256 every 2 s, so that none rests. CPU time is the daemon's, user and kernel, over 60 s; resident \
+         memory is from /proc/PID/status. The time of `share status` is from the command's start to its exit; its \
+         size is that of `--json`.",
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let mut messages = Messages::start(&MessageArgs {
-        ends: Ends::of(&net).on_cpu(TRAFFIC_CPU).under(NOT_CHOSEN),
+        ends: Endpoints::of(&net).on_cpu(TRAFFIC_CPU).with_control(DEFAULT_CCA),
         connections: FLOWS as usize,
         bulk: 0,
     })?;
     let daemon = Daemon::start(paths, &net)?;
     daemon
-        .until(stop, "every flow at rest", |counts| counts["all"] == FLOWS && counts["resting"] == FLOWS)?;
+        .wait_until(stop, "all flows idle", |counts| counts["all"] == FLOWS && counts["resting"] == FLOWS)?;
     let rounds = scale.of(3, 1);
     let (mut idle, mut memory) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("daemon: {FLOWS} idle flows, round {} of {rounds}", round + 1);
-        idle.push(daemon.share_of_a_core(|| stop.sleep(MEASURED))?);
+        idle.push(daemon.cpu_percent(|| stop.sleep(MEASUREMENT))?);
         memory.push(daemon.resident_mb()?);
     }
-    ask(&mut section, &daemon, scale, stop)?;
+    measure_status(&mut section, &daemon, scale, stop)?;
     let idle = Figure::of("idle flows: CPU", "% of one", &idle);
-    section.add(idle.map(|f| f.must(Target::Below(2.0))), "CPU");
+    section.add(idle.map(|f| f.with_target(Target::Below(2.0))), "CPU");
     let memory = Figure::of("idle flows: resident", "MB", &memory);
-    section.add(memory.map(|f| f.must(Target::Below(20.0))), "memory");
+    section.add(memory.map(|f| f.with_target(Target::Below(20.0))), "memory");
 
     let (mut busy, mut memory) = (Vec::new(), Vec::new());
     for round in 0..scale.of(3, 1) {
         eprintln!("daemon: {FLOWS} busy flows, round {}", round + 1);
         // After one message each, no flow is idle.
         exchange(&mut messages, stop, ROUND * 2)?;
-        busy.push(daemon.share_of_a_core(|| exchange(&mut messages, stop, MEASURED / 3))?);
+        busy.push(daemon.cpu_percent(|| exchange(&mut messages, stop, MEASUREMENT / 3))?);
         memory.push(daemon.resident_mb()?);
     }
     section.add(Figure::of("busy flows: CPU", "% of one", &busy), "CPU");
@@ -70,27 +70,27 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
 
 /// Exchanges one message per flow and [`ROUND`], evenly spaced, for `time`.
 fn exchange(messages: &mut Messages, stop: &Stop, time: Duration) -> anyhow::Result<()> {
-    let part = FLOWS / 100;
-    let begun = Instant::now();
+    let batch = FLOWS / 100;
+    let started = Instant::now();
     let mut done = 0;
-    while begun.elapsed() < time {
-        messages.exchange(part.into(), 0)?;
+    while started.elapsed() < time {
+        messages.exchange(batch.into(), 0)?;
         done += 1;
-        stop.sleep((ROUND * done / 100).saturating_sub(begun.elapsed()))?;
+        stop.sleep((ROUND * done / 100).saturating_sub(started.elapsed()))?;
     }
     Ok(())
 }
 
 /// Measures the status query, with the largest flows and with all flows.
-fn ask(section: &mut Section, daemon: &Daemon, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
-    for (name, words) in [("share status", &["--json"][..]), ("share status --all", &["--json", "--all"])] {
+fn measure_status(section: &mut Section, daemon: &Daemon, scale: Scale, stop: &Stop) -> anyhow::Result<()> {
+    for (name, args) in [("share status", &["--json"][..]), ("share status --all", &["--json", "--all"])] {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for _ in 0..scale.of(20, 5) {
             stop.check()?;
-            let begun = Instant::now();
-            let answer = daemon.ask(words)?;
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
-            sizes.push(answer.len() as f64 / 1e3);
+            let started = Instant::now();
+            let output = daemon.status(args)?;
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+            sizes.push(output.len() as f64 / 1e3);
         }
         section.add(Figure::of(format!("{name}: time"), "ms", &times), name);
         section.add(Figure::of(format!("{name}: size"), "kB", &sizes), name);
@@ -100,7 +100,7 @@ fn ask(section: &mut Section, daemon: &Daemon, scale: Scale, stop: &Stop) -> any
 
 /// A running daemon in the namespace of side A.
 struct Daemon {
-    child: Guarded,
+    child: KillOnDrop,
     yuzuri: PathBuf,
     /// Its key, runtime directory and state directory.
     folder: tempfile::TempDir,
@@ -108,9 +108,9 @@ struct Daemon {
 
 impl Daemon {
     fn start(paths: &Paths, net: &Net) -> anyhow::Result<Daemon> {
-        let folder = tempfile::tempdir_in(&paths.memory).context("making a folder for the daemon")?;
+        let folder = tempfile::tempdir_in(&paths.memory).context("creating a folder for the daemon")?;
         let key = folder.path().join("key");
-        run_to_its_end(Command::new(&paths.yuzuri).args(["share", "key"]).arg(&key))?;
+        output_of(Command::new(&paths.yuzuri).args(["share", "key"]).arg(&key))?;
         // Without this file the daemon would read the machine's own configuration.
         let config = folder.path().join("share.toml");
         std::fs::write(&config, "").context("writing the daemon's configuration")?;
@@ -120,8 +120,8 @@ impl Daemon {
         command.arg("--runtime").arg(folder.path().join("run"));
         command.arg("--state").arg(folder.path().join("state"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = Guarded::spawn(&mut command)?;
-        let mut said = Vec::new();
+        let mut child = KillOnDrop::spawn(&mut command)?;
+        let mut messages = Vec::new();
         let mut lines = BufReader::new(child.0.stderr.take().context("the daemon's messages")?).lines();
         for line in lines.by_ref().map_while(Result::ok) {
             if line.contains("sharing; ") {
@@ -129,9 +129,9 @@ impl Daemon {
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(Daemon { child, yuzuri: paths.yuzuri.clone(), folder });
             }
-            said.push(line);
+            messages.push(line);
         }
-        bail!("`yuzuri share` ended instead of sharing: {}", said.join("; "))
+        bail!("`yuzuri share` exited before sharing: {}", messages.join("; "))
     }
 
     fn runtime(&self) -> PathBuf {
@@ -139,32 +139,32 @@ impl Daemon {
     }
 
     /// The output of `yuzuri share status`.
-    fn ask(&self, words: &[&str]) -> anyhow::Result<Vec<u8>> {
+    fn status(&self, args: &[&str]) -> anyhow::Result<Vec<u8>> {
         let mut command = Command::new(&self.yuzuri);
-        command.args(["share", "status", "--runtime"]).arg(self.runtime()).args(words);
-        run_to_its_end(&mut command)
+        command.args(["share", "status", "--runtime"]).arg(self.runtime()).args(args);
+        output_of(&mut command)
     }
 
     /// Waits until the flow counts satisfy `holds`.
-    fn until(&self, stop: &Stop, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
-        let begun = Instant::now();
+    fn wait_until(&self, stop: &Stop, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+        let started = Instant::now();
         loop {
-            let status: Value = serde_json::from_slice(&self.ask(&["--json"])?).context("the status")?;
+            let status: Value = serde_json::from_slice(&self.status(&["--json"])?).context("the status")?;
             let counts = &status["interfaces"][0]["flow_counts"];
             if holds(counts) {
                 return Ok(());
             }
-            ensure!(begun.elapsed() < Duration::from_secs(60), "{what}: not within 60 s: {counts}");
+            ensure!(started.elapsed() < Duration::from_secs(60), "{what}: not within 60 s: {counts}");
             stop.sleep(Duration::from_millis(500))?;
         }
     }
 
-    /// The daemon's CPU use while `meanwhile` runs, percent of one core.
-    fn share_of_a_core(&self, meanwhile: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-        let (begun, before) = (Instant::now(), cpu::process_ns(self.child.pid())?);
-        meanwhile()?;
+    /// The daemon's CPU use while `work` runs, percent of one core.
+    fn cpu_percent(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+        let (started, before) = (Instant::now(), cpu::process_ns(self.child.pid())?);
+        work()?;
         let used = cpu::process_ns(self.child.pid())? - before;
-        Ok(used as f64 / begun.elapsed().as_nanos() as f64 * 100.0)
+        Ok(used as f64 / started.elapsed().as_nanos() as f64 * 100.0)
     }
 
     fn memory_mb(&self, field: &str) -> anyhow::Result<f64> {
@@ -177,12 +177,12 @@ impl Daemon {
 
     /// Stops the daemon with SIGINT, which restores the flows' previous algorithm.
     fn finish(mut self) -> anyhow::Result<()> {
-        self.child.end(Duration::from_secs(20))
+        self.child.interrupt(Duration::from_secs(20))
     }
 }
 
 /// The standard output of a command; an error with its message if it fails.
-fn run_to_its_end(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+fn output_of(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let program = Path::new(command.get_program()).display().to_string();
     let output = command.output().with_context(|| format!("starting {program}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());

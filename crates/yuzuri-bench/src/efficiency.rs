@@ -1,11 +1,11 @@
 //! Measures efficiency: bits per second of CPU time with an observer, relative to without.
 
 use crate::cpu::{self, Softirqs};
-use crate::ends::{CUBIC, Ends};
+use crate::ends::{CUBIC, Endpoints};
 use crate::figure::{self, Figure, Section, Target};
 use crate::load::{Load, LoadArgs};
 use crate::observers::{Agent, Bpftrace, poll_ss};
-use crate::programs::Empty;
+use crate::programs::NoopProgram;
 use crate::tidy::Stop;
 use crate::{Paths, Scale};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,44 +14,44 @@ use yuzuri_testnet::{Net, Side};
 
 /// The observer of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watcher {
+enum Observer {
     Default,
     EveryAck,
     DefaultRecording,
     EveryAckRecording,
-    Nothing,
+    Noop,
     Bpftrace,
     Ss(u32),
 }
 
-impl Watcher {
-    const ALL: [Watcher; 8] = [
-        Watcher::Default,
-        Watcher::EveryAck,
-        Watcher::DefaultRecording,
-        Watcher::EveryAckRecording,
-        Watcher::Nothing,
-        Watcher::Bpftrace,
-        Watcher::Ss(10),
-        Watcher::Ss(100),
+impl Observer {
+    const ALL: [Observer; 8] = [
+        Observer::Default,
+        Observer::EveryAck,
+        Observer::DefaultRecording,
+        Observer::EveryAckRecording,
+        Observer::Noop,
+        Observer::Bpftrace,
+        Observer::Ss(10),
+        Observer::Ss(100),
     ];
 
     fn name(self) -> String {
         match self {
-            Watcher::Default => "yuzuri, default density".into(),
-            Watcher::EveryAck => "yuzuri, every ACK".into(),
-            Watcher::DefaultRecording => "yuzuri, default density, recording".into(),
-            Watcher::EveryAckRecording => "yuzuri, every ACK, recording".into(),
-            Watcher::Nothing => "a program at tcp:tcp_probe that does nothing".into(),
-            Watcher::Bpftrace => "bpftrace printing tcp:tcp_probe".into(),
-            Watcher::Ss(hz) => format!("ss -tin at {hz} Hz"),
+            Observer::Default => "yuzuri, default density".into(),
+            Observer::EveryAck => "yuzuri, every ACK".into(),
+            Observer::DefaultRecording => "yuzuri, default density, recording".into(),
+            Observer::EveryAckRecording => "yuzuri, every ACK, recording".into(),
+            Observer::Noop => "no-op program at tcp:tcp_probe".into(),
+            Observer::Bpftrace => "bpftrace printing tcp:tcp_probe".into(),
+            Observer::Ss(hz) => format!("ss -tin at {hz} Hz"),
         }
     }
 
     fn target(self) -> Option<Target> {
         match self {
-            Watcher::Default => Some(Target::AtLeast(0.98)),
-            Watcher::EveryAck => Some(Target::AtLeast(0.95)),
+            Observer::Default => Some(Target::AtLeast(0.98)),
+            Observer::EveryAck => Some(Target::AtLeast(0.95)),
             _ => None,
         }
     }
@@ -73,12 +73,12 @@ struct Setting {
 /// Runs the benchmark.
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
-        "Efficiency: bits moved per CPU-second, as a part of that without a watcher",
-        "4 bulk flows (cubic), both ends watched. Each run with a watcher stands between two without, and its \
-         figure is its bits per CPU-second over the mean of theirs. CPU time is that of the traffic's process, of the \
-         watcher with all its children, and of the kernel's threads for soft interrupts, by the scheduler's account in \
-         nanoseconds; the machine's total is not taken, because others' work would be in it. Where the \
-         median's interval at 95 % confidence is known, it is said. The command runs as `watch --quiet`; recordings and \
+        "Efficiency: bits per CPU-second relative to no observer",
+        "4 bulk flows (cubic), both ends watched. Each run with an observer is bracketed by two without; the \
+         figure is its bits per CPU-second divided by the mean of theirs. CPU time is that of the traffic's process, of the \
+         observer with all its children, and of the ksoftirqd threads, from the scheduler's accounting in \
+         nanoseconds; the machine's total would include unrelated load. Notes give the 95 % confidence interval of the \
+         median where there are enough values. The command runs as `watch --quiet`; recordings and \
          the output of bpftrace and ss go to files in memory. ss watches the senders, the others both ends.",
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
@@ -98,15 +98,15 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
 }
 
 /// Waits until an idle process uses less than 3 % of a CPU, at most 3 s.
-fn settled(pid: u32) -> anyhow::Result<()> {
+fn wait_until_idle(pid: u32) -> anyhow::Result<()> {
     for _ in 0..15 {
         let before = cpu::process_ns(pid)?;
-        std::thread::sleep(REST);
-        if u128::from(cpu::process_ns(pid)? - before) < REST.as_nanos() * 3 / 100 {
+        std::thread::sleep(IDLE_TIME);
+        if u128::from(cpu::process_ns(pid)? - before) < IDLE_TIME.as_nanos() * 3 / 100 {
             return Ok(());
         }
     }
-    anyhow::bail!("process {pid} does not come to rest although nothing moves")
+    anyhow::bail!("process {pid} is not idle although there is no traffic")
 }
 
 /// Bits per second of CPU time.
@@ -118,14 +118,14 @@ fn measure(
     section: &mut Section,
     net: &Net,
     setting: &Setting,
-    must: bool,
+    has_target: bool,
     paths: &Paths,
     scale: Scale,
     stop: &Stop,
 ) -> anyhow::Result<()> {
     let softirqs = Softirqs::find();
     let mut load = Load::start(&LoadArgs {
-        ends: Ends {
+        ends: Endpoints {
             from: net.name(setting.from).to_owned(),
             into: net.name(setting.into).to_owned(),
             to: setting.to,
@@ -135,68 +135,68 @@ fn measure(
         flows: 4,
         mss: None,
     })?;
-    let warm = load.move_bytes(200_000_000)?;
-    let warm = load.move_bytes(warm.bytes)?;
+    let warm = load.transfer(200_000_000)?;
+    let warm = load.transfer(warm.bytes)?;
     let bytes = (warm.bytes as f64 * 350e6 / warm.wall_ns as f64).clamp(50e6, 4e9) as u64;
     let mut run = Run { net, setting, softirqs: &softirqs, bytes, paths };
     let rounds = scale.of(7, 2);
     // Medians that have a target get more pairs: a single ratio varies by more than its distance
     // from the target.
-    let order: Vec<(usize, Watcher)> = Watcher::ALL
+    let schedule: Vec<(usize, Observer)> = Observer::ALL
         .into_iter()
         .enumerate()
-        .flat_map(|(at, watcher)| {
-            let decides = must && (watcher.target().is_some() || watcher == Watcher::Nothing);
-            std::iter::repeat_n((at, watcher), if decides { scale.of(8, 1) } else { 1 })
+        .flat_map(|(at, observer)| {
+            let decides = has_target && (observer.target().is_some() || observer == Observer::Noop);
+            std::iter::repeat_n((at, observer), if decides { scale.of(8, 1) } else { 1 })
         })
         .collect();
-    let mut ratios = vec![Vec::new(); Watcher::ALL.len()];
-    let mut watched = vec![Vec::new(); Watcher::ALL.len()];
-    let (mut alone, mut gone) = (Vec::new(), Vec::new());
-    let mut before = run.alone(&mut load)?;
+    let mut ratios = vec![Vec::new(); Observer::ALL.len()];
+    let mut observed = vec![Vec::new(); Observer::ALL.len()];
+    let (mut unobserved, mut unavailable) = (Vec::new(), Vec::new());
+    let mut before = run.without_observer(&mut load)?;
     for round in 0..rounds {
         eprintln!("efficiency: {}, round {} of {rounds}", setting.name, round + 1);
-        for &(at, watcher) in &order {
+        for &(at, observer) in &schedule {
             stop.check()?;
-            if gone.contains(&at) {
+            if unavailable.contains(&at) {
                 continue;
             }
-            match run.watched(&mut load, watcher) {
+            match run.with_observer(&mut load, observer) {
                 Ok(with) => {
-                    let after = run.alone(&mut load)?;
+                    let after = run.without_observer(&mut load)?;
                     ratios[at].push(with.bits_per_cpu_s * 2.0 / (before + after));
-                    watched[at].push(with);
-                    alone.push(after / 1e9);
+                    observed[at].push(with);
+                    unobserved.push(after / 1e9);
                     before = after;
                 }
                 // External tools may be missing; Yuzuri may not.
-                Err(error) if matches!(watcher, Watcher::Bpftrace | Watcher::Ss(_)) => {
-                    section.missing.push(format!("{}: {error:#}", watcher.name()));
-                    gone.push(at);
+                Err(error) if matches!(observer, Observer::Bpftrace | Observer::Ss(_)) => {
+                    section.missing.push(format!("{}: {error:#}", observer.name()));
+                    unavailable.push(at);
                 }
                 Err(error) => return Err(error),
             }
         }
     }
-    let name = format!("{}: nobody", setting.name);
-    section.add(Figure::of(name.as_str(), "Gbit per CPU-second", &alone), &name);
-    for (at, watcher) in Watcher::ALL.into_iter().enumerate().filter(|(at, _)| !gone.contains(at)) {
-        let name = format!("{}: {}", setting.name, watcher.name());
+    let name = format!("{}: without observer", setting.name);
+    section.add(Figure::of(name.as_str(), "Gbit per CPU-second", &unobserved), &name);
+    for (at, observer) in Observer::ALL.into_iter().enumerate().filter(|(at, _)| !unavailable.contains(at)) {
+        let name = format!("{}: {}", setting.name, observer.name());
         let figure = Figure::of(name.as_str(), "", &ratios[at]);
-        let target = watcher.target().filter(|_| must);
+        let target = observer.target().filter(|_| has_target);
         let figure = figure.map(|f| match target {
-            Some(target) => f.must(target),
+            Some(target) => f.with_target(target),
             None => f,
         });
-        let sure = figure::median_interval(&ratios[at])
-            .map(|(low, high)| format!("median in {low:.3} to {high:.3}"));
-        let part = |of: fn(&Watched) -> Option<f64>| {
-            let values: Vec<f64> = watched[at].iter().filter_map(of).collect();
+        let interval = figure::median_interval(&ratios[at])
+            .map(|(low, high)| format!("95 % interval of the median {low:.3} to {high:.3}"));
+        let percent = |of: fn(&ObservedRun) -> Option<f64>| {
+            let values: Vec<f64> = observed[at].iter().filter_map(of).collect();
             Figure::of("", "", &values).map(|f| f.median * 100.0)
         };
-        let own = part(|w| w.own).map(|p| format!("its process {p:.1} % of all"));
-        let lost = part(|w| w.lost).map(|p| format!("lost {p:.1} % of events"));
-        let note: Vec<String> = sure.into_iter().chain(own).chain(lost).collect();
+        let own = percent(|run| run.own).map(|p| format!("its process {p:.1} % of the CPU time"));
+        let lost = percent(|run| run.lost).map(|p| format!("lost {p:.1} % of events"));
+        let note: Vec<String> = interval.into_iter().chain(own).chain(lost).collect();
         section.add(figure.map(|f| f.note(note.join("; "))), &name);
     }
     Ok(())
@@ -204,7 +204,7 @@ fn measure(
 
 /// The result of a run with an observer.
 #[derive(Clone, Copy, Default)]
-struct Watched {
+struct ObservedRun {
     bits_per_cpu_s: f64,
     /// Fraction of the CPU time used by the observer's own process; none if it has no process.
     own: Option<f64>,
@@ -221,54 +221,56 @@ struct Run<'a> {
 }
 
 /// Idle time before a run, and the time for which an observer must have been idle.
-const REST: Duration = Duration::from_millis(200);
+const IDLE_TIME: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
     /// Every run starts with this after the idle time: the first transfer costs more, with or
     /// without an observer.
     fn warm_up(&self, load: &mut Load) -> anyhow::Result<()> {
-        std::thread::sleep(REST);
-        load.move_bytes(self.bytes / 4).map(drop)
+        std::thread::sleep(IDLE_TIME);
+        load.transfer(self.bytes / 4).map(drop)
     }
 
     /// Measures the traffic without an observer.
-    fn alone(&mut self, load: &mut Load) -> anyhow::Result<f64> {
+    fn without_observer(&mut self, load: &mut Load) -> anyhow::Result<f64> {
         self.warm_up(load)?;
         let before = self.softirqs.ns();
-        let ran = load.move_bytes(self.bytes)?;
+        let ran = load.transfer(self.bytes)?;
         Ok(bits_per_cpu_s(ran.bytes, ran.cpu_ns + self.softirqs.ns() - before))
     }
 
     /// Measures the traffic plus the CPU time of process `pid`.
-    fn beside(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<Watched> {
+    fn with_process(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<ObservedRun> {
         self.warm_up(load)?;
         let (softirqs, own) = (self.softirqs.ns(), cpu::process_ns(pid)?);
-        let ran = load.move_bytes(self.bytes)?;
+        let ran = load.transfer(self.bytes)?;
         let own = cpu::process_ns(pid)? - own;
         let all = ran.cpu_ns + self.softirqs.ns() - softirqs + own;
-        Ok(Watched {
+        Ok(ObservedRun {
             bits_per_cpu_s: bits_per_cpu_s(ran.bytes, all),
             own: Some(own as f64 / all as f64),
             lost: None,
         })
     }
 
-    fn watched(&mut self, load: &mut Load, watcher: Watcher) -> anyhow::Result<Watched> {
-        match watcher {
-            Watcher::Default => self.agent(load, &[]),
-            Watcher::EveryAck => self.agent(load, &["--density", "ack"]),
-            Watcher::DefaultRecording => self.recording(load, &[]),
-            Watcher::EveryAckRecording => self.recording(load, &["--density", "ack"]),
-            Watcher::Nothing => {
-                let _attached = Empty::attach()?;
-                Ok(Watched { bits_per_cpu_s: self.alone(load)?, ..Watched::default() })
+    fn with_observer(&mut self, load: &mut Load, observer: Observer) -> anyhow::Result<ObservedRun> {
+        match observer {
+            Observer::Default => self.agent(load, &[]),
+            Observer::EveryAck => self.agent(load, &["--density", "ack"]),
+            Observer::DefaultRecording => self.recording(load, &[]),
+            Observer::EveryAckRecording => self.recording(load, &["--density", "ack"]),
+            Observer::Noop => {
+                let _attached = NoopProgram::attach()?;
+                Ok(ObservedRun { bits_per_cpu_s: self.without_observer(load)?, ..ObservedRun::default() })
             }
-            Watcher::Bpftrace => self.bpftrace(load),
-            Watcher::Ss(hz) => Ok(Watched { bits_per_cpu_s: self.ss(load, hz)?, ..Watched::default() }),
+            Observer::Bpftrace => self.bpftrace(load),
+            Observer::Ss(hz) => {
+                Ok(ObservedRun { bits_per_cpu_s: self.ss(load, hz)?, ..ObservedRun::default() })
+            }
         }
     }
 
-    fn agent(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<Watched> {
+    fn agent(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<ObservedRun> {
         let ends =
             [self.setting.from, self.setting.into].map(|side| format!("netns:{}", self.net.name(side)));
         let mut all = vec![ends[0].as_str(), ends[1].as_str(), "--quiet"];
@@ -277,14 +279,14 @@ impl Run<'_> {
         // One-time work (reading the kernel's symbols, finding the flows' owners) is not part of
         // the cost of watching. The agent first sees the flows, then gets time until it only sleeps
         // between reads.
-        load.move_bytes(self.bytes / 10)?;
-        settled(agent.pid())?;
-        let watched = self.beside(load, agent.pid())?;
-        let said = agent.finish()?;
-        Ok(Watched { lost: Some(said.lost as f64 / said.seen.max(1) as f64), ..watched })
+        load.transfer(self.bytes / 10)?;
+        wait_until_idle(agent.pid())?;
+        let observed = self.with_process(load, agent.pid())?;
+        let account = agent.finish()?;
+        Ok(ObservedRun { lost: Some(account.lost as f64 / account.seen.max(1) as f64), ..observed })
     }
 
-    fn recording(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<Watched> {
+    fn recording(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<ObservedRun> {
         let folder = tempfile::tempdir_in(&self.paths.memory)?;
         let file = folder.path().join("bench.arrows").to_string_lossy().into_owned();
         let mut all = vec!["--record", &file];
@@ -292,18 +294,18 @@ impl Run<'_> {
         self.agent(load, &all)
     }
 
-    fn bpftrace(&mut self, load: &mut Load) -> anyhow::Result<Watched> {
+    fn bpftrace(&mut self, load: &mut Load) -> anyhow::Result<ObservedRun> {
         let mut bpftrace = Bpftrace::start(&self.paths.memory)?;
         let until = Instant::now() + Duration::from_secs(15);
         while bpftrace.written() < 100_000 {
-            bpftrace.runs()?;
+            bpftrace.check_running()?;
             anyhow::ensure!(Instant::now() < until, "bpftrace printed nothing for 15 s");
-            load.move_bytes(self.bytes / 50)?;
+            load.transfer(self.bytes / 50)?;
             std::thread::sleep(Duration::from_millis(20));
         }
-        let watched = self.beside(load, bpftrace.pid())?;
+        let observed = self.with_process(load, bpftrace.pid())?;
         let (lines, lost) = bpftrace.finish()?;
-        Ok(Watched { lost: Some(lost as f64 / (lines + lost).max(1) as f64), ..watched })
+        Ok(ObservedRun { lost: Some(lost as f64 / (lines + lost).max(1) as f64), ..observed })
     }
 
     fn ss(&mut self, load: &mut Load, hz: u32) -> anyhow::Result<f64> {
@@ -312,7 +314,7 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let polling = scope.spawn(|| self.net.inside(self.setting.from, || poll_ss(hz, &stop, &cpu_ns)));
             let before = self.softirqs.ns() + cpu_ns.load(Ordering::Relaxed);
-            let ran = load.move_bytes(self.bytes);
+            let ran = load.transfer(self.bytes);
             let others = self.softirqs.ns() + cpu_ns.load(Ordering::Relaxed) - before;
             stop.store(true, Ordering::Relaxed);
             polling.join().map_err(|_| anyhow::anyhow!("the thread that runs ss panicked"))??;

@@ -9,11 +9,11 @@ use yuzuri_testnet::{Net, Side};
 /// The kernel's own congestion control.
 pub const CUBIC: &str = "cubic";
 /// Value that leaves a connection with the kernel's default algorithm.
-pub const NOT_CHOSEN: &str = "none";
+pub const DEFAULT_CCA: &str = "none";
 
 /// Where connections begin and end.
 #[derive(Debug, Clone, Args)]
-pub struct Ends {
+pub struct Endpoints {
     /// Namespace of the connecting side
     #[arg(long)]
     pub from: String,
@@ -32,10 +32,10 @@ pub struct Ends {
     pub control: String,
 }
 
-impl Ends {
+impl Endpoints {
     /// From side A of a path to the IPv4 address of side B, with CUBIC, on any CPU.
-    pub fn of(net: &Net) -> Ends {
-        Ends {
+    pub fn of(net: &Net) -> Endpoints {
+        Endpoints {
             from: net.name(Side::A).to_owned(),
             into: net.name(Side::B).to_owned(),
             to: net.v4(Side::B),
@@ -45,27 +45,27 @@ impl Ends {
     }
 
     /// The same on one CPU.
-    pub fn on_cpu(self, cpu: usize) -> Ends {
-        Ends { cpu: Some(cpu), ..self }
+    pub fn on_cpu(self, cpu: usize) -> Endpoints {
+        Endpoints { cpu: Some(cpu), ..self }
     }
 
     /// The same with another algorithm.
-    pub fn under(self, control: &str) -> Ends {
-        Ends { control: control.to_owned(), ..self }
+    pub fn with_control(self, control: &str) -> Endpoints {
+        Endpoints { control: control.to_owned(), ..self }
     }
 
     /// Selects the socket's algorithm, unless `control` is `none`.
-    pub fn choose_control(&self, socket: &Socket) -> anyhow::Result<()> {
-        if self.control == NOT_CHOSEN {
+    pub fn set_congestion_control(&self, socket: &Socket) -> anyhow::Result<()> {
+        if self.control == DEFAULT_CCA {
             return Ok(());
         }
-        let chosen = socket.set_tcp_congestion(self.control.as_bytes());
-        chosen.with_context(|| format!("choosing the congestion control {}", self.control))
+        let result = socket.set_tcp_congestion(self.control.as_bytes());
+        result.with_context(|| format!("selecting the congestion control {}", self.control))
     }
 
     /// The command-line arguments for these endpoints.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = vec![
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
             "--from".to_owned(),
             self.from.clone(),
             "--into".to_owned(),
@@ -76,9 +76,9 @@ impl Ends {
             self.control.clone(),
         ];
         if let Some(cpu) = self.cpu {
-            words.extend(["--cpu".to_owned(), cpu.to_string()]);
+            args.extend(["--cpu".to_owned(), cpu.to_string()]);
         }
-        words
+        args
     }
 }
 
@@ -89,24 +89,24 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Read {
+    struct Parsed {
         #[command(flatten)]
-        ends: Ends,
+        ends: Endpoints,
     }
 
     #[test]
-    fn the_traffic_process_is_told_what_was_meant() {
-        let meant = Ends {
+    fn the_arguments_round_trip() {
+        let ends = Endpoints {
             from: "a".into(),
             into: "b".into(),
             to: "fd77::2".parse().unwrap(),
             cpu: None,
             control: CUBIC.into(),
         };
-        for meant in [meant.clone(), meant.on_cpu(1).under(NOT_CHOSEN)] {
-            let words = std::iter::once("program".to_owned()).chain(meant.words());
-            let read = Read::try_parse_from(words).unwrap().ends;
-            assert_eq!(format!("{read:?}"), format!("{meant:?}"));
+        for ends in [ends.clone(), ends.on_cpu(1).with_control(DEFAULT_CCA)] {
+            let args = std::iter::once("program".to_owned()).chain(ends.to_args());
+            let parsed = Parsed::try_parse_from(args).unwrap().ends;
+            assert_eq!(format!("{parsed:?}"), format!("{ends:?}"));
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum Target {
 }
 
 impl Target {
-    fn holds(self, value: f64) -> bool {
+    fn is_met_by(self, value: f64) -> bool {
         match self {
             Target::AtMost(bound) => value <= bound,
             Target::AtLeast(bound) => value >= bound,
@@ -57,9 +57,9 @@ impl Figure {
     }
 
     /// Sets the target.
-    pub fn must(mut self, target: Target) -> Figure {
+    pub fn with_target(mut self, target: Target) -> Figure {
         self.target = Some(target);
-        self.pass = Some(target.holds(self.median));
+        self.pass = Some(target.is_met_by(self.median));
         self
     }
 
@@ -229,9 +229,9 @@ mod tests {
 
     #[test]
     fn medians_and_targets() {
-        let odd = Figure::of("x", "ns", &[3.0, 1.0, 2.0]).unwrap().must(Target::AtMost(2.0));
+        let odd = Figure::of("x", "ns", &[3.0, 1.0, 2.0]).unwrap().with_target(Target::AtMost(2.0));
         assert_eq!((odd.median, odd.min, odd.max, odd.n, odd.pass), (2.0, 1.0, 3.0, 3, Some(true)));
-        let even = Figure::of("x", "ns", &[4.0, 1.0]).unwrap().must(Target::Below(2.5));
+        let even = Figure::of("x", "ns", &[4.0, 1.0]).unwrap().with_target(Target::Below(2.5));
         assert_eq!((even.median, even.pass), (2.5, Some(false)));
         assert!(Figure::of("x", "ns", &[f64::NAN]).is_none());
         assert!(Figure::of("x", "ns", &[]).is_none());
@@ -256,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_target_shows() {
+    fn a_missed_target_is_marked() {
         let mut section = Section::new("Title", "How.");
-        section.add(Figure::of("cost", "ns", &[151.0]).map(|f| f.must(Target::AtMost(150.0))), "cost");
+        section.add(Figure::of("cost", "ns", &[151.0]).map(|f| f.with_target(Target::AtMost(150.0))), "cost");
         section.add(Figure::of("empty", "ns", &[]), "empty");
         assert_eq!(section.missed(), 1);
         let table = section.table();

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
 use crate::cpu;
-use crate::programs::Passing;
+use crate::programs::PassProgram;
 use anyhow::{Context, ensure};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -14,7 +14,7 @@ use yuzuri_testnet::{Net, Side};
 
 /// Idle connections from A to B, and for each a frame that B accepts as an ACK from A.
 pub struct Injector {
-    program: Passing,
+    program: PassProgram,
     frames: Vec<Vec<u8>>,
     interface: u32,
     _ends: Vec<(TcpStream, TcpStream)>,
@@ -22,8 +22,8 @@ pub struct Injector {
 
 /// Minimum and maximum number of back-to-back frames of one connection; the kernel needs a
 /// millisecond to start a batch.
-const TOGETHER: u32 = 1000;
-const MAX_TOGETHER: u64 = 10_000;
+const MIN_BURST: u32 = 1000;
+const MAX_BURST: u64 = 10_000;
 
 impl Injector {
     /// Opens the connections.
@@ -32,18 +32,18 @@ impl Injector {
         for side in [Side::A, Side::B] {
             let mut command = net.command(side, "sysctl");
             let done = command.args(["-qw", "net.ipv4.tcp_timestamps=0"]).status().context("sysctl")?;
-            ensure!(done.success(), "turning TCP timestamps off failed");
+            ensure!(done.success(), "disabling TCP timestamps failed");
         }
         let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 0)))?;
         let to = listener.local_addr()?;
         let mut ends = Vec::new();
         for _ in 0..connections {
-            let near = net.inside(Side::A, || TcpStream::connect(to)).context("connecting")?;
-            ends.push((near, listener.accept().context("accepting")?.0));
+            let client = net.inside(Side::A, || TcpStream::connect(to)).context("connecting")?;
+            ends.push((client, listener.accept().context("accepting")?.0));
         }
         let (interface, mac) = net.inside(Side::B, || interface_of(net.v4(Side::B)))?;
-        let frames = ends.iter().map(|(_, far)| ack_for(far, mac)).collect::<anyhow::Result<_>>()?;
-        Ok(Injector { program: Passing::load()?, frames, interface, _ends: ends })
+        let frames = ends.iter().map(|(_, server)| ack_for(server, mac)).collect::<anyhow::Result<_>>()?;
+        Ok(Injector { program: PassProgram::load()?, frames, interface, _ends: ends })
     }
 
     /// Injects `per_second` ACKs per second for `time`, from one thread on each CPU, and returns
@@ -51,15 +51,15 @@ impl Injector {
     pub fn run(&self, net: &Net, per_second: u64, time: Duration) -> anyhow::Result<u64> {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
         let share = per_second / cpus as u64;
-        let one = |at: usize| {
+        let inject_on_cpu = |at: usize| {
             net.inside(Side::B, || {
                 cpu::pin(at)?;
                 self.run_one(at, share, time)
             })
         };
-        let one = &one;
+        let inject_on_cpu = &inject_on_cpu;
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..cpus).map(|at| scope.spawn(move || one(at))).collect();
+            let threads: Vec<_> = (0..cpus).map(|at| scope.spawn(move || inject_on_cpu(at))).collect();
             let mut total = 0;
             for thread in threads {
                 total += thread.join().map_err(|_| anyhow::anyhow!("an injecting thread panicked"))??;
@@ -69,19 +69,19 @@ impl Injector {
     }
 
     fn run_one(&self, at: usize, per_second: u64, time: Duration) -> anyhow::Result<u64> {
-        let began = Instant::now();
+        let started = Instant::now();
         let (mut done, mut next) = (0, at);
         loop {
-            let passed = began.elapsed().min(time);
-            let due = (passed.as_secs_f64() * per_second as f64) as u64 - done;
-            if due >= u64::from(TOGETHER) || passed == time {
-                let count = due.min(MAX_TOGETHER);
+            let elapsed = started.elapsed().min(time);
+            let due = (elapsed.as_secs_f64() * per_second as f64) as u64 - done;
+            if due >= u64::from(MIN_BURST) || elapsed == time {
+                let count = due.min(MAX_BURST);
                 let frame = &self.frames[next % self.frames.len()];
                 self.program.inject(frame, self.interface, count as u32)?;
                 done += count;
                 next += 1;
             }
-            if passed == time {
+            if elapsed == time {
                 return Ok(done);
             }
             std::thread::sleep(Duration::from_micros(500));
@@ -111,9 +111,9 @@ fn sequence_numbers(stream: &TcpStream) -> anyhow::Result<(u32, u32)> {
     const TCP_REPAIR: i32 = 19;
     const TCP_REPAIR_QUEUE: i32 = 20;
     const TCP_QUEUE_SEQ: i32 = 21;
-    const ON: i32 = 1;
+    const REPAIR_ON: i32 = 1;
     /// Leave repair mode without sending a window probe.
-    const OFF_QUIETLY: i32 = -1;
+    const REPAIR_OFF_NO_WP: i32 = -1;
     const RECEIVE_QUEUE: i32 = 1;
     const SEND_QUEUE: i32 = 2;
     let fd = stream.as_raw_fd();
@@ -138,16 +138,16 @@ fn sequence_numbers(stream: &TcpStream) -> anyhow::Result<(u32, u32)> {
         };
         if result == 0 { Ok(value) } else { Err(std::io::Error::last_os_error()) }
     };
-    set(TCP_REPAIR, ON).context("asking for sequence numbers")?;
+    set(TCP_REPAIR, REPAIR_ON).context("entering repair mode")?;
     let read = || -> std::io::Result<(u32, u32)> {
         set(TCP_REPAIR_QUEUE, SEND_QUEUE)?;
-        let sends = get()?;
+        let snd_nxt = get()?;
         set(TCP_REPAIR_QUEUE, RECEIVE_QUEUE)?;
-        Ok((sends, get()?))
+        Ok((snd_nxt, get()?))
     };
     let numbers = read();
-    set(TCP_REPAIR, OFF_QUIETLY).context("ending repair")?;
-    numbers.context("asking for sequence numbers")
+    set(TCP_REPAIR, REPAIR_OFF_NO_WP).context("leaving repair mode")?;
+    numbers.context("reading sequence numbers")
 }
 
 /// An Ethernet frame with a pure ACK that matches the idle socket.
@@ -155,16 +155,16 @@ fn ack_for(socket: &TcpStream, mac: [u8; 6]) -> anyhow::Result<Vec<u8>> {
     let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (socket.local_addr()?, socket.peer_addr()?) else {
         anyhow::bail!("an IPv4 connection was expected");
     };
-    let (sends, expects) = sequence_numbers(socket)?;
+    let (snd_nxt, rcv_nxt) = sequence_numbers(socket)?;
     let addresses = [remote.ip().octets(), local.ip().octets()].concat();
     let mut tcp = Vec::new();
     tcp.extend(remote.port().to_be_bytes());
     tcp.extend(local.port().to_be_bytes());
-    tcp.extend(expects.to_be_bytes());
-    tcp.extend(sends.to_be_bytes());
-    const WORDS: u8 = 5;
+    tcp.extend(rcv_nxt.to_be_bytes());
+    tcp.extend(snd_nxt.to_be_bytes());
+    const HEADER_WORDS: u8 = 5;
     const ACK: u8 = 0x10;
-    tcp.extend([WORDS << 4, ACK]);
+    tcp.extend([HEADER_WORDS << 4, ACK]);
     tcp.extend([0xff, 0xff, 0, 0, 0, 0]);
     let pseudo = [&addresses[..], &[0, 6, 0, tcp.len() as u8]].concat();
     let sum = checksum(&[&pseudo, &tcp]);

@@ -45,7 +45,10 @@ impl std::fmt::Display for Machine {
         writeln!(f, "Linux {}, {:.1} GiB", self.kernel, self.memory_bytes as f64 / f64::from(1 << 30))?;
         write!(f, "load average at the start: {:.2}", self.load_average)?;
         if self.load_average > 0.5 {
-            write!(f, " (others use this machine: times and rates suffer, ratios and medians less)")?;
+            write!(
+                f,
+                " (other processes use this machine, which affects times and rates more than ratios and medians)"
+            )?;
         }
         Ok(())
     }

@@ -124,8 +124,8 @@ type Bench = fn(&Paths, Scale, &tidy::Stop) -> anyhow::Result<Section>;
 
 fn main() -> ExitCode {
     let (options, benches): (_, &[Bench]) = match Cli::parse().command {
-        Command::Load(args) => return code(load::serve(&args).map(|()| true)),
-        Command::LoadMessages(args) => return code(messages::serve(&args).map(|()| true)),
+        Command::Load(args) => return exit_code(load::serve(&args).map(|()| true)),
+        Command::LoadMessages(args) => return exit_code(messages::serve(&args).map(|()| true)),
         Command::KernelCost(options) => (options, &[kernel_cost]),
         Command::Flows(options) => (options, &[flows]),
         Command::Messages(options) => (options, &[rpc::run]),
@@ -148,7 +148,7 @@ fn main() -> ExitCode {
             ],
         ),
     };
-    code(measure(&options, benches))
+    exit_code(measure(&options, benches))
 }
 
 fn kernel_cost(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> {
@@ -160,7 +160,7 @@ fn flows(_: &Paths, scale: Scale, stop: &tidy::Stop) -> anyhow::Result<Section> 
 }
 
 /// Exit status 0 if all targets are met, 2 if one is missed, 1 if a measurement failed.
-fn code(result: anyhow::Result<bool>) -> ExitCode {
+fn exit_code(result: anyhow::Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
@@ -203,9 +203,9 @@ fn measure(options: &Options, benches: &[Bench]) -> anyhow::Result<bool> {
     if options.json {
         println!("{report}");
     } else if missed > 0 {
-        println!("\n{missed} of the targets missed");
+        println!("\n{missed} targets missed");
     } else {
-        println!("\nall targets reached");
+        println!("\nall targets met");
     }
     Ok(missed == 0)
 }
@@ -216,7 +216,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_words_are_consistent() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -3,7 +3,7 @@
 //! only the traffic. It is this program, started with a hidden subcommand.
 
 use crate::cpu;
-use crate::ends::Ends;
+use crate::ends::Endpoints;
 use crate::load::Worker;
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -19,7 +19,7 @@ use yuzuri_kernel::netns;
 pub struct MessageArgs {
     /// The clients connect, the servers accept.
     #[command(flatten)]
-    pub ends: Ends,
+    pub ends: Endpoints,
     /// Number of connections for messages
     #[arg(long)]
     pub connections: usize,
@@ -30,7 +30,7 @@ pub struct MessageArgs {
 
 /// Cost of one order.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Exchanged {
+pub struct ExchangeCost {
     pub transactions: u64,
     pub wall_ns: u64,
     /// CPU time of the process.
@@ -38,13 +38,13 @@ pub struct Exchanged {
 }
 
 /// Size of a request and of a response, bytes.
-const REQUEST: usize = 64;
-const RESPONSE: usize = 256;
+const REQUEST_BYTES: usize = 64;
+const RESPONSE_BYTES: usize = 256;
 /// Requests in flight at once, each on its own connection.
 const BATCH: usize = 64;
 /// Connections to one server port: far fewer than there are ephemeral ports.
-const PER_PORT: usize = 10_000;
-const CHUNK: usize = 256 * 1024;
+const CONNECTIONS_PER_PORT: usize = 10_000;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Running message processes: as many as the limit of open files per process requires.
 pub struct Messages {
@@ -56,17 +56,17 @@ impl Messages {
     /// Starts the processes and waits until all connections are established.
     pub fn start(args: &MessageArgs) -> anyhow::Result<Messages> {
         ensure!(args.connections > 0, "messages need a connection");
-        let of_one = (allow_open_files()? / 2).saturating_sub(args.bulk + 50).max(1);
+        let per_process = (raise_open_file_limit()? / 2).saturating_sub(args.bulk + 50).max(1);
         let mut workers = Vec::new();
         let mut left = args.connections;
         while left > 0 {
-            let connections = left.min(of_one);
+            let connections = left.min(per_process);
             // The first process has all bulk connections.
             let bulk = if workers.is_empty() { args.bulk } else { 0 };
-            let mut words = vec!["load-messages".to_owned(), "--bulk".to_owned(), bulk.to_string()];
-            words.extend(["--connections".to_owned(), connections.to_string()]);
-            words.extend(args.ends.words());
-            workers.push((Worker::start(&words)?, connections));
+            let mut argv = vec!["load-messages".to_owned(), "--bulk".to_owned(), bulk.to_string()];
+            argv.extend(["--connections".to_owned(), connections.to_string()]);
+            argv.extend(args.ends.to_args());
+            workers.push((Worker::start(&argv)?, connections));
             left -= connections;
         }
         Ok(Messages { workers, connections: args.connections })
@@ -74,14 +74,14 @@ impl Messages {
 
     /// Exchanges about `transactions` requests and responses, spread evenly over the connections,
     /// while each bulk connection moves `bulk_bytes`.
-    pub fn exchange(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<Exchanged> {
+    pub fn exchange(&mut self, transactions: u64, bulk_bytes: u64) -> anyhow::Result<ExchangeCost> {
         for (worker, connections) in &mut self.workers {
             let share = transactions * *connections as u64 / self.connections as u64;
-            worker.tell(&format!("{share} {bulk_bytes}"))?;
+            worker.send_order(&format!("{share} {bulk_bytes}"))?;
         }
-        let mut all = Exchanged { transactions: 0, wall_ns: 0, cpu_ns: 0 };
+        let mut all = ExchangeCost { transactions: 0, wall_ns: 0, cpu_ns: 0 };
         for (worker, _) in &mut self.workers {
-            let one: Exchanged = serde_json::from_str(&worker.line()?)?;
+            let one: ExchangeCost = serde_json::from_str(&worker.line()?)?;
             all.transactions += one.transactions;
             all.wall_ns = all.wall_ns.max(one.wall_ns);
             all.cpu_ns += one.cpu_ns;
@@ -102,8 +102,8 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
         cpu::pin(cpu)?;
     }
     let all = args.connections + args.bulk;
-    allow_open_files()?;
-    let ports = all.div_ceil(PER_PORT);
+    raise_open_file_limit()?;
+    let ports = all.div_ceil(CONNECTIONS_PER_PORT);
     let ends = &args.ends;
     let listeners =
         netns::inside(&ends.into, || (0..ports).map(|_| listen(ends)).collect::<anyhow::Result<Vec<_>>>())
@@ -117,9 +117,10 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
     let mut at = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        let (transactions, bytes) = line.split_once(' ').with_context(|| format!("'{line}' is no order"))?;
+        let (transactions, bytes) =
+            line.split_once(' ').with_context(|| format!("unknown order '{line}'"))?;
         let (transactions, bytes): (u64, u64) = (transactions.parse()?, bytes.parse()?);
-        let (began, cpu_before) = (Instant::now(), cpu::own_ns()?);
+        let (started, cpu_before) = (Instant::now(), cpu::this_process_ns()?);
         std::thread::scope(|scope| {
             let threads: Vec<_> = bulk
                 .iter()
@@ -136,13 +137,13 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
                 thread
                     .join()
                     .map_err(|_| anyhow::anyhow!("a bulk thread panicked"))?
-                    .context("moving bulk data")?;
+                    .context("transferring bulk data")?;
             }
             exchanged
         })?;
-        let wall_ns = began.elapsed().as_nanos() as u64;
-        let done = Exchanged { transactions, wall_ns, cpu_ns: cpu::own_ns()? - cpu_before };
-        println!("{}", serde_json::to_string(&done)?);
+        let wall_ns = started.elapsed().as_nanos() as u64;
+        let cost = ExchangeCost { transactions, wall_ns, cpu_ns: cpu::this_process_ns()? - cpu_before };
+        println!("{}", serde_json::to_string(&cost)?);
     }
     Ok(())
 }
@@ -152,21 +153,21 @@ pub fn serve(args: &MessageArgs) -> anyhow::Result<()> {
 /// turn.
 fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result<()> {
     let step = stride(pairs.len());
-    let (request, response) = ([0x5a; REQUEST], [0xa5; RESPONSE]);
-    let (mut asked, mut answered) = ([0; REQUEST], [0; RESPONSE]);
+    let (request, response) = ([0x5a; REQUEST_BYTES], [0xa5; RESPONSE_BYTES]);
+    let (mut request_buffer, mut response_buffer) = ([0; REQUEST_BYTES], [0; RESPONSE_BYTES]);
     let mut left = transactions;
     while left > 0 {
         let batch = pairs.len().min(BATCH).min(usize::try_from(left).unwrap_or(BATCH));
-        let turn = |i: usize| &pairs[(*at + i * step) % pairs.len()];
+        let pair = |i: usize| &pairs[(*at + i * step) % pairs.len()];
         for i in 0..batch {
-            (&turn(i).client).write_all(&request).context("sending a request")?;
+            (&pair(i).client).write_all(&request).context("sending a request")?;
         }
         for i in 0..batch {
-            (&turn(i).server).read_exact(&mut asked).context("reading a request")?;
-            (&turn(i).server).write_all(&response).context("sending a response")?;
+            (&pair(i).server).read_exact(&mut request_buffer).context("reading a request")?;
+            (&pair(i).server).write_all(&response).context("sending a response")?;
         }
         for i in 0..batch {
-            (&turn(i).client).read_exact(&mut answered).context("reading a response")?;
+            (&pair(i).client).read_exact(&mut response_buffer).context("reading a response")?;
         }
         *at = (*at + batch * step) % pairs.len();
         left -= batch as u64;
@@ -177,29 +178,29 @@ fn exchange(pairs: &[Pair], at: &mut usize, transactions: u64) -> anyhow::Result
 /// A step near the golden section of `count` and coprime to it, so that steps visit every element
 /// before any repeats.
 fn stride(count: usize) -> usize {
-    fn divisor(a: usize, b: usize) -> usize {
-        if b == 0 { a } else { divisor(b, a % b) }
+    fn gcd(a: usize, b: usize) -> usize {
+        if b == 0 { a } else { gcd(b, a % b) }
     }
     let from = (count as f64 * 0.618) as usize;
-    (from.max(1)..=count.max(1)).find(|step| divisor(*step, count) == 1).unwrap_or(1)
+    (from.max(1)..=count.max(1)).find(|step| gcd(*step, count) == 1).unwrap_or(1)
 }
 
 fn send(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
-    let chunk = vec![0x5a; CHUNK];
+    let chunk = vec![0x5a; CHUNK_BYTES];
     let mut left = bytes;
     while left > 0 {
-        let most = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        left -= stream.write(&chunk[..most])? as u64;
+        let max = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        left -= stream.write(&chunk[..max])? as u64;
     }
     Ok(())
 }
 
 fn receive(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     let mut left = bytes;
     while left > 0 {
-        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match stream.read(&mut buffer[..most])? {
+        let max = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match stream.read(&mut buffer[..max])? {
             0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             read => left -= read as u64,
         }
@@ -207,15 +208,15 @@ fn receive(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn socket(ends: &Ends, address: SocketAddr) -> anyhow::Result<Socket> {
+fn socket(ends: &Endpoints, address: SocketAddr) -> anyhow::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    ends.choose_control(&socket)?;
+    ends.set_congestion_control(&socket)?;
     // Close with a reset, so that tens of thousands of connections leave no TIME-WAIT sockets.
     socket.set_linger(Some(Duration::ZERO))?;
     Ok(socket)
 }
 
-fn listen(ends: &Ends) -> anyhow::Result<Socket> {
+fn listen(ends: &Endpoints) -> anyhow::Result<Socket> {
     let address = SocketAddr::new(ends.to, 0);
     let listener = socket(ends, address)?;
     listener.bind(&address.into()).with_context(|| format!("binding to {}", ends.to))?;
@@ -223,7 +224,7 @@ fn listen(ends: &Ends) -> anyhow::Result<Socket> {
     Ok(listener)
 }
 
-fn connect(ends: &Ends, listener: &Socket) -> anyhow::Result<Pair> {
+fn connect(ends: &Endpoints, listener: &Socket) -> anyhow::Result<Pair> {
     let to = listener.local_addr()?.as_socket().context("the listener's address")?;
     let client = socket(ends, to)?;
     client.set_tcp_nodelay(true)?;
@@ -236,9 +237,9 @@ fn connect(ends: &Ends, listener: &Socket) -> anyhow::Result<Pair> {
 }
 
 /// Raises the limit of open files to this process's maximum, and returns it.
-fn allow_open_files() -> anyhow::Result<usize> {
+fn raise_open_file_limit() -> anyhow::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("asking for the limit of open files")?;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("reading the limit of open files")?;
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raising the limit of open files")?;
     }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "wait4, and what a child does before exec")]
 
 use crate::cpu;
-use crate::tidy::Guarded;
+use crate::tidy::KillOnDrop;
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 /// A running `yuzuri watch`.
 pub struct Agent {
-    child: Guarded,
+    child: KillOnDrop,
     lines: Receiver<String>,
 }
 
 /// The command's final account.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Said {
+pub struct FinalAccount {
     pub seen: u64,
     pub kept: u64,
     pub lost: u64,
@@ -35,7 +35,7 @@ impl Agent {
     pub fn start(yuzuri: &Path, args: &[&str]) -> anyhow::Result<Agent> {
         let mut command = Command::new(yuzuri);
         command.arg("watch").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = Guarded::spawn(&mut command)?;
+        let mut child = KillOnDrop::spawn(&mut command)?;
         let stderr = child.0.stderr.take().context("the command's messages")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -46,13 +46,18 @@ impl Agent {
             }
         });
         let agent = Agent { child, lines };
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         loop {
             match agent.lines.recv_timeout(Duration::from_secs(10)) {
                 Ok(line) if line.starts_with("yuzuri: watching") => return Ok(agent),
-                Ok(line) => said.push(line),
+                Ok(line) => messages.push(line),
                 Err(_) => {
-                    bail!("{} watch {} did not begin: {}", yuzuri.display(), args.join(" "), said.join("; "))
+                    bail!(
+                        "{} watch {} did not start: {}",
+                        yuzuri.display(),
+                        args.join(" "),
+                        messages.join("; ")
+                    )
                 }
             }
         }
@@ -64,24 +69,24 @@ impl Agent {
     }
 
     /// Stops the command with SIGINT and returns its final account.
-    pub fn finish(mut self) -> anyhow::Result<Said> {
-        self.child.end(Duration::from_secs(20))?;
-        let mut said = Vec::new();
+    pub fn finish(mut self) -> anyhow::Result<FinalAccount> {
+        self.child.interrupt(Duration::from_secs(20))?;
+        let mut messages = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(5)) {
-            said.push(line);
+            messages.push(line);
         }
-        (said.iter().rev().find_map(|line| account(line)))
-            .with_context(|| format!("the command gave no account: {}", said.join("; ")))
+        (messages.iter().rev().find_map(|line| parse_account(line)))
+            .with_context(|| format!("the command printed no account: {}", messages.join("; ")))
     }
 }
 
 /// Parses `yuzuri: seen 5 = kept 4 + lost 1 (ring-full 1)`.
-fn account(line: &str) -> Option<Said> {
+fn parse_account(line: &str) -> Option<FinalAccount> {
     let rest = line.strip_prefix("yuzuri: seen ")?;
     let (seen, rest) = rest.split_once(" = kept ")?;
     let (kept, rest) = rest.split_once(" + lost ")?;
     let lost: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some(Said {
+    Some(FinalAccount {
         seen: seen.parse().ok()?,
         kept: kept.parse().ok()?,
         lost: lost.parse().ok()?,
@@ -91,25 +96,25 @@ fn account(line: &str) -> Option<Said> {
 
 /// `bpftrace`, printing the fields of tcp:tcp_probe to a file.
 pub struct Bpftrace {
-    child: Guarded,
+    child: KillOnDrop,
     folder: tempfile::TempDir,
 }
 
-const PROGRAM: &str = r#"tracepoint:tcp:tcp_probe { printf("%llu %llx %d %d %u %u %u %u %u %u %u %u\n", nsecs,
+const SCRIPT: &str = r#"tracepoint:tcp:tcp_probe { printf("%llu %llx %d %d %u %u %u %u %u %u %u %u\n", nsecs,
     args->sock_cookie, args->sport, args->dport, args->data_len, args->snd_nxt, args->snd_una, args->snd_cwnd,
     args->ssthresh, args->snd_wnd, args->srtt, args->rcv_wnd); }"#;
 
 impl Bpftrace {
     /// Starts bpftrace. It attaches some time later; see [`Bpftrace::written`].
     pub fn start(memory: &Path) -> anyhow::Result<Bpftrace> {
-        let folder = tempfile::tempdir_in(memory).context("making a folder")?;
+        let folder = tempfile::tempdir_in(memory).context("creating a folder")?;
         let messages = std::fs::File::create(folder.path().join("messages"))?;
         let mut command = Command::new("bpftrace");
-        command.args(["-B", "full", "-o"]).arg(folder.path().join("out")).args(["-e", PROGRAM]);
+        command.args(["-B", "full", "-o"]).arg(folder.path().join("out")).args(["-e", SCRIPT]);
         command.stdin(Stdio::null()).stdout(messages.try_clone()?).stderr(messages);
         // SAFETY: it only makes system calls.
         unsafe { command.pre_exec(yuzuri_testnet::tracefs::mount_for_child) };
-        let child = Guarded::spawn(&mut command).context("bpftrace (apt-get install bpftrace)")?;
+        let child = KillOnDrop::spawn(&mut command).context("bpftrace (apt-get install bpftrace)")?;
         Ok(Bpftrace { child, folder })
     }
 
@@ -119,10 +124,10 @@ impl Bpftrace {
     }
 
     /// Returns an error if bpftrace has exited.
-    pub fn runs(&mut self) -> anyhow::Result<()> {
+    pub fn check_running(&mut self) -> anyhow::Result<()> {
         if self.child.0.try_wait()?.is_some() {
             let text = std::fs::read_to_string(self.folder.path().join("messages")).unwrap_or_default();
-            bail!("bpftrace ended: {}", text.trim());
+            bail!("bpftrace exited: {}", text.trim());
         }
         Ok(())
     }
@@ -134,7 +139,7 @@ impl Bpftrace {
 
     /// Stops bpftrace. Returns the lines that it printed and the events that it lost.
     pub fn finish(mut self) -> anyhow::Result<(u64, u64)> {
-        self.child.end(Duration::from_secs(20))?;
+        self.child.interrupt(Duration::from_secs(20))?;
         let (mut lines, mut lost) = (0, 0);
         for name in ["out", "messages"] {
             let file = std::fs::File::open(self.folder.path().join(name))?;
@@ -161,19 +166,19 @@ pub fn poll_ss(hz: u32, stop: &AtomicBool, cpu_ns: &AtomicU64) -> anyhow::Result
     let every = Duration::from_secs(1) / hz;
     let mut due = Instant::now();
     let mut before = cpu::thread_ns()?;
-    let out = tempfile::tempfile_in("/dev/shm").context("making a file in memory")?;
+    let out = tempfile::tempfile_in("/dev/shm").context("creating a file in memory")?;
     while !stop.load(Ordering::Relaxed) {
         let to = out.as_fd().try_clone_to_owned()?;
         let child =
             Command::new("ss").arg("-tin").stdin(Stdio::null()).stdout(to).spawn().context("starting ss")?;
-        let used = reap(child.id())?;
+        let used = wait_for_cpu_ns(child.id())?;
         let after = cpu::thread_ns()?;
         cpu_ns.fetch_add(used + after - before, Ordering::Relaxed);
         before = after;
         due += every;
         let now = Instant::now();
         match due.checked_duration_since(now) {
-            Some(early) => std::thread::sleep(early.min(Duration::from_millis(100))),
+            Some(wait) => std::thread::sleep(wait.min(Duration::from_millis(100))),
             None => due = now,
         }
     }
@@ -181,7 +186,7 @@ pub fn poll_ss(hz: u32, stop: &AtomicBool, cpu_ns: &AtomicU64) -> anyhow::Result
 }
 
 /// Waits for a child and returns its CPU time, nanoseconds.
-fn reap(pid: u32) -> anyhow::Result<u64> {
+fn wait_for_cpu_ns(pid: u32) -> anyhow::Result<u64> {
     let mut status = 0;
     // SAFETY: any bit pattern is valid for rusage; the kernel fills it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -199,11 +204,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_are_read() {
-        let said =
-            account("yuzuri: seen 1253 = kept 1250 + lost 3 (nested 3); 7 more merged by density").unwrap();
-        assert_eq!((said.seen, said.kept, said.lost), (1253, 1250, 3));
-        assert_eq!(account("yuzuri: watching all flows"), None);
+    fn the_final_account_is_parsed() {
+        let parsed =
+            parse_account("yuzuri: seen 1253 = kept 1250 + lost 3 (nested 3); 7 more merged by density")
+                .unwrap();
+        assert_eq!((parsed.seen, parsed.kept, parsed.lost), (1253, 1250, 3));
+        assert_eq!(parse_account("yuzuri: watching all flows"), None);
         assert_eq!(lost_events("Lost 1205 events"), Some(1205));
         assert_eq!(lost_events("Lost"), None);
     }

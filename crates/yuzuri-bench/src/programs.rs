@@ -13,14 +13,14 @@ fn instruction(code: u8, imm: i32) -> bpf_insn {
 }
 
 /// `return value`: leaves every register except the result unchanged.
-fn returns(value: i32) -> [bpf_insn; 2] {
+fn return_value(value: i32) -> [bpf_insn; 2] {
     const MOV64_IMM_R0: u8 = 0xb7;
     const EXIT: u8 = 0x95;
     [instruction(MOV64_IMM_R0, value), instruction(EXIT, 0)]
 }
 
 fn load(
-    kind: libbpf_sys::bpf_prog_type,
+    prog_type: libbpf_sys::bpf_prog_type,
     name: &CStr,
     code: &[bpf_insn],
     mut options: libbpf_sys::bpf_prog_load_opts,
@@ -29,7 +29,7 @@ fn load(
     // SAFETY: name, licence, instructions and options outlive the call, and the count matches them.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
-            kind,
+            prog_type,
             name.as_ptr(),
             c"GPL".as_ptr(),
             code.as_ptr(),
@@ -45,14 +45,14 @@ fn load(
 }
 
 /// A program that does nothing at tcp:tcp_probe, attached for the lifetime of this value.
-pub struct Empty {
+pub struct NoopProgram {
     _link: OwnedFd,
     program: OwnedFd,
 }
 
-impl Empty {
+impl NoopProgram {
     /// Loads and attaches the program.
-    pub fn attach() -> anyhow::Result<Empty> {
+    pub fn attach() -> anyhow::Result<NoopProgram> {
         // SAFETY: the name is a C string; the call reads BTF and returns a number.
         let id = unsafe {
             libbpf_sys::libbpf_find_vmlinux_btf_id(c"tcp_probe".as_ptr(), libbpf_sys::BPF_TRACE_RAW_TP)
@@ -65,14 +65,14 @@ impl Empty {
             attach_btf_id: id as u32,
             ..Default::default()
         };
-        let program = load(libbpf_sys::BPF_PROG_TYPE_TRACING, c"empty", &returns(0), options)?;
+        let program = load(libbpf_sys::BPF_PROG_TYPE_TRACING, c"noop", &return_value(0), options)?;
         // SAFETY: a program loaded for its tracepoint needs no name.
         let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
         if link < 0 {
             bail!("attaching to tcp:tcp_probe: {}", std::io::Error::from_raw_os_error(-link));
         }
         // SAFETY: the descriptor is new, and nothing else owns it.
-        Ok(Empty { _link: unsafe { OwnedFd::from_raw_fd(link) }, program })
+        Ok(NoopProgram { _link: unsafe { OwnedFd::from_raw_fd(link) }, program })
     }
 
     /// The number of runs, and the nanoseconds that the kernel counted for them.
@@ -85,14 +85,14 @@ impl Empty {
             libbpf_sys::bpf_obj_get_info_by_fd(self.program.as_raw_fd(), (&raw mut info).cast(), &mut size)
         };
         if result < 0 {
-            return Err(std::io::Error::from_raw_os_error(-result)).context("asking for a program's runs");
+            return Err(std::io::Error::from_raw_os_error(-result)).context("reading a program's run count");
         }
         Ok((info.run_cnt, info.run_time_ns))
     }
 }
 
 /// An XDP program that passes frames to the network stack of the interface given as their origin.
-pub struct Passing(OwnedFd);
+pub struct PassProgram(OwnedFd);
 
 /// Maximum batch size of the kernel.
 const MAX_BATCH: u32 = 256;
@@ -101,10 +101,11 @@ const XDP_PASS: i32 = 2;
 /// being discarded.
 const LIVE_FRAMES: u32 = 2;
 
-impl Passing {
+impl PassProgram {
     /// Loads the program.
-    pub fn load() -> anyhow::Result<Passing> {
-        load(libbpf_sys::BPF_PROG_TYPE_XDP, c"passing", &returns(XDP_PASS), Default::default()).map(Passing)
+    pub fn load() -> anyhow::Result<PassProgram> {
+        load(libbpf_sys::BPF_PROG_TYPE_XDP, c"pass", &return_value(XDP_PASS), Default::default())
+            .map(PassProgram)
     }
 
     /// Delivers `count` copies of a frame to an interface in the calling thread's network

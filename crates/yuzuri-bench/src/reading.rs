@@ -12,34 +12,34 @@ use yuzuri_kernel::{Monitor, Options, ProgramStats, Watch};
 use yuzuri_trace::{Account, Density, Filter};
 
 #[derive(Default)]
-struct Shared {
+struct ReaderState {
     stop: AtomicBool,
     cpu_ns: AtomicU64,
     longest_gap_us: AtomicU64,
 }
 
 /// A running monitor and its reader.
-pub struct Reading {
+pub struct MonitorReader {
     /// None only during shutdown.
     monitor: Arc<Mutex<Option<Box<Monitor>>>>,
-    shared: Arc<Shared>,
+    shared: Arc<ReaderState>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
-impl Reading {
+impl MonitorReader {
     /// Loads and attaches the monitor with the default rings, and starts the reader on CPU `cpu`.
-    pub fn start(filter: &Filter, density: Density, cpu: Option<usize>) -> anyhow::Result<Reading> {
+    pub fn start(filter: &Filter, density: Density, cpu: Option<usize>) -> anyhow::Result<MonitorReader> {
         let options = Options { filter: filter.clone(), density, ring_bytes: None };
         let monitor = Arc::new(Mutex::new(Some(Box::new(Monitor::start(&options)?))));
-        let shared = Arc::new(Shared::default());
-        let (read_from, tell) = (monitor.clone(), shared.clone());
-        let thread = std::thread::spawn(move || read(&read_from, &tell, cpu));
-        Ok(Reading { monitor, shared, thread: Some(thread) })
+        let shared = Arc::new(ReaderState::default());
+        let (shared_monitor, thread_state) = (monitor.clone(), shared.clone());
+        let thread = std::thread::spawn(move || read(&shared_monitor, &thread_state, cpu));
+        Ok(MonitorReader { monitor, shared, thread: Some(thread) })
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Monitor) -> T) -> anyhow::Result<T> {
         let mut monitor = self.monitor.lock();
-        monitor.as_deref_mut().map(f).context("the monitor has ended")
+        monitor.as_deref_mut().map(f).context("the monitor has stopped")
     }
 
     /// Changes the density and keeps the filter.
@@ -73,12 +73,12 @@ impl Reading {
 
     /// Stops the monitor and returns the final account.
     pub fn finish(mut self) -> anyhow::Result<Account> {
-        self.end()?;
+        self.stop()?;
         let monitor = self.monitor.lock().take();
-        Ok(monitor.context("the monitor has ended")?.finish(&mut Vec::new()))
+        Ok(monitor.context("the monitor has stopped")?.finish(&mut Vec::new()))
     }
 
-    fn end(&mut self) -> anyhow::Result<()> {
+    fn stop(&mut self) -> anyhow::Result<()> {
         self.shared.stop.store(true, Ordering::Relaxed);
         match self.thread.take() {
             Some(thread) => thread.join().map_err(|_| anyhow::anyhow!("the reader panicked"))?,
@@ -87,19 +87,23 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for MonitorReader {
     fn drop(&mut self) {
-        let _ = self.end();
+        let _ = self.stop();
     }
 }
 
-fn read(monitor: &Mutex<Option<Box<Monitor>>>, shared: &Shared, cpu: Option<usize>) -> anyhow::Result<()> {
+fn read(
+    monitor: &Mutex<Option<Box<Monitor>>>,
+    shared: &ReaderState,
+    cpu: Option<usize>,
+) -> anyhow::Result<()> {
     if let Some(cpu) = cpu {
         cpu::pin(cpu)?;
     }
     let (mut items, mut last) = (Vec::new(), Instant::now());
     while !shared.stop.load(Ordering::Relaxed) {
-        let rest = {
+        let sleep = {
             let mut monitor = monitor.lock();
             let Some(monitor) = monitor.as_mut() else { return Ok(()) };
             monitor.read(&mut items);
@@ -109,7 +113,7 @@ fn read(monitor: &Mutex<Option<Box<Monitor>>>, shared: &Shared, cpu: Option<usiz
         shared.longest_gap_us.fetch_max(last.elapsed().as_micros() as u64, Ordering::Relaxed);
         last = Instant::now();
         shared.cpu_ns.store(cpu::thread_ns()?, Ordering::Relaxed);
-        std::thread::sleep(rest);
+        std::thread::sleep(sleep);
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! Measures how many events per second the monitor keeps without loss.
 
 use crate::cpu;
-use crate::ends::{CUBIC, Ends};
+use crate::ends::{CUBIC, Endpoints};
 use crate::figure::{Figure, Section, Target};
 use crate::inject::Injector;
 use crate::load::{Load, LoadArgs};
-use crate::observers::{Agent, Said};
-use crate::reading::Reading;
+use crate::observers::{Agent, FinalAccount};
+use crate::reading::MonitorReader;
 use crate::tidy::Stop;
 use crate::{Paths, Scale};
 use anyhow::{Context, ensure};
@@ -18,9 +18,9 @@ use yuzuri_trace::{Account, Density, Filter};
 /// Target: events per second without loss.
 const EVENTS_PER_S: f64 = 600_000.0;
 /// Injection rate for that target, higher so that the injection itself does not fall short of it.
-const ASKED_PER_S: u64 = 720_000;
+const INJECTED_PER_S: u64 = 720_000;
 /// Injection rates, to find the highest one without loss.
-const LADDER: [u64; 6] = [800_000, 1_000_000, 1_250_000, 1_500_000, 2_000_000, 3_000_000];
+const RATES_PER_S: [u64; 6] = [800_000, 1_000_000, 1_250_000, 1_500_000, 2_000_000, 3_000_000];
 /// Connections whose ACKs are injected.
 const CONNECTIONS: usize = 64;
 
@@ -28,28 +28,28 @@ const CONNECTIONS: usize = 64;
 pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let mut section = Section::new(
         "Events per second kept without loss, every ACK, default rings",
-        "Injected: pure ACKs that fit 64 established connections enter the receiving side of the network stack (XDP \
-         test run with live frames) from one thread on each CPU, 720,000 a second in all; from there everything is \
+        "Injected: pure ACKs that match 64 established connections enter the receiving side of the network stack (XDP \
+         test run with live frames) from one thread on each CPU, 720,000 per second in total; from there everything is \
          real. The monitor is read at its own pace on the same CPUs; with a recording it is the command itself with \
          `watch --density ack --record`. Sent: bulk flows over loopback with segments of 88 bytes and no offloads, as \
-         fast as both CPUs can.",
+         fast as both CPUs can send.",
     );
     injected(&mut section, paths, scale, stop)?;
     sent(&mut section, scale, stop)?;
     Ok(section)
 }
 
-struct Seen {
+struct Measurement {
     kept_per_s: f64,
     lost: f64,
     reader_percent: f64,
     why: String,
 }
 
-impl Seen {
-    fn of(kept: u64, lost: u64, wall: Duration, reader_ns: u64, why: String) -> Seen {
+impl Measurement {
+    fn of(kept: u64, lost: u64, wall: Duration, reader_ns: u64, why: String) -> Measurement {
         let seconds = wall.as_secs_f64();
-        Seen {
+        Measurement {
             kept_per_s: kept as f64 / seconds,
             lost: lost as f64,
             reader_percent: reader_ns as f64 / 1e7 / seconds,
@@ -59,15 +59,15 @@ impl Seen {
 }
 
 /// Adds three lines to the table. A rate counts as kept only if no event was lost.
-fn lines(section: &mut Section, name: &str, seen: &[Seen], must: bool) {
+fn add_figures(section: &mut Section, name: &str, seen: &[Measurement], has_target: bool) {
     let kept: Vec<f64> = seen.iter().map(|s| s.kept_per_s).collect();
     let lost: Vec<f64> = seen.iter().map(|s| s.lost).collect();
     let reader: Vec<f64> = seen.iter().map(|s| s.reader_percent).collect();
-    let target = |f: Option<Figure>, target| f.map(|f| if must { f.must(target) } else { f });
+    let target = |f: Option<Figure>, target| f.map(|f| if has_target { f.with_target(target) } else { f });
     let rate = Figure::of(format!("{name}: kept"), "events/s", &kept);
-    let short = must && seen.iter().all(|s| s.lost == 0.0 && s.kept_per_s < EVENTS_PER_S);
-    let offered = if short { "all that came was kept: the CPUs did not get to inject more" } else { "" };
-    section.add(target(rate, Target::AtLeast(EVENTS_PER_S)).map(|f| f.note(offered)), name);
+    let short = has_target && seen.iter().all(|s| s.lost == 0.0 && s.kept_per_s < EVENTS_PER_S);
+    let note = if short { "no loss; the CPUs could not inject more" } else { "" };
+    section.add(target(rate, Target::AtLeast(EVENTS_PER_S)).map(|f| f.note(note)), name);
     let why = seen.iter().find(|s| s.lost > 0.0).map(|s| s.why.clone()).unwrap_or_default();
     let lost = Figure::of(format!("{name}: lost"), "events", &lost);
     section.add(target(lost, Target::AtMost(0.0)).map(|f| f.note(why)), name);
@@ -89,15 +89,15 @@ fn injected(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> 
     let mut seen = Vec::new();
     for round in 0..rounds {
         eprintln!("throughput: injected, round {} of {rounds}", round + 1);
-        seen.push(read_injected(&net, &injector, &filter, ASKED_PER_S, time, stop)?);
+        seen.push(read_injected(&net, &injector, &filter, INJECTED_PER_S, time, stop)?);
     }
-    lines(section, "injected", &seen, true);
+    add_figures(section, "injected", &seen, true);
 
-    let mut most = Vec::new();
+    let mut max_rates = Vec::new();
     for round in 0..scale.of(3, 1) {
         let mut best = 0.0f64;
-        for rate in LADDER {
-            eprintln!("throughput: the most without loss, round {}, {rate}/s", round + 1);
+        for rate in RATES_PER_S {
+            eprintln!("throughput: highest rate without loss, round {}, {rate}/s", round + 1);
             let seen = read_injected(&net, &injector, &filter, rate, time / 2, stop)?;
             if seen.lost > 0.0 {
                 break;
@@ -107,11 +107,11 @@ fn injected(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> 
                 break;
             }
         }
-        most.push(best);
+        max_rates.push(best);
     }
-    let what = "injected: most kept without loss";
-    let bound = "a step up lost events, or the CPUs could not inject more";
-    section.add(Figure::of(what, "events/s", &most).map(|f| f.note(bound)), what);
+    let what = "injected: highest rate without loss";
+    let bound = "the next rate lost events, or the CPUs could not inject it";
+    section.add(Figure::of(what, "events/s", &max_rates).map(|f| f.note(bound)), what);
 
     for (place, folder) in [("tmpfs", &paths.memory), ("disk", &paths.disk)] {
         let mut seen = Vec::new();
@@ -122,7 +122,7 @@ fn injected(section: &mut Section, paths: &Paths, scale: Scale, stop: &Stop) -> 
             sizes.push(bytes as f64 / (one.kept_per_s * time.as_secs_f64()));
             seen.push(one);
         }
-        lines(section, &format!("recording to {place}"), &seen, true);
+        add_figures(section, &format!("recording to {place}"), &seen, true);
         section.add(Figure::of(format!("recording to {place}: file"), "bytes/event", &sizes), place);
     }
     Ok(())
@@ -135,20 +135,20 @@ fn read_injected(
     rate: u64,
     time: Duration,
     stop: &Stop,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<Measurement> {
     stop.check()?;
-    let reading = Reading::start(filter, Density::EveryAck, None)?;
-    let (began, reader) = (Instant::now(), reading.cpu_ns());
+    let reading = MonitorReader::start(filter, Density::EveryAck, None)?;
+    let (started, reader_ns) = (Instant::now(), reading.cpu_ns());
     let injected = injector.run(net, rate, time)?;
-    let wall = began.elapsed();
-    let reader = reading.cpu_ns() - reader;
+    let wall = started.elapsed();
+    let reader_ns = reading.cpu_ns() - reader_ns;
     let account = reading.finish()?;
     let runs = account.seen() - identities(CONNECTIONS, &account);
     ensure!(
         runs.abs_diff(injected) <= injected / 100,
         "{injected} ACKs were injected, {runs} seen: {account}"
     );
-    Ok(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()))
+    Ok(Measurement::of(account.kept(), account.lost(), wall, reader_ns, account.to_string()))
 }
 
 /// Number of records that are flow identities, not events.
@@ -163,23 +163,23 @@ fn record_injected(
     folder: &Path,
     time: Duration,
     stop: &Stop,
-) -> anyhow::Result<(Seen, u64)> {
+) -> anyhow::Result<(Measurement, u64)> {
     stop.check()?;
     let folder = tempfile::tempdir_in(folder).with_context(|| format!("a folder in {}", folder.display()))?;
     let file = folder.path().join("bench.arrows");
     let filter = format!("netns:{}", net.name(Side::B));
     let name = file.to_string_lossy();
     let agent = Agent::start(&paths.yuzuri, &[&filter, "--density", "ack", "--quiet", "--record", &name])?;
-    let (began, cpu) = (Instant::now(), cpu::process_ns(agent.pid())?);
-    injector.run(net, ASKED_PER_S, time)?;
-    let wall = began.elapsed();
+    let (started, cpu) = (Instant::now(), cpu::process_ns(agent.pid())?);
+    injector.run(net, INJECTED_PER_S, time)?;
+    let wall = started.elapsed();
     let cpu = cpu::process_ns(agent.pid())? - cpu;
-    let Said { kept, lost, line, .. } = agent.finish()?;
+    let FinalAccount { kept, lost, line, .. } = agent.finish()?;
     // The account already includes what the recorder dropped.
     let dropped = dropped_by_recorder(&file)?;
     let why = if dropped > 0 { format!("{line}; the recorder dropped {dropped}") } else { line };
     let bytes = std::fs::metadata(&file)?.len();
-    Ok((Seen::of(kept, lost, wall, cpu, why), bytes))
+    Ok((Measurement::of(kept, lost, wall, cpu, why), bytes))
 }
 
 /// Events that the recorder dropped, according to the recording's last account.
@@ -203,32 +203,32 @@ fn sent(section: &mut Section, scale: Scale, stop: &Stop) -> anyhow::Result<()> 
     let mut command = net.command(Side::A, "ethtool");
     let done =
         command.args(["-K", "lo", "tso", "off", "gso", "off", "gro", "off"]).status().context("ethtool")?;
-    ensure!(done.success(), "turning the loopback's offloads off failed");
+    ensure!(done.success(), "disabling the loopback's offloads failed");
     let own = net.name(Side::A).to_owned();
     let filter: Filter = format!("netns:{own}").parse()?;
     let (to, mss) = ([127, 0, 0, 1].into(), Some(88));
     let mut load = Load::start(&LoadArgs {
-        ends: Ends { from: own.clone(), into: own, to, cpu: None, control: CUBIC.into() },
+        ends: Endpoints { from: own.clone(), into: own, to, cpu: None, control: CUBIC.into() },
         flows: 4,
         mss,
     })?;
-    let warm = load.move_bytes(4_000_000)?;
+    let warm = load.transfer(4_000_000)?;
     let bytes = (warm.bytes as f64 * 1.5e9 / warm.wall_ns as f64) as u64;
     let (mut seen, mut gaps) = (Vec::new(), Vec::new());
     for round in 0..scale.of(5, 1) {
         eprintln!("throughput: sent, round {}", round + 1);
         stop.check()?;
-        let reading = Reading::start(&filter, Density::EveryAck, None)?;
-        let reader = reading.cpu_ns();
-        let ran = load.move_bytes(bytes)?;
-        let reader = reading.cpu_ns() - reader;
+        let reading = MonitorReader::start(&filter, Density::EveryAck, None)?;
+        let reader_ns = reading.cpu_ns();
+        let cost = load.transfer(bytes)?;
+        let reader_ns = reading.cpu_ns() - reader_ns;
         gaps.push(reading.longest_gap_us() as f64 / 1000.0);
         let account = reading.finish()?;
-        let wall = Duration::from_nanos(ran.wall_ns);
-        seen.push(Seen::of(account.kept(), account.lost(), wall, reader, account.to_string()));
+        let wall = Duration::from_nanos(cost.wall_ns);
+        seen.push(Measurement::of(account.kept(), account.lost(), wall, reader_ns, account.to_string()));
     }
     // As many as two CPUs can send: the traffic, not the monitor, limits the rate.
-    lines(section, "sent", &seen, false);
+    add_figures(section, "sent", &seen, false);
     let what = "sent: longest time between two reads";
     section.add(Figure::of(what, "ms", &gaps), what);
     Ok(())

@@ -17,7 +17,7 @@ pub struct Stop(Arc<AtomicBool>);
 impl Stop {
     /// Installs the signal handlers.
     pub fn on_signals() -> anyhow::Result<Stop> {
-        Ok(Stop(yuzuri_exit::stop_flag().context("taking over Ctrl-C")?))
+        Ok(Stop(yuzuri_exit::stop_flag().context("installing the signal handlers")?))
     }
 
     /// Returns an error after a signal, so that `?` unwinds through all clean-up.
@@ -41,16 +41,16 @@ impl Stop {
 }
 
 /// A child process that ends when this value is dropped or this process is killed.
-pub struct Guarded(pub Child);
+pub struct KillOnDrop(pub Child);
 
-impl Guarded {
+impl KillOnDrop {
     /// Starts the child. The child dies with the calling thread, so that thread must live as long
     /// as the child should.
-    pub fn spawn(command: &mut Command) -> anyhow::Result<Guarded> {
+    pub fn spawn(command: &mut Command) -> anyhow::Result<KillOnDrop> {
         // SAFETY: between fork and exec the closure only makes system calls.
         unsafe {
             command.pre_exec(|| {
-                // `end` sends SIGINT, which a shell ignores for background processes, and their
+                // `interrupt` sends SIGINT, which a shell ignores for background processes, and their
                 // children inherit that.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
@@ -61,7 +61,7 @@ impl Guarded {
         }
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("starting {program}"))?;
-        Ok(Guarded(child))
+        Ok(KillOnDrop(child))
     }
 
     /// Its process id.
@@ -70,17 +70,17 @@ impl Guarded {
     }
 
     /// Sends SIGINT and waits at most `time`; then kills the child.
-    pub fn end(&mut self, time: Duration) -> anyhow::Result<()> {
+    pub fn interrupt(&mut self, time: Duration) -> anyhow::Result<()> {
         let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
         if self.0.try_wait()?.is_none() {
-            nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).context("asking a child to end")?;
+            nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).context("sending SIGINT to a child")?;
         }
         let until = Instant::now() + time;
         while self.0.try_wait()?.is_none() {
             if Instant::now() > until {
-                self.0.kill().context("killing a child that did not end")?;
+                self.0.kill().context("killing a child that did not exit")?;
                 self.0.wait()?;
-                anyhow::bail!("process {pid} did not end within {time:?} of Ctrl-C and was killed");
+                anyhow::bail!("process {pid} did not exit within {time:?} of SIGINT and was killed");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -88,7 +88,7 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = self.0.kill();
@@ -101,7 +101,7 @@ impl Drop for Guarded {
 pub fn remove_orphaned_namespaces() {
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if maker(&name).is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        if owner_pid(&name).is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
             eprintln!("removing namespace {name} of a run that was killed");
             let _ = Command::new("ip").args(["netns", "del", &name]).status();
         }
@@ -109,7 +109,7 @@ pub fn remove_orphaned_namespaces() {
 }
 
 /// The process id in a namespace name of the form `yz<pid>-<number><a|b>`.
-fn maker(name: &str) -> Option<u32> {
+fn owner_pid(name: &str) -> Option<u32> {
     let (pid, rest) = name.strip_prefix("yz")?.split_once('-')?;
     rest.strip_suffix(['a', 'b'])?.parse::<u32>().ok()?;
     pid.parse().ok()
@@ -121,17 +121,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_namespaces_have_a_maker() {
-        assert_eq!(maker("yz1234-0a"), Some(1234));
-        assert_eq!(maker("yz1234-12b"), Some(1234));
+    fn only_testnet_namespaces_have_an_owner_pid() {
+        assert_eq!(owner_pid("yz1234-0a"), Some(1234));
+        assert_eq!(owner_pid("yz1234-12b"), Some(1234));
         for other in ["yz1234", "yz-0a", "yuzuri", "yz12-a", "yz12-3c", "myyz12-3a"] {
-            assert_eq!(maker(other), None, "{other}");
+            assert_eq!(owner_pid(other), None, "{other}");
         }
     }
 
     #[test]
-    fn a_dropped_child_is_gone() {
-        let child = Guarded::spawn(Command::new("sleep").arg("600")).unwrap();
+    fn a_dropped_child_is_killed() {
+        let child = KillOnDrop::spawn(Command::new("sleep").arg("600")).unwrap();
         let path = format!("/proc/{}", child.pid());
         assert!(std::path::Path::new(&path).exists());
         drop(child);
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_obeys_is_not_killed() {
-        let mut child = Guarded::spawn(Command::new("sleep").arg("600")).unwrap();
-        child.end(Duration::from_secs(5)).unwrap();
+    fn a_child_that_exits_on_sigint_is_not_killed() {
+        let mut child = KillOnDrop::spawn(Command::new("sleep").arg("600")).unwrap();
+        child.interrupt(Duration::from_secs(5)).unwrap();
         assert!(child.0.try_wait().unwrap().is_some());
     }
 }

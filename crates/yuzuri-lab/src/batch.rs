@@ -41,11 +41,12 @@ impl Planned {
 
     /// The state of its results.
     pub fn state(&self) -> State {
-        let same = |text: String| toml::from_str(&text).is_ok_and(|there| is_same_run(there, &self.scenario));
-        let there = std::fs::read_to_string(self.folder.join(SCENARIO_FILE)).is_ok_and(same);
+        let same =
+            |text: String| toml::from_str(&text).is_ok_and(|existing| is_same_run(existing, &self.scenario));
+        let same_scenario = std::fs::read_to_string(self.folder.join(SCENARIO_FILE)).is_ok_and(same);
         match RunRecord::open(&self.folder) {
-            Ok(record) if there && record.task == self.task && record.valid => State::Finished,
-            Ok(record) if there && record.task == self.task => State::Invalid,
+            Ok(record) if same_scenario && record.task == self.task && record.valid => State::Finished,
+            Ok(record) if same_scenario && record.task == self.task => State::Invalid,
             _ => State::Missing,
         }
     }
@@ -53,11 +54,11 @@ impl Planned {
 
 /// Whether both scenarios give the same run for a seed: the number of repetitions and the descriptions
 /// do not matter.
-fn is_same_run(mut there: Scenario, wanted: &Scenario) -> bool {
-    there.title.clone_from(&wanted.title);
-    there.about.clone_from(&wanted.about);
-    there.repetitions = wanted.repetitions;
-    there == *wanted
+fn is_same_run(mut existing: Scenario, wanted: &Scenario) -> bool {
+    existing.title.clone_from(&wanted.title);
+    existing.about.clone_from(&wanted.about);
+    existing.repetitions = wanted.repetitions;
+    existing == *wanted
 }
 
 /// All runs of a file: each point with each seed, ordered by seed, so that a sweep that is stopped
@@ -67,9 +68,9 @@ fn is_same_run(mut there: Scenario, wanted: &Scenario) -> bool {
 /// None for a parsed document.
 pub fn plan(document: &Document, clock: Clock, out: &Path) -> Result<Vec<Planned>, Problems> {
     let points = document.points()?;
-    let most = points.iter().map(|p| p.scenario.repetitions).max().unwrap_or(0);
+    let repetitions = points.iter().map(|p| p.scenario.repetitions).max().unwrap_or(0);
     let mut planned = Vec::new();
-    for repetition in 0..most {
+    for repetition in 0..repetitions {
         for point in points.iter().filter(|p| repetition < p.scenario.repetitions) {
             let seed = point.scenario.seed.wrapping_add(u64::from(repetition));
             let task = Task {
@@ -103,9 +104,9 @@ pub trait Executor: Sync {
 
 /// Executes runs on this host in real time.
 #[derive(Debug, Clone, Copy)]
-pub struct Here;
+pub struct InRealTime;
 
-impl Executor for Here {
+impl Executor for InRealTime {
     fn execute(
         &self,
         planned: &Planned,
@@ -121,7 +122,7 @@ impl Executor for Here {
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A run starts.
-    Begun(&'a Planned),
+    Started(&'a Planned),
     /// The progress of the whole batch.
     Progress {
         /// Number of finished runs.
@@ -168,7 +169,7 @@ impl OutLock {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(OutLock { _lock: lock }),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Err(LabError::Run(format!(
-                "{} is being written by another `yuzuri lab`: wait for it, or choose another folder with --out",
+                "{} is in use by another `yuzuri lab`: wait for it, or choose another folder with --out",
                 out.display()
             ))),
             Err((_, errno)) => Err(LabError::file(&path)(errno.into())),
@@ -185,31 +186,31 @@ pub fn execute(
     executor: &dyn Executor,
     jobs: usize,
     stop: &AtomicBool,
-    tell: &(dyn Fn(Event<'_>) + Sync),
+    report: &(dyn Fn(Event<'_>) + Sync),
 ) -> Outcome {
     let waiting: Mutex<VecDeque<&Planned>> = Mutex::new(planned.iter().collect());
     let outcome = Mutex::new(Outcome::default());
     let total_ms: u64 = planned.iter().map(|p| (p.scenario.duration_s * 1000.0) as u64).sum();
     let done_ms = AtomicU64::new(0);
     // Set if no further run can succeed, although the user did not stop the batch.
-    let give_up = AtomicBool::new(false);
+    let abort = AtomicBool::new(false);
     let next = || waiting.lock().pop_front();
     let count = || outcome.lock();
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) && !abort.load(Ordering::Relaxed) {
                     let Some(run) = next() else { break };
-                    tell(Event::Begun(run));
-                    let mut mine_ms = 0;
+                    report(Event::Started(run));
+                    let mut reported_ms = 0;
                     let mut progress = |seconds: f64| {
                         let now_ms = (seconds.clamp(0.0, run.scenario.duration_s) * 1000.0) as u64;
-                        let sum = done_ms.fetch_add(now_ms.saturating_sub(mine_ms), Ordering::Relaxed);
-                        mine_ms = mine_ms.max(now_ms);
+                        let sum = done_ms.fetch_add(now_ms.saturating_sub(reported_ms), Ordering::Relaxed);
+                        reported_ms = reported_ms.max(now_ms);
                         let part = sum as f64 / total_ms.max(1) as f64;
-                        tell(Event::Progress { done: count().done, of: planned.len(), part });
+                        report(Event::Progress { done: count().done, of: planned.len(), part });
                     };
-                    let result = one(run, executor, stop, &mut progress);
+                    let result = execute_one(run, executor, stop, &mut progress);
                     progress(run.scenario.duration_s);
                     match result {
                         Ok(record) => {
@@ -217,14 +218,14 @@ pub fn execute(
                             outcome.done += 1;
                             outcome.invalid += usize::from(!record.valid);
                             drop(outcome);
-                            tell(Event::Done(run, &record));
+                            report(Event::Done(run, &record));
                         }
                         Err(LabError::Stopped) if stop.load(Ordering::Relaxed) => {}
                         Err(error) => {
-                            if is_hopeless(&error) {
-                                give_up.store(true, Ordering::Relaxed);
+                            if is_persistent(&error) {
+                                abort.store(true, Ordering::Relaxed);
                             }
-                            tell(Event::Failed(run, &error));
+                            report(Event::Failed(run, &error));
                             count().failed.push((run.name(), error));
                         }
                     }
@@ -238,11 +239,11 @@ pub fn execute(
 }
 
 /// Whether the next run would fail for the same reason.
-fn is_hopeless(error: &LabError) -> bool {
+fn is_persistent(error: &LabError) -> bool {
     matches!(error, LabError::Tool(_) | LabError::File { .. } | LabError::Network { .. })
 }
 
-fn one(
+fn execute_one(
     run: &Planned,
     executor: &dyn Executor,
     stop: &AtomicBool,
@@ -293,7 +294,7 @@ pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
     let first_of = |kernels: bool| runs.iter().find(|(_, r)| r.task.clock.is_kernels() == kernels);
     let (simulated, kernels) = (first_of(false)?, first_of(true)?);
     Some(format!(
-        "it holds simulated runs ({}) beside runs with the kernel's TCP ({}): move one kind to a folder of its own",
+        "it mixes simulated runs ({}) and runs with the kernel's TCP ({}): move one kind to a separate folder",
         simulated.0.display(),
         kernels.0.display()
     ))
@@ -310,12 +311,12 @@ pub fn refuse_mixture(out: &Path, clock: Clock) -> Result<(), LabError> {
             // A record that cannot be read is not a finished run.
             let Ok(record) = RunRecord::open(&folder) else { continue };
             if record.task.clock.is_kernels() != clock.is_kernels() {
-                let (there, wanted) = match clock.is_kernels() {
+                let (existing, requested) = match clock.is_kernels() {
                     true => ("simulated runs", "runs with the kernel's TCP"),
                     false => ("runs with the kernel's TCP", "simulated runs"),
                 };
                 let why = format!(
-                    "it holds {there} (such as {}), and {wanted} are not put beside them: choose another folder with --out",
+                    "it holds {existing} (such as {}), which are not mixed with {requested}: choose another folder with --out",
                     folder.display()
                 );
                 return Err(LabError::Results { path: out.to_owned(), why });

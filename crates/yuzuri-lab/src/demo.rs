@@ -15,16 +15,16 @@ use yuzuri_scenario::Scenario;
 use yuzuri_scenario::fairness::jain;
 
 /// Maximum duration, seconds.
-const LONGEST_S: f64 = 36_000.0;
+const MAX_DURATION_S: f64 = 36_000.0;
 /// Sampling interval of a flow, ms. The figures need no more, and a demonstration may run for hours.
 const SAMPLE_MS: f64 = 20.0;
 /// The start of each half that is not evaluated: this fraction of the half, limited to a number of
 /// seconds. During this time flows start and fill the queues, and the first messages of the group wait
 /// in those queues.
-const SETTLES_PART: f64 = 0.5;
-const MAX_SETTLE_S: f64 = 10.0;
+const SETTLING_FRACTION: f64 = 0.5;
+const MAX_SETTLING_S: f64 = 10.0;
 /// Minimum evaluated time, seconds; less gives no meaningful figures.
-const MIN_S: f64 = 0.5;
+const MIN_EVALUATED_S: f64 = 0.5;
 
 /// The results of both halves.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Half {
 struct Figures {
     mbps: f64,
     rtt_ms: Option<f64>,
-    sent_again_per_s: f64,
+    retransmissions_per_s: f64,
 }
 
 /// Checks whether this machine has what the demonstration needs: TAP devices, and a kernel that accepts
@@ -58,7 +58,7 @@ struct Figures {
 /// What is missing.
 pub fn check() -> Result<(), LabError> {
     let trial = || {
-        unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("making a network namespace"))?;
+        unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("creating a network namespace"))?;
         Tap::create("cell0")?;
         let cubic = CubicParams { name: format!("yzchk{}", std::process::id()), ..CubicParams::default() };
         let options = SteerOptions { cubic, takes: false, ..SteerOptions::default() };
@@ -76,7 +76,7 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     let mut share = scenario.share.unwrap_or_default();
     share.starts_s = half_s;
     scenario.share = Some(share);
-    scenario.duration_s = if endless { LONGEST_S } else { 2.0 * half_s };
+    scenario.duration_s = if endless { MAX_DURATION_S } else { 2.0 * half_s };
     scenario.warm_up_s = 0.0;
     scenario.sample_ms = SAMPLE_MS;
     scenario
@@ -98,17 +98,17 @@ pub fn run(
     let task = Task { point: "demo".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
     let done = run::perform(scenario, &task, folder, stop, progress, built, statuses)?;
     let half_s = scenario.share.as_ref().map_or(scenario.duration_s, |share| share.starts_s);
-    let settles_s = (SETTLES_PART * half_s).min(MAX_SETTLE_S);
+    let settling_s = (SETTLING_FRACTION * half_s).min(MAX_SETTLING_S);
     let half = |from_s: f64, to_s: f64| {
-        let seconds = [from_s + settles_s, to_s];
-        let long_enough = seconds[1] - seconds[0] >= MIN_S;
+        let seconds = [from_s + settling_s, to_s];
+        let long_enough = seconds[1] - seconds[0] >= MIN_EVALUATED_S;
         long_enough.then(|| Half::of(scenario, &done, seconds)).transpose()
     };
     let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
     let sharing = half(half_s, done.end_s)?;
     let mut notes = done.shared.notes.clone();
     if let Err(why) = done.report.lateness.verdict(Lateness::IN_REAL_TIME) {
-        notes.push(format!("this machine did not keep up, so the figures are not to be believed: {why}"));
+        notes.push(format!("this machine did not keep up, so the figures are not valid: {why}"));
     }
     Ok(Comparison { names: scenario.terminals().map(|t| t.name()).collect(), plain, sharing, notes })
 }
@@ -127,50 +127,50 @@ impl Half {
 
 impl Figures {
     fn of<'a>(flows: impl Iterator<Item = &'a FlowFigures>, span_s: f64) -> Figures {
-        let (mut bytes, mut sent_again, mut rtt) = (0, 0, Weighted::default());
+        let (mut bytes, mut retransmissions, mut rtt) = (0, 0, Weighted::default());
         for flow in flows {
             bytes += flow.bytes();
-            sent_again += flow.retransmissions;
+            retransmissions += flow.retransmissions;
             rtt.extend(&flow.srtt);
         }
         Figures {
             mbps: bytes as f64 * 8e-6 / span_s,
             rtt_ms: rtt.mean().map(|us| us / 1000.0),
-            sent_again_per_s: sent_again as f64 / span_s,
+            retransmissions_per_s: retransmissions as f64 / span_s,
         }
     }
 
-    fn words(&self) -> String {
+    fn cells(&self) -> String {
         let rtt = self.rtt_ms.map_or("-".into(), |ms| format!("{ms:.0}"));
-        format!("{:>9.2} {rtt:>8} {:>12.1}", self.mbps, self.sent_again_per_s)
+        format!("{:>9.2} {rtt:>8} {:>12.1}", self.mbps, self.retransmissions_per_s)
     }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const COLUMNS: &str = "   Mbit/s   RTT ms sent again/s";
+        const COLUMNS: &str = "   Mbit/s   RTT ms    retrans/s";
         const EMPTY: &str = "        -        -            -";
         let width = self.names.iter().map(String::len).chain(["Jain's index".len()]).max().unwrap_or(0);
-        let beside = |of: &dyn Fn(&Half) -> String| {
+        let both_halves = |of: &dyn Fn(&Half) -> String| {
             let sharing = self.sharing.as_ref().map_or(EMPTY.into(), of);
             format!("{} |{sharing}", of(&self.plain))
         };
-        let title = |half: &Half, word: &str| {
-            let words = format!("{word}, {:.0} to {:.0} s", half.seconds[0], half.seconds[1]);
-            format!("{words:>31}")
+        let title = |half: &Half, name: &str| {
+            let text = format!("{name}, {:.0} to {:.0} s", half.seconds[0], half.seconds[1]);
+            format!("{text:>31}")
         };
         let sharing = self.sharing.as_ref().map_or(String::new(), |half| title(half, "sharing"));
         writeln!(f, "{:width$}{} |{sharing}", "", title(&self.plain, "plain"))?;
         writeln!(f, "{:width$}{COLUMNS} |{COLUMNS}", "")?;
         for (number, name) in self.names.iter().enumerate() {
-            writeln!(f, "{name:width$}{}", beside(&|half| half.terminals[number].words()))?;
+            writeln!(f, "{name:width$}{}", both_halves(&|half| half.terminals[number].cells()))?;
         }
-        writeln!(f, "{:width$}{}", "all", beside(&|half| half.all.words()))?;
+        writeln!(f, "{:width$}{}", "all", both_halves(&|half| half.all.cells()))?;
         let index =
             |half: &Half| half.jain.map_or(format!("{:>31}", "-"), |jain| format!("{jain:>9.3}{:22}", ""));
-        writeln!(f, "{:width$}{}", "Jain's index", beside(&index).trim_end())?;
+        writeln!(f, "{:width$}{}", "Jain's index", both_halves(&index).trim_end())?;
         if self.sharing.is_none() {
-            writeln!(f, "It was ended before sharing had begun to tell.")?;
+            writeln!(f, "It was stopped before sharing took effect.")?;
         }
         for note in &self.notes {
             writeln!(f, "Note: {note}")?;

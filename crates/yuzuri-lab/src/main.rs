@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_exit::stop_flag;
-use yuzuri_lab::batch::{self, Executor, Here, OutLock, Planned, State};
+use yuzuri_lab::batch::{self, Executor, InRealTime, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::{Clock, Simulated, Statuses};
 use yuzuri_lab::{demo, net, report};
@@ -289,9 +289,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// A temporary folder, removed on drop.
-struct Passing(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Drop for Passing {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -308,10 +308,11 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
     let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
     let scenario = demo::scenario(document.base(), args.half, args.endless);
-    let folder = Passing(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
-    std::fs::create_dir_all(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+    let folder =
+        TemporaryFolder(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).with_context(|| format!("creating {}", folder.0.display()))?;
     let statuses = Statuses::starting(format!(
-        "the terminals do not share for the first {} s of the demonstration",
+        "the terminals start sharing after the first {} s of the demonstration",
         args.half
     ));
     // The socket accepts no commands: the receiver is dropped.
@@ -334,15 +335,15 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             names.len(),
             names.first().unwrap_or(&"")
         );
-        eprintln!("demo: for {} s they are plain", args.half);
+        eprintln!("demo: without sharing for {} s", args.half);
     };
-    let mut told = false;
+    let mut announced = false;
     let mut progress = |seconds: f64| {
-        if seconds >= args.half && !told {
-            told = true;
+        if seconds >= args.half && !announced {
+            announced = true;
             match args.endless {
-                true => eprintln!("demo: from now on they share, until Ctrl-C"),
-                false => eprintln!("demo: for {} s they share", args.half),
+                true => eprintln!("demo: sharing until Ctrl-C"),
+                false => eprintln!("demo: sharing for {} s", args.half),
             }
         }
     };
@@ -360,9 +361,9 @@ fn read(args: &CommonArgs) -> anyhow::Result<Document> {
 
 /// Applies the overrides of the command line.
 fn set(document: Document, args: &CommonArgs) -> anyhow::Result<Document> {
-    let pair = |words: &String| {
+    let pair = |setting: &String| {
         let (field, text) =
-            words.split_once('=').with_context(|| format!("--set {words}: FIELD=VALUE is wanted"))?;
+            setting.split_once('=').with_context(|| format!("--set {setting}: give FIELD=VALUE"))?;
         Ok((field.to_owned(), Document::value(text)))
     };
     let values = args.set.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
@@ -446,8 +447,8 @@ fn runs(
         let planned = all.len();
         all.retain(|planned| only.iter().any(|word| planned.name().contains(word)));
         match all.len() {
-            0 => bail!("none of the {planned} runs has one of these words in its name: {}", only.join(", ")),
-            chosen => eprintln!("yuzuri-lab: {chosen} of {planned} runs were chosen"),
+            0 => bail!("no name of the {planned} runs contains any of these words: {}", only.join(", ")),
+            selected => eprintln!("yuzuri-lab: {selected} of {planned} runs selected"),
         }
     }
     if clock == Clock::Simulated {
@@ -463,16 +464,16 @@ fn runs(
             eprintln!("yuzuri-lab: removed {} namespaces that a killed run left", cleaned.namespaces.len());
         }
     }
-    let (todo, there): (Vec<Planned>, Vec<Planned>) =
+    let (todo, finished): (Vec<Planned>, Vec<Planned>) =
         all.into_iter().partition(|p| again || p.state() != State::Finished);
-    if !there.is_empty() {
-        eprintln!("yuzuri-lab: {} runs are finished and not repeated", there.len());
+    if !finished.is_empty() {
+        eprintln!("yuzuri-lab: {} runs are finished and not repeated", finished.len());
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = jobs.unwrap_or(if clock == Clock::Real { cores / 2 } else { cores }).max(1);
     let in_guest;
     let executor: &dyn Executor = match clock {
-        Clock::Real => &Here,
+        Clock::Real => &InRealTime,
         Clock::Virtual => {
             let program = std::env::current_exe().context("finding this program, which the guest runs")?;
             in_guest = InGuest { program, kernel: args.kernel, memory_mb: 2048 };
@@ -488,20 +489,20 @@ fn runs(
     }
     if outcome.invalid > 0 {
         eprintln!(
-            "yuzuri-lab: {} of {} runs are NOT VALID (their run.json says why); another sweep repeats them",
+            "yuzuri-lab: {} of {} runs are NOT VALID (their run.json says why); the next sweep repeats them",
             outcome.invalid, outcome.done
         );
     }
     if outcome.stopped {
         eprintln!(
             "yuzuri-lab: stopped; {} of {} runs are finished and kept in {}",
-            outcome.done + there.len(),
-            todo.len() + there.len(),
+            outcome.done + finished.len(),
+            todo.len() + finished.len(),
             out.display()
         );
         return Ok(ExitCode::from(130));
     }
-    if !args.no_report && outcome.done + there.len() > 0 {
+    if !args.no_report && outcome.done + finished.len() > 0 {
         println!("{}", report::write(&out)?.display());
     }
     let good = outcome.failed.is_empty() && outcome.invalid == 0;

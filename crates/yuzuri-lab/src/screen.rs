@@ -21,7 +21,7 @@ impl Screen {
 
     pub fn show(&self, event: &Event<'_>) {
         match event {
-            Event::Begun(_) => {}
+            Event::Started(_) => {}
             Event::Progress { done, of, part } => {
                 let every = Duration::from_millis(if self.live { 200 } else { 10_000 });
                 let mut last = self.last.lock();

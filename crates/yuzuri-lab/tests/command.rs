@@ -67,9 +67,9 @@ fn at_work(test: &str, out: &Path) -> Option<(Child, Vec<PathBuf>)> {
 }
 
 #[test]
-fn ctrl_c_leaves_nothing() {
+fn ctrl_c_cleans_up() {
     let out = tempfile::tempdir().unwrap();
-    let Some((child, namespaces)) = at_work("ctrl_c_leaves_nothing", out.path()) else { return };
+    let Some((child, namespaces)) = at_work("ctrl_c_cleans_up", out.path()) else { return };
     // A process called from a script receives one Ctrl-C twice, and must still clean up.
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
@@ -82,9 +82,9 @@ fn ctrl_c_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_cleaned() {
+fn leftovers_of_a_killed_run_are_removed() {
     let out = tempfile::tempdir().unwrap();
-    let Some((mut child, namespaces)) = at_work("what_a_killed_run_leaves_is_cleaned", out.path()) else {
+    let Some((mut child, namespaces)) = at_work("leftovers_of_a_killed_run_are_removed", out.path()) else {
         return;
     };
     child.kill().unwrap();
@@ -100,16 +100,16 @@ fn what_a_killed_run_leaves_is_cleaned() {
 }
 
 #[test]
-fn check_says_line_and_field() {
+fn check_reports_line_and_field() {
     let out = tempfile::tempdir().unwrap();
     let (good, bad) = (out.path().join("good.toml"), out.path().join("bad.toml"));
     std::fs::write(&good, SCENARIO).unwrap();
     std::fs::write(&bad, SCENARIO.replace("rtt_ms = 1", "rtt_ms = -1")).unwrap();
-    let said = output(&["check", good.to_str().unwrap(), bad.to_str().unwrap()]);
-    let words = text(&said.stdout);
-    assert!(!said.status.success());
-    assert!(words.contains("good.toml: good; 1 runs, 600 s of experiment"), "{words}");
-    assert!(words.contains("bad.toml:4: path.rtt_ms: -1 is not possible"), "{words}");
+    let result = output(&["check", good.to_str().unwrap(), bad.to_str().unwrap()]);
+    let message = text(&result.stdout);
+    assert!(!result.status.success());
+    assert!(message.contains("good.toml: good; 1 runs, 600 s of experiment"), "{message}");
+    assert!(message.contains("bad.toml:4: path.rtt_ms: -1 is not possible"), "{message}");
     let listed = output(&["list", out.path().to_str().unwrap()]);
     assert!(text(&listed.stdout).contains("one"), "{}", text(&listed.stdout));
     // Also those in subfolders.

@@ -69,7 +69,7 @@ fn any(v6: bool) -> SocketAddr {
     SocketAddr::new(ip, 7000)
 }
 
-fn said(socket: &UdpSocket) -> String {
+fn received(socket: &UdpSocket) -> String {
     let mut room = [0; 64];
     let (len, _) = socket.recv_from(&mut room).expect("nothing came");
     String::from_utf8_lossy(&room[..len]).into_owned()
@@ -95,13 +95,13 @@ fn terminals_reach_each_other_by_all_addresses() {
         let of = |host: &Host| SocketAddr::new(if v6 { host.v6.into() } else { host.v4.into() }, 7000);
         // From terminal to terminal, to the access point, to the server and back.
         sockets[0].send_to(b"to a terminal", of(&hosts[1])).unwrap();
-        assert_eq!(said(&sockets[1]), "to a terminal");
+        assert_eq!(received(&sockets[1]), "to a terminal");
         sockets[2].send_to(b"to the access point", of(&lab.topology.ap)).unwrap();
-        assert_eq!(said(&ap), "to the access point");
+        assert_eq!(received(&ap), "to the access point");
         sockets[0].send_to(b"to the server", of(&lab.topology.server)).unwrap();
-        assert_eq!(said(&server), "to the server");
+        assert_eq!(received(&server), "to the server");
         server.send_to(b"back", of(&hosts[2])).unwrap();
-        assert_eq!(said(&sockets[2]), "back");
+        assert_eq!(received(&sockets[2]), "back");
         // From one terminal to all others and the access point.
         let group = if v6 {
             let group = "ff02::4242".parse::<Ipv6Addr>().unwrap();
@@ -118,65 +118,67 @@ fn terminals_reach_each_other_by_all_addresses() {
         };
         sockets[0].send_to(b"to all", group).unwrap();
         for socket in [&sockets[1], &sockets[2], &ap] {
-            assert_eq!(said(socket), "to all");
+            assert_eq!(received(socket), "to all");
         }
     }
     let report = lab.driver.finish().unwrap();
     assert_eq!(report.lateness.refused, 0);
     let account = &report.snapshots.last().unwrap().cell;
-    // At least one broadcast and one multicast of ours, each delivered to two terminals.
+    // At least one broadcast and one multicast frame of our own, each delivered to two terminals.
     assert!(account.ap.group.copies >= 4, "{:?}", account.ap.group);
 }
 
 #[test]
-fn an_echo_takes_at_least_the_paths_round_trip_time() {
-    let Some(lab) = lab("an_echo_takes_at_least_the_paths_round_trip_time", "rtt_ms = 64", &[]) else {
+fn an_echo_takes_at_least_the_paths_rtt() {
+    let Some(lab) = lab("an_echo_takes_at_least_the_paths_rtt", "rtt_ms = 64", &[]) else {
         return;
     };
     lab.topology.reach(0, &AtomicBool::new(false)).unwrap();
     let (terminal, server) = (&lab.topology.terminals[0], &lab.topology.server);
-    let (ours, theirs) = (socket(terminal, any(false)), socket(server, any(false)));
+    let (terminal_socket, server_socket) = (socket(terminal, any(false)), socket(server, any(false)));
     for _ in 0..5 {
         let begun = Instant::now();
-        ours.send_to(b"ping", SocketAddr::new(server.v4.into(), 7000)).unwrap();
-        assert_eq!(said(&theirs), "ping");
-        theirs.send_to(b"pong", SocketAddr::new(terminal.v4.into(), 7000)).unwrap();
-        assert_eq!(said(&ours), "pong");
+        terminal_socket.send_to(b"ping", SocketAddr::new(server.v4.into(), 7000)).unwrap();
+        assert_eq!(received(&server_socket), "ping");
+        server_socket.send_to(b"pong", SocketAddr::new(terminal.v4.into(), 7000)).unwrap();
+        assert_eq!(received(&terminal_socket), "pong");
         assert!(begun.elapsed() >= Duration::from_millis(64), "{:?}", begun.elapsed());
     }
 }
 
 #[test]
-fn the_access_point_is_one_hop_of_the_way() {
+fn the_access_point_is_one_hop() {
     use nix::sys::socket::{setsockopt, sockopt};
-    let Some(lab) = lab("the_access_point_is_one_hop_of_the_way", "rtt_ms = 1", &[]) else { return };
+    let Some(lab) = lab("the_access_point_is_one_hop", "rtt_ms = 1", &[]) else { return };
     let (terminal, server) = (&lab.topology.terminals[0], &lab.topology.server);
     for v6 in [false, true] {
         let to: IpAddr = if v6 { server.v6.into() } else { server.v4.into() };
-        let (ours, theirs) = (socket(terminal, any(v6)), socket(server, any(v6)));
-        ours.connect((to, 7000)).unwrap();
+        let (terminal_socket, server_socket) = (socket(terminal, any(v6)), socket(server, any(v6)));
+        terminal_socket.connect((to, 7000)).unwrap();
         let hops = |hops: i32| {
             if v6 {
-                setsockopt(&ours, sockopt::Ipv6Ttl, &hops).unwrap();
-                setsockopt(&ours, sockopt::Ipv6RecvErr, &true).unwrap();
+                setsockopt(&terminal_socket, sockopt::Ipv6Ttl, &hops).unwrap();
+                setsockopt(&terminal_socket, sockopt::Ipv6RecvErr, &true).unwrap();
             } else {
-                setsockopt(&ours, sockopt::Ipv4Ttl, &hops).unwrap();
-                setsockopt(&ours, sockopt::Ipv4RecvErr, &true).unwrap();
+                setsockopt(&terminal_socket, sockopt::Ipv4Ttl, &hops).unwrap();
+                setsockopt(&terminal_socket, sockopt::Ipv4RecvErr, &true).unwrap();
             }
         };
         hops(1);
-        ours.send(b"too far").unwrap();
-        let refused = ours.recv(&mut [0; 16]).unwrap_err();
+        terminal_socket.send(b"too far").unwrap();
+        let refused = terminal_socket.recv(&mut [0; 16]).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::HostUnreachable, "{refused}");
         hops(2);
-        ours.send(b"near").unwrap();
-        assert_eq!(said(&theirs), "near");
+        terminal_socket.send(b"near").unwrap();
+        assert_eq!(received(&server_socket), "near");
     }
 }
 
 #[test]
-fn who_is_not_there_hears_nothing_until_it_joins() {
-    let Some(lab) = lab("who_is_not_there_hears_nothing_until_it_joins", "rtt_ms = 1", &[2]) else { return };
+fn an_absent_terminal_receives_nothing_until_it_joins() {
+    let Some(lab) = lab("an_absent_terminal_receives_nothing_until_it_joins", "rtt_ms = 1", &[2]) else {
+        return;
+    };
     let hosts = &lab.topology.terminals;
     let stop = AtomicBool::new(false);
     lab.topology.reach(0, &stop).unwrap();
@@ -186,11 +188,11 @@ fn who_is_not_there_hears_nothing_until_it_joins() {
     absent.send_to(b"too early", to).unwrap();
     // A later message from another terminal has arrived, so the earlier one is lost.
     socket(&hosts[1], any(false)).send_to(b"there", to).unwrap();
-    assert_eq!(said(&server), "there");
+    assert_eq!(received(&server), "there");
     lab.driver.change(Instant::now(), Change::Join(2));
     lab.topology.reach(2, &stop).unwrap();
     absent.send_to(b"in time", to).unwrap();
-    assert_eq!(said(&server), "in time");
+    assert_eq!(received(&server), "in time");
     lab.driver.change(Instant::now(), Change::Leave(2));
     lab.driver.change(Instant::now(), Change::Snapshot);
     let report = lab.driver.finish().unwrap();
@@ -199,8 +201,8 @@ fn who_is_not_there_hears_nothing_until_it_joins() {
 }
 
 #[test]
-fn nothing_stays() {
-    let Some(lab) = lab("nothing_stays", "rtt_ms = 1", &[]) else { return };
+fn everything_is_removed() {
+    let Some(lab) = lab("everything_is_removed", "rtt_ms = 1", &[]) else { return };
     let names: Vec<String> = ["t0", "t1", "t2", "ap", "server"].map(|host| lab.run.namespace(host)).to_vec();
     let there = || names.iter().filter(|name| Path::new("/run/netns").join(name).exists()).count();
     assert_eq!(there(), 5);

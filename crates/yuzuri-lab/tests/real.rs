@@ -72,7 +72,7 @@ fn two_terminals_share_the_cell() {
 }
 
 #[test]
-fn a_law_of_its_own_and_smaller_packets() {
+fn an_own_cubic_and_a_smaller_mtu_take_effect() {
     let text = r#"
         title = "algorithms"
         duration_s = 3
@@ -91,7 +91,7 @@ fn a_law_of_its_own_and_smaller_packets() {
         cubic = { c = 0.25, beta = 0.8 }
         phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
     "#;
-    let Some((folder, record)) = run_text("a_law_of_its_own_and_smaller_packets", text) else { return };
+    let Some((folder, record)) = run_text("an_own_cubic_and_a_smaller_mtu_take_effect", text) else { return };
     let [held, free] = &record.terminals[..] else { panic!("{:?}", record.terminals) };
     assert!(held.cwnd_mean.unwrap() <= 12.0 && free.cwnd_mean.unwrap() > 12.0, "{held:?} {free:?}");
     assert!(held.control.starts_with("lab") && free.control.starts_with("lab"));
@@ -129,7 +129,7 @@ fn a_law_of_its_own_and_smaller_packets() {
 }
 
 #[test]
-fn all_workloads_do_their_work() {
+fn all_workloads_transfer_data() {
     let text = r#"
         title = "all"
         duration_s = 3
@@ -161,7 +161,7 @@ fn all_workloads_do_their_work() {
         phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
         workload = { kind = "iperf3" }
     "#;
-    let Some((_folder, record)) = run_text("all_workloads_do_their_work", text) else { return };
+    let Some((_folder, record)) = run_text("all_workloads_transfer_data", text) else { return };
     let of = |name: &str| record.terminals.iter().find(|t| t.name == name).unwrap();
     assert!(of("down").throughput_mbps > 0.0 && of("down").radio.mpdus > 0, "{:?}", of("down"));
     assert!(of("asks").exchange_median_ms.is_some() && of("asks").throughput_mbps > 0.0, "{:?}", of("asks"));
@@ -172,19 +172,19 @@ fn all_workloads_do_their_work() {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_said() {
+fn a_missing_kernel_feature_is_reported() {
     if !nix::unistd::geteuid().is_root() {
-        return println!("what_the_kernel_lacks_is_said: skipped: network namespaces need root");
+        return println!("a_missing_kernel_feature_is_reported: skipped: network namespaces need root");
     }
     let text = "title = \"t\"\nduration_s = 1\n[[terminal]]\nname = \"a\"\ncontrol = \"nosuch\"\nphy = { standard = \"g\", rate_mbps = 54 }\n";
     let document = Document::parse(Path::new("t.toml"), text.into()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error =
         run(document.base(), &task(), folder.path(), &AtomicBool::new(false), &mut |_| {}).unwrap_err();
-    let words = error.to_string();
+    let message = error.to_string();
     assert!(
-        words.contains("does not give congestion control 'nosuch'") && words.contains("cubic"),
-        "{words}"
+        message.contains("does not have congestion control 'nosuch'") && message.contains("cubic"),
+        "{message}"
     );
 }
 
@@ -204,9 +204,9 @@ fn a_run_that_is_stopped_leaves_no_result() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_says_so() {
+fn a_full_disk_is_reported() {
     if !nix::unistd::geteuid().is_root() {
-        return println!("a_full_disk_is_an_error_that_says_so: skipped: mounting a small disk needs root");
+        return println!("a_full_disk_is_reported: skipped: mounting a small disk needs root");
     }
     use nix::mount::{MsFlags, mount, umount};
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_full_disk_is_an_error_that_says_so() {
     let result = run(document.base(), &task(), folder.path(), &AtomicBool::new(false), &mut |_| {});
     let there = folder.path().join("run.json").exists();
     umount(folder.path()).unwrap();
-    let words = result.unwrap_err().to_string();
-    assert!(words.contains("No space left") || words.contains("os error 28"), "{words}");
+    let message = result.unwrap_err().to_string();
+    assert!(message.contains("No space left") || message.contains("os error 28"), "{message}");
     assert!(!there);
 }

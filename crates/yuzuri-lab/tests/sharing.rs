@@ -85,8 +85,8 @@ fn flows_of_terminals_that_share_are_bounded() {
 }
 
 #[test]
-fn sharing_begins_when_it_is_told_to() {
-    if !can("sharing_begins_when_it_is_told_to") {
+fn sharing_starts_at_its_configured_time() {
+    if !can("sharing_starts_at_its_configured_time") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -109,8 +109,8 @@ fn sharing_begins_when_it_is_told_to() {
 }
 
 #[test]
-fn a_run_that_is_stopped_lets_all_leave() {
-    if !can("a_run_that_is_stopped_lets_all_leave") {
+fn a_stopped_run_makes_all_daemons_leave() {
+    if !can("a_stopped_run_makes_all_daemons_leave") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -143,8 +143,8 @@ fn registered(namespaces: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_demonstration_holds_both_halves_against_each_other() {
-    if !can("a_demonstration_holds_both_halves_against_each_other") {
+fn a_demonstration_compares_both_halves() {
+    if !can("a_demonstration_compares_both_halves") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -164,9 +164,9 @@ fn a_demonstration_holds_both_halves_against_each_other() {
     };
     let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
     let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built, Some(&statuses));
-    let words = compared.unwrap_or_else(|e| panic!("{e}")).to_string();
+    let table = compared.unwrap_or_else(|e| panic!("{e}")).to_string();
     for word in ["plain, 1 to 2 s", "sharing, 3 to ", "phone-1", "phone-2", "all", "Jain's index", "Mbit/s"] {
-        assert!(words.contains(word), "{word}:\n{words}");
+        assert!(table.contains(word), "{word}:\n{table}");
     }
     // One status covers both terminals; before they share, it contains the reason why not.
     let while_plain = while_plain.expect("the first second was seen");

@@ -54,8 +54,11 @@ fn the_record_has_the_simulators_own_figures() {
 
     let document = Document::open(&out.path().join("base/seed-3/scenario.toml")).unwrap();
     let own = run(&simulated(document.base(), 3).unwrap(), &mut NoSteer).unwrap();
-    let near = |what: &str, ours: f64, theirs: f64, part: f64| {
-        assert!((ours / theirs - 1.0).abs() < part, "{what}: {ours} in the record, {theirs} in the results");
+    let near = |what: &str, recorded: f64, result: f64, tolerance: f64| {
+        assert!(
+            (recorded / result - 1.0).abs() < tolerance,
+            "{what}: {recorded} in the record, {result} in the results"
+        );
     };
     // Payload that arrived, compared with payload that was acknowledged.
     near("total", record.totals.throughput_mbps, own.total_mbps(), 0.01);
@@ -93,14 +96,14 @@ fn a_seed_repeats_the_folder() {
 }
 
 #[test]
-fn reports_and_tables_are_made_of_simulated_runs_which_are_not_repeated() {
+fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     let out = tempfile::tempdir().unwrap();
     let file = scenario("share/eight-n.toml");
     let sets = ["--set", "duration_s=8", "--set", "warm_up_s=2", "--set", "repetitions=1"];
     let args =
         [&["sweep", "--simulated", "--only", "yuzuri", "--only", "cubic"], &sets[..], &["--out"]].concat();
-    let said = succeeds(&lab(&args, &[out.path(), &file]));
-    assert!(said.contains("report.html"), "{said}");
+    let output = succeeds(&lab(&args, &[out.path(), &file]));
+    assert!(output.contains("report.html"), "{output}");
     let page = std::fs::read_to_string(out.path().join("report.html")).unwrap();
     assert!(page.contains("simulated TCP (no kernel)") && page.contains("Window, throughput and state"));
     let table = succeeds(&lab(&["table"], &[out.path()]));
@@ -123,20 +126,20 @@ fn reports_and_tables_are_made_of_simulated_runs_which_are_not_repeated() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_said_with_line_and_key() {
+fn unsupported_keys_are_reported_with_line_and_key() {
     let out = tempfile::tempdir().unwrap();
     let results = out.path().join("results");
-    let said = lab(&["sweep", "--simulated", "--out"], &[&results, &scenario("fairness-four.toml")]);
-    assert_eq!(said.status.code(), Some(1));
-    let words = text(&said.stderr);
-    let line = words.lines().find(|line| line.contains("fairness-four.toml:")).unwrap_or_default();
-    assert!(line.contains("variant[1].set.\"terminal.tablet.window\""), "{words}");
-    assert!(line.contains("--clock real or virtual"), "{words}");
+    let output = lab(&["sweep", "--simulated", "--out"], &[&results, &scenario("fairness-four.toml")]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    let line = message.lines().find(|line| line.contains("fairness-four.toml:")).unwrap_or_default();
+    assert!(line.contains("variant[1].set.\"terminal.tablet.window\""), "{message}");
+    assert!(line.contains("--clock real or virtual"), "{message}");
     assert!(!results.exists(), "a folder of results was made for nothing");
 }
 
 #[test]
-fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
+fn simulated_runs_and_kernel_runs_are_not_mixed() {
     let out = tempfile::tempdir().unwrap();
     let mut record = run_g(out.path(), 1);
     // Stored as a run with the kernel's TCP would be.
@@ -144,10 +147,13 @@ fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
     record.write(&out.path().join("base/seed-1")).unwrap();
     let before = std::fs::read(out.path().join("base/seed-1/run.json")).unwrap();
     let file = scenario("check/uploads-g.toml");
-    let said = lab(&["run", "--simulated", "--out"], &[out.path(), &file]);
-    assert_eq!(said.status.code(), Some(1));
-    let words = text(&said.stderr);
-    assert!(words.contains("it holds runs with the kernel's TCP") && words.contains("--out"), "{words}");
+    let output = lab(&["run", "--simulated", "--out"], &[out.path(), &file]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("it holds runs with the kernel's TCP") && message.contains("--out"),
+        "{message}"
+    );
     assert_eq!(std::fs::read(out.path().join("base/seed-1/run.json")).unwrap(), before);
 
     // A simulated run copied to the same folder.
@@ -156,17 +162,17 @@ fn simulated_runs_and_runs_with_the_kernel_keep_apart() {
     let beside = out.path().join("base/seed-2");
     std::fs::create_dir(&beside).unwrap();
     simulated.write(&beside).unwrap();
-    let said = lab(&["report"], &[out.path()]);
-    assert_eq!(said.status.code(), Some(1));
-    assert!(text(&said.stderr).contains("beside runs with the kernel's TCP"), "{}", text(&said.stderr));
+    let output = lab(&["report"], &[out.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("and runs with the kernel's TCP"), "{}", text(&output.stderr));
     // The reverse case is rejected before anything is built.
-    let said = lab(&["run", "--clock", "real", "--out"], &[other.path(), &file]);
-    assert_eq!(said.status.code(), Some(1));
-    assert!(text(&said.stderr).contains("it holds simulated runs"), "{}", text(&said.stderr));
+    let output = lab(&["run", "--clock", "real", "--out"], &[other.path(), &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("it holds simulated runs"), "{}", text(&output.stderr));
 }
 
 #[test]
-fn ctrl_c_leaves_nothing() {
+fn ctrl_c_cleans_up() {
     let out = tempfile::tempdir().unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_yuzuri-lab"))
         .args(["run", "--simulated", "--set", "duration_s=36000", "--set", "repetitions=1", "--out"])

@@ -82,7 +82,7 @@ fn todo(out: &Path) -> Vec<Planned> {
 }
 
 #[test]
-fn a_sweep_goes_on_where_it_was_ended() {
+fn an_interrupted_sweep_resumes() {
     let out = tempfile::tempdir().unwrap();
     let clerk = Clerk { stop_after: Some(4), ..Clerk::default() };
     let stop = AtomicBool::new(false);
@@ -99,7 +99,7 @@ fn a_sweep_goes_on_where_it_was_ended() {
 }
 
 #[test]
-fn more_repetitions_and_other_words_repeat_nothing_that_is_finished() {
+fn more_repetitions_and_a_changed_description_repeat_no_finished_run() {
     let out = tempfile::tempdir().unwrap();
     let planned_of = |from: &str, to: &str| {
         let text = SCENARIO.replace(from, to);
@@ -118,7 +118,7 @@ fn more_repetitions_and_other_words_repeat_nothing_that_is_finished() {
 }
 
 #[test]
-fn what_failed_or_may_not_be_believed_is_repeated() {
+fn failed_and_invalid_runs_are_repeated() {
     let out = tempfile::tempdir().unwrap();
     let all = planned(out.path());
     let clerk = Clerk { fails: vec![all[0].name()], invalid: vec![all[1].name()], ..Clerk::default() };
@@ -134,7 +134,7 @@ fn what_failed_or_may_not_be_believed_is_repeated() {
 }
 
 #[test]
-fn another_scenario_is_not_taken_for_finished() {
+fn results_of_another_scenario_do_not_count_as_finished() {
     let out = tempfile::tempdir().unwrap();
     batch::execute(&planned(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
     let text = SCENARIO.replace("duration_s = 1", "duration_s = 2");
@@ -157,7 +157,7 @@ fn a_killed_runs_folder_is_not_a_result() {
 }
 
 #[test]
-fn each_run_has_a_folder_of_its_own() {
+fn each_run_has_a_separate_folder() {
     let out = tempfile::tempdir().unwrap();
     let all = planned(out.path());
     assert!(all.iter().all(|p| p.state() == State::Missing));

@@ -32,12 +32,12 @@ fn windows(folder: &Path, seed: u64) -> Windows {
     let (file, out) = (folder.join("repeats.toml"), folder.join(format!("results-{seed}")));
     let _ = std::fs::remove_dir_all(&out);
     std::fs::write(&file, SCENARIO).unwrap();
-    let said = Command::new(env!("CARGO_BIN_EXE_yuzuri-lab"))
+    let output = Command::new(env!("CARGO_BIN_EXE_yuzuri-lab"))
         .args(["run", "--virtual-time", "--no-report", "--set", &format!("seed={seed}"), "--out"])
         .args([&out, &file])
         .output()
         .unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let recording = out.join(format!("base/seed-{seed}/recording.arrows"));
     let mut reader = Reader::open(&recording).unwrap();
     let mut windows = Vec::new();

@@ -29,18 +29,18 @@ struct Args {
 
 fn args() -> Result<Args, String> {
     let mut args = Args { results: "lab-results/check".into(), seeds: 30, save: None, files: Vec::new() };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match word.as_str() {
+    let mut argv = std::env::args().skip(1);
+    while let Some(arg) = argv.next() {
+        let mut value = || argv.next().ok_or(format!("{arg} needs a value"));
+        match arg.as_str() {
             "--results" => args.results = value()?.into(),
             "--seeds" => args.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
             "--save" => args.save = Some(value()?.into()),
-            _ => args.files.push(word.into()),
+            _ => args.files.push(arg.into()),
         }
     }
     if args.files.is_empty() || args.seeds == 0 {
-        return Err("give the scenarios' files, and --seeds of 1 or more".into());
+        return Err("give scenario files, and --seeds of 1 or more".into());
     }
     Ok(args)
 }
@@ -66,7 +66,7 @@ fn figures(record: &RunRecord) -> Figures {
 #[derive(Default)]
 struct Outcome {
     within: usize,
-    beyond: usize,
+    outside: usize,
     missing: usize,
     saved: String,
 }
@@ -90,22 +90,22 @@ fn compare(file: &Path, args: &Args, outcome: &mut Outcome) -> Result<(), String
         }
         let name = format!("{} {}", document.name, point.name.replace("terminal.", ""));
         if kernel.is_empty() {
-            println!("{name:42} | the laboratory has no valid run of it");
+            println!("{name:42} | no valid kernel run");
             outcome.missing += 1;
             continue;
         }
         let setting = Setting::of(&point.scenario, &kernel, args.seeds)?;
-        let (k, o) = (&setting.kernel, &setting.ours);
+        let (k, o) = (&setting.kernel, &setting.simulation);
         let within = setting.is_within_limits();
         println!(
             "{name:42} {} | {:6.2} {:6.2} {:+6.1} % | {:.3} {:.3} {:+.3} ({:.2} {:.2}) | {:6.1} {:6.1} | {:6.1} {:6.1} | {:5.0} {:5.0} | {:4.1} {:4.1} | {:4.1} {:4.1} | {}",
             kernel.len(),
             k.total_mbps,
             o.total_mbps,
-            setting.total_off() * 100.0,
+            setting.total_error() * 100.0,
             k.jain,
             o.jain,
-            setting.jain_off(),
+            setting.jain_error(),
             setting.jain_spread.0,
             setting.jain_spread.1,
             k.rtt_ms,
@@ -120,22 +120,22 @@ fn compare(file: &Path, args: &Args, outcome: &mut Outcome) -> Result<(), String
             o.timeouts,
             if within { "pass" } else { "MISS" }
         );
-        *(if within { &mut outcome.within } else { &mut outcome.beyond }) += 1;
+        *(if within { &mut outcome.within } else { &mut outcome.outside }) += 1;
     }
     Ok(())
 }
 
 fn main() -> ExitCode {
-    let told = |what: String| {
+    let fail = |what: String| {
         eprintln!("compare: {what}");
         ExitCode::FAILURE
     };
     let args = match args() {
         Ok(args) => args,
-        Err(what) => return told(what),
+        Err(what) => return fail(what),
     };
     println!(
-        "setting, runs of the kernel | total, Mbit/s: kernel, here, difference | Jain: kernel, here, difference (between the least and the most of the seeds: kernel, here) | \
+        "setting, kernel runs | total, Mbit/s: kernel, simulation, difference | Jain: kernel, simulation, difference (range over the seeds: kernel, simulation) | \
          mean smoothed RTT, ms | mean window | retransmissions | recoveries | timeouts | within {:.0} % and {:.2}",
         lab::TOTAL_LIMIT * 100.0,
         lab::JAIN_LIMIT
@@ -143,16 +143,16 @@ fn main() -> ExitCode {
     let mut outcome = Outcome::default();
     for file in &args.files {
         if let Err(what) = compare(file, &args, &mut outcome) {
-            return told(format!("{}: {what}", file.display()));
+            return fail(format!("{}: {what}", file.display()));
         }
     }
-    let Outcome { within, beyond, missing, saved } = outcome;
-    println!("{within} settings within the limits, {beyond} beyond, {missing} without a run of the kernel");
+    let Outcome { within, outside, missing, saved } = outcome;
+    println!("{within} settings within the limits, {outside} outside, {missing} without a kernel run");
     if let Some(path) = &args.save {
         let head = "file,point,kernel,seed,total_mbps,jain,rtt_ms,cwnd,retransmissions,recoveries,timeouts\n";
         if let Err(error) = std::fs::write(path, format!("{head}{saved}")) {
-            return told(format!("writing {}: {error}", path.display()));
+            return fail(format!("writing {}: {error}", path.display()));
         }
     }
-    if beyond + missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outside + missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -29,20 +29,20 @@ struct Args {
 
 fn args() -> Result<Args, String> {
     let mut args = Args::default();
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match word.as_str() {
+    let mut argv = std::env::args().skip(1);
+    while let Some(arg) = argv.next() {
+        let mut value = || argv.next().ok_or(format!("{arg} needs a value"));
+        match arg.as_str() {
             "--save" => args.save = Some(value()?.into()),
             "--only" => args.only = Some(value()?),
             "--rows" => args.rows = Some((value()?, value()?)),
-            _ => args.folder = Some(word.into()),
+            _ => args.folder = Some(arg.into()),
         }
     }
     Ok(args)
 }
 
-fn unpacked(file: &FilePath) -> Result<String, String> {
+fn decompressed(file: &FilePath) -> Result<String, String> {
     let output = Command::new("xz").arg("-dc").arg(file).output();
     let output = output.map_err(|error| format!("running xz on {}: {error}", file.display()))?;
     if !output.status.success() {
@@ -76,8 +76,8 @@ fn probes(text: &str) -> Result<Vec<Probe>, String> {
 
 fn kernel(folder: &FilePath, path: Path, algorithm: Algorithm) -> Result<(Vec<Row>, Figures), String> {
     let name = format!("{}_{}", algorithm.name(), path.name);
-    let probes = probes(&unpacked(&folder.join(format!("{name}.csv.xz")))?)?;
-    let events = unpacked(&folder.join(format!("{name}.events.txt.xz")))?;
+    let probes = probes(&decompressed(&folder.join(format!("{name}.csv.xz")))?)?;
+    let events = decompressed(&folder.join(format!("{name}.events.txt.xz")))?;
     let count = |what: &str| events.lines().filter(|line| line.contains(what)).count() as f64;
     let (rows, goodput_mbps) = kernel_rows(&probes);
     let figures = Figures {
@@ -97,9 +97,9 @@ fn saved(path: Path, algorithm: Algorithm) -> Result<Figures, String> {
         .ok_or(format!("no figures of {} on {}", algorithm.name(), path.name))
 }
 
-fn print(whose: &str, f: &Figures) {
+fn print(source: &str, f: &Figures) {
     println!(
-        "  {whose:7} {:7.3} | {:4.0} | {:6.1} | {:3.0} {:6.2} | {:6.1} {:6.1} {:.3} | {:6.1} | {:3.0} {:2.0} {:4.0}",
+        "  {source:10} {:7.3} | {:4.0} | {:6.1} | {:3.0} {:6.2} | {:6.1} {:6.1} {:.3} | {:6.1} | {:3.0} {:2.0} {:4.0}",
         f.goodput_mbps,
         f.start_peak,
         f.cwnd_mean,
@@ -107,7 +107,7 @@ fn print(whose: &str, f: &Figures) {
         f.period_s,
         f.peak,
         f.trough,
-        f.kept(),
+        f.beta(),
         f.srtt_ms,
         f.recoveries,
         f.timeouts,
@@ -130,7 +130,7 @@ fn compare() -> Result<(), String> {
     let mut out = format!("control,path,{}\n", Figures::NAMES.join(","));
     if args.rows.is_none() {
         println!(
-            "goodput, Mbit/s | largest window of the start | from 5 s on: mean window | reductions, s between them | before, after, kept | smoothed RTT, ms | \
+            "goodput, Mbit/s | largest window of the start | from 5 s on: mean window | reductions, s between them | before, after, beta | smoothed RTT, ms | \
              whole run: recoveries, timeouts, retransmissions"
         );
     }
@@ -138,14 +138,16 @@ fn compare() -> Result<(), String> {
         for algorithm in CONTROLS {
             if let Some((name, of)) = &args.rows {
                 if (name.as_str(), of.as_str()) == (algorithm.name(), path.name) {
-                    let theirs = match &args.folder {
+                    let kernel_rows = match &args.folder {
                         Some(folder) => kernel(folder, path, algorithm)?.0,
                         None => Vec::new(),
                     };
-                    println!("whose,t_s,cwnd,srtt_ms");
-                    for (whose, rows) in [("kernel", theirs), ("ours", simulated(path, algorithm, 1).0)] {
+                    println!("source,t_s,cwnd,srtt_ms");
+                    for (source, rows) in
+                        [("kernel", kernel_rows), ("simulation", simulated(path, algorithm, 1).0)]
+                    {
                         for row in rows {
-                            println!("{whose},{:.3},{},{:.3}", row.t_s, row.cwnd, row.srtt_ms);
+                            println!("{source},{:.3},{},{:.3}", row.t_s, row.cwnd, row.srtt_ms);
                         }
                     }
                 }
@@ -154,15 +156,15 @@ fn compare() -> Result<(), String> {
             if args.only.as_ref().is_some_and(|only| only != algorithm.name()) {
                 continue;
             }
-            let theirs = match &args.folder {
+            let kernel_figures = match &args.folder {
                 Some(folder) => kernel(folder, path, algorithm)?.1,
                 None => saved(path, algorithm)?,
             };
-            let cells = theirs.cells().map(|cell| format!("{cell:.4}")).join(",");
+            let cells = kernel_figures.cells().map(|cell| format!("{cell:.4}")).join(",");
             out.push_str(&format!("{},{},{cells}\n", algorithm.name(), path.name));
             println!("{} {}", algorithm.name(), path.name);
-            print("kernel", &theirs);
-            print("here", &simulated_mean(path, algorithm));
+            print("kernel", &kernel_figures);
+            print("simulation", &simulated_mean(path, algorithm));
         }
     }
     let untraced = Algorithm::ALL.into_iter().filter(|algorithm| !CONTROLS.contains(algorithm));
@@ -172,7 +174,7 @@ fn compare() -> Result<(), String> {
         }
         for path in PATHS {
             println!("{} {}", algorithm.name(), path.name);
-            print("here", &simulated_mean(path, algorithm));
+            print("simulation", &simulated_mean(path, algorithm));
         }
     }
     if let Some(file) = &args.save {

@@ -15,17 +15,21 @@ fn main() {
     for (name, algorithm) in [("cubic", Algorithm::Cubic), ("reno", Algorithm::Reno), ("bbr", Algorithm::Bbr)]
     {
         let kernel = Kernel::read(name);
-        let ours = simulated(algorithm);
+        let simulation = simulated(algorithm);
         match &wanted {
             None => {
-                println!("{name:6} kernel  {}", kernel.summary);
-                println!("{name:6} ours    {}  in {:.0} ms of CPU", ours.summary, ours.cpu_s * 1e3);
+                println!("{name:6} kernel     {}", kernel.summary);
+                println!(
+                    "{name:6} simulation {}  in {:.0} ms of CPU",
+                    simulation.summary,
+                    simulation.cpu_s * 1e3
+                );
             }
             Some(wanted) if wanted == name => {
-                println!("whose,t_s,cwnd,ssthresh,srtt_us");
-                for (whose, rows) in [("kernel", &kernel.rows), ("ours", &ours.rows)] {
+                println!("source,t_s,cwnd,ssthresh,srtt_us");
+                for (source, rows) in [("kernel", &kernel.rows), ("simulation", &simulation.rows)] {
                     for row in rows {
-                        println!("{whose},{:.3},{},{},{}", row.t_s, row.cwnd, row.ssthresh, row.srtt_us);
+                        println!("{source},{:.3},{},{},{}", row.t_s, row.cwnd, row.ssthresh, row.srtt_us);
                     }
                 }
             }

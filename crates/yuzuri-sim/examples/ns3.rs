@@ -7,7 +7,7 @@
 #[path = "../tests/common/ns3.rs"]
 mod ns3;
 
-use ns3::{Like, Ns3Row};
+use ns3::{Behaviour, Ns3Row};
 use yuzuri_scenario::fairness::jain;
 use yuzuri_sim::Results;
 
@@ -22,7 +22,7 @@ struct Figures {
     timeouts: f64,
 }
 
-fn theirs(group: &[Ns3Row]) -> Figures {
+fn ns3_figures(group: &[Ns3Row]) -> Figures {
     let mean = |value: fn(&Ns3Row) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     Figures {
         total_mbps: mean(|row| row.total_mbps),
@@ -33,8 +33,8 @@ fn theirs(group: &[Ns3Row]) -> Figures {
     }
 }
 
-fn ours(row: &Ns3Row, like: Like) -> Figures {
-    let runs: Vec<Results> = (1..=SEEDS).map(|seed| ns3::ours(row, seed, like)).collect();
+fn simulated_figures(row: &Ns3Row, behaviour: Behaviour) -> Figures {
+    let runs: Vec<Results> = (1..=SEEDS).map(|seed| ns3::simulated(row, seed, behaviour)).collect();
     let mean = |value: fn(&Results) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
     Figures {
         total_mbps: mean(|r| r.goodputs_total().iter().sum()),
@@ -45,31 +45,31 @@ fn ours(row: &Ns3Row, like: Like) -> Figures {
     }
 }
 
-const WAYS: [(&str, Like); 4] = [
-    ("like Linux", Like::Linux),
-    ("like ns-3, least timeout 1 s", Like::Ns3 { min_rto_ms: 1000 }),
-    ("like ns-3, 0.5 s", Like::Ns3 { min_rto_ms: 500 }),
-    ("like ns-3, 0.2 s", Like::Ns3 { min_rto_ms: 200 }),
+const BEHAVIOURS: [(&str, Behaviour); 4] = [
+    ("Linux recovery", Behaviour::Linux),
+    ("ns-3 recovery, minimum RTO 1 s", Behaviour::Ns3 { min_rto_ms: 1000 }),
+    ("0.5 s", Behaviour::Ns3 { min_rto_ms: 500 }),
+    ("0.2 s", Behaviour::Ns3 { min_rto_ms: 200 }),
 ];
 
 fn main() {
     let prefix = std::env::args().nth(1).unwrap_or_default();
     let mut groups = ns3::settings();
     groups.retain(|group| group[0].tag.starts_with(&prefix));
-    let names: Vec<&str> = WAYS.iter().map(|(name, _)| *name).collect();
-    println!("each: ns-3; here {}", names.join("; "));
+    let names: Vec<&str> = BEHAVIOURS.iter().map(|(name, _)| *name).collect();
+    println!("each: ns-3; simulation with {}", names.join("; "));
     println!("tag algorithm | total, Mbit/s | Jain | RTT, ms | retransmitted, % | timeouts");
-    let mut within = [(0, 0); WAYS.len()];
+    let mut within = [(0, 0); BEHAVIOURS.len()];
     for group in &groups {
-        let n = theirs(group);
-        let here = WAYS.map(|(_, like)| ours(&group[0], like));
-        for (counts, o) in within.iter_mut().zip(&here) {
+        let n = ns3_figures(group);
+        let simulations = BEHAVIOURS.map(|(_, behaviour)| simulated_figures(&group[0], behaviour));
+        for (counts, o) in within.iter_mut().zip(&simulations) {
             counts.0 += u32::from((o.total_mbps / n.total_mbps - 1.0).abs() <= 0.10);
             counts.1 += u32::from((o.jain - n.jain).abs() <= 0.10);
         }
         let column = |value: fn(&Figures) -> f64, digits: usize| {
             std::iter::once(&n)
-                .chain(&here)
+                .chain(&simulations)
                 .map(|f| format!("{:.digits$}", value(f)))
                 .collect::<Vec<_>>()
                 .join(" ")
@@ -86,9 +86,6 @@ fn main() {
         );
     }
     for (name, (totals, jains)) in names.iter().zip(within) {
-        println!(
-            "{name}: of {} settings {totals} totals within 10 %, {jains} of Jain within 0.1",
-            groups.len()
-        );
+        println!("{name}: {totals} of {} totals within 10 %, {jains} Jain indices within 0.1", groups.len());
     }
 }

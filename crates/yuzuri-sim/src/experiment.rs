@@ -10,7 +10,7 @@ use yuzuri_scenario::{
 };
 
 /// Advice for a key that the simulator does not support.
-const INSTEAD: &str = "leave it out, or run this with the kernel's TCP (--clock real or virtual)";
+const ALTERNATIVE: &str = "leave it out, or run this with the kernel's TCP (--clock real or virtual)";
 
 /// The problems of an experiment that the simulator cannot run, one per key; empty if it can run
 /// all of it.
@@ -20,22 +20,26 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
         problems.push(Problem::new(field, format!("{why}: {what}")));
     };
     if experiment.capture_bytes.is_some() {
-        refuse("capture_bytes".into(), "the simulator has no packets that could be captured", INSTEAD);
+        refuse("capture_bytes".into(), "the simulator cannot capture packets", ALTERNATIVE);
     }
     for name in experiment.sysctl.keys() {
-        refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", INSTEAD);
+        refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", ALTERNATIVE);
     }
     if experiment.path.mtu_bytes != PathSpec::MAX_MTU_BYTES {
-        refuse("path.mtu_bytes".into(), "the simulator's packets have 1500 bytes", INSTEAD);
+        refuse("path.mtu_bytes".into(), "the simulator's MTU is 1500 bytes", ALTERNATIVE);
     }
     let mut first: Option<ShareSpec> = None;
     for (number, kind) in experiment.terminal.iter().enumerate().filter(|(_, kind)| kind.count > 0) {
         let field = |key: &str| format!("terminal[{number}].{key}");
         if kind.window.is_some() {
-            refuse(field("window"), "the simulator has no routes that lock a window", INSTEAD);
+            refuse(field("window"), "the simulator has no routes that lock a window", ALTERNATIVE);
         }
         if kind.initial_window.is_some() {
-            refuse(field("initial_window"), "the simulator begins with the kernel's 10 segments", INSTEAD);
+            refuse(
+                field("initial_window"),
+                "the simulator's initial window is the kernel's 10 segments",
+                ALTERNATIVE,
+            );
         }
         let share = experiment.share_of(kind);
         if let Some((why, what)) = control(experiment, kind, share.is_some()) {
@@ -48,31 +52,36 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
                 ("cap", cubic.cap.is_some()),
             ];
             for (key, _) in bounds.iter().filter(|(_, is_set)| *is_set) {
-                refuse(field(&format!("cubic.{key}")), "the simulator's CUBIC has no such mode", INSTEAD);
+                refuse(
+                    field(&format!("cubic.{key}")),
+                    "the simulator's CUBIC does not support this mode",
+                    ALTERNATIVE,
+                );
             }
         }
         let general = if kind.workload.is_some() { field("workload") } else { "workload".into() };
         if let Some((key, why)) = workload(experiment.workload_of(kind)) {
             let what = match key {
                 "kind" => "choose bulk or idle, or run this with the kernel's TCP (--clock real or virtual)",
-                _ => INSTEAD,
+                _ => ALTERNATIVE,
             };
             refuse(format!("{general}.{key}"), why, what);
         }
         let Some(share) = share else { continue };
-        let own = if kind.share.is_some() { field("share") } else { "share".into() };
+        let key = if kind.share.is_some() { field("share") } else { "share".into() };
         if share.by == BoundBy::Program {
             let why = "in the simulator the congestion control bounds the windows, not the program";
-            refuse(format!("{own}.by"), why, INSTEAD);
+            refuse(format!("{key}.by"), why, ALTERNATIVE);
         }
         match &first {
             None => first = Some(share),
             Some(first) if *first != share => {
-                let why = "in the simulator all terminals that share do so by the same rules, from the same time on";
+                let why =
+                    "in the simulator all sharing terminals use the same policy and start at the same time";
                 refuse(
-                    own,
+                    key,
                     why,
-                    "give them all the same, or run this with the kernel's TCP (--clock real or virtual)",
+                    "use the same settings for all, or run this with the kernel's TCP (--clock real or virtual)",
                 );
             }
             Some(_) => {}
@@ -102,7 +111,7 @@ fn control(experiment: &Experiment, kind: &TerminalSpec, shares: bool) -> Option
             "name one of them",
         )),
         Some(name) if Algorithm::named(name).is_none() => Some((
-            format!("the simulator does not have '{name}'; it has {}", known()),
+            format!("the simulator does not implement '{name}'; it has {}", known()),
             "name one of them, or run this with the kernel's TCP (--clock real or virtual)",
         )),
         Some(_) => None,
@@ -114,10 +123,10 @@ fn workload(spec: &WorkloadSpec) -> Option<(&'static str, &'static str)> {
     match spec {
         WorkloadSpec::Bulk { connections: 1, .. } | WorkloadSpec::Idle {} => None,
         WorkloadSpec::Bulk { .. } => Some(("connections", "the simulator has one connection per terminal")),
-        WorkloadSpec::Buffers { .. } => Some(("kind", "the simulator does not keep how each buffer went")),
+        WorkloadSpec::Buffers { .. } => Some(("kind", "the simulator does not record buffers")),
         WorkloadSpec::OnOff { .. } => Some(("kind", "the simulator opens no new connection after a pause")),
         WorkloadSpec::RequestResponse { .. } => {
-            Some(("kind", "the simulator does not keep the time of each exchange"))
+            Some(("kind", "the simulator does not record exchange times"))
         }
         WorkloadSpec::Iperf3 { .. } => Some(("kind", "the simulator does not run programs")),
     }
@@ -164,7 +173,7 @@ pub fn simulated(experiment: &Experiment, seed: u64) -> Result<Scenario, Vec<Pro
     let mut scenario = Scenario::wired(wire, terminals.collect(), ms(experiment.duration_s)).seeded(seed);
     scenario.cell = Some(experiment.cell_config().map_err(|problem| vec![problem])?);
     scenario.warm_up_ms = ms(experiment.warm_up_s);
-    scenario.local_drop = LocalDrop::Lost;
+    scenario.local_drop = LocalDrop::Silent;
     Ok(scenario)
 }
 

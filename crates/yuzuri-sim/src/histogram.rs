@@ -6,20 +6,20 @@ pub(crate) struct Histogram {
     counts: Vec<u64>,
     samples: u64,
     sum: u64,
-    least: Option<u64>,
+    min: Option<u64>,
 }
 
-const STEPS: u32 = 32;
+const BUCKETS_PER_OCTAVE: u32 = 32;
 
 fn index(value: u64) -> usize {
-    let value = value.max(u64::from(STEPS));
-    let octave = value.ilog2() - STEPS.ilog2();
-    (octave * STEPS) as usize + ((value >> octave) as usize - STEPS as usize)
+    let value = value.max(u64::from(BUCKETS_PER_OCTAVE));
+    let octave = value.ilog2() - BUCKETS_PER_OCTAVE.ilog2();
+    (octave * BUCKETS_PER_OCTAVE) as usize + ((value >> octave) as usize - BUCKETS_PER_OCTAVE as usize)
 }
 
-fn middle(index: usize) -> f64 {
-    let (octave, step) = (index as u32 / STEPS, index as u32 % STEPS);
-    (f64::from(STEPS + step) + 0.5) * f64::from(octave).exp2()
+fn midpoint(index: usize) -> f64 {
+    let (octave, step) = (index as u32 / BUCKETS_PER_OCTAVE, index as u32 % BUCKETS_PER_OCTAVE);
+    (f64::from(BUCKETS_PER_OCTAVE + step) + 0.5) * f64::from(octave).exp2()
 }
 
 impl Histogram {
@@ -31,15 +31,15 @@ impl Histogram {
         self.counts[index] += 1;
         self.samples += 1;
         self.sum += value;
-        self.least = Some(self.least.map_or(value, |least| least.min(value)));
+        self.min = Some(self.min.map_or(value, |min| min.min(value)));
     }
 
     pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
 
-    pub(crate) fn least(&self) -> Option<u64> {
-        self.least
+    pub(crate) fn min(&self) -> Option<u64> {
+        self.min
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
@@ -47,13 +47,13 @@ impl Histogram {
     }
 
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
-        let wanted = (self.samples as f64 * q).ceil().max(1.0) as u64;
+        let rank = (self.samples as f64 * q).ceil().max(1.0) as u64;
         let mut seen = 0;
         let at = self.counts.iter().position(|count| {
             seen += count;
-            seen >= wanted
+            seen >= rank
         })?;
-        Some(middle(at))
+        Some(midpoint(at))
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_close() {
+    fn quantiles_are_within_the_bucket_width() {
         let mut histogram = Histogram::default();
         (1..=100_000).for_each(|value| histogram.add(value));
         for (q, expected) in [(0.05, 5_000.0), (0.5, 50_000.0), (0.95, 95_000.0)] {

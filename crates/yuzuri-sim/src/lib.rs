@@ -41,7 +41,7 @@ pub use network::{ScenarioError, run, run_watched};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use recovery::TimeoutRule;
 pub use results::{Results, RttSummary, TerminalResult, TracePoint};
-pub use scenario::{Change, Changed, LocalDrop, Scenario, Terminal, Traffic, path};
+pub use scenario::{Change, ChangeKind, LocalDrop, Scenario, Terminal, Traffic, path};
 pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 pub use sender::{LocalQueue, Sender, SenderConfig, SenderCounts};
 pub use share::{FalseReport, Known, Lie, Sharing, hint_of};

@@ -20,58 +20,58 @@ pub struct Messages {
 }
 
 /// A report expires after this time. A daemon's leader keeps it longer the more members it has.
-const REPORT_FRESH: Duration = Duration::from_secs(5);
+const REPORT_LIFETIME: Duration = Duration::from_secs(5);
 
 /// Messages in flight and messages received.
-pub(crate) struct Post {
+pub(crate) struct MessageLinks {
     loss: f64,
     random: Random,
     /// To the leader, by sender.
-    reports: Vec<Line<Option<Report>>>,
+    reports: Vec<Link<Option<Report>>>,
     /// From the leader, by receiver.
-    summaries: Vec<Line<Summary>>,
+    summaries: Vec<Link<Summary>>,
 }
 
 /// Messages in one direction.
-struct Line<T> {
+struct Link<T> {
     /// Send time, arrival time and content of each message in flight.
-    on_the_way: VecDeque<(Moment, Moment, T)>,
+    in_flight: VecDeque<(Moment, Moment, T)>,
     arrived: Option<(Moment, T)>,
 }
 
-impl<T> Line<T> {
-    fn new() -> Line<T> {
-        Line { on_the_way: VecDeque::new(), arrived: None }
+impl<T> Link<T> {
+    fn new() -> Link<T> {
+        Link { in_flight: VecDeque::new(), arrived: None }
     }
 
-    fn say(&mut self, now: Moment, takes: Duration, what: T) {
-        self.on_the_way.push_back((now, now + takes, what));
+    fn send(&mut self, now: Moment, delay: Duration, message: T) {
+        self.in_flight.push_back((now, now + delay, message));
     }
 
-    /// The newest message received, if it was sent within `fresh`. An older message never replaces
+    /// The newest message received, if it was sent within `max_age`. An older message never replaces
     /// a newer one.
-    fn heard(&mut self, now: Moment, fresh: Duration) -> Option<&T> {
+    fn newest(&mut self, now: Moment, max_age: Duration) -> Option<&T> {
         let arrived = &mut self.arrived;
-        let mut left = VecDeque::new();
-        for (said, due, what) in self.on_the_way.drain(..) {
-            if due > now {
-                left.push_back((said, due, what));
-            } else if arrived.as_ref().is_none_or(|(before, _)| *before <= said) {
-                *arrived = Some((said, what));
+        let mut still_in_flight = VecDeque::new();
+        for (sent_at, arrives_at, message) in self.in_flight.drain(..) {
+            if arrives_at > now {
+                still_in_flight.push_back((sent_at, arrives_at, message));
+            } else if arrived.as_ref().is_none_or(|(before, _)| *before <= sent_at) {
+                *arrived = Some((sent_at, message));
             }
         }
-        self.on_the_way = left;
-        arrived.as_ref().filter(|(said, _)| now.since(*said) <= fresh).map(|(_, what)| what)
+        self.in_flight = still_in_flight;
+        arrived.as_ref().filter(|(sent_at, _)| now.since(*sent_at) <= max_age).map(|(_, message)| message)
     }
 }
 
-impl Post {
-    pub(crate) fn new(messages: Messages, terminals: usize) -> Post {
-        Post {
+impl MessageLinks {
+    pub(crate) fn new(messages: Messages, terminals: usize) -> MessageLinks {
+        MessageLinks {
             loss: messages.loss,
             random: Pcg32::seed_from_u64(messages.seed).into(),
-            reports: (0..terminals).map(|_| Line::new()).collect(),
-            summaries: (0..terminals).map(|_| Line::new()).collect(),
+            reports: (0..terminals).map(|_| Link::new()).collect(),
+            summaries: (0..terminals).map(|_| Link::new()).collect(),
         }
     }
 
@@ -80,27 +80,27 @@ impl Post {
     }
 
     /// Sends a terminal's report to the leader; `None` means that the terminal sends no data.
-    pub(crate) fn report(&mut self, now: Moment, from: usize, queue: Duration, report: Option<Report>) {
+    pub(crate) fn send_report(&mut self, now: Moment, from: usize, queue: Duration, report: Option<Report>) {
         if !self.is_lost() {
-            self.reports[from].say(now, queue, report);
+            self.reports[from].send(now, queue, report);
         }
     }
 
     /// The reports that the leader has received and that have not expired.
-    pub(crate) fn heard(&mut self, now: Moment) -> Vec<Report> {
-        self.reports.iter_mut().filter_map(|line| line.heard(now, REPORT_FRESH)?.clone()).collect()
+    pub(crate) fn received_reports(&mut self, now: Moment) -> Vec<Report> {
+        self.reports.iter_mut().filter_map(|link| link.newest(now, REPORT_LIFETIME)?.clone()).collect()
     }
 
     /// Sends the leader's summary to a terminal.
-    pub(crate) fn tell(&mut self, now: Moment, to: usize, queue: Duration, summary: &Summary) {
+    pub(crate) fn send_summary(&mut self, now: Moment, to: usize, queue: Duration, summary: &Summary) {
         if !self.is_lost() {
-            self.summaries[to].say(now, queue, summary.clone());
+            self.summaries[to].send(now, queue, summary.clone());
         }
     }
 
     /// The newest summary that a terminal has received.
-    pub(crate) fn told(&mut self, now: Moment, to: usize) -> Option<Summary> {
-        self.summaries[to].heard(now, SUMMARY_FRESH).cloned()
+    pub(crate) fn received_summary(&mut self, now: Moment, to: usize) -> Option<Summary> {
+        self.summaries[to].newest(now, SUMMARY_FRESH).cloned()
     }
 }
 
@@ -117,31 +117,31 @@ mod tests {
     }
 
     #[test]
-    fn a_message_waits_and_goes_stale() {
-        let mut post = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
+    fn a_message_is_delayed_and_expires() {
+        let mut links = MessageLinks::new(Messages { loss: 0.0, seed: 1 }, 1);
         let queue = Duration::from_millis(700);
-        post.report(at_ms(1000), 0, queue, rate(1));
-        assert!(post.heard(at_ms(1500)).is_empty());
-        assert_eq!(post.heard(at_ms(2000)), [rate(1).unwrap_or_default()]);
-        assert_eq!(post.heard(at_ms(6000)).len(), 1);
-        assert!(post.heard(at_ms(6001)).is_empty());
+        links.send_report(at_ms(1000), 0, queue, rate(1));
+        assert!(links.received_reports(at_ms(1500)).is_empty());
+        assert_eq!(links.received_reports(at_ms(2000)), [rate(1).unwrap_or_default()]);
+        assert_eq!(links.received_reports(at_ms(6000)).len(), 1);
+        assert!(links.received_reports(at_ms(6001)).is_empty());
     }
 
     #[test]
-    fn a_message_that_was_overtaken_does_not_replace_a_newer_one() {
-        let mut post = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
-        post.report(at_ms(1000), 0, Duration::from_secs(2), rate(1));
-        post.report(at_ms(1500), 0, Duration::ZERO, None);
-        assert!(post.heard(at_ms(2000)).is_empty());
-        assert!(post.heard(at_ms(3500)).is_empty());
+    fn a_reordered_message_does_not_replace_a_newer_one() {
+        let mut links = MessageLinks::new(Messages { loss: 0.0, seed: 1 }, 1);
+        links.send_report(at_ms(1000), 0, Duration::from_secs(2), rate(1));
+        links.send_report(at_ms(1500), 0, Duration::ZERO, None);
+        assert!(links.received_reports(at_ms(2000)).is_empty());
+        assert!(links.received_reports(at_ms(3500)).is_empty());
     }
 
     #[test]
-    fn as_many_are_lost_as_the_probability_says() {
-        let mut post = Post::new(Messages { loss: 0.05, seed: 1 }, 1);
-        let lost = (0..10_000).filter(|_| post.is_lost()).count();
+    fn the_loss_rate_matches_the_probability() {
+        let mut links = MessageLinks::new(Messages { loss: 0.05, seed: 1 }, 1);
+        let lost = (0..10_000).filter(|_| links.is_lost()).count();
         assert!((400..600).contains(&lost), "{lost}");
-        let mut none = Post::new(Messages { loss: 0.0, seed: 1 }, 1);
+        let mut none = MessageLinks::new(Messages { loss: 0.0, seed: 1 }, 1);
         assert!((0..10_000).all(|_| !none.is_lost()));
     }
 }

@@ -15,19 +15,19 @@ use crate::units::{MICROSECOND, MILLISECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 
 /// Minimum delayed-ACK timeout, ns (`TCP_DELACK_MIN`).
-const DELAYED_ACK: u64 = 40 * MILLISECOND;
+const DELAYED_ACK_NS: u64 = 40 * MILLISECOND;
 /// Number of quick ACKs at the start and after a pause or a duplicate (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 /// Duplicate ACKs sent immediately before compression starts (`TCP_FASTRETRANS_THRESH`).
-const DUPLICATES_AT_ONCE: u32 = 3;
+const DUP_ACKS_BEFORE_COMPRESSION: u32 = 3;
 /// Maximum ACKs merged into one (`tcp_comp_sack_nr`).
 const MAX_COMPRESSED_ACKS: u32 = 44;
 /// Maximum SACK blocks for which an ACK may stay compressed (`TCP_SACK_BLOCKS_EXPECTED`): it is
 /// sent before another block could displace one of them.
-const BLOCKS_EXPECTED: usize = 2;
+const SACK_BLOCKS_EXPECTED: usize = 2;
 /// Blocks that the receiver remembers (`TCP_NUM_SACKS`); an older one is reported again only when
 /// it changes.
-const BLOCKS_REMEMBERED: usize = 4;
+const NUM_SACKS: usize = 4;
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,33 +55,34 @@ pub struct Receiver {
     connection: u32,
     config: ReceiverConfig,
     /// The segment expected next (RCV.NXT).
-    next: u32,
-    /// Received ranges beyond `next`, sorted and not adjacent.
-    beyond: Vec<Block>,
+    rcv_nxt: u32,
+    /// Received ranges above `rcv_nxt`, sorted and not adjacent.
+    ooo_ranges: Vec<Block>,
     /// The blocks to report, the most recently changed first.
-    recent: Vec<Block>,
+    selective_acks: Vec<Block>,
     dsack: Option<u32>,
     received_bytes: u64,
     duplicates: u64,
     unacked: u32,
-    quick: u32,
+    quick_acks: u32,
     /// Timestamp to echo: that of the earliest unacknowledged segment (RFC 7323, section 4.3).
-    echo: Time,
+    ts_recent: Time,
     /// Receiver-side RTT from the newest timestamp echo, ns (`tcp_rcv_rtt_measure_ts`).
-    rtt: u64,
+    rcv_rtt_ns: u64,
     /// The first RTT sample, from the handshake, ns.
-    first_rtt: Option<u64>,
+    first_rtt_ns: Option<u64>,
     last_arrival: Option<Time>,
-    duplicates_at: (u32, u32),
-    compressed: u32,
-    delayed_until: Option<Time>,
-    compressed_until: Option<Time>,
-    pending: Option<Kind>,
+    /// RCV.NXT, and the duplicate ACKs sent for it (`dup_ack_counter`).
+    dup_acks: (u32, u32),
+    compressed_acks: u32,
+    delayed_ack_at: Option<Time>,
+    compressed_ack_at: Option<Time>,
+    pending_kind: Option<Kind>,
     window: Option<ReceiveWindow>,
     /// The last ECN-capable segment was marked CE, so ACKs carry ECE.
-    marked: bool,
+    ce_state: bool,
     /// A compressed ACK that must leave before the segment that just arrived is included.
-    early: Option<Segment>,
+    pending_ack: Option<Segment>,
 }
 
 impl Receiver {
@@ -90,32 +91,32 @@ impl Receiver {
         Receiver {
             connection,
             config,
-            next: 0,
-            beyond: Vec::new(),
-            recent: Vec::new(),
+            rcv_nxt: 0,
+            ooo_ranges: Vec::new(),
+            selective_acks: Vec::new(),
             dsack: None,
             received_bytes: 0,
             duplicates: 0,
             unacked: 0,
-            quick: 0,
-            echo: Time::ZERO,
-            rtt: 0,
-            first_rtt: None,
+            quick_acks: 0,
+            ts_recent: Time::ZERO,
+            rcv_rtt_ns: 0,
+            first_rtt_ns: None,
             last_arrival: None,
-            duplicates_at: (0, 0),
-            compressed: 0,
-            delayed_until: None,
-            compressed_until: None,
-            pending: None,
+            dup_acks: (0, 0),
+            compressed_acks: 0,
+            delayed_ack_at: None,
+            compressed_ack_at: None,
+            pending_kind: None,
             window: config.growing_buffer.then(ReceiveWindow::new),
-            marked: false,
-            early: None,
+            ce_state: false,
+            pending_ack: None,
         }
     }
 
     /// The segment expected next; all earlier ones have been delivered to the application.
     pub fn next_expected(&self) -> u32 {
-        self.next
+        self.rcv_nxt
     }
 
     /// Payload received, each byte counted once.
@@ -131,68 +132,69 @@ impl Receiver {
     /// Processes an incoming [`Kind::Syn`] or [`Kind::Data`] segment.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if segment.kind == Kind::Syn {
-            self.echo = segment.sent_at;
-            self.pending = Some(Kind::SynAck);
+            self.ts_recent = segment.sent_at;
+            self.pending_kind = Some(Kind::SynAck);
             return;
         }
-        self.note_arrival(now, segment);
-        let turned = segment.ect && segment.ce != self.marked;
-        if turned {
-            self.turn(now);
+        self.event_data_recv(now, segment);
+        let ce_changed = segment.ect && segment.ce != self.ce_state;
+        if ce_changed {
+            self.on_ce_change(now);
         }
         if self.unacked == 0 {
-            self.echo = segment.sent_at;
+            self.ts_recent = segment.sent_at;
         }
-        self.take(now, segment);
-        if turned {
-            self.acknowledge();
+        self.data_queue(now, segment);
+        if ce_changed {
+            self.schedule_ack();
         }
     }
 
     /// CE marks start or stop (RFC 8257, section 3.2; `dctcp_ece_ack_update`): the delayed ACK is
     /// sent with the previous mark state.
-    fn turn(&mut self, now: Time) {
-        if self.delayed_until.is_some() {
-            self.early = Some(self.answer(now, Kind::Ack));
+    fn on_ce_change(&mut self, now: Time) {
+        if self.delayed_ack_at.is_some() {
+            self.pending_ack = Some(self.make_reply(now, Kind::Ack));
         }
-        self.marked = !self.marked;
+        self.ce_state = !self.ce_state;
     }
 
-    fn take(&mut self, now: Time, segment: &Segment) {
-        if segment.number < self.next || self.is_beyond(segment.number) {
+    fn data_queue(&mut self, now: Time, segment: &Segment) {
+        if segment.number < self.rcv_nxt || self.is_in_ooo_range(segment.number) {
             self.duplicates += 1;
             self.dsack = Some(segment.number);
-            self.quick = self.quick.max(if self.config.linux { QUICK_ACKS } else { 0 });
-            self.acknowledge();
+            self.quick_acks = self.quick_acks.max(if self.config.linux { QUICK_ACKS } else { 0 });
+            self.schedule_ack();
             return;
         }
         self.received_bytes += u64::from(segment.payload_bytes);
-        let waiting = self.waiting();
+        let ooo_segments = self.ooo_segments();
         if let Some(window) = &mut self.window {
             if segment.payload_bytes == MSS_BYTES {
-                window.sample(now, segment.echo);
+                window.rtt_sample(now, segment.echo);
             }
-            if window.grow(waiting) {
-                self.quick |= 1;
+            if window.grow(ooo_segments) {
+                self.quick_acks |= 1;
             }
         }
-        if segment.number == self.next {
+        if segment.number == self.rcv_nxt {
             self.unacked += 1;
-            self.in_order(now);
-            let read_bytes = u64::from(self.next) * u64::from(MSS_BYTES);
+            self.advance_rcv_nxt(now);
+            let read_bytes = u64::from(self.rcv_nxt) * u64::from(MSS_BYTES);
             if let Some(window) = &mut self.window {
-                window.read(now, read_bytes);
+                window.on_read(now, read_bytes);
             }
         } else {
-            self.echo = if self.unacked == 0 { self.echo } else { segment.sent_at.min(self.echo) };
-            self.insert(now, segment.number);
-            self.with_hole(now);
+            self.ts_recent =
+                if self.unacked == 0 { self.ts_recent } else { segment.sent_at.min(self.ts_recent) };
+            self.insert_ooo(now, segment.number);
+            self.on_out_of_order(now);
         }
     }
 
     /// When [`on_timer`](Receiver::on_timer) must be called.
     pub fn next_timer(&self) -> Option<Time> {
-        match (self.delayed_until, self.compressed_until) {
+        match (self.delayed_ack_at, self.compressed_ack_at) {
             (Some(delayed), Some(compressed)) => Some(delayed.min(compressed)),
             (delayed, compressed) => delayed.or(compressed),
         }
@@ -201,156 +203,161 @@ impl Receiver {
     /// Handles timer expiry.
     pub fn on_timer(&mut self, now: Time) {
         if self.next_timer().is_some_and(|at| at <= now) {
-            self.acknowledge();
+            self.schedule_ack();
         }
     }
 
     /// The next ACK to send, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
-        if let Some(early) = self.early.take() {
-            return Some(early);
+        if let Some(ack) = self.pending_ack.take() {
+            return Some(ack);
         }
-        let kind = self.pending.take()?;
-        Some(self.answer(now, kind))
+        let kind = self.pending_kind.take()?;
+        Some(self.make_reply(now, kind))
     }
 
-    fn answer(&mut self, now: Time, kind: Kind) -> Segment {
-        let mut ack = Segment::new(self.connection, kind, self.next, now, self.echo);
+    fn make_reply(&mut self, now: Time, kind: Kind) -> Segment {
+        let mut ack = Segment::new(self.connection, kind, self.rcv_nxt, now, self.ts_recent);
         if let Some(window) = &self.window {
-            ack.window = window.segments(self.waiting());
+            ack.window = window.advertised_segments(self.ooo_segments());
         }
         if kind == Kind::Ack {
-            ack.ece = self.marked;
+            ack.ece = self.ce_state;
             ack.dsack = self.dsack.take();
             let room = SACK_BLOCKS - usize::from(ack.dsack.is_some());
-            for (slot, block) in ack.sack.iter_mut().zip(self.recent.iter().take(room)) {
+            for (slot, block) in ack.sack.iter_mut().zip(self.selective_acks.iter().take(room)) {
                 *slot = *block;
                 ack.blocks += 1;
             }
             self.unacked = 0;
-            self.compressed = 0;
-            self.delayed_until = None;
-            self.compressed_until = None;
+            self.compressed_acks = 0;
+            self.delayed_ack_at = None;
+            self.compressed_ack_at = None;
         }
         ack
     }
 
-    fn note_arrival(&mut self, now: Time, segment: &Segment) {
+    fn event_data_recv(&mut self, now: Time, segment: &Segment) {
         if segment.echo > Time::ZERO && segment.payload_bytes == MSS_BYTES {
             let sample = nanos_between(now, segment.echo);
-            self.first_rtt.get_or_insert(sample);
-            self.rtt = if self.rtt == 0 { sample } else { self.rtt - self.rtt / 8 + sample / 8 };
+            self.first_rtt_ns.get_or_insert(sample);
+            self.rcv_rtt_ns = if self.rcv_rtt_ns == 0 {
+                sample
+            } else {
+                self.rcv_rtt_ns - self.rcv_rtt_ns / 8 + sample / 8
+            };
         }
         // tcp_event_data_recv: quick ACKs for the first data, and for data after a pause longer
         // than the RTO.
-        let pause = 200 * MILLISECOND + self.rtt;
+        let pause = 200 * MILLISECOND + self.rcv_rtt_ns;
         if self.config.linux && self.last_arrival.is_none_or(|before| nanos_between(now, before) > pause) {
-            self.quick = QUICK_ACKS;
+            self.quick_acks = QUICK_ACKS;
         }
         self.last_arrival = Some(now);
     }
 
-    fn in_order(&mut self, now: Time) {
-        self.next += 1;
-        if self.beyond.is_empty() {
-            if self.unacked >= self.config.segments_per_ack || self.quick > 0 {
-                self.quick = self.quick.saturating_sub(1);
-                self.acknowledge();
+    fn advance_rcv_nxt(&mut self, now: Time) {
+        self.rcv_nxt += 1;
+        if self.ooo_ranges.is_empty() {
+            if self.unacked >= self.config.segments_per_ack || self.quick_acks > 0 {
+                self.quick_acks = self.quick_acks.saturating_sub(1);
+                self.schedule_ack();
             } else {
-                self.delayed_until.get_or_insert(after(now, DELAYED_ACK));
+                self.delayed_ack_at.get_or_insert(after(now, DELAYED_ACK_NS));
             }
             return;
         }
-        if self.beyond[0].start == self.next {
-            self.next = self.beyond.remove(0).end;
+        if self.ooo_ranges[0].start == self.rcv_nxt {
+            self.rcv_nxt = self.ooo_ranges.remove(0).end;
         }
-        let next = self.next;
-        self.recent.retain(|block| block.end > next);
-        if self.beyond.is_empty() {
+        let rcv_nxt = self.rcv_nxt;
+        self.selective_acks.retain(|block| block.end > rcv_nxt);
+        if self.ooo_ranges.is_empty() {
             // RFC 5681, section 4.2: immediately when a segment fills a gap.
-            self.acknowledge();
+            self.schedule_ack();
         } else {
-            self.with_hole(now);
+            self.on_out_of_order(now);
         }
     }
 
     /// The sequence space has gaps: acknowledge immediately, or compress.
-    fn with_hole(&mut self, now: Time) {
+    fn on_out_of_order(&mut self, now: Time) {
         if !self.config.linux {
-            return self.acknowledge();
+            return self.schedule_ack();
         }
-        if self.duplicates_at.0 != self.next {
-            self.duplicates_at = (self.next, 0);
+        if self.dup_acks.0 != self.rcv_nxt {
+            self.dup_acks = (self.rcv_nxt, 0);
         }
-        if self.quick > 0 {
-            self.quick -= 1;
-            return self.acknowledge();
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            return self.schedule_ack();
         }
-        if self.duplicates_at.1 < DUPLICATES_AT_ONCE {
-            self.duplicates_at.1 += 1;
-            return self.acknowledge();
+        if self.dup_acks.1 < DUP_ACKS_BEFORE_COMPRESSION {
+            self.dup_acks.1 += 1;
+            return self.schedule_ack();
         }
-        self.compressed += 1;
-        if self.compressed >= MAX_COMPRESSED_ACKS {
-            return self.acknowledge();
+        self.compressed_acks += 1;
+        if self.compressed_acks >= MAX_COMPRESSED_ACKS {
+            return self.schedule_ack();
         }
         // At most 1 ms and 5 % of the RTT; a host that only receives also has the handshake's
         // sample.
-        let rtt = self.rtt.min(self.first_rtt.unwrap_or(u64::MAX));
+        let rtt = self.rcv_rtt_ns.min(self.first_rtt_ns.unwrap_or(u64::MAX));
         let delay = MILLISECOND.min((rtt / 20).max(MICROSECOND));
-        self.compressed_until.get_or_insert(after(now, delay));
+        self.compressed_ack_at.get_or_insert(after(now, delay));
     }
 
     /// Segments in the out-of-order queue.
-    fn waiting(&self) -> u32 {
-        self.beyond.iter().map(|block| block.end - block.start).sum()
+    fn ooo_segments(&self) -> u32 {
+        self.ooo_ranges.iter().map(|block| block.end - block.start).sum()
     }
 
-    fn acknowledge(&mut self) {
-        self.pending = Some(Kind::Ack);
+    fn schedule_ack(&mut self) {
+        self.pending_kind = Some(Kind::Ack);
     }
 
-    fn is_beyond(&self, number: u32) -> bool {
-        let at = self.beyond.partition_point(|block| block.end <= number);
-        self.beyond.get(at).is_some_and(|block| block.start <= number)
+    fn is_in_ooo_range(&self, number: u32) -> bool {
+        let at = self.ooo_ranges.partition_point(|block| block.end <= number);
+        self.ooo_ranges.get(at).is_some_and(|block| block.start <= number)
     }
 
-    fn insert(&mut self, now: Time, number: u32) {
-        let touched = self.recent.iter().position(|block| block.start == number + 1 || block.end == number);
+    fn insert_ooo(&mut self, now: Time, number: u32) {
+        let touched =
+            self.selective_acks.iter().position(|block| block.start == number + 1 || block.end == number);
         if touched.is_none() {
-            self.do_not_push_out(now, self.recent.len());
+            self.flush_before_displacing(now, self.selective_acks.len());
         }
-        let at = self.beyond.partition_point(|block| block.end < number);
+        let at = self.ooo_ranges.partition_point(|block| block.end < number);
         let mut block = Block { start: number, end: number + 1 };
-        if let Some(before) = self.beyond.get_mut(at).filter(|before| before.end == number) {
+        if let Some(before) = self.ooo_ranges.get_mut(at).filter(|before| before.end == number) {
             before.end = number + 1;
             block = *before;
-            if self.beyond.get(at + 1).is_some_and(|following| following.start == block.end) {
-                block.end = self.beyond.remove(at + 1).end;
-                self.beyond[at] = block;
+            if self.ooo_ranges.get(at + 1).is_some_and(|following| following.start == block.end) {
+                block.end = self.ooo_ranges.remove(at + 1).end;
+                self.ooo_ranges[at] = block;
             }
         } else if let Some(following) =
-            self.beyond.get_mut(at).filter(|following| following.start == number + 1)
+            self.ooo_ranges.get_mut(at).filter(|following| following.start == number + 1)
         {
             following.start = number;
             block = *following;
         } else {
-            self.beyond.insert(at, block);
+            self.ooo_ranges.insert(at, block);
         }
         if let Some(touched) = touched {
-            self.recent[touched] = block;
-            self.do_not_push_out(now, touched);
+            self.selective_acks[touched] = block;
+            self.flush_before_displacing(now, touched);
         }
-        self.recent.retain(|old| old.end < block.start || old.start > block.end);
-        self.recent.insert(0, block);
-        self.recent.truncate(BLOCKS_REMEMBERED);
+        self.selective_acks.retain(|old| old.end < block.start || old.start > block.end);
+        self.selective_acks.insert(0, block);
+        self.selective_acks.truncate(NUM_SACKS);
     }
 
-    /// `tcp_sack_new_ofo_skb`: before the block at `place` moves to the front, sends the compressed
+    /// `tcp_sack_new_ofo_skb`: before the block at `index` moves to the front, sends the compressed
     /// ACK with the blocks as they are.
-    fn do_not_push_out(&mut self, now: Time, place: usize) {
-        if place >= BLOCKS_EXPECTED && self.compressed > 0 {
-            self.early = Some(self.answer(now, Kind::Ack));
+    fn flush_before_displacing(&mut self, now: Time, index: usize) {
+        if index >= SACK_BLOCKS_EXPECTED && self.compressed_acks > 0 {
+            self.pending_ack = Some(self.make_reply(now, Kind::Ack));
         }
     }
 }
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_quick_then_one_in_two() {
+    fn sixteen_quick_acks_then_one_ack_per_two_segments() {
         let mut receiver = Receiver::new(0, ReceiverConfig::default());
         let acks: Vec<bool> = (0..40)
             .map(|n| {
@@ -386,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_odd_segment_is_acknowledged_after_40_ms() {
+    fn a_single_segment_is_acknowledged_after_the_delayed_ack_timeout() {
         let mut receiver =
             Receiver::new(0, ReceiverConfig { segments_per_ack: 2, linux: false, growing_buffer: false });
         receiver.on_segment(at(5), &data(0));
@@ -398,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_is_reported_at_once() {
+    fn a_duplicate_segment_triggers_an_immediate_dsack() {
         let mut receiver = Receiver::new(0, ReceiverConfig::default());
         receiver.on_segment(at(0), &data(0));
         receiver.poll_transmit(at(0));
@@ -408,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn after_three_duplicates_acknowledgements_are_compressed() {
+    fn acks_are_compressed_after_three_duplicate_acks() {
         let mut receiver = Receiver::new(0, ReceiverConfig::default());
         for n in 0..16 {
             receiver.on_segment(at(n), &data(n as u32));
@@ -428,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_pushed_out_by_compression() {
+    fn ack_compression_loses_no_sack_block() {
         let mut receiver = Receiver::new(0, ReceiverConfig::default());
         for n in 0..16 {
             receiver.on_segment(at(n), &data(n as u32));
@@ -452,7 +459,7 @@ mod tests {
         /// For any arrival order, the next expected segment and the reported blocks equal those of
         /// a set.
         #[test]
-        fn reassembly_is_that_of_a_set(arrivals in prop::collection::vec(0_u32..60, 1..200)) {
+        fn reassembly_matches_a_set_of_segment_numbers(arrivals in prop::collection::vec(0_u32..60, 1..200)) {
             let mut receiver = Receiver::new(0, ReceiverConfig { segments_per_ack: 1, linux: false, growing_buffer: false });
             let mut have = BTreeSet::new();
             for (n, number) in arrivals.into_iter().enumerate() {

@@ -23,13 +23,13 @@ pub struct RttSummary {
 }
 
 impl RttSummary {
-    pub(crate) fn of(micros: &Histogram) -> RttSummary {
+    pub(crate) fn of(rtt_us: &Histogram) -> RttSummary {
         RttSummary {
-            samples: micros.samples(),
-            min_ms: micros.least().map(|least| least as f64 / 1e3),
-            mean_ms: micros.mean().map(|mean| mean / 1e3),
-            p50_ms: micros.quantile(0.5).map(|value| value / 1e3),
-            p95_ms: micros.quantile(0.95).map(|value| value / 1e3),
+            samples: rtt_us.samples(),
+            min_ms: rtt_us.min().map(|min| min as f64 / 1e3),
+            mean_ms: rtt_us.mean().map(|mean| mean / 1e3),
+            p50_ms: rtt_us.quantile(0.5).map(|value| value / 1e3),
+            p95_ms: rtt_us.quantile(0.95).map(|value| value / 1e3),
         }
     }
 }
@@ -139,10 +139,10 @@ impl Results {
 
     /// Retransmissions divided by segments sent.
     pub fn retransmitted_share(&self) -> f64 {
-        let (again, all) = self.terminals.iter().fold((0, 0), |(again, all), terminal| {
-            (again + terminal.counts.retransmissions, all + terminal.counts.segments)
+        let (retransmitted, sent) = self.terminals.iter().fold((0, 0), |(retransmitted, sent), terminal| {
+            (retransmitted + terminal.counts.retransmissions, sent + terminal.counts.segments)
         });
-        if all == 0 { 0.0 } else { again as f64 / all as f64 }
+        if sent == 0 { 0.0 } else { retransmitted as f64 / sent as f64 }
     }
 
     /// Retransmission timeouts of all terminals.

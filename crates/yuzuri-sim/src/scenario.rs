@@ -95,9 +95,9 @@ pub enum LocalDrop {
     /// The sender is notified, keeps the segment and reduces its window (Linux: `NET_XMIT_DROP`,
     /// `tcp_enter_cwr`).
     #[default]
-    Told,
+    Notified,
     /// The segment is dropped silently (ns-3).
-    Lost,
+    Silent,
 }
 
 /// A change during the run.
@@ -106,12 +106,12 @@ pub struct Change {
     /// Time of the change, ms.
     pub at_ms: u64,
     /// The change.
-    pub what: Changed,
+    pub what: ChangeKind,
 }
 
 /// A change of radio or wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Changed {
+pub enum ChangeKind {
     /// A terminal's radio changes.
     Radio {
         /// Index of the terminal.
@@ -153,9 +153,8 @@ pub struct Scenario {
     pub changes: Vec<Change>,
 }
 
-fn half_a_second() -> u64 {
-    500
-}
+/// Interval between calls of the policy unless the scenario sets it, ms.
+const STEER_INTERVAL_MS: u64 = 500;
 
 impl Scenario {
     /// A scenario of terminals attached to the wire, without radio, for `duration_ms`.
@@ -168,7 +167,7 @@ impl Scenario {
             warm_up_ms: (duration_ms / 4).min(5000),
             start_spread_ms: 0,
             seed: 1,
-            steer_every_ms: half_a_second(),
+            steer_every_ms: STEER_INTERVAL_MS,
             trace_every_ms: None,
             local_drop: LocalDrop::default(),
             changes: Vec::new(),

@@ -3,8 +3,8 @@
 //! next half second; with it, messages are delayed and lost.
 
 use crate::cc::Bounds;
-use crate::messages::{Messages, Post};
-use crate::scenario::{Changed, Scenario, Terminal};
+use crate::messages::{MessageLinks, Messages};
+use crate::scenario::{ChangeKind, Scenario, Terminal};
 use crate::steer::{Observation, Steer};
 use crate::units::MILLISECOND;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Sharing {
     /// Time at which sharing begins.
     begins: Time,
     /// Messages with delay and loss; absent: messages arrive at once.
-    post: Option<Post>,
+    links: Option<MessageLinks>,
 }
 
 /// Alters a summary before a terminal receives it.
@@ -85,7 +85,7 @@ impl Sharing {
             lie: None,
             invented: 0,
             begins: Time::ZERO,
-            post: None,
+            links: None,
         }
     }
 
@@ -97,7 +97,7 @@ impl Sharing {
 
     /// Delays and loses messages.
     pub fn telling_by(mut self, messages: Messages) -> Sharing {
-        self.post = Some(Post::new(messages, self.terminals.len()));
+        self.links = Some(MessageLinks::new(messages, self.terminals.len()));
         self
     }
 
@@ -122,7 +122,7 @@ impl Sharing {
     /// Applies the radio changes of `scenario`, and gives each distance its own destination.
     pub fn following(mut self, scenario: &Scenario) -> Sharing {
         for change in &scenario.changes {
-            if let Changed::Radio { terminal, phy } = change.what {
+            if let ChangeKind::Radio { terminal, phy } = change.what {
                 self.changes.push((
                     Time::from_nanos(change.at_ms * MILLISECOND),
                     terminal.into(),
@@ -195,24 +195,24 @@ impl Steer for Sharing {
             if let Some(lie) = &mut self.false_report {
                 lie(now, number, &mut report);
             }
-            let mut told = match &mut self.post {
+            let mut summary = match &mut self.links {
                 None => {
                     reports.extend(report);
                     self.summary.clone()
                 }
-                Some(post) => {
-                    post.report(now, number, queue_of(observation), report);
-                    post.told(now, number)
+                Some(links) => {
+                    links.send_report(now, number, queue_of(observation), report);
+                    links.received_summary(now, number)
                 }
             };
-            if let (Some(lie), Some(told)) = (&mut self.lie, &mut told) {
-                lie(now, number, told);
+            if let (Some(lie), Some(summary)) = (&mut self.lie, &mut summary) {
+                lie(now, number, summary);
             }
             member.policy.decide(
                 now,
                 &flows,
                 member.radio,
-                told.as_ref(),
+                summary.as_ref(),
                 SendersSeen { proved: members.saturating_add(self.invented), unproved: 0 },
                 &mut self.decisions,
             );
@@ -227,8 +227,8 @@ impl Steer for Sharing {
                 };
             }
         }
-        if let Some(post) = &mut self.post {
-            reports = post.heard(now);
+        if let Some(links) = &mut self.links {
+            reports = links.received_reports(now);
         }
         let mut summary = self.capacity.sum(now, members, &reports);
         if let Some(Known { capacity_bps, air, paced }) = self.oracle {
@@ -240,11 +240,11 @@ impl Steer for Sharing {
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;
         }
-        if let Some(post) = &mut self.post {
+        if let Some(links) = &mut self.links {
             for (number, (member, observation)) in self.terminals.iter().zip(terminals).enumerate() {
                 if member.is_some() {
                     let queue = observation.as_ref().map_or(Duration::ZERO, queue_of);
-                    post.tell(now, number, queue, &summary);
+                    links.send_summary(now, number, queue, &summary);
                 }
             }
         }

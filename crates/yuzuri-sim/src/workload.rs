@@ -20,8 +20,8 @@ enum Phase {
     Waiting,
     On,
     Off,
-    Asked,
-    Answered,
+    Requested,
+    Responding,
     Thinking,
     Done,
 }
@@ -35,9 +35,9 @@ pub(crate) struct Workload {
     phase: Phase,
     wake: Option<Time>,
     /// Segments of requests and responses so far.
-    asked: u32,
-    answered: u32,
-    asked_at: Time,
+    request_segments: u32,
+    response_segments: u32,
+    requested_at: Time,
     exchanges: u64,
     exchange_ns: u64,
     finished_at: Option<Time>,
@@ -64,9 +64,9 @@ impl Workload {
             stop,
             phase: Phase::Waiting,
             wake: None,
-            asked: 0,
-            answered: 0,
-            asked_at: Time::ZERO,
+            request_segments: 0,
+            response_segments: 0,
+            requested_at: Time::ZERO,
             exchanges: 0,
             exchange_ns: 0,
             finished_at: None,
@@ -85,23 +85,28 @@ impl Workload {
         (self.exchanges > 0).then(|| self.exchange_ns as f64 / self.exchanges as f64 / MILLISECOND as f64)
     }
 
-    /// Handles `signal`; `own` are the half-connections of [`directions`](Workload::directions).
+    /// Handles `signal`; `connections` are the half-connections of [`directions`](Workload::directions).
     /// Returns the next wake-up time.
-    pub(crate) fn on(&mut self, now: Time, signal: Signal, own: &mut [Connection]) -> Option<Time> {
+    pub(crate) fn handle(
+        &mut self,
+        now: Time,
+        signal: Signal,
+        connections: &mut [Connection],
+    ) -> Option<Time> {
         match signal {
-            Signal::Received { upload, segments } => self.received(now, upload, segments, own),
+            Signal::Received { upload, segments } => self.received(now, upload, segments, connections),
             Signal::Timer if now < self.start => Some(self.start),
             Signal::Timer if self.wake.is_some_and(|wake| wake > now) => None,
-            Signal::Timer => self.woken(now, own),
+            Signal::Timer => self.on_wake(now, connections),
         }
     }
 
-    fn woken(&mut self, now: Time, own: &mut [Connection]) -> Option<Time> {
+    fn on_wake(&mut self, now: Time, connections: &mut [Connection]) -> Option<Time> {
         if self.phase == Phase::Waiting {
-            own.iter_mut().for_each(Connection::open);
+            connections.iter_mut().for_each(Connection::open);
         }
         if now >= self.stop {
-            own.iter_mut().for_each(|connection| connection.sender.write_endlessly(false));
+            connections.iter_mut().for_each(|connection| connection.sender.write_endlessly(false));
             self.phase = Phase::Done;
             return None;
         }
@@ -109,26 +114,26 @@ impl Workload {
             (Traffic::Bulk { bytes, .. }, Phase::Waiting) => {
                 self.phase = Phase::On;
                 match bytes {
-                    Some(bytes) => own[0].sender.write(bytes.max(1)),
-                    None => own[0].sender.write_endlessly(true),
+                    Some(bytes) => connections[0].sender.write(bytes.max(1)),
+                    None => connections[0].sender.write_endlessly(true),
                 }
                 self.stop
             }
             (Traffic::OnOff { on_ms, .. }, Phase::Waiting | Phase::Off) => {
                 self.phase = Phase::On;
-                own[0].sender.write_endlessly(true);
+                connections[0].sender.write_endlessly(true);
                 after(now, on_ms * MILLISECOND)
             }
             (Traffic::OnOff { off_ms, .. }, Phase::On) => {
                 self.phase = Phase::Off;
-                own[0].sender.write_endlessly(false);
+                connections[0].sender.write_endlessly(false);
                 after(now, off_ms * MILLISECOND)
             }
             (Traffic::RequestResponse { request_bytes, .. }, Phase::Waiting | Phase::Thinking) => {
-                self.phase = Phase::Asked;
-                self.asked_at = now;
-                self.asked += segments(request_bytes);
-                own[0].sender.write(request_bytes.max(1));
+                self.phase = Phase::Requested;
+                self.requested_at = now;
+                self.request_segments += segments(request_bytes);
+                connections[0].sender.write(request_bytes.max(1));
                 self.stop
             }
             _ => self.stop,
@@ -138,26 +143,32 @@ impl Workload {
         Some(next).filter(|at| *at < Time::MAX)
     }
 
-    fn received(&mut self, now: Time, upload: bool, have: u32, own: &mut [Connection]) -> Option<Time> {
+    fn received(
+        &mut self,
+        now: Time,
+        upload: bool,
+        received: u32,
+        connections: &mut [Connection],
+    ) -> Option<Time> {
         match self.traffic {
-            Traffic::Bulk { bytes: Some(bytes), .. } if have >= segments(bytes) => {
+            Traffic::Bulk { bytes: Some(bytes), .. } if received >= segments(bytes) => {
                 self.finished_at.get_or_insert(now);
                 None
             }
             Traffic::RequestResponse { response_bytes, .. }
-                if upload && self.phase == Phase::Asked && have >= self.asked =>
+                if upload && self.phase == Phase::Requested && received >= self.request_segments =>
             {
-                self.phase = Phase::Answered;
-                self.answered += segments(response_bytes);
-                own[1].sender.write(response_bytes.max(1));
+                self.phase = Phase::Responding;
+                self.response_segments += segments(response_bytes);
+                connections[1].sender.write(response_bytes.max(1));
                 None
             }
             Traffic::RequestResponse { think_ms, .. }
-                if !upload && self.phase == Phase::Answered && have >= self.answered =>
+                if !upload && self.phase == Phase::Responding && received >= self.response_segments =>
             {
                 self.phase = Phase::Thinking;
                 self.exchanges += 1;
-                self.exchange_ns += nanos_between(now, self.asked_at);
+                self.exchange_ns += nanos_between(now, self.requested_at);
                 let wake = after(now, think_ms * MILLISECOND).min(self.stop);
                 self.wake = Some(wake);
                 Some(wake)

@@ -65,13 +65,13 @@ fn compare(algorithm: Algorithm, path: Path) -> Result<(), String> {
         .find(|(control, of, _)| control == algorithm.name() && of == path.name)
         .map(|(_, _, figures)| figures)
         .expect("the kernel's figures");
-    let ours = simulated_mean(path, algorithm);
+    let simulation = simulated_mean(path, algorithm);
     let limits = limits(algorithm);
-    let mut beyond = Vec::new();
+    let mut exceeded = Vec::new();
     let mut close = |what: &str, figure: fn(&Figures) -> f64, limit: f64| {
-        let (ours, kernel) = (figure(&ours), figure(&kernel));
-        if ours.is_nan() != kernel.is_nan() || (ours / kernel - 1.0).abs() > limit {
-            beyond.push(format!("{what} {ours:.3}, kernel {kernel:.3}"));
+        let (simulation, kernel) = (figure(&simulation), figure(&kernel));
+        if simulation.is_nan() != kernel.is_nan() || (simulation / kernel - 1.0).abs() > limit {
+            exceeded.push(format!("{what} {simulation:.3}, kernel {kernel:.3}"));
         }
     };
     close("goodput", |f| f.goodput_mbps, limits.goodput);
@@ -81,42 +81,42 @@ fn compare(algorithm: Algorithm, path: Path) -> Result<(), String> {
     close("period", |f| f.period_s, limits.period);
     close("window before", |f| f.peak, limits.tooth);
     close("window after", |f| f.trough, limits.tooth);
-    close("kept share", Figures::kept, limits.tooth);
-    if (ours.reductions - kernel.reductions).abs() > limits.reductions {
-        beyond.push(format!("{} reductions, kernel {}", ours.reductions, kernel.reductions));
+    close("beta", Figures::beta, limits.tooth);
+    if (simulation.reductions - kernel.reductions).abs() > limits.reductions {
+        exceeded.push(format!("{} reductions, kernel {}", simulation.reductions, kernel.reductions));
     }
-    if ours.timeouts != kernel.timeouts {
-        beyond.push(format!("{} timeouts, kernel {}", ours.timeouts, kernel.timeouts));
+    if simulation.timeouts != kernel.timeouts {
+        exceeded.push(format!("{} timeouts, kernel {}", simulation.timeouts, kernel.timeouts));
     }
-    if beyond.is_empty() {
+    if exceeded.is_empty() {
         return Ok(());
     }
-    Err(format!("{} on {}: {}", algorithm.name(), path.name, beyond.join("; ")))
+    Err(format!("{} on {}: {}", algorithm.name(), path.name, exceeded.join("; ")))
 }
 
 #[test]
-fn all_controls_do_as_the_kernel_does() {
-    let mut beyond = Vec::new();
+fn every_algorithm_matches_the_kernel() {
+    let mut exceeded = Vec::new();
     for path in PATHS {
         for algorithm in CONTROLS {
-            beyond.extend(compare(algorithm, path).err());
+            exceeded.extend(compare(algorithm, path).err());
         }
     }
-    assert!(beyond.is_empty(), "{}", beyond.join("\n"));
+    assert!(exceeded.is_empty(), "{}", exceeded.join("\n"));
 }
 
 /// The limits discriminate: each algorithm's figures exceed the limits of most others.
 #[test]
-fn the_limits_tell_controls_apart() {
+fn the_limits_distinguish_the_algorithms() {
     let all = saved();
     let of = |algorithm: Algorithm| {
-        let mine = all.iter().filter(|(control, ..)| control == algorithm.name());
-        mine.map(|(_, _, figures)| *figures).collect::<Vec<_>>()
+        let rows = all.iter().filter(|(control, ..)| control == algorithm.name());
+        rows.map(|(_, _, figures)| *figures).collect::<Vec<_>>()
     };
     let alike = |a: Algorithm, b: Algorithm| {
         of(a).iter().zip(of(b)).all(|(a, b)| {
             (a.cwnd_mean / b.cwnd_mean - 1.0).abs() <= 0.01
-                && (a.kept() / b.kept() - 1.0).abs() <= 0.02
+                && (a.beta() / b.beta() - 1.0).abs() <= 0.02
                 && (a.period_s / b.period_s - 1.0).abs() <= 0.03
         })
     };

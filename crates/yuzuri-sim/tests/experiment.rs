@@ -43,26 +43,26 @@ fn with(line: &str, by: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_by_key() {
+fn unsupported_keys_are_refused_by_name() {
     let reno = "control = \"reno\"";
     let cases = [
         ("captures", "capture_bytes = 100\n".to_owned() + GOOD),
         ("a kernel parameter", GOOD.to_owned() + "[sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n"),
         ("smaller packets", with("rtt_ms = 20", "rtt_ms = 20\nmtu_bytes = 1000")),
-        ("the kernel's default control", with(reno, "")),
-        ("a control that nobody knows", with(reno, "control = \"tahoe\"")),
-        ("a bound of a route", GOOD.to_owned() + "window = 50\n"),
+        ("the kernel's default congestion control algorithm", with(reno, "")),
+        ("an unknown congestion control algorithm", with(reno, "control = \"tahoe\"")),
+        ("a route with a locked window", GOOD.to_owned() + "window = 50\n"),
         ("another initial window", GOOD.to_owned() + "initial_window = 3\n"),
-        ("a CUBIC that is not reduced", with(reno, "cubic = { no_decrease = true }")),
+        ("a CUBIC without reductions", with(reno, "cubic = { no_decrease = true }")),
         ("a CUBIC with bounds", with(reno, "cubic = { floor = 10, cap = 100 }")),
         ("several connections", GOOD.to_owned() + "workload = { kind = \"bulk\", connections = 4 }\n"),
         ("buffers", GOOD.to_owned() + "workload = { kind = \"buffers\" }\n"),
         ("on and off", GOOD.to_owned() + "workload = { kind = \"on-off\", on_s = 1, off_s = 1 }\n"),
-        ("iperf3 for everybody", GOOD.to_owned() + "[workload]\nkind = \"iperf3\"\n"),
-        ("requests", GOOD.to_owned() + "workload = { kind = \"request-response\" }\n"),
+        ("iperf3 for all terminals", GOOD.to_owned() + "[workload]\nkind = \"iperf3\"\n"),
+        ("request-response", GOOD.to_owned() + "workload = { kind = \"request-response\" }\n"),
         ("sharing by the program", with(reno, "share = { by = \"program\" }")),
         (
-            "two kinds that share by other rules",
+            "two kinds with different sharing policies",
             with(reno, "share = { policy = \"count\" }").replacen(
                 "control = \"cubic\"\n",
                 "share = true\n",
@@ -75,7 +75,7 @@ fn what_cannot_be_simulated_is_refused_by_key() {
             GOOD.to_owned()
                 + "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"workload\" = { kind = \"iperf3\" } }\n",
         ),
-        ("several at once", "capture_bytes = 100\n".to_owned() + GOOD + "window = 50\ninitial_window = 3\n"),
+        ("several problems", "capture_bytes = 100\n".to_owned() + GOOD + "window = 50\ninitial_window = 3\n"),
     ];
     let mut text = String::new();
     for (what, file) in cases {
@@ -86,11 +86,11 @@ fn what_cannot_be_simulated_is_refused_by_key() {
     if std::env::var_os("YUZURI_BLESS").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }
-    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 writes it anew");
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 updates it");
 }
 
 #[test]
-fn what_can_be_simulated_is_not_refused() {
+fn supported_keys_are_accepted() {
     let shares = with("control = \"reno\"", "share = true");
     let custom =
         with("control = \"reno\"", "paced = true\ncubic = { c = 0.25, beta = 0.8, reno_friendly = false }");
@@ -121,14 +121,14 @@ fn what_can_be_simulated_is_not_refused() {
 }
 
 #[derive(Default)]
-struct Looker {
+struct RecordingWatch {
     acks: u64,
     intervals: Vec<f64>,
     others: Vec<WatchedAt>,
     ends_at_s: Option<f64>,
 }
 
-impl Watch for Looker {
+impl Watch for RecordingWatch {
     fn interval_ns(&self) -> u64 {
         100_000_000
     }
@@ -157,17 +157,17 @@ impl Watch for Looker {
 }
 
 #[test]
-fn looking_at_a_run_changes_nothing_of_it() {
+fn watching_a_run_does_not_change_it() {
     let scenario = simulated(document(GOOD).base(), 7).unwrap();
-    let alone = run(&scenario, &mut NoSteer).unwrap();
-    let mut looker = Looker::default();
-    let seen = run_watched(&scenario, &mut NoSteer, &mut looker).unwrap().unwrap();
-    assert_eq!(alone.terminals, seen.terminals);
-    assert_eq!((alone.cell, alone.wire), (seen.cell, seen.wire));
-    assert_eq!(looker.others, [WatchedAt::WarmedUp, WatchedAt::End]);
-    assert_eq!(looker.intervals.len(), 31);
-    assert!(looker.acks > 1000, "{}", looker.acks);
-    let mut early = Looker { ends_at_s: Some(1.5), ..Looker::default() };
+    let unwatched = run(&scenario, &mut NoSteer).unwrap();
+    let mut watch = RecordingWatch::default();
+    let watched = run_watched(&scenario, &mut NoSteer, &mut watch).unwrap().unwrap();
+    assert_eq!(unwatched.terminals, watched.terminals);
+    assert_eq!((unwatched.cell, unwatched.wire), (watched.cell, watched.wire));
+    assert_eq!(watch.others, [WatchedAt::WarmedUp, WatchedAt::End]);
+    assert_eq!(watch.intervals.len(), 31);
+    assert!(watch.acks > 1000, "{}", watch.acks);
+    let mut early = RecordingWatch { ends_at_s: Some(1.5), ..RecordingWatch::default() };
     assert!(run_watched(&scenario, &mut NoSteer, &mut early).unwrap().is_none());
     assert_eq!(early.intervals.last(), Some(&1.5));
 }

@@ -9,23 +9,23 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 const TERMINALS: usize = 8;
-const BEGINS: Time = Time::from_nanos(10_000_000_000);
+const SHARING_STARTS: Time = Time::from_nanos(10_000_000_000);
 
 /// Records the phase of each summary.
-struct Told {
+struct PhaseLog {
     sharing: Sharing,
     phases: Vec<Phase>,
 }
 
-impl Steer for Told {
+impl Steer for PhaseLog {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
-        self.phases.extend(self.sharing.summary().map(|said| said.phase));
+        self.phases.extend(self.sharing.summary().map(|summary| summary.phase));
     }
 }
 
 #[test]
-fn queues_of_before_drain_and_are_not_taken_for_others() {
+fn existing_queues_drain_and_are_not_attributed_to_outsiders() {
     let radio = Phy::n(20, 1, 7);
     for rtt_us in [2_000, 64_000] {
         for seed in 1..=3 {
@@ -35,13 +35,13 @@ fn queues_of_before_drain_and_are_not_taken_for_others() {
             cell.warm_up_ms = 30_000;
             let plain = run(&cell, &mut NoSteer).unwrap();
             let radios = [Some(hint_of(radio)); TERMINALS];
-            let sharing = Sharing::new(PolicyConfig::default(), &radios).beginning(BEGINS);
-            let mut told = Told { sharing, phases: Vec::new() };
-            let shared = run(&cell, &mut told).unwrap();
-            assert!(!told.phases.is_empty());
-            let others =
-                told.phases.iter().filter(|phase| matches!(phase, Phase::Contend | Phase::Off)).count();
-            assert_eq!(others, 0, "{rtt_us} us, seed {seed}: {:?}", told.phases);
+            let sharing = Sharing::new(PolicyConfig::default(), &radios).beginning(SHARING_STARTS);
+            let mut log = PhaseLog { sharing, phases: Vec::new() };
+            let shared = run(&cell, &mut log).unwrap();
+            assert!(!log.phases.is_empty());
+            let misjudged =
+                log.phases.iter().filter(|phase| matches!(phase, Phase::Contend | Phase::Off)).count();
+            assert_eq!(misjudged, 0, "{rtt_us} us, seed {seed}: {:?}", log.phases);
             let (before_ms, after_ms) = (plain.rtt_mean_ms().unwrap(), shared.rtt_mean_ms().unwrap());
             assert!(
                 after_ms < before_ms / 4.0,

@@ -12,7 +12,7 @@
 //! - A path of 2 to 300 ms and 5 to 900 Mbit/s behind drop-tail, CoDel or FQ-CoDel; loss of 0, 1e-4
 //!   or 1e-3.
 //! - An access point with 100 to 1000 packets, or with airtime fairness.
-//! - One setting in four each has terminals that come and go, several destinations, one or all
+//! - One setting in four each has terminals that join and leave, several destinations, one or all
 //!   radios that change, or a wire that changes.
 //! - Two of three terminals upload all the time; the others pause, exchange messages or upload 1
 //!   MB.
@@ -29,18 +29,18 @@ use yuzuri_policy::{PolicyConfig, RadioHint, Rule};
 use yuzuri_scenario::fairness::jain_of_alone;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Change, Changed, Direction, NoSteer, Observation, Scenario, Sharing, Steer, Terminal, Traffic, hint_of,
-    path, run,
+    Change, ChangeKind, Direction, NoSteer, Observation, Scenario, Sharing, Steer, Terminal, Traffic,
+    hint_of, path, run,
 };
 
-const DRAWN: u64 = 8;
+const DEFAULT_CASES: u64 = 8;
 const SECONDS: u64 = 40;
-const FROM_S: u64 = 5;
+const WARM_UP_S: u64 = 5;
 
 /// Draws random settings.
-struct Lot(Random);
+struct Generator(Random);
 
-impl Lot {
+impl Generator {
     fn traffic(&mut self) -> Traffic {
         match self.0.below(9) {
             6 => Traffic::OnOff {
@@ -63,15 +63,16 @@ impl Lot {
         let n = self.0.log_even(2.0, 41.0) as usize;
         let standard = self.0.one(&Standard::ALL);
         let mixed = self.0.part() < 0.6;
-        let alike = standard.at_any_rate(&mut self.0);
-        let each = |lot: &mut Lot| if mixed { lot.0.one(&Standard::ALL) } else { standard };
+        let common = standard.at_any_rate(&mut self.0);
+        let standard_of =
+            |generator: &mut Generator| if mixed { generator.0.one(&Standard::ALL) } else { standard };
         let phys: Vec<Phy> = (0..n)
             .map(|_| {
-                let standard = each(self);
+                let standard = standard_of(self);
                 standard.at_any_rate(&mut self.0)
             })
             .collect();
-        let phys = if !mixed && self.0.part() < 0.5 { vec![alike; n] } else { phys };
+        let phys = if !mixed && self.0.part() < 0.5 { vec![common; n] } else { phys };
         let rtt_ms = self.0.log_even(2.0, 300.0);
         let wire_mbps = self.0.log_even(5.0, 900.0);
         let packets = self.0.log_even(50.0, 2000.0) as u32;
@@ -86,10 +87,10 @@ impl Lot {
         if loss > 0.0 {
             wire.up.loss = LossConfig::Random { probability: loss };
         }
-        let mut words =
+        let mut description =
             format!("{wire_mbps:.0} Mbit/s, {rtt_ms:.0} ms, {packets} packets, {queue}, loss {loss}");
         let end_ms = SECONDS * 1000;
-        let (moves, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
+        let (churn, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let distances: Vec<u64> =
             (0..1 + self.0.below(6)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
@@ -97,22 +98,22 @@ impl Lot {
             // At least one terminal sends all the time.
             let traffic = self.traffic();
             let mut terminal = if number == 0 { Terminal::uploading() } else { Terminal::new(traffic) };
-            let (comes, goes) =
+            let (joins_ms, leaves_ms) =
                 (self.0.part() * end_ms as f64 * 0.8, self.0.part() * end_ms as f64 * 0.6 + 5000.0);
-            if moves && number > 0 {
+            if churn && number > 0 {
                 match self.0.below(3) {
-                    0 => terminal.start_ms = comes as u64,
-                    1 => terminal.stop_ms = Some(goes as u64),
+                    0 => terminal.start_ms = joins_ms as u64,
+                    1 => terminal.stop_ms = Some(leaves_ms as u64),
                     _ => {}
                 }
             } else if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
-                terminal.start_ms = comes as u64;
+                terminal.start_ms = joins_ms as u64;
             }
             terminal.extra_rtt_us = if far { self.0.one(&distances) } else { 0 };
             terminals.push(terminal);
         }
         let mut scenario = Scenario::wireless(&phys, wire, terminals, end_ms).seeded(seed);
-        scenario.warm_up_ms = FROM_S * 1000;
+        scenario.warm_up_ms = WARM_UP_S * 1000;
         let ap = self.0.one(&[100, 400, 400, 1000, 0]);
         if let Some(cell) = &mut scenario.cell {
             if ap == 0 {
@@ -130,29 +131,29 @@ impl Lot {
                 for (terminal, before) in phys.iter().enumerate() {
                     let phy = before.standard().at_any_rate(&mut self.0);
                     if all || terminal == 0 {
-                        let what = Changed::Radio { terminal: terminal as u16, phy };
+                        let what = ChangeKind::Radio { terminal: terminal as u16, phy };
                         scenario.changes.push(Change { at_ms, what });
                     }
                 }
-                words += if all { ", all radios change" } else { ", a radio changes" };
+                description += if all { ", all radios change" } else { ", a radio changes" };
             }
             2 | 3 => {
-                let what = Changed::Wire { rate_bps: (wire_mbps * factor * 1e6) as u64 };
+                let what = ChangeKind::Wire { rate_bps: (wire_mbps * factor * 1e6) as u64 };
                 scenario.changes.push(Change { at_ms, what });
-                words += &format!(", the wire changes by {factor:.2}");
+                description += &format!(", the wire changes by {factor:.2}");
             }
             _ => {}
         }
-        words = format!("{n} terminals, AP {ap}, {words}");
-        words += if moves { ", come and go" } else { "" };
-        words += if far { ", several destinations" } else { "" };
-        words += if mixed { ", mixed radios" } else { "" };
-        (scenario, phys, words)
+        description = format!("{n} terminals, AP {ap}, {description}");
+        description += if churn { ", terminals join and leave" } else { "" };
+        description += if far { ", several destinations" } else { "" };
+        description += if mixed { ", mixed radios" } else { "" };
+        (scenario, phys, description)
     }
 }
 
 /// Counts members that doubt the summaries, and members that stop following them.
-struct Watched {
+struct DoubtCounter {
     sharing: Sharing,
     doubts: usize,
     leaves: usize,
@@ -160,7 +161,7 @@ struct Watched {
     leavers: Vec<bool>,
 }
 
-impl Steer for Watched {
+impl Steer for DoubtCounter {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
         for number in 0..terminals.len() {
@@ -185,11 +186,11 @@ fn is_doubt(rule: Option<Rule>) -> bool {
 fn figures(scenario: &Scenario, phys: &[Phy], steer: &mut dyn Steer) -> (f64, f64) {
     let results = run(scenario, steer).unwrap();
     let wire_bps = scenario.wire.up.rate_bps.unwrap() as f64;
-    let always =
+    let sends_all_the_time =
         |t: &Terminal| t.traffic == Terminal::uploading().traffic && t.start_ms == 0 && t.stop_ms.is_none();
     let (rates, alone): (Vec<f64>, Vec<f64>) = (scenario.terminals.iter().zip(phys))
         .zip(results.goodputs())
-        .filter(|((terminal, _), _)| always(terminal))
+        .filter(|((terminal, _), _)| sends_all_the_time(terminal))
         .map(|((_, phy), rate)| (rate, (hint_of(*phy).alone_bps as f64).min(wire_bps)))
         .unzip();
     (results.total_mbps(), jain_of_alone(&rates, &alone).unwrap_or(1.0))
@@ -197,82 +198,83 @@ fn figures(scenario: &Scenario, phys: &[Phy], steer: &mut dyn Steer) -> (f64, f6
 
 #[test]
 fn honest_members_do_not_doubt() {
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let (cases, seed) = (number("CASES", DRAWN), number("SEED", 1));
+    let env = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (cases, seed) = (env("CASES", DEFAULT_CASES), env("SEED", 1));
     let mut doubted = Vec::new();
     let mut left = Vec::new();
-    let (mut ratios, mut ours, mut plains) = (Vec::new(), Vec::new(), Vec::new());
-    let first = number("FIRST", 0);
+    let (mut ratios, mut jains, mut plain_jains) = (Vec::new(), Vec::new(), Vec::new());
+    let first = env("FIRST", 0);
     for case in first..first + cases {
-        let mut lot = Lot(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()).into());
-        lot.0.part();
-        let (scenario, phys, words) = lot.setting(case + 1);
+        let mut generator =
+            Generator(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()).into());
+        generator.0.part();
+        let (scenario, phys, description) = generator.setting(case + 1);
         let radios: Vec<Option<RadioHint>> = phys.iter().map(|phy| Some(hint_of(*phy))).collect();
         let n = radios.len();
-        let mut watched = Watched {
+        let mut counter = DoubtCounter {
             sharing: Sharing::new(PolicyConfig::default(), &radios).following(&scenario),
             doubts: 0,
             leaves: 0,
             doubters: vec![false; n],
             leavers: vec![false; n],
         };
-        let (total, jain) = figures(&scenario, &phys, &mut watched);
+        let (total, jain) = figures(&scenario, &phys, &mut counter);
         let (plain_total, plain_jain) =
-            if number("PLAIN", 1) > 0 { figures(&scenario, &phys, &mut NoSteer) } else { (total, jain) };
-        let who = |of: &[bool]| of.iter().filter(|did| **did).count();
+            if env("PLAIN", 1) > 0 { figures(&scenario, &phys, &mut NoSteer) } else { (total, jain) };
+        let count = |of: &[bool]| of.iter().filter(|flag| **flag).count();
         println!(
-            "{case}: {total:.1} Mbit/s (CUBIC {plain_total:.1}), Jain {jain:.3} ({plain_jain:.3}); {} doubt for {} half seconds, {} leave for {}: {words}",
-            who(&watched.doubters),
-            watched.doubts,
-            who(&watched.leavers),
-            watched.leaves,
+            "{case}: {total:.1} Mbit/s (CUBIC {plain_total:.1}), Jain {jain:.3} ({plain_jain:.3}); {} doubt for {} half seconds, {} leave for {}: {description}",
+            count(&counter.doubters),
+            counter.doubts,
+            count(&counter.leavers),
+            counter.leaves,
         );
         ratios.push(total / plain_total);
-        ours.push(jain);
-        plains.push(plain_jain);
+        jains.push(jain);
+        plain_jains.push(plain_jain);
         let before_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX);
-        let wire_slows = scenario
+        let wire_halves = scenario
             .changes
             .iter()
-            .any(|change| matches!(change.what, Changed::Wire { rate_bps } if rate_bps < before_bps / 2));
-        if watched.doubts > 0 {
-            doubted.push((case, wire_slows));
+            .any(|change| matches!(change.what, ChangeKind::Wire { rate_bps } if rate_bps < before_bps / 2));
+        if counter.doubts > 0 {
+            doubted.push((case, wire_halves));
         }
-        if watched.leaves > 0 {
-            left.push((case, wire_slows));
+        if counter.leaves > 0 {
+            left.push((case, wire_halves));
         }
     }
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let at = |of: &[f64], part: f64| {
+    let quantile = |of: &[f64], q: f64| {
         let mut of = of.to_vec();
         of.sort_by(f64::total_cmp);
-        of[((of.len() - 1) as f64 * part) as usize]
+        of[((of.len() - 1) as f64 * q) as usize]
     };
     println!(
-        "of {cases} (seed {seed}) in {} somebody doubts, in {} somebody leaves: {left:?}",
+        "{cases} cases (seed {seed}): members doubt in {}, members leave in {}: {left:?}",
         doubted.len(),
         left.len()
     );
     println!(
-        "total over CUBIC: p5 {:.3}, median {:.3}, mean {:.3}; Jain mean {:.3}, p10 {:.3}, below 0.8: {} (CUBIC mean {:.3}, p10 {:.3})",
-        at(&ratios, 0.05),
-        at(&ratios, 0.5),
+        "total relative to CUBIC: p5 {:.3}, median {:.3}, mean {:.3}; Jain mean {:.3}, p10 {:.3}, below 0.8: {} (CUBIC mean {:.3}, p10 {:.3})",
+        quantile(&ratios, 0.05),
+        quantile(&ratios, 0.5),
         mean(&ratios),
-        mean(&ours),
-        at(&ours, 0.1),
-        ours.iter().filter(|jain| **jain < 0.8).count(),
-        mean(&plains),
-        at(&plains, 0.1)
+        mean(&jains),
+        quantile(&jains, 0.1),
+        jains.iter().filter(|jain| **jain < 0.8).count(),
+        mean(&plain_jains),
+        quantile(&plain_jains, 0.1)
     );
-    let elsewhere = |of: &[(u64, bool)]| of.iter().filter(|(_, slows)| !slows).count();
+    let without_slower_wire = |of: &[(u64, bool)]| of.iter().filter(|(_, halves)| !halves).count();
     assert_eq!(
-        elsewhere(&left),
+        without_slower_wire(&left),
         0,
-        "somebody leaves: {left:?} (true: the wire became less than half as fast)"
+        "members leave: {left:?} (true: the wire rate dropped by more than half)"
     );
     assert_eq!(
-        elsewhere(&doubted),
+        without_slower_wire(&doubted),
         0,
-        "somebody doubts: {doubted:?} (true: the wire became less than half as fast)"
+        "members doubt: {doubted:?} (true: the wire rate dropped by more than half)"
     );
 }

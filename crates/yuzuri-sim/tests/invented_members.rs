@@ -14,12 +14,12 @@ use yuzuri_policy::{Moment, Phase, PolicyConfig, Summary};
 use yuzuri_sim::{NoSteer, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 /// Required goodput, as a fraction of plain CUBIC's.
-const WANTED: f64 = 0.8;
-const DRAWN: usize = 6;
+const MIN_RATIO: f64 = 0.8;
+const DEFAULT_CASES: usize = 6;
 const SECONDS: u64 = 600;
 
 /// A random number from 0 to 1.
-fn part(random: &mut Pcg32) -> f64 {
+fn uniform(random: &mut Pcg32) -> f64 {
     f64::from(random.next_u32()) / f64::from(u32::MAX)
 }
 
@@ -44,7 +44,7 @@ struct Case {
 }
 
 impl Case {
-    fn drawn(random: &mut Pcg32) -> Case {
+    fn random(random: &mut Pcg32) -> Case {
         let phys = [None, Some(Phy::ac(80, 1, 9)), Some(Phy::n(20, 1, 7)), Some(Phy::g(54))];
         let phy = phys[random.next_u32() as usize % phys.len()];
         // Log-uniform: 10 to 200 ms, 5 to 100 Mbit/s, 1 kbit/s to 10 Mbit/s.
@@ -52,12 +52,12 @@ impl Case {
         let insider_sends = random.next_u32().is_multiple_of(2);
         Case {
             phy,
-            rtt_ms: log(10.0, 200.0, part(random)) as u64,
-            wire_mbps: log(5.0, 100.0, part(random)) as u64,
+            rtt_ms: log(10.0, 200.0, uniform(random)) as u64,
+            wire_mbps: log(5.0, 100.0, uniform(random)) as u64,
             insider_sends,
-            invented: log(1.0, 1000.0, part(random)) as u16,
-            share_bps: log(1e3, 1e5, part(random)) as u64,
-            base: part(random),
+            invented: log(1.0, 1000.0, uniform(random)) as u16,
+            share_bps: log(1e3, 1e5, uniform(random)) as u64,
+            base: uniform(random),
             phase: if random.next_u32().is_multiple_of(2) { Phase::Hold } else { Phase::Probe },
             paced: random.next_u32().is_multiple_of(2),
             lies_for: [1, 2, 3, 5, 7, 9, 10, 10][random.next_u32() as usize % 8],
@@ -74,7 +74,7 @@ impl Case {
         }
     }
 
-    fn tell(&self, now: Moment, summary: &mut Summary) {
+    fn falsify(&self, now: Moment, summary: &mut Summary) {
         if now.since_beginning().as_secs() % 10 >= self.lies_for {
             summary.phase = Phase::StartUp;
             return;
@@ -96,7 +96,7 @@ impl Case {
 
     /// The goodput of the victim (the first terminal) as a fraction of its goodput with plain
     /// CUBIC.
-    fn of_plain(&self) -> f64 {
+    fn ratio_to_cubic(&self) -> f64 {
         let scenario = self.scenario();
         let victim = |steer: &mut dyn Steer| {
             let results = run(&scenario, steer).unwrap();
@@ -104,7 +104,7 @@ impl Case {
         };
         let plain = victim(&mut NoSteer);
         let case = self.clone();
-        let lie = move |now: Moment, _: usize, summary: &mut Summary| case.tell(now, summary);
+        let lie = move |now: Moment, _: usize, summary: &mut Summary| case.falsify(now, summary);
         // The insider's terminal does not share. All members at its address count once.
         let mut radios = vec![Some(self.phy.map(hint_of).unwrap_or_default())];
         radios.resize(scenario.terminals.len(), None);
@@ -116,18 +116,18 @@ impl Case {
 
 #[test]
 fn an_insider_that_invents_members_starves_nobody() {
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let cases = number("CASES", DRAWN as u64);
-    let mut random = Pcg32::from_seed(u128::from(number("SEED", 1)).to_le_bytes());
+    let env = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let cases = env("CASES", DEFAULT_CASES as u64);
+    let mut random = Pcg32::from_seed(u128::from(env("SEED", 1)).to_le_bytes());
     let mut below = Vec::new();
     for _ in 0..cases {
-        let case = Case::drawn(&mut random);
-        let of_plain = case.of_plain();
-        println!("{of_plain:.3} of plain CUBIC: {case:?}");
-        if of_plain < WANTED {
-            below.push((of_plain, case));
+        let case = Case::random(&mut random);
+        let ratio_to_cubic = case.ratio_to_cubic();
+        println!("{ratio_to_cubic:.3} of plain CUBIC: {case:?}");
+        if ratio_to_cubic < MIN_RATIO {
+            below.push((ratio_to_cubic, case));
         }
     }
-    println!("{} of {cases} cases below {WANTED} of plain CUBIC", below.len());
+    println!("{} of {cases} cases below {MIN_RATIO} of plain CUBIC", below.len());
     assert!(below.is_empty(), "{below:#?}");
 }

@@ -25,14 +25,15 @@ fn row(line: &str) -> (String, String, u64, Figures) {
 
 #[test]
 fn totals_within_5_percent_and_jain_within_0_05_of_the_kernel() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(here.join("tests/data/kernel_lab.csv")).expect("the kernel's figures");
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text =
+        std::fs::read_to_string(crate_dir.join("tests/data/kernel_lab.csv")).expect("the kernel's figures");
     let rows: Vec<_> = text.lines().skip(1).map(row).collect();
     let mut files: Vec<&str> = rows.iter().map(|(file, ..)| file.as_str()).collect();
     files.dedup();
     let (mut compared, mut used) = (0, 0);
     for file in files {
-        let document = Document::open(&here.join(format!("../../scenarios/check/{file}.toml")))
+        let document = Document::open(&crate_dir.join(format!("../../scenarios/check/{file}.toml")))
             .unwrap_or_else(|problems| panic!("{problems}"));
         for point in lab::points(&document) {
             let kernel: Vec<(u64, Figures)> = rows
@@ -46,7 +47,7 @@ fn totals_within_5_percent_and_jain_within_0_05_of_the_kernel() {
             used += kernel.len();
             let setting =
                 Setting::of(&point.scenario, &kernel, SEEDS).unwrap_or_else(|what| panic!("{what}"));
-            let (total, jain) = (setting.total_off(), setting.jain_off());
+            let (total, jain) = (setting.total_error(), setting.jain_error());
             let label = format!("{file} {}: total {total:+.3}, Jain {jain:+.3}", point.name);
             println!("{label}");
             assert!(total.abs() <= TOTAL_LIMIT, "{label}");

@@ -22,29 +22,29 @@ use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_
 
 const TERMINALS: usize = 4;
 const SECONDS: u64 = 40;
-const LONGEST_S: f64 = 5.0;
+const MAX_STARVED_S: f64 = 5.0;
 /// Default number of lies, and lies per cell.
-const DRAWN: u64 = 60;
-const LIES_IN_A_CELL: u64 = 20;
+const DEFAULT_LIES: u64 = 60;
+const LIES_PER_CELL: u64 = 20;
 const MAX_CELLS: u64 = 12;
 
-fn lot_of(seed: u64) -> Random {
+fn generator_of(seed: u64) -> Random {
     Pcg32::from_seed(u128::from(seed).to_le_bytes()).into()
 }
 
 /// The factor applied to a true value: zero, too small, or too large.
-fn factor(lot: &mut Random) -> f64 {
-    match lot.one(&[0, 1, 2, 3]) {
+fn factor(generator: &mut Random) -> f64 {
+    match generator.one(&[0, 1, 2, 3]) {
         0 => 0.0,
-        1 => lot.part(),
-        2 => 1.0 + 2.0 * lot.part(),
-        _ => lot.log_even(1e-3, 1e3),
+        1 => generator.part(),
+        2 => 1.0 + 2.0 * generator.part(),
+        _ => generator.log_even(1e-3, 1e3),
     }
 }
 
 /// The lie of a leader.
 #[derive(Clone, Debug)]
-struct Falsehood {
+struct FalseSummary {
     share: f64,
     senders: u16,
     base: f64,
@@ -52,28 +52,28 @@ struct Falsehood {
     phase: Phase,
     paced: bool,
     /// The honest members that receive the lie.
-    told: [bool; TERMINALS],
+    recipients: [bool; TERMINALS],
 }
 
-impl Falsehood {
-    fn drawn(lot: &mut Random) -> Falsehood {
+impl FalseSummary {
+    fn random(generator: &mut Random) -> FalseSummary {
         let phases = [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off];
-        let all = lot.happens(0.5);
-        let mut told = [false; TERMINALS].map(|_| all || lot.happens(0.5));
-        told[0] = true;
-        Falsehood {
-            share: factor(lot),
-            senders: (lot.part() * 2000.0) as u16,
-            base: factor(lot),
-            queue: factor(lot),
-            phase: lot.one(&phases),
-            paced: lot.happens(0.5),
-            told,
+        let all = generator.happens(0.5);
+        let mut recipients = [false; TERMINALS].map(|_| all || generator.happens(0.5));
+        recipients[0] = true;
+        FalseSummary {
+            share: factor(generator),
+            senders: (generator.part() * 2000.0) as u16,
+            base: factor(generator),
+            queue: factor(generator),
+            phase: generator.one(&phases),
+            paced: generator.happens(0.5),
+            recipients,
         }
     }
 
-    fn tell(&self, to: usize, summary: &mut Summary) {
-        if !self.told[to] {
+    fn falsify(&self, to: usize, summary: &mut Summary) {
+        if !self.recipients[to] {
             return;
         }
         let times = |value: u32, factor: f64| (f64::from(value) * factor) as u32;
@@ -103,19 +103,19 @@ struct FalseReport {
 }
 
 impl FalseReport {
-    fn drawn(lot: &mut Random) -> FalseReport {
+    fn random(generator: &mut Random) -> FalseReport {
         FalseReport {
-            rate: factor(lot),
-            alone: factor(lot),
-            base: factor(lot),
-            srtt: factor(lot),
-            queue: factor(lot),
-            elastic: lot.happens(0.5),
-            lost_permille: if lot.happens(0.5) { (lot.part() * 1000.0) as u16 } else { 0 },
+            rate: factor(generator),
+            alone: factor(generator),
+            base: factor(generator),
+            srtt: factor(generator),
+            queue: factor(generator),
+            elastic: generator.happens(0.5),
+            lost_permille: if generator.happens(0.5) { (generator.part() * 1000.0) as u16 } else { 0 },
         }
     }
 
-    fn report(&self, report: &mut Option<Report>) {
+    fn falsify(&self, report: &mut Option<Report>) {
         let Some(report) = report else { return };
         let times = |value: u32, factor: f64| (f64::from(value) * factor) as u32;
         report.rate_bps = (report.rate_bps as f64 * self.rate) as u64;
@@ -134,7 +134,7 @@ impl FalseReport {
 /// The liars, and when they lie.
 #[derive(Clone, Debug)]
 struct Liars {
-    leader: Option<Falsehood>,
+    leader: Option<FalseSummary>,
     /// Number of members that report falsely, counted from the last terminal.
     members: usize,
     report: FalseReport,
@@ -146,16 +146,16 @@ struct Liars {
 }
 
 impl Liars {
-    fn drawn(lot: &mut Random) -> Liars {
-        let leader = Falsehood::drawn(lot);
-        let (leads, members) = lot.one(&[(true, 0), (true, 0), (false, 1), (true, 1), (false, 2)]);
+    fn random(generator: &mut Random) -> Liars {
+        let leader = FalseSummary::random(generator);
+        let (leads, members) = generator.one(&[(true, 0), (true, 0), (false, 1), (true, 1), (false, 2)]);
         Liars {
             leader: Some(leader).filter(|_| leads),
             members,
-            report: FalseReport::drawn(lot),
-            from_s: lot.one(&[0.0, 10.0, 10.0]),
-            ticks: lot.one(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]),
-            selfish: lot.happens(0.5),
+            report: FalseReport::random(generator),
+            from_s: generator.one(&[0.0, 10.0, 10.0]),
+            ticks: generator.one(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]),
+            selfish: generator.happens(0.5),
         }
     }
 
@@ -166,9 +166,10 @@ impl Liars {
 
     /// Whether this is a leader's lie that bounds all members: the case that a member's trust must
     /// handle.
-    fn only_bound_all(&self) -> bool {
-        let bounds =
-            |lie: &Falsehood| matches!(lie.phase, Phase::Hold | Phase::Probe) && !lie.told.contains(&false);
+    fn is_leader_bounding_all(&self) -> bool {
+        let bounds = |lie: &FalseSummary| {
+            matches!(lie.phase, Phase::Hold | Phase::Probe) && !lie.recipients.contains(&false)
+        };
         self.members == 0 && self.leader.as_ref().is_some_and(bounds)
     }
 
@@ -179,7 +180,7 @@ impl Liars {
 }
 
 /// Records how long each honest flow stayed below a rate.
-struct Judge {
+struct StarvationMeter {
     /// `None`: plain CUBIC.
     sharing: Option<Sharing>,
     honest: usize,
@@ -192,7 +193,7 @@ struct Judge {
     longest_s: f64,
 }
 
-impl Steer for Judge {
+impl Steer for StarvationMeter {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         if let Some(sharing) = &mut self.sharing {
             sharing.steer(now, terminals, bounds);
@@ -223,7 +224,7 @@ struct Cell {
     /// The longest time that plain CUBIC leaves a flow below that rate, in the worst of several
     /// runs, s.
     plain_s: f64,
-    words: String,
+    description: String,
 }
 
 /// Number of runs of plain CUBIC.
@@ -237,8 +238,9 @@ impl Cell {
         let terminals = vec![Terminal::uploading(); TERMINALS];
         let scenario = Scenario::wireless(&[phy; TERMINALS], wire, terminals, SECONDS * 1000);
         let total = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6;
-        let words = format!("{phy:?}, {rtt_ms} ms, {wire_mbps} Mbit/s");
-        let mut cell = Cell { phy, scenario, min_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0, words };
+        let description = format!("{phy:?}, {rtt_ms} ms, {wire_mbps} Mbit/s");
+        let mut cell =
+            Cell { phy, scenario, min_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0, description };
         let mut plain_s = 0.0_f64;
         for seed in 1..=PLAIN_RUNS {
             cell.scenario.seed = seed;
@@ -248,19 +250,19 @@ impl Cell {
         Cell { plain_s, ..cell }
     }
 
-    fn drawn(lot: &mut Random) -> Cell {
+    fn random(generator: &mut Random) -> Cell {
         loop {
-            let phy = lot.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
-            let wire_mbps = lot.one(&[1000, 100, 20]);
-            let cell = Cell::new(phy, lot.log_even(10.0, 200.0) as u64, wire_mbps);
-            if cell.plain_s <= LONGEST_S {
+            let phy = generator.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
+            let wire_mbps = generator.one(&[1000, 100, 20]);
+            let cell = Cell::new(phy, generator.log_even(10.0, 200.0) as u64, wire_mbps);
+            if cell.plain_s <= MAX_STARVED_S {
                 return cell;
             }
         }
     }
 
     fn longest_s(&self, honest: usize, selfish: bool, from_s: f64, sharing: Option<Sharing>) -> f64 {
-        let mut judge = Judge {
+        let mut meter = StarvationMeter {
             sharing,
             honest,
             selfish,
@@ -270,8 +272,8 @@ impl Cell {
             below_s: vec![0.0; honest],
             longest_s: 0.0,
         };
-        run(&self.scenario, &mut judge).expect("a valid scenario");
-        judge.longest_s
+        run(&self.scenario, &mut meter).expect("a valid scenario");
+        meter.longest_s
     }
 
     /// The longest time that an honest flow stays below half of its fair share with these liars,
@@ -281,13 +283,13 @@ impl Cell {
         let radios: Vec<Option<RadioHint>> = vec![Some(hint_of(self.phy)); TERMINALS];
         let (lying, reporting) = (liars.clone(), liars.clone());
         let lie = move |now: Moment, to: usize, summary: &mut Summary| {
-            if let Some(falsehood) = lying.leader.as_ref().filter(|_| to < honest && lying.lie_at(now)) {
-                falsehood.tell(to, summary);
+            if let Some(false_summary) = lying.leader.as_ref().filter(|_| to < honest && lying.lie_at(now)) {
+                false_summary.falsify(to, summary);
             }
         };
         let false_report = move |now: Moment, from: usize, report: &mut Option<Report>| {
             if reporting.members > 0 && from >= honest && reporting.lie_at(now) {
-                reporting.report.report(report);
+                reporting.report.falsify(report);
             }
         };
         let sharing = Sharing::new(PolicyConfig::default(), &radios)
@@ -298,58 +300,61 @@ impl Cell {
 }
 
 #[test]
-fn a_leader_that_gives_nothing_is_not_obeyed_for_long() {
-    let nothing = Falsehood {
+fn a_leader_that_announces_a_zero_share_is_not_followed_for_long() {
+    let zero_share = FalseSummary {
         share: 0.0,
         senders: 1000,
         base: 0.0,
         queue: 0.0,
         phase: Phase::Hold,
         paced: false,
-        told: [true; TERMINALS],
+        recipients: [true; TERMINALS],
     };
     for (phy, rtt_ms) in [(Phy::ac(80, 1, 9), 64), (Phy::n(20, 1, 7), 20), (Phy::g(54), 20)] {
         let cell = Cell::new(phy, rtt_ms, 1000);
         for selfish in [false, true] {
             let liars = Liars {
-                leader: Some(nothing.clone()),
+                leader: Some(zero_share.clone()),
                 members: 0,
-                report: FalseReport::drawn(&mut lot_of(1)),
+                report: FalseReport::random(&mut generator_of(1)),
                 from_s: 10.0,
                 ticks: 10,
                 selfish,
             };
             let longest_s = cell.longest_below_s(&liars);
-            assert!(longest_s <= LONGEST_S, "{phy:?}, selfish {selfish}: {longest_s} s");
+            assert!(longest_s <= MAX_STARVED_S, "{phy:?}, selfish {selfish}: {longest_s} s");
         }
     }
 }
 
 #[test]
-fn no_lie_starves_an_honest_flow() {
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let (drawn, seed) = (number("LIES", DRAWN), number("SEED", 1));
-    let mut lot = lot_of(seed);
+fn no_leader_that_bounds_all_members_starves_an_honest_flow() {
+    let env = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (lies, seed) = (env("LIES", DEFAULT_LIES), env("SEED", 1));
+    let mut generator = generator_of(seed);
     let cells: Vec<Cell> =
-        (0..(drawn / LIES_IN_A_CELL).clamp(1, MAX_CELLS)).map(|_| Cell::drawn(&mut lot)).collect();
-    cells.iter().for_each(|cell| println!("{}: plain CUBIC {} s", cell.words, cell.plain_s));
-    let (mut longer, mut obeyed) = (Vec::new(), Vec::new());
-    for number in 0..drawn {
-        let at = lot.one(&(0..cells.len()).collect::<Vec<_>>());
-        let liars = Liars::drawn(&mut lot);
+        (0..(lies / LIES_PER_CELL).clamp(1, MAX_CELLS)).map(|_| Cell::random(&mut generator)).collect();
+    cells.iter().for_each(|cell| println!("{}: plain CUBIC {} s", cell.description, cell.plain_s));
+    let (mut exceeded, mut leader_exceeded) = (Vec::new(), Vec::new());
+    for number in 0..lies {
+        let at = generator.one(&(0..cells.len()).collect::<Vec<_>>());
+        let liars = Liars::random(&mut generator);
         let longest_s = cells[at].longest_below_s(&liars);
         if longest_s > 3.0 {
-            println!("{number}: {longest_s} s in {}: {liars:?}", cells[at].words);
+            println!("{number}: {longest_s} s in {}: {liars:?}", cells[at].description);
         }
-        if longest_s > LONGEST_S {
-            longer.push(longest_s);
-            if liars.only_bound_all() {
-                obeyed.push(longest_s);
+        if longest_s > MAX_STARVED_S {
+            exceeded.push(longest_s);
+            if liars.is_leader_bounding_all() {
+                leader_exceeded.push(longest_s);
             }
         }
     }
-    println!("{} of {drawn} lies (seed {seed}) take longer than {LONGEST_S} s: {longer:?}", longer.len());
+    println!(
+        "{} of {lies} lies (seed {seed}) starve a flow for more than {MAX_STARVED_S} s: {exceeded:?}",
+        exceeded.len()
+    );
     // Shares that are too large, and unbounded liars next to members that receive no lie, are up to
     // the controller: they are counted above but not limited yet.
-    assert!(obeyed.is_empty(), "{obeyed:?}");
+    assert!(leader_exceeded.is_empty(), "{leader_exceeded:?}");
 }

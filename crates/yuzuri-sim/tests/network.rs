@@ -13,7 +13,7 @@ fn wifi(terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
 }
 
 #[test]
-fn one_seed_gives_one_result() {
+fn a_seed_determines_the_result() {
     let scenario = wifi(vec![Terminal::uploading(); 5], 5_000);
     let first = run(&scenario, &mut NoSteer).expect("a run");
     let second = run(&scenario, &mut NoSteer).expect("a run");
@@ -24,7 +24,7 @@ fn one_seed_gives_one_result() {
 }
 
 #[test]
-fn uploads_and_downloads_share_the_air() {
+fn uploads_and_downloads_share_the_airtime() {
     let mut terminals = vec![Terminal::uploading(); 2];
     terminals.extend(vec![Terminal::downloading(); 2]);
     let results = run(&wifi(terminals, 10_000), &mut NoSteer).expect("a run");
@@ -33,12 +33,12 @@ fn uploads_and_downloads_share_the_air() {
     // 65 Mbit/s of 802.11n carry at most 57 of payload; two directions fill the air as well as one.
     assert!(results.total_mbps() > 30.0 && results.total_mbps() < 57.0, "{each:?}");
     let cell = results.cell.expect("a cell");
-    let air: u64 = cell.nodes().map(|node| node.airtime.total_ns()).sum();
-    assert!(air > 7_000_000_000, "the air was used for {air} ns of 10 s");
+    let airtime_ns: u64 = cell.nodes().map(|node| node.airtime.total_ns()).sum();
+    assert!(airtime_ns > 7_000_000_000, "{airtime_ns} ns of airtime in 10 s");
 }
 
 #[test]
-fn a_transfer_of_limited_size_ends_with_every_byte() {
+fn a_transfer_of_limited_size_delivers_every_byte() {
     for direction in [Direction::Up, Direction::Down] {
         let terminal = Terminal::new(Traffic::Bulk { direction, bytes: Some(1_000_003) });
         let results = run(&wifi(vec![terminal; 3], 20_000), &mut NoSteer).expect("a run");
@@ -50,14 +50,14 @@ fn a_transfer_of_limited_size_ends_with_every_byte() {
 }
 
 #[test]
-fn questions_are_answered() {
+fn requests_get_responses() {
     let traffic = Traffic::RequestResponse { request_bytes: 300, response_bytes: 20_000, think_ms: 100 };
     let results = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run");
     let terminal = &results.terminals[0];
-    let took = terminal.exchange_ms.expect("exchanges");
+    let exchange_ms = terminal.exchange_ms.expect("exchanges");
     // One to two round trips of 20 ms for 14 segments, once both connections are established.
-    assert!(took > 20.0 && took < 70.0, "{took} ms");
-    let expected = 10_000.0 / (100.0 + took);
+    assert!(exchange_ms > 20.0 && exchange_ms < 70.0, "{exchange_ms} ms");
+    let expected = 10_000.0 / (100.0 + exchange_ms);
     assert!((terminal.exchanges as f64 - expected).abs() < 8.0, "{} of {expected:.0}", terminal.exchanges);
     // One more exchange may be in progress.
     let whole = terminal.exchanges * 20_300;
@@ -65,7 +65,7 @@ fn questions_are_answered() {
 }
 
 #[test]
-fn on_and_off() {
+fn on_off_traffic_pauses() {
     let traffic = Traffic::OnOff { direction: Direction::Up, on_ms: 500, off_ms: 500 };
     let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run").total_mbps();
     let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoSteer).expect("a run").total_mbps();
@@ -80,28 +80,29 @@ fn a_more_distant_server_has_a_longer_round_trip() {
     let mut scenario = Scenario::wired(path(100_000_000, 1000, 20_000), terminals, 5_000);
     scenario.warm_up_ms = 1;
     let results = run(&scenario, &mut NoSteer).expect("a run");
-    let least = |n: usize| results.terminals[n].rtt.min_ms.expect("samples");
-    assert!((least(1) - least(0) - 100.0).abs() < 2.0, "{} and {}", least(0), least(1));
+    let min_rtt_ms = |n: usize| results.terminals[n].rtt.min_ms.expect("samples");
+    assert!((min_rtt_ms(1) - min_rtt_ms(0) - 100.0).abs() < 2.0, "{} and {}", min_rtt_ms(0), min_rtt_ms(1));
 }
 
 #[test]
-fn fixed_bounds_hold_the_queue_down() {
+fn fixed_bounds_keep_the_queue_short() {
     let scenario = wifi(vec![Terminal::uploading(); 4], 10_000);
-    let free = run(&scenario, &mut NoSteer).expect("a run");
+    let unbounded = run(&scenario, &mut NoSteer).expect("a run");
     let bound = Bounds { upper: Some(40), ..Bounds::default() };
-    let held = run(&scenario, &mut Fixed(vec![bound; 4])).expect("a run");
-    assert!(held.terminals.iter().all(|terminal| terminal.cwnd_mean <= 40.0));
-    let (free_ms, held_ms) = (free.rtt_mean_ms().expect("samples"), held.rtt_mean_ms().expect("samples"));
-    assert!(held_ms < 0.5 * free_ms, "{held_ms:.0} of {free_ms:.0} ms");
-    assert!(held.jain() > 0.95, "{}", held.jain());
-    assert!(held.total_mbps() > 0.9 * free.total_mbps());
+    let bounded = run(&scenario, &mut Fixed(vec![bound; 4])).expect("a run");
+    assert!(bounded.terminals.iter().all(|terminal| terminal.cwnd_mean <= 40.0));
+    let (unbounded_ms, bounded_ms) =
+        (unbounded.rtt_mean_ms().expect("samples"), bounded.rtt_mean_ms().expect("samples"));
+    assert!(bounded_ms < 0.5 * unbounded_ms, "{bounded_ms:.0} of {unbounded_ms:.0} ms");
+    assert!(bounded.jain() > 0.95, "{}", bounded.jain());
+    assert!(bounded.total_mbps() > 0.9 * unbounded.total_mbps());
 }
 
 /// Records its observations.
 #[derive(Default)]
-struct Watch(Vec<(Time, Vec<Option<Observation>>)>);
+struct RecordingSteer(Vec<(Time, Vec<Option<Observation>>)>);
 
-impl Steer for Watch {
+impl Steer for RecordingSteer {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
         self.0.push((now, terminals.to_vec()));
     }
@@ -109,22 +110,22 @@ impl Steer for Watch {
 
 #[test]
 fn a_policy_sees_uploads_twice_a_second() {
-    let mut watch = Watch::default();
+    let mut steer = RecordingSteer::default();
     let mut terminals = vec![Terminal::uploading(), Terminal::downloading(), Terminal::uploading()];
     terminals[2].start_ms = 3_000;
-    let results = run(&wifi(terminals, 10_000), &mut watch).expect("a run");
-    assert_eq!(watch.0.len(), 20);
-    assert!(watch.0.windows(2).all(|pair| (pair[1].0 - pair[0].0).as_millis() == 500));
-    let (_, last) = watch.0.last().expect("twenty");
+    let results = run(&wifi(terminals, 10_000), &mut steer).expect("a run");
+    assert_eq!(steer.0.len(), 20);
+    assert!(steer.0.windows(2).all(|pair| (pair[1].0 - pair[0].0).as_millis() == 500));
+    let (_, last) = steer.0.last().expect("twenty");
     let first = last[0].expect("an upload");
     assert!(first.acked_bytes > 0 && first.acked_bytes <= results.terminals[0].received_bytes);
     assert!(first.min_rtt_us >= 20_000 && first.srtt_us >= first.min_rtt_us);
-    assert!(last[1].is_none(), "a download is not the terminal's to steer");
-    assert!(watch.0[3].1[2].is_none() && last[2].is_some());
+    assert!(last[1].is_none(), "the policy does not bound downloads");
+    assert!(steer.0[3].1[2].is_none() && last[2].is_some());
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn inconsistent_scenarios_are_refused() {
     let mut scenario = wifi(vec![Terminal::uploading(); 2], 1_000);
     scenario.terminals.pop();
     assert!(matches!(

@@ -8,20 +8,20 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 const TERMINALS: usize = 6;
-const COMES_MS: u64 = 8_000;
+const JOINS_MS: u64 = 8_000;
 /// The share is measured from three seconds after joining, over two seconds.
-const LOOKED_AT_S: [f64; 2] = [11.0, 13.0];
+const MEASURED_S: [f64; 2] = [11.0, 13.0];
 
 /// Shares, and counts the segments that each terminal delivers in that period.
-struct Counted {
+struct DeliveredCounter {
     sharing: Sharing,
     delivered: [Vec<u64>; 2],
 }
 
-impl Steer for Counted {
+impl Steer for DeliveredCounter {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
-        for (at_s, delivered) in LOOKED_AT_S.iter().zip(&mut self.delivered) {
+        for (at_s, delivered) in MEASURED_S.iter().zip(&mut self.delivered) {
             if delivered.is_empty() && now.as_secs_f64() >= *at_s {
                 *delivered = terminals.iter().map(|seen| seen.map_or(0, |seen| seen.delivered)).collect();
             }
@@ -30,24 +30,24 @@ impl Steer for Counted {
 }
 
 #[test]
-fn a_newcomer_has_its_part_after_three_seconds() {
+fn a_new_terminal_reaches_its_share_within_three_seconds() {
     for (phy, rtt_us) in [(Phy::ac(80, 1, 9), 2_000), (Phy::ac(80, 1, 9), 64_000), (Phy::g(54), 64_000)] {
         for seed in 1..4 {
             let mut terminals = vec![Terminal::uploading(); TERMINALS];
-            terminals[TERMINALS - 1].start_ms = COMES_MS;
+            terminals[TERMINALS - 1].start_ms = JOINS_MS;
             let wire = path(1_000_000_000, 1000, rtt_us);
             let scenario =
-                Scenario::wireless(&[phy; TERMINALS], wire, terminals, COMES_MS + 6_000).seeded(seed);
+                Scenario::wireless(&[phy; TERMINALS], wire, terminals, JOINS_MS + 6_000).seeded(seed);
             let sharing = Sharing::new(PolicyConfig::default(), &[Some(hint_of(phy)); TERMINALS]);
-            let mut counted = Counted { sharing, delivered: [Vec::new(), Vec::new()] };
-            run(&scenario, &mut counted).unwrap();
-            let [before, after] = &counted.delivered;
-            let moved: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-            let equal = moved.iter().sum::<u64>() as f64 / TERMINALS as f64;
-            let part = moved[TERMINALS - 1] as f64 / equal;
+            let mut counter = DeliveredCounter { sharing, delivered: [Vec::new(), Vec::new()] };
+            run(&scenario, &mut counter).unwrap();
+            let [before, after] = &counter.delivered;
+            let delivered: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
+            let equal_share = delivered.iter().sum::<u64>() as f64 / TERMINALS as f64;
+            let ratio = delivered[TERMINALS - 1] as f64 / equal_share;
             assert!(
-                (0.75..1.5).contains(&part),
-                "{part:.2} of an equal part, {phy:?}, seed {seed}: {moved:?}"
+                (0.75..1.5).contains(&ratio),
+                "{ratio:.2} of an equal share, {phy:?}, seed {seed}: {delivered:?}"
             );
         }
     }

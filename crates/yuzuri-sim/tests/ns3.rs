@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod ns3;
 
-use ns3::{Like, Ns3Row, settings};
+use ns3::{Behaviour, Ns3Row, settings};
 
 fn jain(shares: &[f64]) -> f64 {
     yuzuri_scenario::fairness::jain(shares.iter().copied()).unwrap_or(1.0)
@@ -17,14 +17,15 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// Difference from ns-3: relative for the total, absolute for Jain's index.
-fn off(group: &[Ns3Row], seeds: u64, like: Like) -> (f64, f64) {
-    let runs: Vec<_> = (1..=seeds).map(|seed| ns3::ours(&group[0], seed, like).goodputs_total()).collect();
+fn errors(group: &[Ns3Row], seeds: u64, behaviour: Behaviour) -> (f64, f64) {
+    let runs: Vec<_> =
+        (1..=seeds).map(|seed| ns3::simulated(&group[0], seed, behaviour).goodputs_total()).collect();
     let total = mean(runs.iter().map(|run| run.iter().sum()));
-    let fair = mean(runs.iter().map(|run| jain(run)));
-    let off = total / mean(group.iter().map(|row| row.total_mbps)) - 1.0;
-    let unlike = fair - mean(group.iter().map(|row| row.jain));
-    println!("{} {like:?}: total {off:+.3}, Jain {unlike:+.3}", group[0].tag);
-    (off, unlike)
+    let jain_mean = mean(runs.iter().map(|run| jain(run)));
+    let total_error = total / mean(group.iter().map(|row| row.total_mbps)) - 1.0;
+    let jain_error = jain_mean - mean(group.iter().map(|row| row.jain));
+    println!("{} {behaviour:?}: total {total_error:+.3}, Jain {jain_error:+.3}", group[0].tag);
+    (total_error, jain_error)
 }
 
 /// Settings whose total or fairness depends on loss detection and timeouts.
@@ -38,14 +39,14 @@ fn group(tag: &str) -> Vec<Ns3Row> {
 }
 
 #[test]
-fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
+fn where_loss_recovery_does_not_matter_linux_recovery_matches_ns3() {
     let mut compared = 0;
     let others = |tag: &str| !DEPENDS_ON_RECOVERY.contains(&tag) && !VARIES.contains(&tag);
     for group in settings().iter().filter(|group| others(&group[0].tag)) {
-        let (off, unlike) = off(group, 2, Like::Linux);
-        assert!(off.abs() <= 0.10, "{}: total {off:+.3}", group[0].tag);
+        let (total_error, jain_error) = errors(group, 2, Behaviour::Linux);
+        assert!(total_error.abs() <= 0.10, "{}: total {total_error:+.3}", group[0].tag);
         // Two seeds of ns-3 itself differ by up to 0.17 (g16_64: 0.68 and 0.85).
-        assert!(unlike.abs() <= 0.12, "{}: Jain {unlike:+.3}", group[0].tag);
+        assert!(jain_error.abs() <= 0.12, "{}: Jain {jain_error:+.3}", group[0].tag);
         compared += 1;
     }
     assert_eq!(compared, 16);
@@ -54,13 +55,13 @@ fn where_recovery_does_not_matter_linux_gives_what_ns3_gives() {
 /// ns-3 does not undo reductions, has no RACK, reduces again on an RTO, and requests missed
 /// BlockAcks. With this behaviour the remaining settings match, too.
 #[test]
-fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
+fn where_loss_recovery_matters_ns3_recovery_matches_ns3() {
     for tag in DEPENDS_ON_RECOVERY {
-        let (like_ns3, unlike) = off(&group(tag), 10, Like::Ns3 { min_rto_ms: 1000 });
-        assert!(like_ns3.abs() <= 0.10, "{tag}: total {like_ns3:+.3}");
+        let (total_error, jain_error) = errors(&group(tag), 10, Behaviour::Ns3 { min_rto_ms: 1000 });
+        assert!(total_error.abs() <= 0.10, "{tag}: total {total_error:+.3}");
         // The two seeds of ns-3 differ by 0.29 with six 11n stations: 0.64 and 0.93.
         let limit = if tag == "n6_64" { 0.29 } else { 0.10 };
-        assert!(unlike.abs() <= limit, "{tag}: Jain {unlike:+.3}");
+        assert!(jain_error.abs() <= limit, "{tag}: Jain {jain_error:+.3}");
     }
 }
 
@@ -69,34 +70,36 @@ fn where_it_does_ns3s_own_ways_give_what_ns3_gives() {
 /// of runs with Linux's. The means differ, too: by more than 30 % with Linux's behaviour, and by
 /// less than half of that with ns-3's.
 #[test]
-fn at_512_ms_ns3s_runs_are_among_those_with_its_ways_and_not_among_linuxs() {
+fn at_512_ms_ns3_lies_within_the_range_of_ns3_recovery_and_outside_that_of_linux() {
     const SEEDS: u64 = 40;
     for tag in VARIES {
         let group = group(tag);
-        let theirs = mean(group.iter().map(|row| row.total_mbps));
-        let runs = |like| -> Vec<Vec<f64>> {
-            (1..=SEEDS).map(|seed| ns3::ours(&group[0], seed, like).goodputs_total()).collect()
+        let ns3_mean = mean(group.iter().map(|row| row.total_mbps));
+        let runs = |behaviour| -> Vec<Vec<f64>> {
+            (1..=SEEDS).map(|seed| ns3::simulated(&group[0], seed, behaviour).goodputs_total()).collect()
         };
         let totals = |runs: &[Vec<f64>]| -> Vec<f64> {
             let mut totals: Vec<f64> = runs.iter().map(|run| run.iter().sum()).collect();
             totals.sort_by(f64::total_cmp);
             totals
         };
-        let like_ns3 = runs(Like::Ns3 { min_rto_ms: 1000 });
-        let unlike = mean(like_ns3.iter().map(|run| jain(run))) - mean(group.iter().map(|row| row.jain));
-        assert!(unlike.abs() <= 0.10, "{tag}: Jain {unlike:+.3}");
-        let (like_ns3, like_linux) = (totals(&like_ns3), totals(&runs(Like::Linux)));
-        println!("{tag}: {theirs:.1} Mbit/s; here {like_ns3:.1?}, like Linux {like_linux:.1?}");
+        let with_ns3 = runs(Behaviour::Ns3 { min_rto_ms: 1000 });
+        let jain_error = mean(with_ns3.iter().map(|run| jain(run))) - mean(group.iter().map(|row| row.jain));
+        assert!(jain_error.abs() <= 0.10, "{tag}: Jain {jain_error:+.3}");
+        let (with_ns3, with_linux) = (totals(&with_ns3), totals(&runs(Behaviour::Linux)));
+        println!(
+            "{tag}: ns-3 {ns3_mean:.1} Mbit/s; with its recovery {with_ns3:.1?}, with Linux's {with_linux:.1?}"
+        );
         for row in &group {
-            let range = like_ns3[0]..=like_ns3[like_ns3.len() - 1];
+            let range = with_ns3[0]..=with_ns3[with_ns3.len() - 1];
             assert!(range.contains(&row.total_mbps), "{tag}: {} is not in {range:?}", row.total_mbps);
-            assert!(row.total_mbps < like_linux[0], "{tag}: {} of {}", row.total_mbps, like_linux[0]);
+            assert!(row.total_mbps < with_linux[0], "{tag}: {} of {}", row.total_mbps, with_linux[0]);
         }
-        let off = |totals: &[f64]| mean(totals.iter().copied()) / theirs - 1.0;
-        let (like_ns3, like_linux) = (off(&like_ns3), off(&like_linux));
+        let mean_error = |totals: &[f64]| mean(totals.iter().copied()) / ns3_mean - 1.0;
+        let (with_ns3, with_linux) = (mean_error(&with_ns3), mean_error(&with_linux));
         assert!(
-            like_linux > 0.3 && like_ns3.abs() < like_linux / 2.0,
-            "{tag}: {like_linux:+.3}, {like_ns3:+.3}"
+            with_linux > 0.3 && with_ns3.abs() < with_linux / 2.0,
+            "{tag}: {with_linux:+.3}, {with_ns3:+.3}"
         );
     }
 }

@@ -21,16 +21,19 @@ fn steered(seed: u64, steer: &mut dyn Steer) -> Results {
 }
 
 #[test]
-fn half_of_the_terminals_may_stay_outside() {
+fn sharing_terminals_keep_most_of_an_equal_share_next_to_outsiders() {
     for (outside, seed) in [(4, 1), (4, 2), (4, 3), (1, 1)] {
         let hint = hint_of(Phy::n(20, 1, 7));
         let radios: Vec<_> = (0..TERMINALS).map(|n| (n < TERMINALS - outside).then_some(hint)).collect();
         let shared = steered(seed, &mut Sharing::new(PolicyConfig::default(), &radios));
         let rates = shared.goodputs();
         let inside = &rates[..TERMINALS - outside];
-        let equal = shared.total_mbps() / TERMINALS as f64;
-        let part = inside.iter().sum::<f64>() / inside.len() as f64 / equal;
-        assert!(part > 0.75, "{part:.2} of an equal part with {outside} outside, seed {seed}: {rates:.1?}");
+        let equal_share = shared.total_mbps() / TERMINALS as f64;
+        let ratio = inside.iter().sum::<f64>() / inside.len() as f64 / equal_share;
+        assert!(
+            ratio > 0.75,
+            "{ratio:.2} of an equal share with {outside} outside, seed {seed}: {rates:.1?}"
+        );
         let plain = steered(seed, &mut NoSteer).total_mbps();
         assert!(shared.total_mbps() > 0.95 * plain, "{} of {plain}", shared.total_mbps());
     }

@@ -48,10 +48,10 @@ impl Relay {
     pub fn new(net: &Net) -> Result<Relay, String> {
         let tuns = [tun(net, Side::A, "relay", 78)?, tun(net, Side::B, "relay", 78)?];
         let policy: Arc<Mutex<Policy>> = Arc::new(Mutex::new(Box::new(|_| Verdict::Pass)));
-        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("making a pipe: {e}"))?;
+        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("creating a pipe: {e}"))?;
         let thread = std::thread::spawn({
             let policy = policy.clone();
-            move || carry(tuns, &policy, &stopped)
+            move || forward_packets(tuns, &policy, &stopped)
         });
         Ok(Relay { policy, stop: Some(stop), thread: Some(thread) })
     }
@@ -100,7 +100,7 @@ pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> Result<Fil
         // SAFETY: the descriptor is open and the request outlives the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
         if result < 0 {
-            return Err(format!("making a TUN device: {}", std::io::Error::last_os_error()));
+            return Err(format!("creating a TUN device: {}", std::io::Error::last_os_error()));
         }
         Ok(file)
     })?;
@@ -113,7 +113,7 @@ pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> Result<Fil
     Ok(file)
 }
 
-fn carry(mut tuns: [File; 2], policy: &Mutex<Policy>, stopped: &OwnedFd) {
+fn forward_packets(mut tuns: [File; 2], policy: &Mutex<Policy>, stopped: &OwnedFd) {
     let mut held: Vec<(Side, Vec<u8>)> = Vec::new();
     let mut buffer = vec![0; 65536];
     loop {

@@ -90,10 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_event_of_tcp_is_there_for_us_and_for_a_child() {
+    fn tcp_events_are_visible_to_this_process_and_a_child() {
         use std::os::unix::process::CommandExt;
         if !nix::unistd::geteuid().is_root() {
-            println!("the_event_of_tcp_is_there_for_us_and_for_a_child: skipped: tracefs needs root");
+            println!("tcp_events_are_visible_to_this_process_and_a_child: skipped: tracefs needs root");
             return;
         }
         let tracefs = Tracefs::open().unwrap();

@@ -14,21 +14,21 @@ use yuzuri_transfer::{
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-fn sender(words: &[String]) -> Outcome {
-    let (target, words) = words.split_first().ok_or("where to?")?;
+fn sender(args: &[String]) -> Outcome {
+    let (target, args) = args.split_first().ok_or("give HOST:PORT")?;
     let mut options = SendOptions::new(target.parse()?);
     let mut json = false;
-    for word in words {
-        if let Some(count) = word.strip_prefix('x') {
+    for arg in args {
+        if let Some(count) = arg.strip_prefix('x') {
             options.connections = count.parse()?;
-        } else if let Some(name) = word.strip_prefix("cc=") {
+        } else if let Some(name) = arg.strip_prefix("cc=") {
             options.congestion_control = Some(name.to_owned());
-        } else if let Some(count) = word.strip_prefix("buffers=") {
+        } else if let Some(count) = arg.strip_prefix("buffers=") {
             options.limits.buffers = Some(count.parse()?);
-        } else if let Some(bytes) = word.strip_prefix("size=") {
+        } else if let Some(bytes) = arg.strip_prefix("size=") {
             options.buffer_bytes = bytes.parse()?;
         } else {
-            match word.as_str() {
+            match arg.as_str() {
                 "wait" => options.wait_ack = true,
                 "poll" => options.stamps = false,
                 "json" => json = true,
@@ -42,11 +42,11 @@ fn sender(words: &[String]) -> Outcome {
     Ok(())
 }
 
-fn receiver(words: &[String]) -> Outcome {
+fn receiver(args: &[String]) -> Outcome {
     let mut options = ReceiveOptions::default();
     let mut json = false;
-    for word in words {
-        match word.as_str() {
+    for arg in args {
+        match arg.as_str() {
             "once" => options.once = true,
             "json" => json = true,
             port => options.port = port.parse()?,
@@ -62,10 +62,10 @@ fn receiver(words: &[String]) -> Outcome {
 }
 
 fn main() -> Outcome {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.split_first() {
-        Some((word, rest)) if word == "send" => sender(rest),
-        Some((word, rest)) if word == "receive" => receiver(rest),
-        _ => Err("say send or receive".into()),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((arg, rest)) if arg == "send" => sender(rest),
+        Some((arg, rest)) if arg == "receive" => receiver(rest),
+        _ => Err("give send or receive".into()),
     }
 }

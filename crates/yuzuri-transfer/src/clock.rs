@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_from_before_a_step_keeps_its_time() {
+    fn a_timestamp_from_before_a_clock_step_is_converted() {
         let hour = 3_600_000_000_000;
         let mut clock = Clock::new(reading(1_000_000_000, 5 * hour));
         clock.update(reading(2_000_000_000, 6 * hour));

@@ -2,7 +2,7 @@
 //! before the SYN.
 
 use crate::error::{SendError, available_congestion_control};
-use crate::sys::{ask, poll};
+use crate::sys::{poll, poll_fd};
 use crate::{SendOptions, Target};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) fn resolve(target: &Target, options: &SendOptions) -> Result<Vec<Sock
     let failed = |reason: String| SendError::Resolve { host: target.host.clone(), reason };
     let addresses = target.resolve(options.family).map_err(|error| failed(error.to_string()))?;
     if addresses.is_empty() {
-        return Err(failed("it has none of the family asked for".to_owned()));
+        return Err(failed("it has no address of the requested family".to_owned()));
     }
     Ok(addresses)
 }
@@ -104,7 +104,7 @@ fn wait_connected(
                 format!("no answer within {} s", timeout.as_secs_f64()),
             ));
         }
-        let mut fds = [ask(socket.as_raw_fd(), libc::POLLOUT)];
+        let mut fds = [poll_fd(socket.as_raw_fd(), libc::POLLOUT)];
         if poll(&mut fds, left.min(LOOK))? > 0 {
             return match socket.take_error()? {
                 None => Ok(true),

@@ -13,7 +13,7 @@ use crate::options::{Budget, SendOptions, ShownConnection};
 use crate::payload::piece;
 use crate::spread::Spread;
 use crate::stamps::{Stats, decode};
-use crate::sys::{self, PollFd, StampKind, ask};
+use crate::sys::{self, PollFd, StampKind, poll_fd};
 use crate::tcp_info::TcpInfo;
 use parking_lot::Mutex;
 use socket2::Socket;
@@ -30,13 +30,13 @@ const CHECK: Duration = Duration::from_millis(50);
 const POLL: Duration = Duration::from_millis(2);
 /// Bounds of the interval at which a closed gate is checked again: long enough to keep the cost
 /// low, short enough to keep the path from running empty.
-const SOONEST_LOOK: Duration = Duration::from_millis(1);
-const LATEST_LOOK: Duration = Duration::from_millis(10);
+const MIN_GATE_CHECK: Duration = Duration::from_millis(1);
+const MAX_GATE_CHECK: Duration = Duration::from_millis(10);
 /// Number of buffers without a timestamp after which the sender assumes that the kernel accepts
 /// `SO_TIMESTAMPING` but does not deliver timestamps.
-const PATIENCE: u32 = 3;
+const MAX_MISSED_STAMPS: u32 = 3;
 /// Maximum number of consecutive writes before timestamps are read and the flags are checked.
-const WRITES_IN_A_ROW: u32 = 16;
+const MAX_CONSECUTIVE_WRITES: u32 = 16;
 /// Maximum number of buffers per connection that may await timestamps, and the receive buffer size
 /// requested for the error queue, bytes. Each buffer produces three timestamps of about 1.3 kB;
 /// timestamps that do not fit are lost. Only buffers much smaller than the congestion window reach
@@ -73,7 +73,7 @@ pub(crate) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
             || self.halt.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
@@ -81,10 +81,10 @@ impl Shared<'_> {
 }
 
 /// Message from a connection to the reporting thread.
-pub(crate) enum Told {
+pub(crate) enum Message {
     Buffer(Box<Buffer>),
     Note(u32, String),
-    Over(Box<Outcome>),
+    Finished(Box<Outcome>),
 }
 
 /// The buffer being written, and how many of its bytes the kernel has accepted.
@@ -104,10 +104,10 @@ pub(crate) struct Connection<'a> {
     socket: Arc<Socket>,
     gate: Arc<Gate>,
     /// While set, the gate is closed; it is checked again at this time.
-    shut_until: Option<Instant>,
+    gate_closed_until: Option<Instant>,
     connected: Connected,
     shared: &'a Shared<'a>,
-    tell: &'a dyn Fn(Told),
+    report: &'a dyn Fn(Message),
     /// `None` if the kernel delivers no timestamps and `TCP_INFO` is polled instead.
     stamps: Option<StampKind>,
     clock: Clock,
@@ -125,7 +125,7 @@ pub(crate) struct Connection<'a> {
     last_progress: Instant,
     reported_acked: u64,
     input_open: bool,
-    said: Vec<u8>,
+    peer_text: Vec<u8>,
     spread: Spread,
     buffers: u64,
     buffers_by_tcp_info: u64,
@@ -176,16 +176,16 @@ impl Opened {
 }
 
 impl<'a> Connection<'a> {
-    pub(crate) fn new(opened: Opened, shared: &'a Shared<'a>, tell: &'a dyn Fn(Told)) -> Connection<'a> {
+    pub(crate) fn new(opened: Opened, shared: &'a Shared<'a>, report: &'a dyn Fn(Message)) -> Connection<'a> {
         let number = opened.connected.connection;
         Connection {
             number,
             socket: opened.socket,
             gate: opened.gate,
-            shut_until: None,
+            gate_closed_until: None,
             connected: opened.connected,
             shared,
-            tell,
+            report,
             stamps: opened.stamps,
             clock: Clock::new(Reading::now()),
             ledger: Ledger::new(number),
@@ -200,7 +200,7 @@ impl<'a> Connection<'a> {
             last_progress: Instant::now(),
             reported_acked: 0,
             input_open: true,
-            said: Vec::new(),
+            peer_text: Vec::new(),
             spread: Spread::default(),
             buffers: 0,
             buffers_by_tcp_info: 0,
@@ -218,34 +218,33 @@ impl<'a> Connection<'a> {
 
     fn transfer(&mut self) -> Result<(), Failure> {
         let mut next_check = Instant::now();
-        let mut over_since: Option<Instant> = None;
+        let mut ended_at: Option<Instant> = None;
         loop {
-            if over_since.is_none() && self.shared.over() {
-                over_since = Some(Instant::now());
-                self.cut_short();
+            if ended_at.is_none() && self.shared.is_over() {
+                ended_at = Some(Instant::now());
+                self.end_current_buffer();
             }
-            if over_since.is_some_and(|since| since.elapsed() >= self.shared.options.linger) {
+            if ended_at.is_some_and(|since| since.elapsed() >= self.shared.options.linger) {
                 return Ok(());
             }
-            if over_since.is_none() {
-                self.take_next();
+            if ended_at.is_none() {
+                self.start_next_buffer();
             }
-            if self.writing.is_none() && self.ledger.is_empty() && (over_since.is_some() || self.budget_spent)
-            {
+            if self.writing.is_none() && self.ledger.is_empty() && (ended_at.is_some() || self.budget_spent) {
                 return Ok(());
             }
-            let mut fds = [self.question()];
-            sys::poll(&mut fds, self.wait_time(next_check, over_since)).map_err(Failure::Network)?;
-            let answer = fds[0].revents;
-            if answer & (libc::POLLERR | libc::POLLHUP) != 0 {
+            let mut fds = [self.poll_entry()];
+            sys::poll(&mut fds, self.wait_time(next_check, ended_at)).map_err(Failure::Network)?;
+            let revents = fds[0].revents;
+            if revents & (libc::POLLERR | libc::POLLHUP) != 0 {
                 self.read_stamps()?;
-                self.look_for_end(answer)?;
+                self.check_closed(revents)?;
             }
-            if answer & libc::POLLIN != 0 {
+            if revents & libc::POLLIN != 0 {
                 self.read_input()?;
             }
-            let opens = self.shut_until.take_if(|until| *until <= Instant::now()).is_some();
-            if opens || answer & libc::POLLOUT != 0 {
+            let gate_opens = self.gate_closed_until.take_if(|until| *until <= Instant::now()).is_some();
+            if gate_opens || revents & libc::POLLOUT != 0 {
                 self.write()?;
             }
             if Instant::now() >= next_check {
@@ -255,19 +254,20 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn question(&self) -> PollFd {
-        let output = if self.writing.is_some() && self.shut_until.is_none() { libc::POLLOUT } else { 0 };
+    fn poll_entry(&self) -> PollFd {
+        let output =
+            if self.writing.is_some() && self.gate_closed_until.is_none() { libc::POLLOUT } else { 0 };
         let input = if self.input_open { libc::POLLIN } else { 0 };
-        ask(self.socket.as_raw_fd(), output | input)
+        poll_fd(self.socket.as_raw_fd(), output | input)
     }
 
-    fn wait_time(&self, next_check: Instant, over_since: Option<Instant>) -> Duration {
+    fn wait_time(&self, next_check: Instant, ended_at: Option<Instant>) -> Duration {
         let now = Instant::now();
         let mut wait = next_check.saturating_duration_since(now);
-        if let Some(shut_until) = self.shut_until {
-            wait = wait.min(shut_until.saturating_duration_since(now));
+        if let Some(gate_closed_until) = self.gate_closed_until {
+            wait = wait.min(gate_closed_until.saturating_duration_since(now));
         }
-        if let (None, Some(deadline)) = (over_since, self.shared.deadline) {
+        if let (None, Some(deadline)) = (ended_at, self.shared.deadline) {
             wait = wait.min(deadline.saturating_duration_since(now));
         }
         wait
@@ -275,13 +275,13 @@ impl<'a> Connection<'a> {
 
     /// Starts the next buffer if none is being written, the budget allows one, and, with
     /// `wait_ack`, no buffer awaits its ACK.
-    fn take_next(&mut self) {
+    fn start_next_buffer(&mut self) {
         let waiting = self.shared.options.wait_ack && !self.ledger.is_empty();
         if self.writing.is_some() || self.budget_spent || waiting {
             return;
         }
-        let taken = self.shared.budget.lock().take();
-        let Some(bytes) = taken else {
+        let next = self.shared.budget.lock().take();
+        let Some(bytes) = next else {
             self.budget_spent = true;
             return;
         };
@@ -300,7 +300,7 @@ impl<'a> Connection<'a> {
 
     /// Ends the buffer being written after one more byte, which carries the timestamp request. A
     /// buffer of which nothing has been written is dropped.
-    fn cut_short(&mut self) {
+    fn end_current_buffer(&mut self) {
         match &mut self.writing {
             Some(writing) if writing.written > 0 => {
                 writing.buffer.complete = writing.remaining() == 1;
@@ -320,12 +320,12 @@ impl<'a> Connection<'a> {
     }
 
     fn write(&mut self) -> Result<(), Failure> {
-        for _ in 0..WRITES_IN_A_ROW {
+        for _ in 0..MAX_CONSECUTIVE_WRITES {
             let Some(writing) = &self.writing else { return Ok(()) };
             if writing.written == 0 {
                 let info = self.info()?;
                 let acked = self.acked_in(&info);
-                self.follow_rate(info.delivery_rate_bytes_per_s);
+                self.adjust_notsent_lowat(info.delivery_rate_bytes_per_s);
                 if let Some(writing) = &mut self.writing {
                     writing.buffer.acked_at_first_write = acked.max(self.ledger.acked());
                     writing.buffer.first_write = Reading::now();
@@ -345,8 +345,8 @@ impl<'a> Connection<'a> {
             writing.buffer.stamped =
                 last && self.stamps.is_some() && self.ledger.stamped_entries() < MAX_STAMPED;
             let stamp = self.stamps.filter(|_| writing.buffer.stamped);
-            let taken = match sys::write(&self.socket, data, stamp) {
-                Ok(taken) => taken as u64,
+            let accepted = match sys::write(&self.socket, data, stamp) {
+                Ok(accepted) => accepted as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
                 Err(error) => return Err(self.failure(error)),
@@ -358,16 +358,16 @@ impl<'a> Connection<'a> {
             if self.first_write_mono_ns.is_none() {
                 self.first_write_mono_ns = Some(writing.buffer.first_write.mono_ns);
             }
-            writing.written += taken;
-            self.written += taken;
+            writing.written += accepted;
+            self.written += accepted;
             if writing.remaining() == 0
                 && let Some(writing) = self.writing.take()
             {
                 self.ledger.add(writing.buffer);
-                if self.shared.over() {
+                if self.shared.is_over() {
                     return Ok(());
                 }
-                self.take_next();
+                self.start_next_buffer();
             }
         }
         Ok(())
@@ -384,15 +384,16 @@ impl<'a> Connection<'a> {
         let outstanding = self.written - self.acked_in(&info);
         let room = self.gate.room(outstanding, remaining, info.mss);
         if room == 0 {
-            let part = Duration::from_micros(u64::from(info.srtt_us) / 8);
-            self.shut_until = Some(Instant::now() + part.clamp(SOONEST_LOOK, LATEST_LOOK));
+            let eighth_of_rtt = Duration::from_micros(u64::from(info.srtt_us) / 8);
+            self.gate_closed_until =
+                Some(Instant::now() + eighth_of_rtt.clamp(MIN_GATE_CHECK, MAX_GATE_CHECK));
         }
         Ok(room)
     }
 
     /// Keeps `TCP_NOTSENT_LOWAT` at 20 ms of data. Updates it only when it is off by more than a
     /// quarter.
-    fn follow_rate(&mut self, bytes_per_s: u64) {
+    fn adjust_notsent_lowat(&mut self, bytes_per_s: u64) {
         if bytes_per_s == 0 {
             return;
         }
@@ -429,7 +430,7 @@ impl<'a> Connection<'a> {
             if buffer.complete {
                 self.spread.add(buffer.throughput_bps);
             }
-            (self.tell)(Told::Buffer(Box::new(buffer)));
+            (self.report)(Message::Buffer(Box::new(buffer)));
         }
         self.note_progress();
     }
@@ -460,7 +461,7 @@ impl<'a> Connection<'a> {
         }
         let finished = self.ledger.poll(&polled, &self.clock);
         if self.stamps.is_some() {
-            self.mind_missing_stamps(finished.len());
+            self.count_missing_stamps(finished.len());
         }
         self.finish(finished);
         let outstanding = self.written > self.ledger.acked();
@@ -475,15 +476,15 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    fn mind_missing_stamps(&mut self, missing: usize) {
+    fn count_missing_stamps(&mut self, missing: usize) {
         if missing == 0 || self.ledger.stamped() {
             return;
         }
         self.missed_stamps += missing as u32;
-        if self.missed_stamps >= PATIENCE {
+        if self.missed_stamps >= MAX_MISSED_STAMPS {
             self.stamps = None;
-            let text = "the kernel takes the wish for time stamps and gives none: polling TCP_INFO instead";
-            (self.tell)(Told::Note(self.number, text.to_owned()));
+            let text = "the kernel accepted the timestamp request but delivers no timestamps: polling TCP_INFO instead";
+            (self.report)(Message::Note(self.number, text.to_owned()));
         }
     }
 }
@@ -493,7 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unsent_data_is_twenty_milliseconds_of_work() {
+    fn notsent_lowat_is_20_ms_of_data() {
         assert_eq!(lowat::for_rate(12_500_000), 250_000);
         assert_eq!(lowat::for_rate(1), 32 << 10);
         assert_eq!(lowat::for_rate(u64::MAX), 2 << 20);

@@ -50,7 +50,7 @@ pub enum SendError {
         source: io::Error,
     },
     /// The peer closed or reset a connection while buffers were being sent.
-    #[error("connection {connection} to {peer} was closed by the other end after {acked_bytes} bytes: {source}{}; {}", said_text(.said), closed_advice(.said))]
+    #[error("connection {connection} to {peer} was closed by the peer after {acked_bytes} bytes: {source}{}; {}", peer_text_note(.peer_text), closed_advice(.peer_text))]
     Closed {
         /// Number of the connection.
         connection: u32,
@@ -59,7 +59,7 @@ pub enum SendError {
         /// Bytes acknowledged before the failure.
         acked_bytes: u64,
         /// Text that the peer sent, if any.
-        said: Option<String>,
+        peer_text: Option<String>,
         /// The kernel's error.
         source: io::Error,
         /// Summary of the transfer up to the failure.
@@ -96,7 +96,7 @@ pub enum SendError {
         summary: Box<SendSummary>,
     },
     /// The report could not be written, for example because of a full disk or a closed pipe.
-    #[error("cannot write the report: {0}; check where the output goes")]
+    #[error("cannot write the report: {0}; check the output file or pipe")]
     Report(#[source] io::Error),
     /// The stop flag was set before the transfer began.
     #[error("stopped before the transfer began")]
@@ -166,7 +166,7 @@ impl SendError {
                 _ => FailureKind::ControlRefused,
             },
             SendError::Socket { source, .. } => kind_of(source, FailureKind::System),
-            SendError::Closed { said, .. } if is_of_the_web(said) => FailureKind::WebServer,
+            SendError::Closed { peer_text, .. } if is_http_response(peer_text) => FailureKind::WebServer,
             SendError::Closed { .. } => FailureKind::ClosedByPeer,
             SendError::Stalled { window_closed: true, .. } => FailureKind::NotReading,
             SendError::Stalled { .. } => FailureKind::Silent,
@@ -200,7 +200,7 @@ pub enum ReceiveError {
     #[error("{0}")]
     Option(String),
     /// The port is in use.
-    #[error("cannot listen on {address}: the port is busy; see who holds it with `ss -ltnp 'sport = :{}'`, or choose another port", .address.port())]
+    #[error("cannot listen on {address}: the port is busy; find the process with `ss -ltnp 'sport = :{}'`, or choose another port", .address.port())]
     Busy {
         /// The address it was to listen on.
         address: SocketAddr,
@@ -217,7 +217,7 @@ pub enum ReceiveError {
     #[error("cannot accept connections: {0}; restart the receiver")]
     Poll(#[source] io::Error),
     /// The report could not be written, for example because of a full disk or a closed pipe.
-    #[error("cannot write the report: {0}; check where the output goes")]
+    #[error("cannot write the report: {0}; check the output file or pipe")]
     Report(#[source] io::Error),
 }
 
@@ -259,28 +259,28 @@ fn allowed_congestion_control() -> Option<String> {
     read_names("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 }
 
-fn said_text(said: &Option<String>) -> String {
-    said.as_ref().map(|text| format!(" (it said: {text})")).unwrap_or_default()
+fn peer_text_note(peer_text: &Option<String>) -> String {
+    peer_text.as_ref().map(|text| format!(" (its message: {text})")).unwrap_or_default()
 }
 
 /// Whether the peer's text begins like an HTTP response (RFC 9112, section 4).
-fn is_of_the_web(said: &Option<String>) -> bool {
-    said.as_ref().is_some_and(|text| text.starts_with("HTTP/"))
+fn is_http_response(peer_text: &Option<String>) -> bool {
+    peer_text.as_ref().is_some_and(|text| text.starts_with("HTTP/"))
 }
 
-fn closed_advice(said: &Option<String>) -> &'static str {
-    if is_of_the_web(said) {
-        "that is a web server: check host and port, and sign in with a browser first where the network asks for it"
+fn closed_advice(peer_text: &Option<String>) -> &'static str {
+    if is_http_response(peer_text) {
+        "the peer is a web server: check host and port, and sign in with a browser first if the network requires it"
     } else {
-        "look there for the reason"
+        "check the peer for the reason"
     }
 }
 
 fn stall_text(window_closed: bool) -> &'static str {
     if window_closed {
-        "its window is closed: the program there does not read; look whether it hangs, or wait longer with a longer stall timeout"
+        "its receive window is closed because the program there does not read: check whether it hangs, or set a longer stall timeout"
     } else {
-        "the path went silent: look whether the other end is still up and reachable"
+        "no acknowledgement arrives: check whether the peer is up and reachable"
     }
 }
 
@@ -288,23 +288,23 @@ fn stall_text(window_closed: bool) -> &'static str {
 pub(crate) fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => {
-            "nothing listens there: start `yuzuri receive` on that host, or check the port"
+            "nothing listens on that port: start `yuzuri receive` on that host, or check the port"
         }
         Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => {
-            "there is no way to it: see `ip route get` with that address, and the link"
+            "there is no route: check the link and `ip route get` with that address"
         }
         Some(libc::EADDRNOTAVAIL) => "this host does not have that address: see `ip addr`",
         Some(libc::ENODEV) => "there is no such interface: see `ip link`",
         Some(libc::EACCES | libc::EPERM) => {
-            "a privilege or a firewall rule is in the way: try as root, or see `nft list ruleset`"
+            "a missing privilege or a firewall rule prevents it: try as root, or see `nft list ruleset`"
         }
         Some(libc::EADDRINUSE) => "the address is in use: choose another",
-        Some(libc::EAFNOSUPPORT) => "this host does not speak that family of addresses: use the other",
+        Some(libc::EAFNOSUPPORT) => "this host does not support that address family: use the other",
         Some(libc::EMFILE | libc::ENFILE) => {
             "too many files are open: raise `ulimit -n`, or use fewer connections"
         }
         _ if error.kind() == io::ErrorKind::TimedOut => {
-            "no answer came: check the address and whether a firewall drops it"
+            "no answer: check the address and whether a firewall drops the packets"
         }
         _ => "check the network and try again",
     }

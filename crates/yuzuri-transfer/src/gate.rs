@@ -25,12 +25,12 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Limits outstanding data to `max_bytes` for the duration `lasts`. Data that is already
+    /// Limits outstanding data to `max_bytes` for `duration`. Data that is already
     /// outstanding is not affected.
-    pub fn hold(&self, max_bytes: u64, lasts: Duration) {
-        let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
+    pub fn hold(&self, max_bytes: u64, duration: Duration) {
+        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.max_bytes.store(max_bytes, Ordering::Relaxed);
-        self.until_ns.store(mono_ns().saturating_add(lasts_ns), Ordering::Relaxed);
+        self.until_ns.store(mono_ns().saturating_add(duration_ns), Ordering::Relaxed);
     }
 
     /// Removes the limit.
@@ -54,8 +54,8 @@ impl Gate {
         let mss = u64::from(mss_bytes.max(1));
         // One segment is always allowed. Without outstanding data there would be no ACK to trigger
         // the next write.
-        let most = self.max_bytes.load(Ordering::Relaxed).max(mss);
-        let room = most.saturating_sub(outstanding);
+        let max_bytes = self.max_bytes.load(Ordering::Relaxed).max(mss);
+        let room = max_bytes.saturating_sub(outstanding);
         if room >= remaining {
             return room;
         }
@@ -71,12 +71,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn room_is_whole_segments_up_to_what_is_allowed() {
+    fn the_gate_allows_whole_segments_up_to_its_limit() {
         let gate = Gate::default();
         assert!(!gate.is_held());
         gate.hold(10_500, LONG);
         assert_eq!(gate.room(0, 1 << 20, 1000), 10_000);
-        assert!(gate.held_back() && !gate.held_back(), "it is told once");
+        assert!(gate.held_back() && !gate.held_back(), "reading clears the flag");
         assert_eq!(gate.room(10_000, 1 << 20, 1000), 0);
         assert_eq!(gate.room(20_000, 1 << 20, 1000), 0, "more is outstanding than allowed");
         assert_eq!(gate.room(10_200, 300, 1000), 300, "the end of the data need not be a whole segment");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_ends_by_itself() {
+    fn the_limit_expires() {
         let gate = Gate::default();
         gate.hold(1000, Duration::ZERO);
         assert!(!gate.is_held());

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sending_of_the_last_packet_counts_and_the_last_ack_ends_it() {
+    fn a_buffer_lasts_from_its_first_transmission_to_its_last_ack() {
         // Beyond 4 GiB the kernel's byte numbers have wrapped.
         let start = 5 << 32;
         let clock = Clock::new(reading(10_000_000_000));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_counts_the_bytes_before_the_buffer_too() {
+    fn carried_bytes_include_those_before_the_buffer() {
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(0);
         ledger.add(UnderWay { acked_at_first_write: 800_000, ..under_way(1, 1_000_000, 2_000_000, 0) });
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_stamp_is_made_up_for_and_said() {
+    fn a_lost_timestamp_is_replaced_and_marked() {
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(0);
         ledger.add(under_way(0, 0, 100, 0));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_sees_sending_and_acknowledgement() {
+    fn polling_reports_sending_and_acknowledgement() {
         let clock = Clock::new(reading(0));
         let mut ledger = Ledger::new(0);
         ledger.add(under_way(0, 0, 1000, 5));

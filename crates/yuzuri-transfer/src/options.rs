@@ -102,7 +102,7 @@ impl SendOptions {
             ));
         }
         if self.limits.buffers == Some(0) || self.limits.bytes == Some(0) {
-            return wrong("there is nothing to send: ask for at least one buffer or byte".to_owned());
+            return wrong("there is nothing to send: set a limit of at least one buffer or byte".to_owned());
         }
         for (what, time) in [
             ("connect timeout", self.connect_timeout),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unusable_options_are_refused() {
         for change in [
             (|o| o.connections = 0) as fn(&mut SendOptions),
             |o| o.connections = SendOptions::MAX_CONNECTIONS + 1,
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_budget_gives_exactly_what_was_asked_for(
+        fn the_budget_is_exactly_the_requested_amount(
             buffer_bytes in 1u64..1000, buffers in proptest::option::of(1u64..50), bytes in proptest::option::of(1u64..20_000)
         ) {
             prop_assume!(buffers.is_some() || bytes.is_some());

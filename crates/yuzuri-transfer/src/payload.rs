@@ -35,13 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_does_not_repeat_within_itself() {
+    fn the_payload_does_not_repeat() {
         let words: std::collections::HashSet<&[u8]> = payload().chunks(8).collect();
         assert_eq!(words.len(), PAYLOAD_BYTES / 8);
     }
 
     #[test]
-    fn pieces_make_up_the_block() {
+    fn pieces_make_up_the_payload() {
         assert_eq!(piece(5, 3), &payload()[5..8]);
         assert_eq!(piece(PAYLOAD_BYTES as u64 + 5, 3), &payload()[5..8]);
         assert_eq!(piece(PAYLOAD_BYTES as u64 - 2, 9).len(), 2);

@@ -11,7 +11,7 @@ use crate::ReceiveError;
 use crate::clock::mono_ns;
 use crate::events::rate_bps;
 use crate::report::Report;
-use crate::sys::{self, PollFd, ask, discard};
+use crate::sys::{self, PollFd, discard, poll_fd};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
@@ -20,15 +20,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum number of bytes read from one connection before the next one is served.
-const TURN_BYTES: usize = 4 << 20;
+const MAX_READ_BYTES: usize = 4 << 20;
 /// Interval at which the stop flag and the timeouts are checked.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of consecutive `accept` calls.
-const ACCEPTS_IN_A_ROW: usize = 64;
+const MAX_CONSECUTIVE_ACCEPTS: usize = 64;
 /// How long the receiver stops accepting after the process ran out of file descriptors or memory.
-const PAUSE: Duration = Duration::from_millis(250);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
-struct Guest {
+struct Sender {
     number: u64,
     socket: Socket,
     peer: SocketAddr,
@@ -36,7 +36,7 @@ struct Guest {
     first_mono_ns: Option<u64>,
     last_mono_ns: u64,
     accepted: Instant,
-    heard: Instant,
+    last_read: Instant,
 }
 
 /// A listening receiver socket.
@@ -68,8 +68,8 @@ impl Listener {
                 _ => Err(error),
             }),
         }?;
-        let asked = at(options.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
-        let address = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(asked);
+        let requested = at(options.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
+        let address = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(requested);
         Ok(Listener { options, socket, address })
     }
 
@@ -90,7 +90,7 @@ impl Listener {
         report: &mut dyn Report<ReceiveEvent>,
         stop: &AtomicBool,
     ) -> Result<ReceiveSummary, ReceiveError> {
-        Room::new(self, report).run(stop)
+        Server::new(self, report).run(stop)
     }
 }
 
@@ -125,22 +125,22 @@ fn listen(address: SocketAddr) -> Result<Socket, ReceiveError> {
     })
 }
 
-struct Room<'a> {
+struct Server<'a> {
     listener: Listener,
     report: &'a mut dyn Report<ReceiveEvent>,
-    guests: Vec<Guest>,
+    senders: Vec<Sender>,
     summary: ReceiveSummary,
     first_mono_ns: Option<u64>,
     last_mono_ns: u64,
     paused_until: Option<Instant>,
 }
 
-impl<'a> Room<'a> {
-    fn new(listener: Listener, report: &'a mut dyn Report<ReceiveEvent>) -> Room<'a> {
-        Room {
+impl<'a> Server<'a> {
+    fn new(listener: Listener, report: &'a mut dyn Report<ReceiveEvent>) -> Server<'a> {
+        Server {
             listener,
             report,
-            guests: Vec::new(),
+            senders: Vec::new(),
             summary: ReceiveSummary::default(),
             first_mono_ns: None,
             last_mono_ns: 0,
@@ -148,63 +148,63 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn tell(&mut self, event: &ReceiveEvent) -> Result<(), ReceiveError> {
+    fn report_event(&mut self, event: &ReceiveEvent) -> Result<(), ReceiveError> {
         self.report.report(event).map_err(ReceiveError::Report)
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<ReceiveSummary, ReceiveError> {
         let address = self.listener.address;
         let ReceiveOptions { max_bytes, max_total_bytes, .. } = self.listener.options;
-        self.tell(&ReceiveEvent::Listening { address, max_bytes, max_total_bytes })?;
+        self.report_event(&ReceiveEvent::Listening { address, max_bytes, max_total_bytes })?;
         let mut fds: Vec<PollFd> = Vec::new();
         let mut last_progress = (Instant::now(), 0);
-        let mut next_look = Instant::now() + LOOK;
-        while !stop.load(Ordering::Relaxed) && self.room_in_all() > 0 {
+        let mut next_check = Instant::now() + CHECK_INTERVAL;
+        while !stop.load(Ordering::Relaxed) && self.total_remaining() > 0 {
             let now = Instant::now();
             self.paused_until = self.paused_until.filter(|&until| until > now);
             fds.clear();
             let accepts = if self.paused_until.is_none() { libc::POLLIN } else { 0 };
-            fds.push(ask(self.listener.socket.as_raw_fd(), accepts));
-            fds.extend(self.guests.iter().map(|guest| ask(guest.socket.as_raw_fd(), libc::POLLIN)));
-            sys::poll(&mut fds, LOOK).map_err(ReceiveError::Poll)?;
+            fds.push(poll_fd(self.listener.socket.as_raw_fd(), accepts));
+            fds.extend(self.senders.iter().map(|sender| poll_fd(sender.socket.as_raw_fd(), libc::POLLIN)));
+            sys::poll(&mut fds, CHECK_INTERVAL).map_err(ReceiveError::Poll)?;
             // Iterates backwards, so that removing a connection does not move those not yet served.
-            for at in (0..self.guests.len()).rev() {
+            for at in (0..self.senders.len()).rev() {
                 if fds[at + 1].revents != 0
                     && let Some(end) = self.read(at)
                 {
-                    self.part(at, end)?;
+                    self.close(at, end)?;
                 }
             }
             if fds[0].revents != 0 {
                 self.accept()?;
             }
             let now = Instant::now();
-            if now >= next_look {
-                self.look_at_clocks(now)?;
-                next_look = now + LOOK;
+            if now >= next_check {
+                self.check_timeouts(now)?;
+                next_check = now + CHECK_INTERVAL;
             }
-            if self.listener.options.once && self.summary.bytes > 0 && self.guests.is_empty() {
+            if self.listener.options.once && self.summary.bytes > 0 && self.senders.is_empty() {
                 break;
             }
             let (then, bytes_then) = last_progress;
             if now - then >= self.listener.options.progress_interval {
                 let bytes = self.summary.bytes;
                 last_progress = (now, bytes);
-                if !self.guests.is_empty() || bytes > bytes_then {
+                if !self.senders.is_empty() || bytes > bytes_then {
                     let nanos = u64::try_from((now - then).as_nanos()).unwrap_or(u64::MAX);
                     let rate_bps = rate_bps(bytes - bytes_then, nanos);
-                    let open = self.guests.len();
-                    self.tell(&ReceiveEvent::Progress { open, bytes, rate_bps })?;
+                    let open = self.senders.len();
+                    self.report_event(&ReceiveEvent::Progress { open, bytes, rate_bps })?;
                 }
             }
         }
-        let end = if self.room_in_all() > 0 { End::Stopped } else { End::TotalLimit };
-        while let Some(at) = self.guests.len().checked_sub(1) {
-            self.part(at, end)?;
+        let end = if self.total_remaining() > 0 { End::Stopped } else { End::TotalLimit };
+        while let Some(at) = self.senders.len().checked_sub(1) {
+            self.close(at, end)?;
         }
         self.summary.limit_reached = end == End::TotalLimit;
         let summary = self.summarize();
-        self.tell(&ReceiveEvent::Summary(summary.clone()))?;
+        self.report_event(&ReceiveEvent::Summary(summary.clone()))?;
         Ok(summary)
     }
 
@@ -218,28 +218,28 @@ impl<'a> Room<'a> {
     }
 
     fn accept(&mut self) -> Result<(), ReceiveError> {
-        for _ in 0..ACCEPTS_IN_A_ROW {
+        for _ in 0..MAX_CONSECUTIVE_ACCEPTS {
             let (socket, peer) = match self.listener.socket.accept() {
                 Ok((socket, peer)) => (socket, peer),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(()),
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                        self.paused_until = Some(Instant::now() + PAUSE);
+                        self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
                         let text = format!(
-                            "cannot accept a connection: {error}; trying again in {PAUSE:?}; raise `ulimit -n` or lower the number of connections"
+                            "cannot accept a connection: {error}; trying again in {ACCEPT_PAUSE:?}; raise `ulimit -n` or lower the number of connections"
                         );
-                        return self.tell(&ReceiveEvent::Note { text });
+                        return self.report_event(&ReceiveEvent::Note { text });
                     }
                     // The connection failed while it was queued (see accept(2)); others may be
                     // queued behind it.
                     _ => continue,
                 },
             };
-            let Some(peer) = peer.as_socket().map(plain) else { continue };
+            let Some(peer) = peer.as_socket().map(unmapped) else { continue };
             if let Some(reason) = self.refusal(&peer) {
-                turn_away(&socket, &reason);
+                refuse(&socket, &reason);
                 self.summary.refused += 1;
-                self.tell(&ReceiveEvent::Refused { peer, reason })?;
+                self.report_event(&ReceiveEvent::Refused { peer, reason })?;
                 continue;
             }
             if socket.set_nonblocking(true).is_err() {
@@ -252,11 +252,11 @@ impl<'a> Room<'a> {
             let event = ReceiveEvent::Accepted {
                 connection: number,
                 peer,
-                local: local.map_or(self.listener.address, plain),
+                local: local.map_or(self.listener.address, unmapped),
                 cookie: sys::cookie(&socket).unwrap_or(0),
-                open: self.guests.len() + 1,
+                open: self.senders.len() + 1,
             };
-            self.guests.push(Guest {
+            self.senders.push(Sender {
                 number,
                 socket,
                 peer,
@@ -264,29 +264,29 @@ impl<'a> Room<'a> {
                 first_mono_ns: None,
                 last_mono_ns: 0,
                 accepted: now,
-                heard: now,
+                last_read: now,
             });
-            self.tell(&event)?;
+            self.report_event(&event)?;
         }
         Ok(())
     }
 
     fn refusal(&self, peer: &SocketAddr) -> Option<String> {
         let options = &self.listener.options;
-        if self.guests.len() >= options.max_connections {
+        if self.senders.len() >= options.max_connections {
             return Some(format!(
                 "yuzuri receive: full ({} connections), try again later",
                 options.max_connections
             ));
         }
-        let same = self.guests.iter().filter(|guest| guest.peer.ip() == peer.ip()).count();
+        let same = self.senders.iter().filter(|sender| sender.peer.ip() == peer.ip()).count();
         (same >= options.max_per_peer).then(|| {
             format!("yuzuri receive: too many connections from your address (limit {})", options.max_per_peer)
         })
     }
 
     /// Number of bytes that may still be received over all connections.
-    fn room_in_all(&self) -> u64 {
+    fn total_remaining(&self) -> u64 {
         self.listener
             .options
             .max_total_bytes
@@ -296,28 +296,30 @@ impl<'a> Room<'a> {
     /// Reads and discards available data. Returns why the connection is over, or `None` if it is
     /// not.
     fn read(&mut self, at: usize) -> Option<End> {
-        let in_all = self.room_in_all();
-        if in_all == 0 {
+        let total_remaining = self.total_remaining();
+        if total_remaining == 0 {
             return Some(End::TotalLimit);
         }
-        let guest = &mut self.guests[at];
-        let room = self.listener.options.max_bytes.map_or(u64::MAX, |most| most.saturating_sub(guest.bytes));
-        let most = TURN_BYTES.min(usize::try_from(room.min(in_all)).unwrap_or(usize::MAX));
-        match discard(&guest.socket, most) {
+        let sender = &mut self.senders[at];
+        let remaining =
+            self.listener.options.max_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(sender.bytes));
+        let max_bytes =
+            MAX_READ_BYTES.min(usize::try_from(remaining.min(total_remaining)).unwrap_or(usize::MAX));
+        match discard(&sender.socket, max_bytes) {
             Ok(0) => Some(End::Closed),
             Ok(count) => {
                 let now = mono_ns();
-                guest.bytes += count as u64;
-                guest.first_mono_ns.get_or_insert(now);
-                guest.last_mono_ns = now;
-                guest.heard = Instant::now();
+                sender.bytes += count as u64;
+                sender.first_mono_ns.get_or_insert(now);
+                sender.last_mono_ns = now;
+                sender.last_read = Instant::now();
                 self.summary.bytes += count as u64;
                 self.first_mono_ns.get_or_insert(now);
                 self.last_mono_ns = now;
-                if count as u64 >= in_all {
+                if count as u64 >= total_remaining {
                     return Some(End::TotalLimit);
                 }
-                (count as u64 >= room).then_some(End::Limit)
+                (count as u64 >= remaining).then_some(End::Limit)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 None
@@ -326,49 +328,49 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn look_at_clocks(&mut self, now: Instant) -> Result<(), ReceiveError> {
-        for at in (0..self.guests.len()).rev() {
-            let guest = &self.guests[at];
-            if self.listener.options.max_time.is_some_and(|most| now - guest.accepted >= most) {
-                self.part(at, End::TimeLimit)?;
-            } else if now - guest.heard >= self.listener.options.idle_timeout {
-                self.part(at, End::Idle)?;
+    fn check_timeouts(&mut self, now: Instant) -> Result<(), ReceiveError> {
+        for at in (0..self.senders.len()).rev() {
+            let sender = &self.senders[at];
+            if self.listener.options.max_time.is_some_and(|limit| now - sender.accepted >= limit) {
+                self.close(at, End::TimeLimit)?;
+            } else if now - sender.last_read >= self.listener.options.idle_timeout {
+                self.close(at, End::Idle)?;
             }
         }
         Ok(())
     }
 
-    fn part(&mut self, at: usize, end: End) -> Result<(), ReceiveError> {
-        let guest = self.guests.swap_remove(at);
-        let say = |text: &str| turn_away(&guest.socket, &format!("yuzuri receive: {text}"));
+    fn close(&mut self, at: usize, end: End) -> Result<(), ReceiveError> {
+        let sender = self.senders.swap_remove(at);
+        let send_reason = |text: &str| refuse(&sender.socket, &format!("yuzuri receive: {text}"));
         match end {
             End::Closed | End::Failed => {}
-            End::Idle => say("closed, nothing came for too long"),
-            End::Limit => say("closed, the limit of bytes of a connection is reached"),
-            End::TimeLimit => say("closed, the limit of time of a connection is reached"),
-            End::TotalLimit => say("closed, the limit of bytes of all connections is reached"),
-            End::Stopped => say("closed, the receiver was stopped"),
+            End::Idle => send_reason("closed, idle for too long"),
+            End::Limit => send_reason("closed, the byte limit per connection is reached"),
+            End::TimeLimit => send_reason("closed, the time limit per connection is reached"),
+            End::TotalLimit => send_reason("closed, the total byte limit is reached"),
+            End::Stopped => send_reason("closed, the receiver was stopped"),
         }
-        let duration_ns = guest.first_mono_ns.map_or(0, |first| guest.last_mono_ns.saturating_sub(first));
-        self.tell(&ReceiveEvent::Closed(Received {
-            connection: guest.number,
-            peer: guest.peer,
-            bytes: guest.bytes,
+        let duration_ns = sender.first_mono_ns.map_or(0, |first| sender.last_mono_ns.saturating_sub(first));
+        self.report_event(&ReceiveEvent::Closed(Received {
+            connection: sender.number,
+            peer: sender.peer,
+            bytes: sender.bytes,
             duration_ns,
-            throughput_bps: rate_bps(guest.bytes, duration_ns),
+            throughput_bps: rate_bps(sender.bytes, duration_ns),
             end,
         }))
     }
 }
 
 /// Sends the reason as one line and ends the connection. Delivery is best effort.
-fn turn_away(socket: &Socket, reason: &str) {
+fn refuse(socket: &Socket, reason: &str) {
     let _ = sys::write(socket, format!("{reason}\n").as_bytes(), None);
     let _ = socket.shutdown(Shutdown::Write);
 }
 
 /// Converts an IPv4-mapped IPv6 address to IPv4.
-fn plain(address: SocketAddr) -> SocketAddr {
+fn unmapped(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
             Some(v4) => SocketAddr::new(v4.into(), v6.port()),

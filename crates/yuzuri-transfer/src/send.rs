@@ -2,7 +2,7 @@
 //! thread.
 
 use crate::connect::{connect, resolve};
-use crate::connection::{Connection, Failure, Opened, Outcome, Shared, Told, throughput_spread};
+use crate::connection::{Connection, Failure, Message, Opened, Outcome, Shared, throughput_spread};
 use crate::events::{Note, Progress, SendEvent, SendSummary, rate_bps};
 use crate::options::Budget;
 use crate::report::Report;
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 /// Number of events that may queue up for a slow report before the connections block.
-const QUEUE: usize = 4096;
+const MAX_QUEUED_MESSAGES: usize = 4096;
 
 /// Sends buffers according to `options` and passes events to `report`. Ends early, within
 /// [`linger`](SendOptions::linger), once `stop` is set. A stop is not an error;
@@ -50,7 +50,7 @@ fn run(
     for number in 0..options.connections {
         let (socket, peer) = connect(&addresses, options, stop)?;
         let connection = Opened::new(number, socket, peer, options).map_err(|source| SendError::Socket {
-            doing: format!("look at the connection to {peer}"),
+            doing: format!("configure the connection to {peer}"),
             source,
         })?;
         report.report(&SendEvent::Connected(connection.connected.clone())).map_err(SendError::Report)?;
@@ -65,20 +65,20 @@ fn run(
         deadline: options.limits.deadline().and_then(|time| started.checked_add(time)),
         acked: AtomicU64::new(0),
     };
-    let (sender, told) = sync_channel::<Told>(QUEUE);
+    let (sender, messages) = sync_channel::<Message>(MAX_QUEUED_MESSAGES);
     std::thread::scope(|scope| {
         for opened in opened {
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn(move || {
-                // The reporting thread receives until every connection has sent `Over`, so sending
+                // The reporting thread receives until every connection has sent `Finished`, so sending
                 // cannot fail.
-                let tell = |told| drop(sender.send(told));
-                let outcome = Connection::new(opened, shared, &tell).run();
-                tell(Told::Over(Box::new(outcome)));
+                let report = |message| drop(sender.send(message));
+                let outcome = Connection::new(opened, shared, &report).run();
+                report(Message::Finished(Box::new(outcome)));
             });
         }
         drop(sender);
-        Reporter::new(&shared, report, started).run(&told)
+        Reporter::new(&shared, report, started).run(&messages)
     })
 }
 
@@ -90,7 +90,7 @@ struct Reporter<'a> {
     last_progress: (Instant, u64),
     spread: Spread,
     outcomes: Vec<Outcome>,
-    broken: Option<io::Error>,
+    report_error: Option<io::Error>,
 }
 
 impl<'a> Reporter<'a> {
@@ -103,28 +103,30 @@ impl<'a> Reporter<'a> {
             last_progress: (started, 0),
             spread: Spread::default(),
             outcomes: Vec::new(),
-            broken: None,
+            report_error: None,
         }
     }
 
-    fn run(mut self, told: &Receiver<Told>) -> Result<SendSummary, SendError> {
+    fn run(mut self, messages: &Receiver<Message>) -> Result<SendSummary, SendError> {
         loop {
             let wait = self.next_progress.saturating_duration_since(Instant::now());
-            match told.recv_timeout(wait) {
-                Ok(Told::Buffer(buffer)) => {
+            match messages.recv_timeout(wait) {
+                Ok(Message::Buffer(buffer)) => {
                     if buffer.complete {
                         self.spread.add(buffer.throughput_bps);
                     }
-                    self.tell(&SendEvent::Buffer(*buffer));
+                    self.pass_on(&SendEvent::Buffer(*buffer));
                 }
-                Ok(Told::Note(connection, text)) => self.tell(&SendEvent::Note(Note { connection, text })),
-                Ok(Told::Over(outcome)) => self.outcomes.push(*outcome),
+                Ok(Message::Note(connection, text)) => {
+                    self.pass_on(&SendEvent::Note(Note { connection, text }))
+                }
+                Ok(Message::Finished(outcome)) => self.outcomes.push(*outcome),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if Instant::now() >= self.next_progress {
                 let progress = self.progress();
-                self.tell(&SendEvent::Progress(progress));
+                self.pass_on(&SendEvent::Progress(progress));
                 self.next_progress = Instant::now() + self.shared.options.progress_interval;
             }
         }
@@ -133,11 +135,11 @@ impl<'a> Reporter<'a> {
 
     /// Passes an event to the report. After a failed report nothing more is passed on, and the
     /// transfer ends.
-    fn tell(&mut self, event: &SendEvent) {
-        if self.broken.is_none()
+    fn pass_on(&mut self, event: &SendEvent) {
+        if self.report_error.is_none()
             && let Err(error) = self.report.report(event)
         {
-            self.broken = Some(error);
+            self.report_error = Some(error);
             self.shared.halt.store(true, Ordering::Relaxed);
         }
     }
@@ -153,33 +155,34 @@ impl<'a> Reporter<'a> {
         let by_bytes = total_bytes
             .filter(|_| acked > 0)
             .map(|total| elapsed.mul_f64((total.saturating_sub(acked) as f64 / acked as f64).min(1e9)));
-        let left = [by_time, by_bytes].into_iter().flatten().min();
+        let remaining = [by_time, by_bytes].into_iter().flatten().min();
         Progress {
             elapsed_ns: nanos(elapsed),
             bytes_acked: acked,
             rate_bps: rate_bps(acked - acked_then, nanos(now - then)),
             total_bytes,
-            left_ns: left.map(nanos),
+            left_ns: remaining.map(nanos),
         }
     }
 
     fn end(mut self) -> Result<SendSummary, SendError> {
         self.outcomes.sort_by_key(|outcome| outcome.summary.connection);
         let summary = self.summary();
-        self.tell(&SendEvent::Summary(summary.clone()));
-        if let Some(error) = self.broken {
+        self.pass_on(&SendEvent::Summary(summary.clone()));
+        if let Some(error) = self.report_error {
             return Err(SendError::Report(error));
         }
         let failed = self.outcomes.into_iter().find_map(|outcome| {
             let Outcome { summary, failure, .. } = outcome;
             failure.map(|failure| (summary, failure))
         });
-        let Some((of, failure)) = failed else { return Ok(summary) };
-        let (connection, peer, acked_bytes) = (of.connection, of.peer, of.bytes_acked);
+        let Some((connection, failure)) = failed else { return Ok(summary) };
+        let (connection, peer, acked_bytes) =
+            (connection.connection, connection.peer, connection.bytes_acked);
         let summary = Box::new(summary);
         Err(match failure {
-            Failure::Closed { source, said } => {
-                SendError::Closed { connection, peer, acked_bytes, said, source, summary }
+            Failure::Closed { source, peer_text } => {
+                SendError::Closed { connection, peer, acked_bytes, peer_text, source, summary }
             }
             Failure::Stalled { silent_for, window_closed } => {
                 SendError::Stalled { connection, peer, acked_bytes, silent_for, window_closed, summary }

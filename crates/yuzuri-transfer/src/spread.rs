@@ -4,49 +4,49 @@
 /// %. Minimum and maximum are exact. Takes about 30 kB, whatever the number of values.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
-    classes: Vec<u64>,
+    bins: Vec<u64>,
     count: u64,
     min: u64,
     max: u64,
 }
 
-const STEPS: u32 = 6;
+const BIN_BITS: u32 = 6;
 
-fn class(value: u64) -> usize {
-    let power = (63 - (value | 1).leading_zeros()).max(STEPS);
-    (((power - STEPS) as usize) << STEPS) + (value >> (power - STEPS)) as usize
+fn bin(value: u64) -> usize {
+    let power = (63 - (value | 1).leading_zeros()).max(BIN_BITS);
+    (((power - BIN_BITS) as usize) << BIN_BITS) + (value >> (power - BIN_BITS)) as usize
 }
 
 /// Midpoint of a bin.
-fn middle(class: usize) -> u64 {
-    let power = (class >> STEPS).saturating_sub(1);
-    let low = (class - (power << STEPS)) as u64;
+fn midpoint(class: usize) -> u64 {
+    let power = (class >> BIN_BITS).saturating_sub(1);
+    let low = (class - (power << BIN_BITS)) as u64;
     (low << power) + (1u64 << power) / 2
 }
 
 impl Default for Spread {
     fn default() -> Self {
-        Spread { classes: vec![0; class(u64::MAX) + 1], count: 0, min: u64::MAX, max: 0 }
+        Spread { bins: vec![0; bin(u64::MAX) + 1], count: 0, min: u64::MAX, max: 0 }
     }
 }
 
 impl Spread {
     pub(crate) fn add(&mut self, value: u64) {
-        self.classes[class(value)] += 1;
+        self.bins[bin(value)] += 1;
         self.count += 1;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
 
-    /// Minimum, median (the lower of the two middle values) and maximum; `None` without values.
+    /// Minimum, median (the lower of the two midpoint values) and maximum; `None` without values.
     pub(crate) fn min_median_max(&self) -> Option<(u64, u64, u64)> {
         let half = self.count.div_ceil(2);
         let mut below = 0;
-        let median = self.classes.iter().position(|n| {
+        let median = self.bins.iter().position(|n| {
             below += n;
             below >= half && below > 0
         })?;
-        Some((self.min, middle(median).clamp(self.min, self.max), self.max))
+        Some((self.min, midpoint(median).clamp(self.min, self.max), self.max))
     }
 }
 
@@ -57,13 +57,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn nothing_has_no_median() {
+    fn no_values_have_no_median() {
         assert_eq!(Spread::default().min_median_max(), None);
     }
 
     proptest! {
         #[test]
-        fn the_median_is_near_and_the_ends_are_exact(mut values in proptest::collection::vec(
+        fn the_median_is_close_and_minimum_and_maximum_are_exact(mut values in proptest::collection::vec(
             prop_oneof![any::<u64>(), 0u64..1000, 1_000_000u64..20_000_000_000], 1..200
         )) {
             let mut spread = Spread::default();

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_as_the_kernel_writes_it_is_read() {
+    fn a_kernel_timestamp_message_is_decoded() {
         let mut stats = attribute(TCP_NLA_TOTAL_RETRANS, &7u64.to_ne_bytes());
         stats.extend(attribute(0, &[])); // padding that aligns the 64-bit value
         stats.extend(attribute(TCP_NLA_DELIVERY_RATE, &2_500_000u64.to_ne_bytes()));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_stamp_is_none() {
+    fn a_message_that_is_no_timestamp_is_ignored() {
         let other = stamp_control(libc::SOL_IP, libc::IP_RECVERR, 1, 3, 0, &[]);
         assert_eq!(decode(&other), None, "a stamp of an unknown kind");
         let no_time = stamp_control(libc::SOL_IP, libc::IP_RECVERR, 0, 1, 0, &[]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_zero_or_beyond_the_end_ends_the_reading() {
+    fn an_attribute_of_invalid_length_ends_parsing() {
         assert_eq!(attributes(&[0, 0, 8, 0, 1, 2, 3, 4]).count(), 0);
         assert_eq!(attributes(&[0xff, 0xff, 8, 0, 1, 2, 3, 4]).count(), 0);
         assert_eq!(control_messages(&[0; 64]).count(), 0);
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(raw in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn arbitrary_bytes_do_not_panic(raw in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = decode(&raw);
             let _ = decode_stats(&raw);
             // Every iterator must advance: each message takes at least its header.
@@ -273,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn a_stamp_bent_anywhere_is_answered(
+        fn a_corrupted_timestamp_message_does_not_panic(
             at in 0usize..400, value: u8, cut in 0usize..400, byte: u32, cwnd: u32
         ) {
             let stats = attribute(TCP_NLA_SND_CWND, &cwnd.to_ne_bytes());

@@ -180,19 +180,19 @@ pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T
     }
 }
 
-/// Discards up to `most` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7)) and
+/// Discards up to `max_bytes` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7)) and
 /// without blocking. Returns their number, 0 if the peer has closed its direction.
-pub(crate) fn discard(fd: impl AsFd, most: usize) -> io::Result<usize> {
+pub(crate) fn discard(fd: impl AsFd, max_bytes: usize) -> io::Result<usize> {
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: with MSG_TRUNC the kernel's TCP does not touch the buffer, so null is allowed (tcp(7)).
-    check_size(unsafe { libc::recv(fd.as_fd().as_raw_fd(), std::ptr::null_mut(), most, flags) })
+    check_size(unsafe { libc::recv(fd.as_fd().as_raw_fd(), std::ptr::null_mut(), max_bytes, flags) })
 }
 
 /// One descriptor for [`poll`], with the events asked for and returned.
 pub(crate) type PollFd = libc::pollfd;
 
 /// Builds an entry for [`poll`].
-pub(crate) fn ask(fd: RawFd, events: libc::c_short) -> PollFd {
+pub(crate) fn poll_fd(fd: RawFd, events: libc::c_short) -> PollFd {
     PollFd { fd, events, revents: 0 }
 }
 
@@ -235,7 +235,7 @@ mod tests {
         let started = Instant::now();
         while stamps.last().is_none_or(|stamp: &Stamp| stamp.what != What::Acked) {
             assert!(started.elapsed() < Duration::from_secs(10), "{stamps:?}");
-            poll(&mut [ask(stream.as_raw_fd(), 0)], Duration::from_millis(100)).unwrap();
+            poll(&mut [poll_fd(stream.as_raw_fd(), 0)], Duration::from_millis(100)).unwrap();
             while let Some(stamp) = read_error_queue(stream, decode).unwrap() {
                 stamps.push(stamp.unwrap());
             }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_counted() {
+    fn discarded_bytes_are_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (peer, _) = listener.accept().unwrap();
@@ -297,7 +297,7 @@ mod tests {
         let started = Instant::now();
         loop {
             assert!(started.elapsed() < Duration::from_secs(10));
-            poll(&mut [ask(peer.as_raw_fd(), libc::POLLIN)], Duration::from_millis(100)).unwrap();
+            poll(&mut [poll_fd(peer.as_raw_fd(), libc::POLLIN)], Duration::from_millis(100)).unwrap();
             match discard(&peer, 300).unwrap() {
                 0 => break,
                 count => {

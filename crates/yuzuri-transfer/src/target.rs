@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn hosts_and_ports_as_people_write_them() {
+    fn common_target_notations_are_parsed() {
         for (text, host, port) in [
             ("server", "server", DEFAULT_PORT),
             ("server:80", "server", 80),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn the_error_names_the_problem() {
         assert!(matches!("".parse::<Target>(), Err(TargetError::NoHost(_))));
         assert!(matches!(":80".parse::<Target>(), Err(TargetError::NoHost(_))));
         assert!(matches!("a b:80".parse::<Target>(), Err(TargetError::NoHost(_))));
@@ -186,14 +186,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_understood_can_be_written_and_read_again(text in "\\PC{0,40}") {
+        fn a_parsed_target_round_trips(text in "\\PC{0,40}") {
             if let Ok(target) = text.parse::<Target>() {
                 prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
             }
         }
 
         #[test]
-        fn an_address_comes_back(address: SocketAddr) {
+        fn an_address_round_trips(address: SocketAddr) {
             prop_assume!(address.port() != 0);
             let target = Target::from(address);
             prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target.clone()));

@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fields_lie_where_the_kernel_puts_them() {
+    fn fields_are_at_the_kernels_offsets() {
         let mut raw = [0u8; 232];
         raw[1] = 3;
         raw[3] = 2;
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_length_is_read_as_far_as_it_goes(raw in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn a_short_tcp_info_is_read_as_far_as_it_goes(raw in proptest::collection::vec(any::<u8>(), 0..300)) {
             let info = TcpInfo::decode(&raw);
             prop_assert_eq!(info.snd_wnd.is_some(), raw.len() >= 232);
             if raw.len() < 128 {

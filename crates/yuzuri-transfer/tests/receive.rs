@@ -21,7 +21,7 @@ fn closed(event: &ReceiveEvent) -> Option<Received> {
 }
 
 #[test]
-fn it_serves_both_families_and_shows_ipv4_as_ipv4() {
+fn both_address_families_are_served_and_ipv4_is_shown_as_ipv4() {
     let receiving = Receiving::start(receive_options());
     let port = receiving.address.port();
     for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
@@ -36,7 +36,7 @@ fn it_serves_both_families_and_shows_ipv4_as_ipv4() {
 }
 
 #[test]
-fn a_busy_port_is_told_with_what_to_do() {
+fn a_busy_port_is_reported_with_advice() {
     let first = Listener::bind(receive_options()).unwrap();
     let options = ReceiveOptions { port: first.address().port(), ..Default::default() };
     let error = Listener::bind(options).unwrap_err();
@@ -46,14 +46,14 @@ fn a_busy_port_is_told_with_what_to_do() {
 }
 
 #[test]
-fn an_address_of_somebody_else_is_told() {
+fn a_foreign_source_address_is_reported() {
     let options = ReceiveOptions { bind: Some("192.0.2.9".parse().unwrap()), ..receive_options() };
     let error = Listener::bind(options).unwrap_err();
     assert!(matches!(error, ReceiveError::Listen { .. }) && error.to_string().contains("ip addr"), "{error}");
 }
 
 #[test]
-fn impossible_options_are_refused() {
+fn invalid_options_are_refused() {
     for options in [
         ReceiveOptions { max_connections: 0, ..receive_options() },
         ReceiveOptions { max_per_peer: 0, ..receive_options() },
@@ -67,7 +67,7 @@ fn impossible_options_are_refused() {
 }
 
 #[test]
-fn one_too_many_is_turned_away_with_a_reason_and_there_is_room_again_later() {
+fn a_connection_beyond_the_limit_is_refused_with_a_reason_until_one_closes() {
     for (options, word) in [
         (ReceiveOptions { max_connections: 2, ..receive_options() }, "full"),
         (ReceiveOptions { max_per_peer: 2, ..receive_options() }, "too many connections from your address"),
@@ -96,18 +96,18 @@ fn one_too_many_is_turned_away_with_a_reason_and_there_is_room_again_later() {
 }
 
 #[test]
-fn the_sender_shows_why_it_was_turned_away() {
+fn the_sender_reports_why_it_was_refused() {
     let receiving = Receiving::start(ReceiveOptions { max_connections: 1, ..receive_options() });
     let _first = TcpStream::connect(at_v4(&receiving)).unwrap();
     receiving.wait(|event| matches!(event, ReceiveEvent::Accepted { .. }).then_some(()));
     let error = run(&options(at_v4(&receiving))).0.unwrap_err();
-    let SendError::Closed { said, .. } = &error else { panic!("{error}") };
-    assert!(said.as_ref().unwrap().contains("full (1 connections)"), "{error}");
+    let SendError::Closed { peer_text, .. } = &error else { panic!("{error}") };
+    assert!(peer_text.as_ref().unwrap().contains("full (1 connections)"), "{error}");
     receiving.stop();
 }
 
 #[test]
-fn the_idle_leave_and_the_busy_stay() {
+fn idle_connections_are_closed_and_busy_ones_stay() {
     let idle = Duration::from_millis(400);
     let receiving = Receiving::start(ReceiveOptions { idle_timeout: idle, ..receive_options() });
     let mut silent = TcpStream::connect(at_v4(&receiving)).unwrap();
@@ -127,12 +127,12 @@ fn the_idle_leave_and_the_busy_stay() {
     assert!(started.elapsed() >= idle);
     let mut text = String::new();
     silent.read_to_string(&mut text).unwrap();
-    assert!(text.contains("nothing came for too long"), "{text}");
+    assert!(text.contains("idle for too long"), "{text}");
     receiving.stop();
 }
 
 #[test]
-fn no_connection_gets_more_than_its_bytes() {
+fn the_byte_limit_per_connection_holds() {
     let receiving = Receiving::start(ReceiveOptions { max_bytes: Some(3_000_000), ..receive_options() });
     let mut options = options(at_v4(&receiving));
     options.limits.bytes = Some(1 << 40);
@@ -145,7 +145,7 @@ fn no_connection_gets_more_than_its_bytes() {
 }
 
 #[test]
-fn no_connection_gets_more_than_its_time() {
+fn the_time_limit_per_connection_holds() {
     let most = Duration::from_millis(300);
     let receiving = Receiving::start(ReceiveOptions { max_time: Some(most), ..receive_options() });
     let mut options = options(at_v4(&receiving));
@@ -159,7 +159,7 @@ fn no_connection_gets_more_than_its_time() {
 }
 
 #[test]
-fn all_connections_together_have_a_limit_after_which_the_receiver_ends() {
+fn the_receiver_ends_at_the_total_byte_limit() {
     let most = 5_000_000;
     let receiving = Receiving::start(ReceiveOptions { max_total_bytes: Some(most), ..receive_options() });
     let address = at_v4(&receiving);
@@ -168,7 +168,7 @@ fn all_connections_together_have_a_limit_after_which_the_receiver_ends() {
     options.limits.bytes = Some(1 << 40);
     options.connections = 2;
     let error = run(&options).0.unwrap_err().to_string();
-    assert!(error.contains("the limit of bytes of all connections is reached"), "{error}");
+    assert!(error.contains("the total byte limit is reached"), "{error}");
     // The receiver ends by itself and accepts no byte beyond the limit.
     let (summary, events) = receiving.join();
     assert_eq!(summary.bytes, most);
@@ -177,20 +177,20 @@ fn all_connections_together_have_a_limit_after_which_the_receiver_ends() {
     assert!(ends.iter().all(|received| received.end == End::TotalLimit), "{ends:?}");
     assert_eq!(ends.iter().map(|received| received.bytes).sum::<u64>(), most);
     assert!(summary.limit_reached);
-    let mut said = String::new();
-    idle.read_to_string(&mut said).unwrap();
-    assert!(said.contains("the limit of bytes of all connections is reached"), "{said}");
+    let mut peer_text = String::new();
+    idle.read_to_string(&mut peer_text).unwrap();
+    assert!(peer_text.contains("the total byte limit is reached"), "{peer_text}");
 }
 
 #[test]
-fn what_strangers_send_has_an_end_by_default() {
+fn received_bytes_are_limited_by_default() {
     let options = ReceiveOptions::default();
     assert_eq!(options.max_bytes, Some(100_000_000_000));
     assert_eq!(options.max_total_bytes, Some(1_000_000_000_000));
 }
 
 #[test]
-fn once_ends_after_the_first_senders_but_not_for_a_knock() {
+fn once_ends_after_the_first_senders_but_not_after_an_empty_connection() {
     let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
     // A port scan: a connection that opens and closes without data.
     drop(TcpStream::connect(at_v4(&receiving)).unwrap());
@@ -205,7 +205,7 @@ fn once_ends_after_the_first_senders_but_not_for_a_knock() {
 }
 
 #[test]
-fn a_reset_by_a_sender_harms_nobody() {
+fn a_reset_by_one_sender_does_not_affect_the_others() {
     let receiving = Receiving::start(receive_options());
     let stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     let socket = socket2::Socket::from(stream);
@@ -221,7 +221,7 @@ fn a_reset_by_a_sender_harms_nobody() {
 }
 
 #[test]
-fn stopping_tells_what_was_open() {
+fn stopping_reports_open_connections() {
     let receiving = Receiving::start(receive_options());
     let mut stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     stream.write_all(&[0; 1000]).unwrap();
@@ -238,7 +238,7 @@ fn stopping_tells_what_was_open() {
 }
 
 #[test]
-fn memory_does_not_grow_with_what_is_sent() {
+fn memory_does_not_grow_with_the_bytes_sent() {
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -169,7 +169,7 @@ fn written<E>(events: &[E], report: &mut dyn Report<E>) {
 }
 
 #[test]
-fn json_lines_keep_their_form() {
+fn json_lines_match_the_golden_file() {
     let mut lines = Vec::new();
     written(&send_events(), &mut JsonLines(&mut lines));
     golden("send.jsonl", &lines);
@@ -183,7 +183,7 @@ fn json_lines_keep_their_form() {
 }
 
 #[test]
-fn tables_keep_their_form() {
+fn tables_match_the_golden_file() {
     let (mut table, mut status) = (Vec::new(), Vec::new());
     written(&send_events(), &mut SendText::new(&mut table, Some(&mut status), None));
     golden("send.txt", &table);
@@ -213,7 +213,7 @@ fn rows_beyond_the_limit_are_counted() {
 }
 
 #[test]
-fn two_reports_get_the_same() {
+fn two_reports_get_the_same_events() {
     let (mut one, mut two) = (Vec::new(), 0);
     let mut count = |_: &SendEvent| {
         two += 1;
@@ -224,7 +224,7 @@ fn two_reports_get_the_same() {
 }
 
 #[test]
-fn a_log_has_an_end_and_says_so() {
+fn the_log_is_limited_and_says_so() {
     use yuzuri_transfer::MaxLines;
     let [listening, accepted, _, progress, closed, _, summary] =
         <[ReceiveEvent; 7]>::try_from(receive_events()).unwrap();
@@ -248,10 +248,10 @@ fn a_log_has_an_end_and_says_so() {
     assert_eq!(bounded.lines().count(), 14, "{bounded}");
     let lines: Vec<&str> = bounded.lines().collect();
     assert!(lines[11].contains("limit of 10 lines"), "{bounded}");
-    assert!(lines[12].contains("2990 more lines were not written"), "{bounded}");
+    assert!(lines[12].contains("2990 further lines were not written"), "{bounded}");
     assert!(lines[13].contains("\"summary\""), "{bounded}");
     // Progress that overwrites itself does not count as a line.
     let over = run(Some(10), false);
     assert_eq!(over.lines().filter(|line| line.contains("\"progress\"")).count(), 1000);
-    assert!(over.contains("1990 more lines were not written"));
+    assert!(over.contains("1990 further lines were not written"));
 }

@@ -43,7 +43,7 @@ fn bytes_arrive_exactly_over_both_families() {
 }
 
 #[test]
-fn a_count_is_shared_by_all_connections() {
+fn all_connections_share_the_buffer_count() {
     let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
     let mut options = options((Ipv4Addr::LOCALHOST, receiving.address.port()).into());
     options.connections = 7;
@@ -66,11 +66,11 @@ fn a_count_is_shared_by_all_connections() {
         ReceiveEvent::Accepted { peer, .. } => Some(*peer),
         _ => None,
     });
-    let mut theirs: Vec<SocketAddr> = accepted.collect();
-    let mut ours: Vec<SocketAddr> = summary.connections.iter().map(|c| c.local).collect();
-    theirs.sort();
-    ours.sort();
-    assert_eq!(theirs, ours);
+    let mut accepted_from: Vec<SocketAddr> = accepted.collect();
+    let mut local: Vec<SocketAddr> = summary.connections.iter().map(|c| c.local).collect();
+    accepted_from.sort();
+    local.sort();
+    assert_eq!(accepted_from, local);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn with_wait_ack_one_buffer_follows_the_other() {
 }
 
 #[test]
-fn small_buffers_are_told_apart() {
+fn small_buffers_are_distinguished() {
     // Without `MSG_EOR` the kernel would combine many buffers into one packet. Their timestamps
     // exceed the capacity of the error queue.
     for wait_ack in [false, true] {
@@ -143,7 +143,7 @@ fn small_buffers_are_told_apart() {
 }
 
 #[test]
-fn a_name_is_tried_at_all_its_addresses() {
+fn all_addresses_of_a_name_are_tried() {
     let addresses: Vec<SocketAddr> =
         std::net::ToSocketAddrs::to_socket_addrs(&("localhost", 1)).unwrap().collect();
     let sink = Sink::new("127.0.0.1", 1, read_all);
@@ -160,7 +160,7 @@ fn a_name_is_tried_at_all_its_addresses() {
 }
 
 #[test]
-fn the_congestion_control_asked_for_is_used() {
+fn the_requested_congestion_control_is_used() {
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
     let usable = if nix::unistd::geteuid().is_root() { &available } else { &allowed };
@@ -198,18 +198,18 @@ fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> u64 {
 }
 
 #[test]
-fn segments_are_paced_where_that_is_asked_for() {
+fn segments_are_paced_on_request() {
     for (paced, rate) in [(false, u64::MAX), (true, u64::from(u32::MAX - 1))] {
         let sink = Sink::new("127.0.0.1", 1, read_all);
         let mut options = options(sink.address);
         options.paced = paced;
         options.limits.buffers = Some(2);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, rates) = std::sync::mpsc::channel();
         options.shown = Some(Shown::new(move |connection| {
-            tell.send(max_pacing_rate(&*connection.socket.upgrade().unwrap())).unwrap();
+            sender.send(max_pacing_rate(&*connection.socket.upgrade().unwrap())).unwrap();
         }));
         run(&options).0.unwrap();
-        assert_eq!(told.recv().unwrap(), rate);
+        assert_eq!(rates.recv().unwrap(), rate);
         sink.join();
     }
 }
@@ -230,7 +230,7 @@ fn an_unknown_congestion_control_is_refused_with_a_list() {
 }
 
 #[test]
-fn a_congestion_control_for_root_only_is_said_to_be_so() {
+fn a_congestion_control_that_is_not_allowed_is_reported() {
     let read = |what: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control")).unwrap()
     };
@@ -255,7 +255,7 @@ fn a_congestion_control_for_root_only_is_said_to_be_so() {
 }
 
 #[test]
-fn a_refused_connection_says_what_to_do() {
+fn a_refused_connection_is_reported_with_advice() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = run(&options(port)).0.unwrap_err();
     let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
@@ -265,7 +265,7 @@ fn a_refused_connection_says_what_to_do() {
 }
 
 #[test]
-fn a_name_without_address_says_so() {
+fn a_name_without_an_address_is_reported() {
     let error = run(&SendOptions::new("nosuch.invalid".parse().unwrap())).0.unwrap_err();
     assert!(matches!(error, SendError::Resolve { .. }), "{error}");
     assert_eq!(error.kind(), FailureKind::UnknownHost);
@@ -273,7 +273,7 @@ fn a_name_without_address_says_so() {
 }
 
 #[test]
-fn an_address_or_interface_that_is_not_there_says_so() {
+fn a_missing_address_or_interface_is_reported() {
     let mut options = options("127.0.0.1:9".parse().unwrap());
     options.bind = Some("192.0.2.77".parse().unwrap());
     let error = run(&options).0.unwrap_err();
@@ -308,16 +308,16 @@ fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
     assert_eq!(summary.bytes_acked, *acked_bytes);
     assert!(summary.bytes_unacknowledged > 0);
     // The summary was reported before the failure.
-    let [.., SendEvent::Summary(told), SendEvent::Failed { message, .. }] = &events[..] else {
+    let [.., SendEvent::Summary(reported), SendEvent::Failed { message, .. }] = &events[..] else {
         panic!("{events:?}")
     };
-    assert_eq!((told, message), (&**summary, &error.to_string()));
+    assert_eq!((reported, message), (&**summary, &error.to_string()));
     drop(done);
     sink.join();
 }
 
 #[test]
-fn a_reset_is_told_with_what_the_other_end_said() {
+fn a_reset_is_reported_with_the_peers_message() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         let mut some = vec![0; 300_000];
         stream.read_exact(&mut some).unwrap();
@@ -328,8 +328,8 @@ fn a_reset_is_told_with_what_the_other_end_said() {
     options.limits.bytes = Some(1 << 40);
     let error = run(&options).0.unwrap_err();
     assert_eq!(error.kind(), FailureKind::ClosedByPeer);
-    let SendError::Closed { said, summary, .. } = &error else { panic!("{error}") };
-    assert_eq!(said.as_deref(), Some("no more, thank you"));
+    let SendError::Closed { peer_text, summary, .. } = &error else { panic!("{error}") };
+    assert_eq!(peer_text.as_deref(), Some("no more, thank you"));
     assert!(summary.bytes_acked >= 300_000);
     assert!(!error.to_string().contains('\n'));
     sink.join();
@@ -338,7 +338,7 @@ fn a_reset_is_told_with_what_the_other_end_said() {
 /// The kernel reports this as a broken pipe, which programs take for the end of their own output's
 /// reader.
 #[test]
-fn a_reset_after_the_other_end_had_closed_its_half_is_a_reset() {
+fn a_reset_after_a_half_close_is_reported_as_a_reset() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         stream.read_exact(&mut [0; 1000]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -354,7 +354,7 @@ fn a_reset_after_the_other_end_had_closed_its_half_is_a_reset() {
 
 /// The sink behaves like a captive portal.
 #[test]
-fn a_web_server_in_the_receivers_place_is_told_from_a_receiver_that_closes() {
+fn a_web_server_is_distinguished_from_a_receiver_that_closes() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         stream.read_exact(&mut [0; 1000]).unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
@@ -368,7 +368,7 @@ fn a_web_server_in_the_receivers_place_is_told_from_a_receiver_that_closes() {
 }
 
 #[test]
-fn one_lost_connection_ends_the_others() {
+fn one_failed_connection_ends_the_others() {
     let first = AtomicBool::new(true);
     let sink = Sink::new("127.0.0.1", 3, move |mut stream| {
         let resets = first.swap(false, Ordering::Relaxed);
@@ -419,7 +419,7 @@ fn the_stop_flag_ends_it_with_a_summary() {
 }
 
 #[test]
-fn a_stop_while_connecting_is_told() {
+fn a_stop_while_connecting_is_reported() {
     let error =
         send(&options("127.0.0.1:9".parse().unwrap()), &mut |_: &SendEvent| Ok(()), &AtomicBool::new(true));
     // Loopback may refuse the connection before the flag is checked.
@@ -457,7 +457,7 @@ fn a_peer_that_closes_its_own_direction_still_gets_everything() {
 }
 
 #[test]
-fn a_peer_that_talks_is_not_in_the_way() {
+fn input_from_the_peer_does_not_stall_the_transfer() {
     let sink = Sink::new("127.0.0.1", 1, |stream| {
         let mut talker = stream.try_clone().unwrap();
         let talk = std::thread::spawn(move || {
@@ -479,7 +479,7 @@ fn a_peer_that_talks_is_not_in_the_way() {
 }
 
 #[test]
-fn a_slow_reader_is_waited_for_and_shown_as_the_limit() {
+fn a_slow_reader_is_reported_as_receive_window_limited() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         let mut buffer = vec![0; 1 << 16];
         let mut total = 0;
@@ -501,7 +501,7 @@ fn a_slow_reader_is_waited_for_and_shown_as_the_limit() {
 }
 
 #[test]
-fn progress_counts_what_is_acknowledged_and_knows_what_is_left() {
+fn progress_counts_acknowledged_bytes_and_the_remaining_time() {
     let sink = Sink::new("127.0.0.1", 1, |mut stream| {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(1..) = stream.read(&mut buffer) {

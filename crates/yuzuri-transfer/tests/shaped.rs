@@ -107,8 +107,8 @@ fn throughput_is_that_of_the_path() {
 }
 
 #[test]
-fn retransmissions_are_those_the_kernel_counts() {
-    let Some(net) = Net::or_skip("retransmissions_are_those_the_kernel_counts") else { return };
+fn retransmissions_match_the_kernels_count() {
+    let Some(net) = Net::or_skip("retransmissions_match_the_kernels_count") else { return };
     net.shape(Side::A, RATE_MBIT, QUEUE_BYTES as u32).unwrap();
     let receiving = receiving(&net, ReceiveOptions { once: true, ..receive_options() });
     let mut options = to(net.v4(Side::B), receiving.address.port());
@@ -144,9 +144,9 @@ fn iperf3_sees_the_same_throughput() {
     // A busy machine may keep either program from the CPU for a while. That affects one comparison;
     // a wrong figure of ours would affect all of them.
     let near = |rates: [f64; 3]| {
-        let [theirs, ours, received] = rates;
-        eprintln!("iperf3 {theirs:.0} bit/s, send {ours:.0} bit/s, receive {received:.0} bit/s");
-        (ours / theirs - 1.0).abs() < 0.01 && (received / theirs - 1.0).abs() < 0.01
+        let [iperf3, sent, received] = rates;
+        eprintln!("iperf3 {iperf3:.0} bit/s, send {sent:.0} bit/s, receive {received:.0} bit/s");
+        (sent / iperf3 - 1.0).abs() < 0.01 && (received / iperf3 - 1.0).abs() < 0.01
     };
     assert!((0..4).any(|_| near(beside_iperf3(&net))), "never within 1 %");
 }
@@ -160,7 +160,7 @@ fn beside_iperf3(net: &Net) -> [f64; 3] {
     let started = Instant::now();
     // With --json, an iperf3 client that finds no server exits with success and an error in its
     // report.
-    let theirs = loop {
+    let iperf3 = loop {
         let output = net.command(Side::A, "iperf3").args(client.split(' ')).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         if let Some(rate) = report["end"]["sum_received"]["bits_per_second"].as_f64() {
@@ -178,9 +178,9 @@ fn beside_iperf3(net: &Net) -> [f64; 3] {
     options.congestion_control = Some("cubic".to_owned());
     options.limits.time = Some(Duration::from_secs(seconds));
     let (result, _) = send_through(net, options);
-    let ours = result.unwrap().throughput_bps as f64;
+    let sent = result.unwrap().throughput_bps as f64;
     let received = receiving.join().0.throughput_bps as f64;
-    [theirs, ours, received]
+    [iperf3, sent, received]
 }
 
 #[test]
@@ -224,8 +224,8 @@ fn a_time_limit_over_a_dead_path_ends_after_the_linger() {
 }
 
 #[test]
-fn no_way_and_no_answer_are_told_apart() {
-    let Some(net) = Net::or_skip("no_way_and_no_answer_are_told_apart") else { return };
+fn no_route_and_timeout_are_distinguished() {
+    let Some(net) = Net::or_skip("no_route_and_timeout_are_distinguished") else { return };
     let error = send_through(&net, to("192.0.2.1".parse().unwrap(), 9)).0.unwrap_err();
     let SendError::Connect { attempts, .. } = &error else { panic!("{error}") };
     assert_eq!(attempts[0].1.raw_os_error(), Some(libc::ENETUNREACH));
@@ -241,8 +241,8 @@ fn no_way_and_no_answer_are_told_apart() {
 }
 
 #[test]
-fn it_sends_from_the_address_and_interface_asked_for() {
-    let Some(net) = Net::or_skip("it_sends_from_the_address_and_interface_asked_for") else { return };
+fn the_requested_source_address_and_interface_are_used() {
+    let Some(net) = Net::or_skip("the_requested_source_address_and_interface_are_used") else { return };
     let added = net.command(Side::A, "ip").args("addr add 10.77.0.5/24 dev va".split(' ')).status().unwrap();
     assert!(added.success());
     let receiving = receiving(&net, receive_options());

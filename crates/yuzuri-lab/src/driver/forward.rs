@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_between_terminals_and_server_are_sent_on() {
+    fn packets_between_terminals_and_server_are_forwarded() {
         let forwarding = forwarding();
         for server in [forwarding.server.1.into(), forwarding.server.2.into()] {
             let mut up = packet(AP.0, server);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_for_the_access_points_host() {
+    fn all_other_frames_go_to_the_access_points_host() {
         let forwarding = forwarding();
         let (server, terminal) = (forwarding.server.1.into(), forwarding.terminals[0].1.into());
         let elsewhere = Ipv4Addr::new(10, 160, 0, 1).into();

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_sent_on_has_one_hop_less_and_a_right_checksum() {
+    fn a_forwarded_packet_has_a_decremented_ttl_and_a_valid_checksum() {
         let mut sent_on = Frame::of(&ipv4_tcp());
         assert_eq!(sent_on.ip_destination(), Some(Ipv4Addr::new(10, 78, 0, 2).into()));
         assert!(sent_on.forward([1; 6], [3; 6]));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_must_look_at_is_not_sent_on() {
+    fn packets_that_a_router_must_process_are_not_forwarded() {
         let with = |at: usize, value: u8| {
             let mut bytes = ipv4_tcp();
             bytes[at] = value;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_addresses_and_ports() {
+    fn a_flow_is_identified_by_addresses_and_ports() {
         let bytes = ipv4_tcp();
         let mut other_payload = bytes.clone();
         *other_payload.last_mut().unwrap() = 1;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_a_frame_of_its_own() {
+    fn a_copy_is_a_separate_frame() {
         let mut original = Frame::of(&ipv4_tcp());
         let copy = original.clone();
         original.mark_ce();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back() {
+    fn buffers_are_reused() {
         let count = || SPARE.with_borrow(Vec::len);
         drop((Frame::of(&[1; 20]), Frame::of(&[2; 20])));
         let before = count();
@@ -331,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_frame(mut bytes in prop::collection::vec(any::<u8>(), 0..80), ip: bool) {
+        fn arbitrary_bytes_do_not_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..80), ip: bool) {
             if ip && bytes.len() > 14 {
                 bytes[12..14].copy_from_slice(&IPV4.to_be_bytes());
             }

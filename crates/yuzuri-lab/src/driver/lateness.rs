@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_a_hundred_may_be_late() {
+    fn one_packet_in_a_hundred_may_be_late() {
         let mut lateness = Lateness::default();
         for _ in 0..99 {
             lateness.count(20_000);

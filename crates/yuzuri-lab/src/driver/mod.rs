@@ -392,9 +392,9 @@ impl<'a> Machine<'a> {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(errno @ (Errno::EIO | Errno::EBADFD)) => {
-                    return Err(LabError::network("taking a frame: the TAP device is down")(errno));
+                    return Err(LabError::network("reading a frame: the TAP device is down")(errno));
                 }
-                Err(errno) => return Err(LabError::network("taking a frame from a TAP device")(errno)),
+                Err(errno) => return Err(LabError::network("reading a frame from a TAP device")(errno)),
             }
             let now = self.now();
             self.run_models(now);

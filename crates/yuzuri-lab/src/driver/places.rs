@@ -97,7 +97,7 @@ mod tests {
     use yuzuri_netmodel::radio::Phy;
 
     #[test]
-    fn a_place_that_was_left_is_the_next_ones() {
+    fn a_freed_place_is_reused() {
         let config = CellConfig::new(vec![StationConfig::new(Phy::g(54)); 3]);
         let (mut places, present) = Places::new(&config, &[2]);
         let mut cell: Cell<Frame> = Cell::new(&present, 1).unwrap();

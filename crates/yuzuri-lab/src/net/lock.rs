@@ -35,7 +35,7 @@ impl Run {
         std::fs::create_dir_all(FOLDER).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => {
                 let hint = "; the lab makes network namespaces and TAP devices: run it as root";
-                LabError::Network { doing: format!("making {FOLDER}"), source, hint }
+                LabError::Network { doing: format!("creating {FOLDER}"), source, hint }
             }
             _ => LabError::File { path: FOLDER.into(), source },
         })?;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_have_numbers_of_their_own() {
+    fn runs_have_distinct_numbers() {
         if !nix::unistd::geteuid().is_root() {
             return println!("skipped: the folder of locks belongs to root");
         }

@@ -35,7 +35,7 @@ impl Tap {
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: the descriptor is open and the request outlives the call.
         let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
-        Errno::result(made).map_err(LabError::network(format!("making TAP device {name}")))?;
+        Errno::result(made).map_err(LabError::network(format!("creating TAP device {name}")))?;
         Ok(Tap { file })
     }
 

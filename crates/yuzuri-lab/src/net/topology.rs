@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_have_subnets_of_their_own() {
+    fn runs_have_distinct_subnets() {
         let (a, b) = (Addresses { run: 0 }, Addresses { run: 19_999 });
         for run in [a, b] {
             let ((v4, v6), (server, _)) = (run.cell(FIRST_TERMINAL + 3), run.wire(2));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_say_what_is_set() {
+    fn routes_contain_the_settings() {
         let settings = HostSettings {
             initial_window: Some(3),
             window: Some(50),

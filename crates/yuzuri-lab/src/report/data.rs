@@ -90,7 +90,7 @@ pub struct Group {
     pub runs: Vec<(PathBuf, RunRecord)>,
     /// The labels in which the results differ, the variant first.
     #[serde(skip)]
-    pub telling: Vec<Label>,
+    pub distinguishing: Vec<Label>,
 }
 
 /// Selects a figure of a point.
@@ -139,18 +139,18 @@ impl Summary {
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
         let mut summary = Summary { title, made_by, groups };
-        summary.find_telling();
+        summary.find_distinguishing();
         summary
     }
 
     /// Determines the labels in which the points differ.
-    fn find_telling(&mut self) {
+    fn find_distinguishing(&mut self) {
         let differs = |field: &str| {
             let of = |group: &Group| group.labels.iter().find(|l| l.field == field).map(|l| l.value.clone());
             let first = self.groups.first().map(of);
             self.groups.iter().any(|group| Some(of(group)) != first)
         };
-        let telling: Vec<Vec<Label>> = self
+        let distinguishing: Vec<Vec<Label>> = self
             .groups
             .iter()
             .map(|group| {
@@ -160,8 +160,8 @@ impl Summary {
                 labels
             })
             .collect();
-        for (group, telling) in self.groups.iter_mut().zip(telling) {
-            group.telling = telling;
+        for (group, distinguishing) in self.groups.iter_mut().zip(distinguishing) {
+            group.distinguishing = distinguishing;
         }
     }
 
@@ -324,7 +324,7 @@ impl Group {
                 / valid.len().max(1) as f64,
             alone: alone_kind,
             runs,
-            telling: Vec::new(),
+            distinguishing: Vec::new(),
         })
     }
 
@@ -350,15 +350,15 @@ impl Group {
 
     /// The same without one field: the name of a curve over that field.
     pub fn series(&self, field: &str) -> String {
-        let others = self.telling.iter().filter(|l| l.field != field);
-        let mut words: Vec<String> = others
+        let others = self.distinguishing.iter().filter(|l| l.field != field);
+        let mut parts: Vec<String> = others
             .map(|l| match l.field.rsplit('.').next() {
                 Some("variant") | None => l.value.clone(),
                 Some(last) => format!("{last} {}", l.value),
             })
             .collect();
-        words.extend(self.alone.as_ref().map(|kind| format!("{kind} alone")));
-        words.join(", ")
+        parts.extend(self.alone.as_ref().map(|kind| format!("{kind} alone")));
+        parts.join(", ")
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_students() {
+    fn intervals_use_students_t() {
         let estimate = Estimate::of([1.0, 2.0, 3.0]).unwrap();
         assert_eq!((estimate.mean, estimate.median), (2.0, 2.0));
         assert_eq!(Estimate::of([9.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_called_by_what_tells_them_apart() {
+    fn points_are_named_by_their_distinguishing_labels() {
         let label =
             |field: &str, value: &str| Label { field: field.into(), value: value.into(), number: None };
         let group = |labels: &[Label], alone: Option<&str>| Group {
@@ -390,7 +390,7 @@ mod tests {
         };
         let named = |groups: Vec<Group>| -> Vec<String> {
             let mut summary = Summary { title: String::new(), made_by: Vec::new(), groups };
-            summary.find_telling();
+            summary.find_distinguishing();
             summary.groups.iter().map(Group::name).collect()
         };
         let (loss, none, cap) =
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_varied_among_terminals_does_not_change_what_one_gets_alone() {
+    fn labels_of_terminals_do_not_change_the_key_of_runs_alone() {
         let label =
             |field: &str, value: &str| Label { field: field.into(), value: value.into(), number: None };
         let labels =

@@ -26,7 +26,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn words(estimate: &Option<Estimate>, digits: usize) -> String {
+fn formatted(estimate: &Option<Estimate>, digits: usize) -> String {
     match estimate {
         None => "–".into(),
         Some(Estimate { mean, half_width: None, .. }) => format!("{mean:.digits$}"),
@@ -116,22 +116,22 @@ fn table(page: &mut HtmlReport, summary: &Summary) {
             "<tr><td>{}<td>{}<td>{}<td>{}",
             escaped(&g.name()),
             g.valid,
-            words(&g.throughput_mbps, 2),
-            words(&g.jain, 3)
+            formatted(&g.throughput_mbps, 2),
+            formatted(&g.jain, 3)
         );
         if weighted {
-            let _ = write!(page.text, "<td>{}", words(&g.jain_weighted, 3));
+            let _ = write!(page.text, "<td>{}", formatted(&g.jain_weighted, 3));
         }
         let _ = write!(
             page.text,
             "<td>{}<td>{}<td>{}<td>{}",
-            words(&g.rtt_mean_ms, 1),
-            words(&g.rtt_p95_ms, 1),
-            words(&g.retransmissions, 0),
-            words(&g.loss_percent, 2)
+            formatted(&g.rtt_mean_ms, 1),
+            formatted(&g.rtt_p95_ms, 1),
+            formatted(&g.retransmissions, 0),
+            formatted(&g.loss_percent, 2)
         );
         for kind in &kinds {
-            let _ = write!(page.text, "<td>{}", words(&g.kinds.get(*kind).copied(), 2));
+            let _ = write!(page.text, "<td>{}", formatted(&g.kinds.get(*kind).copied(), 2));
         }
     }
     page.text += "</table></div>";
@@ -146,7 +146,7 @@ fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         page.text += "<h2>Over what is varied</h2>";
     }
     for axis in &axes {
-        for (y_words, top, value) in [
+        for (y_title, top, value) in [
             ("total, Mbit/s", None, (|g| g.throughput_mbps) as FigureOf),
             ("Jain's index", Some(1.05), |g| g.jain.filter(|_| g.alone.is_none())),
             ("mean RTT, ms", None, |g| g.rtt_mean_ms),
@@ -154,8 +154,8 @@ fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
             let curves = curves(&every, axis, value);
             if curves.iter().any(|c| c.points.len() > 1) {
                 page.figure(
-                    plots::curves(&curves, axis, y_words, top),
-                    &format!("{y_words} over {axis}; bars are 95 % confidence intervals"),
+                    plots::curves(&curves, axis, y_title, top),
+                    &format!("{y_title} over {axis}; bars are 95 % confidence intervals"),
                 )?;
             }
         }

@@ -84,7 +84,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
     let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
     svg(900, ROW * series.len().max(1) as u32 + 34, |area| {
         let (legend, rest) = area.split_vertically(34);
-        let words: [(&str, RGBAColor); 7] = [
+        let entries: [(&str, RGBAColor); 7] = [
             ("window (left)", colour(0).mix(1.0)),
             ("its bounds (left)", colour(2).mix(1.0)),
             ("throughput (right)", colour(3).mix(1.0)),
@@ -94,10 +94,10 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
             ("loss", state_colour(CaState::Loss)),
         ];
         let mut x = 62;
-        for (word, tint) in words {
+        for (name, tint) in entries {
             legend.draw(&Rectangle::new([(x, 12), (x + 22, 22)], tint.filled()))?;
-            legend.draw(&Text::new(word, (x + 28, 11), (FONT, 13).into_font().color(&GREY)))?;
-            x += 44 + 7 * word.len() as i32;
+            legend.draw(&Text::new(name, (x + 28, 11), (FONT, 13).into_font().color(&GREY)))?;
+            x += 44 + 7 * name.len() as i32;
         }
         for (area, s) in rest.split_evenly((series.len().max(1), 1)).iter().zip(series) {
             let window = ceiling(greatest(s.cwnd.iter().map(|p| p.1)));
@@ -206,7 +206,7 @@ pub struct Curve {
 
 /// Curves over a varied field, with a logarithmic axis if its range is large. `top`: the upper end of
 /// the y axis if it has a natural one.
-pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) -> Result<String, String> {
+pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) -> Result<String, String> {
     let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
     // The interval from two repetitions may be many times the value: clip it instead of flattening the
@@ -225,7 +225,7 @@ pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) 
             let zero = positive / 2.0;
             let place = |x: f64| if x > 0.0 { x } else { zero };
             let from = if least > 0.0 { least } else { zero };
-            let words = |x: &f64| {
+            let tick_label = |x: &f64| {
                 if least <= 0.0 && (*x / zero - 1.0).abs() < 0.01 { "0".to_owned() } else { short(x) }
             };
             let mut points: Vec<f64> = xs().map(place).collect();
@@ -233,12 +233,12 @@ pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) 
             points.dedup();
             let axis = (from / 1.15..most * 1.15).log_scale().with_key_points(points);
             let mut chart = chart.build_cartesian_2d(axis, 0.0..top)?;
-            frame(&mut chart, x_words, y_words, &words, 14)?;
+            frame(&mut chart, x_title, y_title, &tick_label, 14)?;
             draw_curves(&mut chart, curves, &place)?;
         } else {
             let room = ((most - least) * 0.04).max(1e-9);
             let mut chart = chart.build_cartesian_2d(least - room..most + room, 0.0..top)?;
-            frame(&mut chart, x_words, y_words, &label, 10)?;
+            frame(&mut chart, x_title, y_title, &label, 10)?;
             draw_curves(&mut chart, curves, &|x| x)?;
         }
         let names: Vec<(String, usize)> =
@@ -249,8 +249,8 @@ pub fn curves(curves: &[Curve], x_words: &str, y_words: &str, top: Option<f64>) 
 
 fn frame<X, DB>(
     chart: &mut ChartContext<'_, DB, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
-    x_words: &str,
-    y_words: &str,
+    x_title: &str,
+    y_title: &str,
     x_label: &dyn Fn(&f64) -> String,
     x_labels: usize,
 ) -> Drawn
@@ -268,8 +268,8 @@ where
         .y_labels(6)
         .x_label_formatter(x_label)
         .y_label_formatter(&short)
-        .x_desc(x_words)
-        .y_desc(y_words)
+        .x_desc(x_title)
+        .y_desc(y_title)
         .label_style((FONT, 12).into_font().color(&GREY))
         .axis_desc_style((FONT, 13).into_font().color(&GREY))
         .draw()?;
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_a_picture_all_the_same() {
+    fn an_empty_plot_is_still_a_picture() {
         assert!(timelines(&[TerminalSeries::default()], 0.0, 10.0).unwrap().contains("<svg"));
         assert!(queues(&[], 10.0).unwrap().contains("<svg"));
         let point = (5.0, Estimate { mean: 1.0, median: 1.0, half_width: None, n: 1 });

@@ -25,7 +25,7 @@ impl FromStr for Beside {
             Some((word, other)) if !word.is_empty() && !other.is_empty() && word != other => {
                 Ok(Beside { word: word.into(), other: other.into() })
             }
-            _ => Err("two different words with a slash between them are wanted, as in ios/linux".into()),
+            _ => Err("give two different words separated by a slash, as in ios/linux".into()),
         }
     }
 }
@@ -104,8 +104,8 @@ impl Summary {
                 };
                 if pairs.groups.is_empty() {
                     let points = self.groups.iter().map(|group| group.point.as_str());
-                    let words = format!("{} with a partner of {}", beside.word, beside.other);
-                    return Err(unknown("points", &words, points));
+                    let pair = format!("{} with a partner of {}", beside.word, beside.other);
+                    return Err(unknown("points", &pair, points));
                 }
                 pairs.table_of(figure, across, |group| {
                     let (_, other) = self.with_partner(beside).find(|(one, _)| one.point == group.point)?;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_for_each_value_and_a_gap_where_nothing_ran() {
+    fn each_value_is_a_column_and_missing_runs_are_gaps() {
         let table = summary().table("throughput_mbps", None, None, Middle::Mean).unwrap();
         assert_eq!(
             table,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_with_what_is() {
+    fn an_unknown_name_is_reported_with_the_known_ones() {
         let error = summary().table("tablet", None, None, Middle::Mean).unwrap_err().to_string();
         assert!(error.contains("'tablet'") && error.contains("phone") && error.contains("jain"), "{error}");
         let error = summary().table("jain", Some("path.rtt_ms"), None, Middle::Mean).unwrap_err().to_string();
@@ -288,7 +288,7 @@ mod tests {
     /// The stored runs: the iPhone's constants compared with Linux's, with the same packets lost for
     /// each seed.
     #[test]
-    fn points_beside_others_are_compared_seed_by_seed() {
+    fn points_are_compared_seed_by_seed() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");
         let beside: Beside = "ios/linux".parse().unwrap();
         let table = crate::report::read(&folder).unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_no_two_points_differ_in_are_refused() {
+    fn words_that_match_no_pair_of_points_are_refused() {
         for (text, right) in [("a/b", true), ("a", false), ("/b", false), ("a/", false), ("a/a", false)] {
             assert_eq!(text.parse::<Beside>().is_ok(), right, "{text}");
         }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 const PORT: u16 = 4951;
 /// How often the stop flag is checked.
-const LOOK: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A request starts with its own length and that of the response, both `u32`, big-endian.
-const MIN_REQUEST: u32 = yuzuri_scenario::WorkloadSpec::MIN_REQUEST_BYTES;
+const MIN_REQUEST_BYTES: u32 = yuzuri_scenario::WorkloadSpec::MIN_REQUEST_BYTES;
 
 /// Answers requests until the flag is set.
 pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
@@ -24,7 +24,7 @@ pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
                     // A client that disconnects ends only its own thread.
                     scope.spawn(move || answer(socket, stop));
                 }
-                Err(_) => std::thread::sleep(LOOK),
+                Err(_) => std::thread::sleep(STOP_CHECK_INTERVAL),
             }
         }
     });
@@ -34,22 +34,22 @@ pub fn serve(stop: &AtomicBool) -> Result<(), LabError> {
 fn answer(mut socket: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(LOOK))?;
-    socket.set_write_timeout(Some(LOOK))?;
-    let mut room = vec![0; 64 << 10];
+    socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
+    socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
+    let mut buffer = vec![0; 64 << 10];
     loop {
-        let mut head = [0; MIN_REQUEST as usize];
-        exactly(&mut head, stop, |rest| socket.read(rest))?;
+        let mut head = [0; MIN_REQUEST_BYTES as usize];
+        read_exactly(&mut head, stop, |rest| socket.read(rest))?;
         let length = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        pour(length(0).saturating_sub(MIN_REQUEST), &mut room, stop, |part| socket.read(part))?;
-        pour(length(4), &mut room, stop, |part| socket.write(part))?;
+        transfer(length(0).saturating_sub(MIN_REQUEST_BYTES), &mut buffer, stop, |part| socket.read(part))?;
+        transfer(length(4), &mut buffer, stop, |part| socket.write(part))?;
     }
 }
 
 /// Sends requests until the flag is set. Returns the duration of each exchange, µs.
-pub fn ask(
+pub fn request(
     server: IpAddr,
-    (request, response): (u32, u32),
+    (request_bytes, response_bytes): (u32, u32),
     think: Duration,
     stop: &AtomicBool,
     times_us: &mut Vec<u64>,
@@ -58,40 +58,40 @@ pub fn ask(
     let mut socket = TcpStream::connect_timeout(&SocketAddr::new(server, PORT), Duration::from_secs(60))?;
     prepare(&socket)?;
     socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(LOOK))?;
-    socket.set_write_timeout(Some(LOOK))?;
-    let mut room = vec![0; 64 << 10];
-    let head = [request.to_be_bytes(), response.to_be_bytes()].concat();
+    socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
+    socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
+    let mut buffer = vec![0; 64 << 10];
+    let head = [request_bytes.to_be_bytes(), response_bytes.to_be_bytes()].concat();
     while !stop.load(Ordering::Relaxed) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut sent = 0;
-        pour(MIN_REQUEST, &mut head.clone(), stop, |part| {
+        transfer(MIN_REQUEST_BYTES, &mut head.clone(), stop, |part| {
             let count = socket.write(&head[sent..][..part.len()])?;
             sent += count;
             Ok(count)
         })?;
-        pour(request - MIN_REQUEST, &mut room, stop, |part| socket.write(part))?;
-        pour(response, &mut room, stop, |part| socket.read(part))?;
+        transfer(request_bytes - MIN_REQUEST_BYTES, &mut buffer, stop, |part| socket.write(part))?;
+        transfer(response_bytes, &mut buffer, stop, |part| socket.read(part))?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        times_us.push(begun.elapsed().as_micros() as u64);
+        times_us.push(started.elapsed().as_micros() as u64);
         super::work::sleep_until(Instant::now() + think, stop);
     }
     Ok(())
 }
 
-/// Transfers this many bytes through `room`; returns early, without error, if the flag is set.
-fn pour(
+/// Transfers this many bytes through `buffer`; returns early, without error, if the flag is set.
+fn transfer(
     bytes: u32,
-    room: &mut [u8],
+    buffer: &mut [u8],
     stop: &AtomicBool,
     mut step: impl FnMut(&mut [u8]) -> io::Result<usize>,
 ) -> io::Result<()> {
     let mut left = bytes as usize;
     while left > 0 && !stop.load(Ordering::Relaxed) {
-        let part = left.min(room.len());
-        match step(&mut room[..part]) {
+        let part = left.min(buffer.len());
+        match step(&mut buffer[..part]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => left -= count,
             Err(e)
@@ -105,18 +105,18 @@ fn pour(
     Ok(())
 }
 
-/// Fills `room`; an error if the flag is set.
-fn exactly(
-    room: &mut [u8],
+/// Fills `buffer`; an error if the flag is set.
+fn read_exactly(
+    buffer: &mut [u8],
     stop: &AtomicBool,
     mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
 ) -> io::Result<()> {
     let mut filled = 0;
-    while filled < room.len() {
+    while filled < buffer.len() {
         if stop.load(Ordering::Relaxed) {
             return Err(ErrorKind::Interrupted.into());
         }
-        match read(&mut room[filled..]) {
+        match read(&mut buffer[filled..]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => filled += count,
             Err(e)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_as_long_as_was_asked() {
+    fn responses_have_the_requested_length() {
         let stop = AtomicBool::new(false);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_by_weight() {
+    fn quantiles_are_weighted() {
         let mut weighted = Weighted::default();
         weighted.add(10, 94);
         weighted.add(100, 6);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_part_that_counts_counts() {
+    fn only_the_evaluated_part_counts() {
         let event = |mono_ns, bytes_acked, cwnd| Event {
             mono_ns,
             snapshot: Snapshot { bytes_acked, cwnd, srtt_us: 1000, ..Snapshot::default() },

@@ -31,8 +31,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use summary::{buffers_csv, flows_csv, summarize};
-use watch::Watcher;
-use work::Told;
+use watch::Recorder;
+use work::WorkerResult;
 use yuzuri_kernel::clock;
 use yuzuri_scenario::{PathSpec, Problem, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
@@ -73,14 +73,14 @@ pub fn run(
     if stop.load(Ordering::Relaxed) {
         return Err(LabError::Stopped);
     }
-    let Performed { origin, origin_mono_ns, report, told, account, shared, .. } = &done;
+    let Performed { origin, origin_mono_ns, report, worker_results, account, shared, .. } = &done;
 
     let span_s = [scenario.warm_up_s, scenario.duration_s];
     let figures = done.figures(span_s)?;
     let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
     write_file(&folder.join(FLOWS_FILE), &flows_csv(scenario, &figures))?;
     write_queues(report, done.origin_s, scenario, &folder.join(QUEUES_FILE))?;
-    if let Some(text) = buffers_csv(scenario, told, *origin_mono_ns) {
+    if let Some(text) = buffers_csv(scenario, worker_results, *origin_mono_ns) {
         write_file(&folder.join(BUFFERS_FILE), &text)?;
     }
     if let Some(text) = shared.csv(&names, *origin) {
@@ -91,7 +91,7 @@ pub fn run(
     let [from, to, ..] = report.snapshots.as_slice() else {
         return Err(LabError::Run("the driver did not account for the run".into()));
     };
-    let mut record = summarize(scenario, task, report, &figures, told, account, [from, to]);
+    let mut record = summarize(scenario, task, report, &figures, worker_results, account, [from, to]);
     for (number, terminal) in record.terminals.iter_mut().enumerate() {
         terminal.share = shared.record(number, *origin, span_s);
     }
@@ -120,7 +120,7 @@ pub(crate) struct Performed {
     recording: PathBuf,
     /// By terminal: its addresses, and whether it sends and whether it receives.
     terminals: Vec<([IpAddr; 2], (bool, bool))>,
-    told: Vec<Told>,
+    worker_results: Vec<WorkerResult>,
     account: Account,
     /// The daemons' results.
     pub(crate) shared: Shared,
@@ -186,19 +186,19 @@ pub(crate) fn perform(
     work::check_available(&topology, &jobs)?;
     let directions = jobs.iter().map(Job::directions).fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1));
     let filter = topology.filter(directions.0, directions.1);
-    let filter = filter.parse().map_err(|e| LabError::Run(format!("the watch's filter: {e}")))?;
+    let filter = filter.parse().map_err(|e| LabError::Run(format!("the monitor's filter: {e}")))?;
     let recording = folder.join(RECORDING_FILE);
-    let watcher = Watcher::start(filter, Duration::from_secs_f64(scenario.sample_ms / 1000.0), &recording)?;
+    let recorder = Recorder::start(filter, Duration::from_secs_f64(scenario.sample_ms / 1000.0), &recording)?;
 
     let origin = Instant::now() + LEAD;
     let origin_mono_ns = clock::mono_ns() + LEAD.as_nanos() as u64;
     let started_unix_ns = origin_mono_ns as i64 + clock::wall_offset_ns();
     sharing.begin(origin);
-    let (told, failed) = plan.work(origin, progress)?;
+    let (worker_results, failed) = plan.work(origin, progress)?;
     let end_s = origin.elapsed().as_secs_f64().min(scenario.duration_s);
     let failed = failed.or_else(|| sharing.failed());
     let shared = sharing.finish();
-    let account = watcher.finish()?;
+    let account = recorder.finish()?;
     let refused = topology.refused_frames()?;
     let origin_s = (origin - driver.started()).as_secs_f64();
     let mut report = driver.finish()?;
@@ -217,7 +217,7 @@ pub(crate) fn perform(
         origin_s,
         recording,
         terminals,
-        told,
+        worker_results,
         account,
         shared,
     })
@@ -228,15 +228,15 @@ impl Performed {
     pub(crate) fn figures(&self, [from_s, to_s]: [f64; 2]) -> Result<Vec<FlowFigures>, LabError> {
         let at = |seconds: f64| self.origin_mono_ns + (seconds * 1e9) as u64;
         // Both ends of a flow may be recorded; the end that sends the data is evaluated.
-        let who = |address: IpAddr, wanted: &dyn Fn((bool, bool)) -> bool| {
-            let named = |(addresses, does): &([IpAddr; 2], (bool, bool))| {
-                addresses.contains(&address) && wanted(*does)
+        let terminal_of = |address: IpAddr, wanted: &dyn Fn((bool, bool)) -> bool| {
+            let matches = |(addresses, directions): &([IpAddr; 2], (bool, bool))| {
+                addresses.contains(&address) && wanted(*directions)
             };
-            self.terminals.iter().position(named)
+            self.terminals.iter().position(matches)
         };
         flows::read(&self.recording, at(from_s), at(to_s), |flow| {
-            let sends = who(flow.local.ip(), &|(sends, _)| sends);
-            sends.or_else(|| who(flow.remote.ip(), &|does| does == (false, true)))
+            let sends = terminal_of(flow.local.ip(), &|(sends, _)| sends);
+            sends.or_else(|| terminal_of(flow.remote.ip(), &|directions| directions == (false, true)))
         })
     }
 }
@@ -299,14 +299,14 @@ fn default_control<'a>(scenario: &'a Scenario, kind: &TerminalSpec) -> Option<&'
 impl Plan<'_> {
     /// Waits until every associated terminal reaches the server, and makes window bounds take effect.
     fn reach(&self, absent: &[u16]) -> Result<(), LabError> {
-        let there = (0..self.topology.terminals.len()).filter(|t| !absent.contains(&(*t as u16)));
+        let present = (0..self.topology.terminals.len()).filter(|t| !absent.contains(&(*t as u16)));
         std::thread::scope(|scope| {
             let bounded: Vec<bool> = self.scenario.terminals().map(|t| t.kind.window.is_some()).collect();
             let one = |terminal: usize, bounded: bool| {
                 self.topology.reach(terminal, self.stop)?;
                 if bounded { self.topology.prime(terminal, self.stop) } else { Ok(()) }
             };
-            let tries: Vec<_> = there
+            let tries: Vec<_> = present
                 .map(|terminal| {
                     let bounded = bounded[terminal];
                     scope.spawn(move || one(terminal, bounded))
@@ -340,7 +340,7 @@ impl Plan<'_> {
         &self,
         origin: Instant,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<(Vec<Told>, Option<LabError>), LabError> {
+    ) -> Result<(Vec<WorkerResult>, Option<LabError>), LabError> {
         let (scenario, topology) = (self.scenario, self.topology);
         let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
         let jobs = self.jobs(origin);
@@ -377,7 +377,7 @@ impl Plan<'_> {
                 .zip(&flags)
                 .map(|(job, flag)| Some(scope.spawn(move || work::work(topology, job, flag))))
                 .collect();
-            let mut told: Vec<Told> = vec![Told::default(); jobs.len()];
+            let mut worker_results: Vec<WorkerResult> = vec![WorkerResult::default(); jobs.len()];
             let mut failed = None;
             let end = at(scenario.duration_s);
             while failed.is_none() && !self.stop.load(Ordering::Relaxed) && Instant::now() < end {
@@ -387,17 +387,17 @@ impl Plan<'_> {
                     }
                 }
                 if !self.driver.is_running() {
-                    failed = Some(LabError::Run("the driver ended before the run did".into()));
+                    failed = Some(LabError::Run("the driver exited before the end of the run".into()));
                 }
                 failed = failed.or_else(|| self.sharing?.failed());
                 if let Some(at) = servers.iter().position(|s| s.is_finished()) {
                     let result = servers.swap_remove(at).join();
                     failed = result.unwrap_or_else(|p| std::panic::resume_unwind(p)).err();
                 }
-                for (worker, told) in workers.iter_mut().zip(&mut told) {
+                for (worker, worker_result) in workers.iter_mut().zip(&mut worker_results) {
                     if let Some(done) = worker.take_if(|w| w.is_finished()) {
                         match done.join().unwrap_or_else(|p| std::panic::resume_unwind(p)) {
-                            Ok(tells) => *told = tells,
+                            Ok(result) => *worker_result = result,
                             Err(error) => failed = Some(error),
                         }
                     }
@@ -409,15 +409,15 @@ impl Plan<'_> {
                 );
             }
             flags.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
-            for (worker, told) in workers.into_iter().zip(&mut told) {
+            for (worker, worker_result) in workers.into_iter().zip(&mut worker_results) {
                 match worker.map(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p))) {
-                    Some(Ok(tells)) => *told = tells,
+                    Some(Ok(result)) => *worker_result = result,
                     Some(Err(error)) => failed = failed.or(Some(error)),
                     None => {}
                 }
             }
             servers_stop.store(true, Ordering::Relaxed);
-            Ok((told, failed))
+            Ok((worker_results, failed))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Converts the measurements to the files of a run's results.
 
 use super::record;
-use super::work::Told;
+use super::work::WorkerResult;
 use super::{
     BufferRow, Clock, FlowFigures, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord,
     Totals, Watched, Weighted,
@@ -41,9 +41,13 @@ pub(super) fn flows_csv(scenario: &Scenario, figures: &[FlowFigures]) -> String 
 }
 
 /// The buffers of all terminals; `None` if no workload records them.
-pub(super) fn buffers_csv(scenario: &Scenario, told: &[Told], origin_mono_ns: u64) -> Option<String> {
+pub(super) fn buffers_csv(
+    scenario: &Scenario,
+    worker_results: &[WorkerResult],
+    origin_mono_ns: u64,
+) -> Option<String> {
     let names: Vec<String> = scenario.terminals().map(|t| t.name()).collect();
-    let mut rows: Vec<&BufferRow> = told.iter().flat_map(|t| &t.buffers).collect();
+    let mut rows: Vec<&BufferRow> = worker_results.iter().flat_map(|t| &t.buffers).collect();
     rows.sort_by_key(|row| row.acked_mono_ns);
     if rows.is_empty() {
         return None;
@@ -72,12 +76,12 @@ pub(super) fn summarize(
     task: &Task,
     report: &DriverReport,
     figures: &[FlowFigures],
-    told: &[Told],
+    worker_results: &[WorkerResult],
     account: &Account,
     spans: [&Snapshot; 2],
 ) -> RunRecord {
     let mut invalid_because = Vec::new();
-    let mut notes: Vec<String> = told.iter().flat_map(|t| t.notes.clone()).collect();
+    let mut notes: Vec<String> = worker_results.iter().flat_map(|t| t.notes.clone()).collect();
     let advice = match task.clock {
         Clock::Real => Lateness::IN_REAL_TIME,
         // A simulated packet is never late.
@@ -102,7 +106,7 @@ pub(super) fn summarize(
             cwnd.extend(&f.cwnd);
         }
         all_rtt.extend(&rtt);
-        let mut exchanges: Vec<u64> = told[number].exchanges_us.clone();
+        let mut exchanges: Vec<u64> = worker_results[number].exchanges_us.clone();
         exchanges.sort_unstable();
         let present_s = scenario.leaves_s(terminal.kind) - terminal.kind.joins_s.max(scenario.warm_up_s);
         // A terminal is evaluated for the time in which it is present.
@@ -124,7 +128,7 @@ pub(super) fn summarize(
             retransmissions: of.iter().map(|f| f.retransmissions).sum(),
             recoveries: of.iter().map(|f| f.recoveries).sum(),
             timeouts: of.iter().map(|f| f.timeouts).sum(),
-            buffers: told[number].buffers.len(),
+            buffers: worker_results[number].buffers.len(),
             exchange_median_ms: exchanges.get(exchanges.len() / 2).map(|us| *us as f64 / 1000.0),
             share: None,
             radio: RadioRecord::between(

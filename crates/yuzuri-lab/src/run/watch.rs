@@ -12,17 +12,17 @@ use yuzuri_trace::{Account, Density, Filter, Item};
 
 /// A monitor that writes a recording on a separate thread.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct Recorder {
     thread: Option<JoinHandle<Result<Account, LabError>>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Watcher {
+impl Recorder {
     /// Starts the monitor.
     ///
     /// # Errors
     /// If the monitor cannot be loaded, or if the file cannot be created.
-    pub fn start(filter: Filter, sample: Duration, path: &Path) -> Result<Watcher, LabError> {
+    pub fn start(filter: Filter, sample: Duration, path: &Path) -> Result<Recorder, LabError> {
         let density = match sample.as_nanos() as u64 {
             0 => Density::EveryAck,
             ns => Density::Interval { ns },
@@ -33,7 +33,7 @@ impl Watcher {
         let mut writer = Writer::create(path, &session, false)
             .map_err(|e| LabError::Run(format!("the recording: {e}")))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
+        let stop_flag = stop.clone();
         let body = move || {
             let mut items = Vec::new();
             // The writer counts what could not be written, and retries.
@@ -41,7 +41,7 @@ impl Watcher {
                 let _ = writer.write(items, Instant::now());
                 items.clear();
             };
-            while !seen.load(Ordering::Relaxed) {
+            while !stop_flag.load(Ordering::Relaxed) {
                 monitor.read(&mut items);
                 write(&mut items, &mut writer);
                 std::thread::sleep(monitor.rest());
@@ -57,8 +57,8 @@ impl Watcher {
             }
         };
         let thread = std::thread::Builder::new().name("yuzuri-watch".into()).spawn(body);
-        let thread = thread.map_err(LabError::network("starting the watching thread"))?;
-        Ok(Watcher { thread: Some(thread), stop })
+        let thread = thread.map_err(LabError::network("starting the monitor thread"))?;
+        Ok(Recorder { thread: Some(thread), stop })
     }
 
     /// Stops the monitor; returns the number of records seen, kept and lost.
@@ -75,7 +75,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for Recorder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

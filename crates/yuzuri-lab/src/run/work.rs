@@ -17,9 +17,9 @@ use yuzuri_transfer::{
 /// The port on which receivers listen.
 const RECEIVE_PORT: u16 = yuzuri_transfer::DEFAULT_PORT;
 /// Delay before a lost connection is reopened.
-const REST: Duration = Duration::from_millis(200);
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 /// How often a waiting worker checks its flag.
-const LOOK: Duration = Duration::from_millis(10);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 const _: () = assert!(WorkloadSpec::MAX_BUFFER_BYTES == SendOptions::MAX_BUFFER_BYTES);
 
@@ -79,7 +79,7 @@ pub struct BufferRow {
 
 /// The results of a worker.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct WorkerResult {
     /// Problems that did not end the run.
     pub notes: Vec<String>,
     /// The buffers, if the workload records them.
@@ -95,7 +95,7 @@ pub(super) fn sleep_until(at: Instant, stop: &AtomicBool) -> bool {
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(STOP_CHECK_INTERVAL));
     }
     false
 }
@@ -120,10 +120,10 @@ pub fn check_available(topology: &Topology, jobs: &[Job]) -> Result<(), LabError
             setsockopt(&socket, TcpCongestion, &control.into())
         })?;
         if let Err(errno) = tried {
-            let there = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
             return Err(LabError::Run(format!(
-                "this kernel does not give congestion control '{control}' ({errno}); it has {}; `modprobe tcp_{control}` may bring it",
-                there.unwrap_or_default().trim()
+                "this kernel does not have congestion control '{control}' ({errno}); it has {}; try `modprobe tcp_{control}`",
+                available.unwrap_or_default().trim()
             )));
         }
     }
@@ -155,10 +155,10 @@ pub fn answer(host: &Host, stop: &AtomicBool) -> Result<(), LabError> {
 }
 
 /// Runs a workload until its flag is set.
-pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, LabError> {
-    let mut told = Told::default();
+pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<WorkerResult, LabError> {
+    let mut worker_result = WorkerResult::default();
     if !sleep_until(job.start, stop) {
-        return Ok(told);
+        return Ok(worker_result);
     }
     if job.prime {
         topology.prime(job.terminal, stop)?;
@@ -174,20 +174,20 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, L
         WorkloadSpec::Idle {} => {}
         WorkloadSpec::Bulk { connections, .. } => {
             let options = SendOptions { connections: *connections, ..send_options(job, address) };
-            insist(&options, job, stop, &mut told, false);
+            send_with_retries(&options, job, stop, &mut worker_result, false);
         }
         WorkloadSpec::Buffers { bytes, wait_ack, count } => {
             let mut options =
                 SendOptions { buffer_bytes: *bytes, wait_ack: *wait_ack, ..send_options(job, address) };
             options.limits.buffers = *count;
-            insist(&options, job, stop, &mut told, true);
+            send_with_retries(&options, job, stop, &mut worker_result, true);
         }
         WorkloadSpec::OnOff { on_s, off_s } => {
             let mut options = send_options(job, address);
             options.limits.time = Some(Duration::from_secs_f64(*on_s));
             let mut next = Instant::now();
             while sleep_until(next, stop) {
-                send_once(&options, job, stop, &mut told, false);
+                send_once(&options, job, stop, &mut worker_result, false);
                 next = Instant::now() + Duration::from_secs_f64(*off_s);
             }
         }
@@ -195,12 +195,17 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, L
             let sizes = (*request_bytes, *response_bytes);
             let think = Duration::from_secs_f64(think_ms / 1000.0);
             while !stop.load(Ordering::Relaxed) {
-                let done = exchange::ask(address, sizes, think, stop, &mut told.exchanges_us, |socket| {
-                    set_control(socket, job.control.as_deref())
-                });
+                let done = exchange::request(
+                    address,
+                    sizes,
+                    think,
+                    stop,
+                    &mut worker_result.exchanges_us,
+                    |socket| set_control(socket, job.control.as_deref()),
+                );
                 if let Err(error) = done {
-                    told.notes.push(format!("terminal {}: {error}", job.terminal));
-                    sleep_until(Instant::now() + REST, stop);
+                    worker_result.notes.push(format!("terminal {}: {error}", job.terminal));
+                    sleep_until(Instant::now() + RECONNECT_DELAY, stop);
                 }
             }
         }
@@ -208,7 +213,7 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<Told, L
             iperf3::run(topology, job, *connections, *direction, stop)?;
         }
     }
-    Ok(told)
+    Ok(worker_result)
 }
 
 fn set_control(socket: impl AsFd, control: Option<&str>) -> std::io::Result<()> {
@@ -232,19 +237,31 @@ fn send_options(job: &Job, to: IpAddr) -> SendOptions {
 }
 
 /// Sends until the flag is set or the limit is reached; a lost connection is reopened.
-fn insist(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Told, keep: bool) {
+fn send_with_retries(
+    options: &SendOptions,
+    job: &Job,
+    stop: &AtomicBool,
+    worker_result: &mut WorkerResult,
+    record: bool,
+) {
     while !stop.load(Ordering::Relaxed) {
-        if send_once(options, job, stop, told, keep) {
+        if send_once(options, job, stop, worker_result, record) {
             return;
         }
-        sleep_until(Instant::now() + REST, stop);
+        sleep_until(Instant::now() + RECONNECT_DELAY, stop);
     }
 }
 
-fn send_once(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Told, keep: bool) -> bool {
-    let mut buffers = std::mem::take(&mut told.buffers);
+fn send_once(
+    options: &SendOptions,
+    job: &Job,
+    stop: &AtomicBool,
+    worker_result: &mut WorkerResult,
+    record: bool,
+) -> bool {
+    let mut buffers = std::mem::take(&mut worker_result.buffers);
     let mut report = |event: &SendEvent| {
-        if let (true, SendEvent::Buffer(buffer)) = (keep, event) {
+        if let (true, SendEvent::Buffer(buffer)) = (record, event) {
             buffers.push(BufferRow {
                 terminal: job.terminal,
                 first_write_mono_ns: buffer.first_write_mono_ns,
@@ -258,14 +275,15 @@ fn send_once(options: &SendOptions, job: &Job, stop: &AtomicBool, told: &mut Tol
         Ok(())
     };
     let result = yuzuri_transfer::send(options, &mut report, stop);
-    told.buffers = buffers;
+    worker_result.buffers = buffers;
     match result {
         Ok(_) => true,
         // What was in progress at the end is cut off deliberately.
         Err(_) if stop.load(Ordering::Relaxed) => true,
         Err(error) => {
             let at_s = clock::mono_ns() as f64 / 1e9;
-            told.notes
+            worker_result
+                .notes
                 .push(format!("terminal {} at {at_s:.1} s of the monotonic clock: {error}", job.terminal));
             false
         }

@@ -24,7 +24,7 @@ use yuzuri_netmodel::Random;
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::{Phy, Standard};
 use yuzuri_netmodel::wire::LossConfig;
-use yuzuri_sim::{Change, Changed, Direction, Scenario, Terminal, Traffic, path};
+use yuzuri_sim::{Change, ChangeKind, Direction, Scenario, Terminal, Traffic, path};
 
 const DURATION_MS: u64 = 40_000;
 const WARM_UP_MS: u64 = 5_000;
@@ -224,14 +224,14 @@ impl Lot {
                 let all = kind == 1;
                 for (number, before) in phys.iter().enumerate().take(if all { phys.len() } else { 1 }) {
                     let phy = before.standard().at_any_rate(&mut self.0);
-                    let what = Changed::Radio { terminal: number as u16, phy };
+                    let what = ChangeKind::Radio { terminal: number as u16, phy };
                     scenario.changes.push(Change { at_ms, what });
                 }
                 Some((if all { "all radios change" } else { "a radio changes" }, None))
             }
             2 | 3 => {
                 let rate_bps = (wire_mbps * factor * 1e6) as u64;
-                scenario.changes.push(Change { at_ms, what: Changed::Wire { rate_bps } });
+                scenario.changes.push(Change { at_ms, what: ChangeKind::Wire { rate_bps } });
                 Some(("the wire changes", Some(factor)))
             }
             _ => None,

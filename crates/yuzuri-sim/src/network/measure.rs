@@ -12,7 +12,7 @@ use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
 
 #[derive(Clone, Default)]
-struct OfTerminal {
+struct TerminalMeasurements {
     rtt_us: Histogram,
     cwnd_sum: u64,
     srtt_us_sum: u64,
@@ -23,7 +23,7 @@ struct OfTerminal {
 }
 
 pub(super) struct Measurements {
-    terminals: Vec<OfTerminal>,
+    terminals: Vec<TerminalMeasurements>,
     warm: bool,
     warm_up_ms: u64,
     /// Packet-nanoseconds spent in the queues of access point and stations before warm-up ended.
@@ -33,7 +33,7 @@ pub(super) struct Measurements {
 impl Measurements {
     pub(super) fn new(scenario: &Scenario) -> Measurements {
         Measurements {
-            terminals: vec![OfTerminal::default(); scenario.terminals.len()],
+            terminals: vec![TerminalMeasurements::default(); scenario.terminals.len()],
             warm: false,
             warm_up_ms: scenario.warm_up_ms,
             queues_before: (0, 0),
@@ -50,7 +50,7 @@ impl Measurements {
         if !self.warm {
             return;
         }
-        for (terminal, main) in self.terminals.iter_mut().zip(mains(connections, ranges)) {
+        for (terminal, main) in self.terminals.iter_mut().zip(main_connections(connections, ranges)) {
             if let Some(main) = main {
                 let window = main.sender.window();
                 terminal.cwnd_sum += u64::from(window.cwnd);
@@ -61,7 +61,7 @@ impl Measurements {
     }
 
     pub(super) fn trace(&mut self, now: Time, connections: &[Connection], ranges: &[(usize, usize)]) {
-        for (terminal, main) in self.terminals.iter_mut().zip(mains(connections, ranges)) {
+        for (terminal, main) in self.terminals.iter_mut().zip(main_connections(connections, ranges)) {
             if let Some(main) = main {
                 let window = main.sender.window();
                 terminal.trace.push(TracePoint {
@@ -96,24 +96,26 @@ impl Measurements {
         let simulated_s = now.as_secs_f64();
         let warm_s = nanos_between(now, Time::from_nanos(self.warm_up_ms * MILLISECOND)) as f64 / 1e9;
         let (ap, stations) = cell.as_ref().map_or((0, 0), |cell| queues(cell, now));
-        let per_ns = 1.0 / (warm_s * 1e9);
+        let per_warm_ns = 1.0 / (warm_s * 1e9);
         let count = self.terminals.len().max(1) as f64;
-        let terminals = self.terminals.into_iter().enumerate().map(|(number, noted)| {
-            let own = || connections.iter().filter(move |connection| connection.terminal == number);
-            let received: u64 = own().map(|connection| connection.receiver.received_bytes()).sum();
-            let counts =
-                own().fold(SenderCounts::default(), |sum, connection| sum + *connection.sender.counts());
-            let mean = |sum: u64| sum as f64 / noted.samples.max(1) as f64;
+        let terminals = self.terminals.into_iter().enumerate().map(|(number, measured)| {
+            let own_connections =
+                || connections.iter().filter(move |connection| connection.terminal == number);
+            let received: u64 =
+                own_connections().map(|connection| connection.receiver.received_bytes()).sum();
+            let counts = own_connections()
+                .fold(SenderCounts::default(), |sum, connection| sum + *connection.sender.counts());
+            let mean = |sum: u64| sum as f64 / measured.samples.max(1) as f64;
             TerminalResult {
-                goodput_mbps: (received - noted.received_before) as f64 * 8.0 / 1e6 / warm_s,
+                goodput_mbps: (received - measured.received_before) as f64 * 8.0 / 1e6 / warm_s,
                 goodput_total_mbps: received as f64 * 8.0 / 1e6 / simulated_s,
                 received_bytes: received,
                 counts,
-                counts_warm: counts - noted.counts_before,
-                rtt: RttSummary::of(&noted.rtt_us),
-                cwnd_mean: mean(noted.cwnd_sum),
-                srtt_mean_ms: mean(noted.srtt_us_sum) / 1e3,
-                trace: noted.trace,
+                counts_warm: counts - measured.counts_before,
+                rtt: RttSummary::of(&measured.rtt_us),
+                cwnd_mean: mean(measured.cwnd_sum),
+                srtt_mean_ms: mean(measured.srtt_us_sum) / 1e3,
+                trace: measured.trace,
                 finished_s: workloads[number].finished_at().map(Time::as_secs_f64),
                 exchanges: workloads[number].exchanges(),
                 exchange_ms: workloads[number].exchange_mean_ms(),
@@ -121,8 +123,8 @@ impl Measurements {
         });
         Results {
             terminals: terminals.collect(),
-            ap_queue_mean: (ap - self.queues_before.0) as f64 * per_ns,
-            station_queue_mean: (stations - self.queues_before.1) as f64 * per_ns / count,
+            ap_queue_mean: (ap - self.queues_before.0) as f64 * per_warm_ns,
+            station_queue_mean: (stations - self.queues_before.1) as f64 * per_warm_ns / count,
             cell,
             wire,
             simulated_s,
@@ -135,7 +137,7 @@ impl Measurements {
 
 /// The sender whose window represents the terminal: the last one, which for request-response is the
 /// server's.
-fn mains<'a>(
+fn main_connections<'a>(
     connections: &'a [Connection],
     ranges: &'a [(usize, usize)],
 ) -> impl Iterator<Item = Option<&'a Connection>> {

@@ -6,7 +6,7 @@ mod schedule;
 
 use crate::cc::Bounds;
 use crate::results::Results;
-use crate::scenario::{Changed, LocalDrop, Scenario};
+use crate::scenario::{ChangeKind, LocalDrop, Scenario};
 use crate::segment::{Kind, Segment};
 use crate::sender::LocalQueue;
 use crate::steer::{Observation, Steer};
@@ -18,7 +18,7 @@ use measure::Measurements;
 use nix::time::{ClockId, clock_gettime};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg32;
-use schedule::{Schedule, What};
+use schedule::{Event, Schedule};
 use std::time::Instant;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::{Cell, Node, To};
@@ -30,7 +30,7 @@ use yuzuri_netmodel::{Arrival, ConfigError, Time};
 pub enum ScenarioError {
     /// The network model rejects its configuration.
     #[error("the scenario's network model is not valid: {0}")]
-    Medium(#[from] ConfigError),
+    NetworkModel(#[from] ConfigError),
     /// The number of stations differs from the number of terminals.
     #[error("the cell has {stations} stations for {terminals} terminals: give it one per terminal")]
     Stations {
@@ -40,7 +40,7 @@ pub enum ScenarioError {
         terminals: usize,
     },
     /// A number is out of range.
-    #[error("{field} is {value}, allowed is {allowed}")]
+    #[error("{field} is {value}; allowed: {allowed}")]
     Range {
         /// Name of the field.
         field: &'static str,
@@ -76,10 +76,10 @@ pub fn run_watched(
     let cpu = cpu_seconds();
     let wall = Instant::now();
     let mut network = Network::new(scenario)?;
-    network.schedule.add(Time::ZERO, What::Watch);
+    network.schedule.add(Time::ZERO, Event::Watch);
     network.watch = Some(watch);
     network.run(steer);
-    network.tell(WatchedAt::End);
+    network.notify_network(WatchedAt::End);
     Ok((!network.ended).then(|| network.results(wall, cpu)))
 }
 
@@ -90,7 +90,7 @@ fn cpu_seconds() -> f64 {
 }
 
 /// Sampling interval of the mean window.
-const SAMPLE_EVERY: u64 = 10 * MILLISECOND;
+const SAMPLE_INTERVAL_NS: u64 = 10 * MILLISECOND;
 
 struct Network<'a> {
     scenario: &'a Scenario,
@@ -139,11 +139,11 @@ impl<'a> Network<'a> {
             watch: None,
             ended: false,
         };
-        network.place_terminals();
+        network.add_terminals();
         Ok(network)
     }
 
-    fn place_terminals(&mut self) {
+    fn add_terminals(&mut self) {
         let mut random = Pcg32::seed_from_u64(self.scenario.seed ^ 0x7465_726d_696e_616c);
         for (number, terminal) in self.scenario.terminals.iter().enumerate() {
             let first = self.connections.len();
@@ -153,20 +153,20 @@ impl<'a> Network<'a> {
             }
             self.ranges.push((first, self.connections.len()));
             let spread = self.scenario.start_spread_ms * MICROSECOND;
-            let late = ((u128::from(random.next_u64()) * u128::from(spread)) >> 64) as u64 * MILLISECOND
+            let delay_ns = ((u128::from(random.next_u64()) * u128::from(spread)) >> 64) as u64 * MILLISECOND
                 / MICROSECOND;
-            let start = Time::from_nanos(terminal.start_ms * MILLISECOND + late);
+            let start = Time::from_nanos(terminal.start_ms * MILLISECOND + delay_ns);
             self.workloads.push(Workload::new(terminal, start));
-            self.schedule.add(start, What::Workload(number as u32));
+            self.schedule.add(start, Event::Workload(number as u32));
         }
-        self.schedule.add(Time::from_nanos(self.scenario.steer_every_ms * MILLISECOND), What::Steer);
-        self.schedule.add(Time::from_nanos(SAMPLE_EVERY), What::Sample);
-        self.schedule.add(Time::from_nanos(self.scenario.warm_up_ms * MILLISECOND), What::WarmUp);
+        self.schedule.add(Time::from_nanos(self.scenario.steer_every_ms * MILLISECOND), Event::Steer);
+        self.schedule.add(Time::from_nanos(SAMPLE_INTERVAL_NS), Event::Sample);
+        self.schedule.add(Time::from_nanos(self.scenario.warm_up_ms * MILLISECOND), Event::WarmUp);
         for (number, change) in self.scenario.changes.iter().enumerate() {
-            self.schedule.add(Time::from_nanos(change.at_ms * MILLISECOND), What::Change(number as u32));
+            self.schedule.add(Time::from_nanos(change.at_ms * MILLISECOND), Event::Change(number as u32));
         }
         if let Some(every_ms) = self.scenario.trace_every_ms {
-            self.schedule.add(Time::from_nanos(every_ms * MILLISECOND), What::Trace);
+            self.schedule.add(Time::from_nanos(every_ms * MILLISECOND), Event::Trace);
         }
     }
 
@@ -188,8 +188,8 @@ impl<'a> Network<'a> {
             if wire <= next {
                 self.advance_wire();
             }
-            while let Some(what) = self.schedule.pop_due(self.now) {
-                self.handle(what, steer);
+            while let Some(event) = self.schedule.pop_due(self.now) {
+                self.handle(event, steer);
             }
         }
         self.now = end;
@@ -261,21 +261,21 @@ impl<'a> Network<'a> {
                     self.measurements.rtt(connection.terminal, rtt_us);
                 }
                 self.transmit(index);
-                self.show(index, true);
+                self.notify_sender(index, true);
             }
             Kind::Data | Kind::Syn => {
                 let before = connection.receiver.next_expected();
                 connection.receiver.on_segment(self.now, segment);
-                let moved = connection.receiver.next_expected() != before;
+                let advanced = connection.receiver.next_expected() != before;
                 self.acknowledge(index);
-                if moved {
-                    self.tell_workload(index);
+                if advanced {
+                    self.notify_workload(index);
                 }
             }
         }
     }
 
-    fn tell_workload(&mut self, index: usize) {
+    fn notify_workload(&mut self, index: usize) {
         let connection = &self.connections[index];
         let signal =
             Signal::Received { upload: connection.upload, segments: connection.receiver.next_expected() };
@@ -285,9 +285,9 @@ impl<'a> Network<'a> {
 
     fn run_workload(&mut self, terminal: usize, signal: Signal) {
         let (first, last) = self.ranges[terminal];
-        let again = self.workloads[terminal].on(self.now, signal, &mut self.connections[first..last]);
-        if let Some(at) = again {
-            self.schedule.add(at, What::Workload(terminal as u32));
+        let wake_at = self.workloads[terminal].handle(self.now, signal, &mut self.connections[first..last]);
+        if let Some(at) = wake_at {
+            self.schedule.add(at, Event::Workload(terminal as u32));
         }
         for connection in first..last {
             if self.connections[connection].opened {
@@ -310,7 +310,7 @@ impl<'a> Network<'a> {
             && at < connection.sender_armed
         {
             connection.sender_armed = at;
-            self.schedule.add(at, What::Sender(index as u32));
+            self.schedule.add(at, Event::Sender(index as u32));
         }
     }
 
@@ -325,7 +325,7 @@ impl<'a> Network<'a> {
             && at < connection.receiver_armed
         {
             connection.receiver_armed = at;
-            self.schedule.add(at, What::Receiver(index as u32));
+            self.schedule.add(at, Event::Receiver(index as u32));
         }
     }
 
@@ -336,8 +336,8 @@ impl<'a> Network<'a> {
         };
         let station = cell.account().stations.get(connection.terminal);
         let queued = station.map_or(0, |station| station.queue.now);
-        let limit =
-            self.station_limits[connection.terminal].filter(|_| self.scenario.local_drop == LocalDrop::Told);
+        let limit = self.station_limits[connection.terminal]
+            .filter(|_| self.scenario.local_drop == LocalDrop::Notified);
         LocalQueue {
             segments: station.map_or(0, |station| queued + station.in_mac) as u32,
             full: limit.is_some_and(|limit| queued as usize >= limit),
@@ -361,9 +361,9 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn handle(&mut self, what: What, steer: &mut dyn Steer) {
-        match what {
-            What::Sender(index) => {
+    fn handle(&mut self, event: Event, steer: &mut dyn Steer) {
+        match event {
+            Event::Sender(index) => {
                 let connection = &mut self.connections[index as usize];
                 if connection.sender_armed > self.now {
                     return;
@@ -371,9 +371,9 @@ impl<'a> Network<'a> {
                 connection.sender_armed = Time::MAX;
                 connection.sender.on_timer(self.now);
                 self.transmit(index as usize);
-                self.show(index as usize, false);
+                self.notify_sender(index as usize, false);
             }
-            What::Receiver(index) => {
+            Event::Receiver(index) => {
                 let connection = &mut self.connections[index as usize];
                 if connection.receiver_armed > self.now {
                     return;
@@ -382,38 +382,38 @@ impl<'a> Network<'a> {
                 connection.receiver.on_timer(self.now);
                 self.acknowledge(index as usize);
             }
-            What::Workload(terminal) => self.run_workload(terminal as usize, Signal::Timer),
-            What::Delayed(segment) => self.wire.send(self.now, Direction::Down, *segment),
-            What::Steer => {
+            Event::Workload(terminal) => self.run_workload(terminal as usize, Signal::Timer),
+            Event::Delayed(segment) => self.wire.send(self.now, Direction::Down, *segment),
+            Event::Steer => {
                 self.steer(steer);
-                self.schedule.add(after(self.now, self.scenario.steer_every_ms * MILLISECOND), What::Steer);
+                self.schedule.add(after(self.now, self.scenario.steer_every_ms * MILLISECOND), Event::Steer);
             }
-            What::Change(number) => self.change(self.scenario.changes[number as usize].what),
-            What::Sample => {
+            Event::Change(number) => self.apply_change(self.scenario.changes[number as usize].what),
+            Event::Sample => {
                 self.measurements.sample(&self.connections, &self.ranges);
-                self.schedule.add(after(self.now, SAMPLE_EVERY), What::Sample);
+                self.schedule.add(after(self.now, SAMPLE_INTERVAL_NS), Event::Sample);
             }
-            What::Trace => {
+            Event::Trace => {
                 self.measurements.trace(self.now, &self.connections, &self.ranges);
                 let every_ms = self.scenario.trace_every_ms.unwrap_or(1000);
-                self.schedule.add(after(self.now, every_ms * MILLISECOND), What::Trace);
+                self.schedule.add(after(self.now, every_ms * MILLISECOND), Event::Trace);
             }
-            What::WarmUp => {
+            Event::WarmUp => {
                 let cell = self.cell.as_ref().map(Cell::account);
                 self.measurements.warmed_up(self.now, &self.connections, cell);
-                self.tell(WatchedAt::WarmedUp);
+                self.notify_network(WatchedAt::WarmedUp);
             }
-            What::Watch => {
-                self.tell(WatchedAt::Interval);
+            Event::Watch => {
+                self.notify_network(WatchedAt::Interval);
                 if let Some(watch) = &self.watch {
-                    self.schedule.add(after(self.now, watch.interval_ns().max(1)), What::Watch);
+                    self.schedule.add(after(self.now, watch.interval_ns().max(1)), Event::Watch);
                 }
             }
         }
     }
 
     /// Reports a sender to the watch.
-    fn show(&mut self, index: usize, by_ack: bool) {
+    fn notify_sender(&mut self, index: usize, by_ack: bool) {
         if let Some(watch) = &mut self.watch {
             let Connection { terminal, upload, sender, .. } = &self.connections[index];
             let (connection, terminal, upload) = (index as u32, *terminal, *upload);
@@ -423,7 +423,7 @@ impl<'a> Network<'a> {
     }
 
     /// Reports radio and wire to the watch.
-    fn tell(&mut self, at: WatchedAt) {
+    fn notify_network(&mut self, at: WatchedAt) {
         if let Some(watch) = &mut self.watch {
             let cell = self.cell.as_ref().map(Cell::account);
             self.ended |= watch.network(self.now, at, cell, self.wire.account()).is_break();
@@ -431,11 +431,11 @@ impl<'a> Network<'a> {
     }
 
     /// Changes were validated before the run.
-    fn change(&mut self, what: Changed) {
-        let changed = match (what, &mut self.cell) {
-            (Changed::Radio { terminal, phy }, Some(cell)) => cell.set_phy(self.now, terminal, phy),
-            (Changed::Radio { .. }, None) => Ok(()),
-            (Changed::Wire { rate_bps }, _) => self.wire.set_rate(rate_bps),
+    fn apply_change(&mut self, change: ChangeKind) {
+        let changed = match (change, &mut self.cell) {
+            (ChangeKind::Radio { terminal, phy }, Some(cell)) => cell.set_phy(self.now, terminal, phy),
+            (ChangeKind::Radio { .. }, None) => Ok(()),
+            (ChangeKind::Wire { rate_bps }, _) => self.wire.set_rate(rate_bps),
         };
         debug_assert!(changed.is_ok(), "{changed:?}");
     }
@@ -496,7 +496,7 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     for change in &scenario.changes {
         match change.what {
-            Changed::Radio { terminal, phy } => {
+            ChangeKind::Radio { terminal, phy } => {
                 phy.check()?;
                 let stations = scenario.cell.as_ref().map_or(0, |cell| cell.stations.len());
                 if usize::from(terminal) >= stations {
@@ -508,14 +508,14 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
                     });
                 }
             }
-            Changed::Wire { rate_bps } if !(1000..=1_000_000_000_000).contains(&rate_bps) => {
+            ChangeKind::Wire { rate_bps } if !(1000..=1_000_000_000_000).contains(&rate_bps) => {
                 return Err(ScenarioError::Range {
                     field: "changes.rate_bps",
                     value: rate_bps,
                     allowed: "1000 to 10^12",
                 });
             }
-            Changed::Wire { .. } => {}
+            ChangeKind::Wire { .. } => {}
         }
     }
     if scenario.warm_up_ms >= scenario.duration_ms {

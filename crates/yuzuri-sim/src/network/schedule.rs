@@ -7,7 +7,7 @@ use yuzuri_netmodel::Time;
 
 /// An event.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum Event {
     Sender(u32),
     Receiver(u32),
     Workload(u32),
@@ -26,7 +26,7 @@ struct Entry {
     at: Time,
     /// Insertion order breaks ties, so that a seed always gives the same result.
     order: u64,
-    what: What,
+    event: Event,
 }
 
 impl PartialEq for Entry {
@@ -53,23 +53,23 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn add(&mut self, at: Time, what: What) {
+    pub(super) fn add(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.heap.push(Reverse(Entry { at, order: self.order, what }));
+        self.heap.push(Reverse(Entry { at, order: self.order, event }));
     }
 
     pub(super) fn delay(&mut self, at: Time, segment: Segment) {
-        self.add(at, What::Delayed(Box::new(segment)));
+        self.add(at, Event::Delayed(Box::new(segment)));
     }
 
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }
 
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<What> {
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Event> {
         if self.next()? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| entry.what)
+        self.heap.pop().map(|Reverse(entry)| entry.event)
     }
 }

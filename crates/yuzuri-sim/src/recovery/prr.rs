@@ -4,8 +4,8 @@
 /// The state of a reduction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prr {
-    delivered: u32,
-    out: u32,
+    prr_delivered: u32,
+    prr_out: u32,
 }
 
 impl Prr {
@@ -15,33 +15,35 @@ impl Prr {
     }
 
     /// Counts a segment sent in recovery.
-    pub(crate) fn sent(&mut self) {
-        self.out += 1;
+    pub(crate) fn on_sent(&mut self) {
+        self.prr_out += 1;
     }
 
-    /// The window after `newly` segments were delivered. `no_loss`: the ACK advanced SND.UNA and no
+    /// The window after `newly_delivered` segments were delivered. `no_loss`: the ACK advanced SND.UNA and no
     /// segment was marked lost.
-    pub(crate) fn window(
+    pub(crate) fn cwnd(
         &mut self,
-        newly: u32,
+        newly_delivered: u32,
         in_flight: u32,
         ssthresh: u32,
         prior_cwnd: u32,
         no_loss: bool,
     ) -> Option<u32> {
-        if newly == 0 || prior_cwnd == 0 {
+        if newly_delivered == 0 || prior_cwnd == 0 {
             return None;
         }
-        self.delivered += newly;
+        self.prr_delivered += newly_delivered;
         let send = if in_flight > ssthresh {
-            let due = (u64::from(ssthresh) * u64::from(self.delivered)).div_ceil(u64::from(prior_cwnd));
-            (due as u32).saturating_sub(self.out)
+            let proportional =
+                (u64::from(ssthresh) * u64::from(self.prr_delivered)).div_ceil(u64::from(prior_cwnd));
+            (proportional as u32).saturating_sub(self.prr_out)
         } else {
-            let conserved = self.delivered.saturating_sub(self.out).max(newly) + u32::from(no_loss);
-            conserved.min(ssthresh - in_flight)
+            let bounded =
+                self.prr_delivered.saturating_sub(self.prr_out).max(newly_delivered) + u32::from(no_loss);
+            bounded.min(ssthresh - in_flight)
         };
         // The fast retransmission is always sent.
-        Some(in_flight + send.max(u32::from(self.out == 0)))
+        Some(in_flight + send.max(u32::from(self.prr_out == 0)))
     }
 }
 
@@ -51,17 +53,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sends_seven_for_ten_delivered() {
+    fn sends_seven_segments_per_ten_delivered() {
         let mut prr = Prr::default();
         prr.start();
         let (mut in_flight, mut sent) = (100_u32, 0);
         for _ in 0..100 {
             in_flight -= 1;
-            let window = prr.window(1, in_flight, 70, 100, true).unwrap();
-            while in_flight < window {
+            let cwnd = prr.cwnd(1, in_flight, 70, 100, true).unwrap();
+            while in_flight < cwnd {
                 in_flight += 1;
                 sent += 1;
-                prr.sent();
+                prr.on_sent();
             }
         }
         assert_eq!(in_flight, 70);

@@ -24,7 +24,7 @@ const RTO_MIN_US: u64 = 200_000;
 /// Maximum RTO, µs (`TCP_RTO_MAX`).
 const RTO_MAX_US: u64 = 120_000_000;
 /// Clock granularity in [`TimeoutRule::Rfc6298`], µs.
-const GRAIN_US: u64 = 1000;
+const CLOCK_GRANULARITY_US: u64 = 1000;
 /// RTO before the first sample, µs (`TCP_TIMEOUT_INIT`).
 const RTO_INITIAL_US: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ pub(crate) struct RttEstimator {
     mdev_max: u64,
     rttvar: u64,
     /// The variance may decrease once per round trip: when this segment is acknowledged.
-    round_end: u32,
+    rtt_seq: u32,
     rto: u64,
 }
 
@@ -49,7 +49,7 @@ impl RttEstimator {
             mdev_quarters: 0,
             mdev_max: 0,
             rttvar: 0,
-            round_end: 0,
+            rtt_seq: 0,
             rto: RTO_INITIAL_US,
         }
     }
@@ -94,8 +94,8 @@ impl RttEstimator {
             self.srtt_eighths = (self.srtt_eighths as i64 + error).max(1) as u64;
             self.mdev_quarters = (mdev + error.abs() - (mdev >> 2)).max(0) as u64;
         }
-        let above = self.mdev_quarters.max(GRAIN_US);
-        self.rto = ((self.srtt_eighths >> 3) + above).clamp(min_us, RTO_MAX_US);
+        let variance_term = self.mdev_quarters.max(CLOCK_GRANULARITY_US);
+        self.rto = ((self.srtt_eighths >> 3) + variance_term).clamp(min_us, RTO_MAX_US);
     }
 
     fn sample_linux(&mut self, rtt: u64, snd_una: u32, snd_nxt: u32) {
@@ -104,7 +104,7 @@ impl RttEstimator {
             self.mdev_quarters = rtt << 1;
             self.rttvar = self.mdev_quarters.max(RTO_MIN_US);
             self.mdev_max = self.rttvar;
-            self.round_end = snd_nxt;
+            self.rtt_seq = snd_nxt;
         } else {
             let error = rtt as i64 - (self.srtt_eighths >> 3) as i64;
             self.srtt_eighths = (self.srtt_eighths as i64 + error).max(1) as u64;
@@ -120,11 +120,11 @@ impl RttEstimator {
                 self.mdev_max = self.mdev_quarters;
                 self.rttvar = self.rttvar.max(self.mdev_max);
             }
-            if snd_una > self.round_end {
+            if snd_una > self.rtt_seq {
                 if self.mdev_max < self.rttvar {
                     self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
                 }
-                self.round_end = snd_nxt;
+                self.rtt_seq = snd_nxt;
                 self.mdev_max = RTO_MIN_US;
             }
         }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_path_has_200_ms_above_its_round_trip() {
+    fn the_linux_rto_is_200_ms_above_the_srtt_of_a_steady_path() {
         let mut rtt = RttEstimator::new(TimeoutRule::Linux);
         assert_eq!(rtt.rto_us(), 1_000_000);
         for n in 0..400 {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_rfc_a_steady_path_has_its_round_trip_or_the_least() {
+    fn the_rfc_6298_rto_is_the_srtt_of_a_steady_path_but_at_least_the_minimum() {
         let mut rtt = RttEstimator::new(TimeoutRule::Rfc6298 { min_ms: 100 });
         rtt.sample(400_000, 0, 1);
         assert_eq!(rtt.rto_us(), 400_000 + 4 * 200_000);

@@ -13,7 +13,7 @@ pub(crate) struct Outstanding {
     /// Send epoch of the last transmission: the number of ACKs and timers handled before it. It
     /// orders transmissions when an aggregate delivers many ACKs at the same instant; in the kernel
     /// these are a few µs apart.
-    pub(crate) sent_on: u64,
+    pub(crate) send_epoch: u64,
     /// Delivery state at the last transmission (delivery rate estimation).
     pub(crate) first_sent_at: Time,
     pub(crate) delivered_at: Time,
@@ -35,18 +35,18 @@ pub(crate) struct Outstanding {
 /// and the transmission order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
-    una: u32,
-    queue: VecDeque<Outstanding>,
+    snd_una: u32,
+    rtx_queue: VecDeque<Outstanding>,
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
     pub(crate) retrans_out: u32,
     /// One past the highest sacked segment.
     pub(crate) highest_sacked: u32,
     /// No lost segment below this one awaits retransmission.
-    hint: u32,
+    retransmit_hint: u32,
     /// Segments by time of last transmission (`tsorted_sent_queue`). Entries of acknowledged or
     /// retransmitted segments are stale and skipped.
-    by_time: VecDeque<(u32, u64)>,
+    tsorted: VecDeque<(u32, u64)>,
     /// Segments marked lost since the last [`take_newly_lost`](Scoreboard::take_newly_lost).
     newly_lost: Vec<LostSegment>,
 }
@@ -61,17 +61,17 @@ fn lost_segment(segment: &Outstanding) -> LostSegment {
 
 impl Scoreboard {
     /// The first unacknowledged segment (SND.UNA).
-    pub(crate) fn una(&self) -> u32 {
-        self.una
+    pub(crate) fn snd_una(&self) -> u32 {
+        self.snd_una
     }
 
     /// The next segment to send (SND.NXT).
-    pub(crate) fn next(&self) -> u32 {
-        self.una + self.packets_out()
+    pub(crate) fn snd_nxt(&self) -> u32 {
+        self.snd_una + self.packets_out()
     }
 
     pub(crate) fn packets_out(&self) -> u32 {
-        self.queue.len() as u32
+        self.rtx_queue.len() as u32
     }
 
     /// `tcp_packets_in_flight`
@@ -80,38 +80,38 @@ impl Scoreboard {
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Outstanding> {
-        self.queue.get(number.checked_sub(self.una)? as usize)
+        self.rtx_queue.get(number.checked_sub(self.snd_una)? as usize)
     }
 
     fn get_mut(&mut self, number: u32) -> Option<&mut Outstanding> {
-        self.queue.get_mut(number.checked_sub(self.una)? as usize)
+        self.rtx_queue.get_mut(number.checked_sub(self.snd_una)? as usize)
     }
 
     pub(crate) fn head(&self) -> Option<&Outstanding> {
-        self.queue.front()
+        self.rtx_queue.front()
     }
 
     /// Appends a newly sent segment.
     pub(crate) fn push(&mut self, segment: Outstanding) {
-        self.by_time.push_back((self.next(), segment.sent_on));
-        self.queue.push_back(segment);
+        self.tsorted.push_back((self.snd_nxt(), segment.send_epoch));
+        self.rtx_queue.push_back(segment);
     }
 
     /// Records a retransmission of `number`; `stamp` updates its send stamps.
     pub(crate) fn retransmit(&mut self, number: u32, stamp: impl FnOnce(&mut Outstanding)) {
         let Some(segment) = self.get_mut(number) else { return };
         stamp(segment);
-        let (again, sent_on) = (!segment.retransmitted, segment.sent_on);
+        let (newly, send_epoch) = (!segment.retransmitted, segment.send_epoch);
         segment.retransmitted = true;
         segment.ever_retransmitted = true;
-        self.retrans_out += u32::from(again);
-        self.by_time.push_back((number, sent_on));
+        self.retrans_out += u32::from(newly);
+        self.tsorted.push_back((number, send_epoch));
     }
 
     /// Removes the cumulatively acknowledged head.
     pub(crate) fn pop(&mut self) -> Option<Outstanding> {
-        let segment = self.queue.pop_front()?;
-        self.una += 1;
+        let segment = self.rtx_queue.pop_front()?;
+        self.snd_una += 1;
         self.sacked_out -= u32::from(segment.sacked);
         self.lost_out -= u32::from(segment.lost);
         self.retrans_out -= u32::from(segment.retransmitted);
@@ -136,39 +136,39 @@ impl Scoreboard {
     /// is new.
     pub(crate) fn mark_lost(&mut self, number: u32) -> bool {
         let Some(segment) = self.get_mut(number).filter(|segment| !segment.sacked) else { return false };
-        let (newly, again) = (!segment.lost, segment.retransmitted);
+        let (newly, retransmission) = (!segment.lost, segment.retransmitted);
         let record = lost_segment(segment);
         segment.lost = true;
         segment.retransmitted = false;
         self.lost_out += u32::from(newly);
-        self.retrans_out -= u32::from(again);
-        if newly || again {
+        self.retrans_out -= u32::from(retransmission);
+        if newly || retransmission {
             self.newly_lost.push(record);
-            self.hint = self.hint.min(number);
+            self.retransmit_hint = self.retransmit_hint.min(number);
         }
-        newly || again
+        newly || retransmission
     }
 
     /// Marks segments lost that have at least `threshold` sacked segments above them (RFC 6675,
     /// `IsLost`). Returns the number of newly marked segments.
     pub(crate) fn mark_lost_by_sacks(&mut self, threshold: u32) -> u32 {
-        let mut behind = self.sacked_out;
+        let mut sacked_above = self.sacked_out;
         let (mut lost, mut first) = (0, None);
-        for (n, segment) in self.queue.iter_mut().enumerate() {
-            if behind < threshold {
+        for (n, segment) in self.rtx_queue.iter_mut().enumerate() {
+            if sacked_above < threshold {
                 break;
             }
             if segment.sacked {
-                behind -= 1;
+                sacked_above -= 1;
             } else if !segment.lost {
                 segment.lost = true;
                 self.newly_lost.push(lost_segment(segment));
                 lost += 1;
-                first.get_or_insert(self.una + n as u32);
+                first.get_or_insert(self.snd_una + n as u32);
             }
         }
         self.lost_out += lost;
-        self.hint = first.map_or(self.hint, |first| self.hint.min(first));
+        self.retransmit_hint = first.map_or(self.retransmit_hint, |first| self.retransmit_hint.min(first));
         lost
     }
 
@@ -178,25 +178,24 @@ impl Scoreboard {
     }
 
     /// Clears all loss marks (`tcp_undo_cwnd_reduction`).
-    pub(crate) fn unmark_lost(&mut self) {
-        for segment in &mut self.queue {
+    pub(crate) fn clear_loss_marks(&mut self) {
+        for segment in &mut self.rtx_queue {
             segment.lost = false;
         }
         self.lost_out = 0;
     }
 
-    /// Marks all unsacked segments lost after an RTO, except those sent less than `settled_ns`
+    /// Marks all unsacked segments lost after an RTO, except those sent less than `min_age_ns`
     /// before `now`. The head is always marked (`tcp_timeout_mark_lost`).
-    pub(crate) fn mark_all_lost(&mut self, now: Time, settled_ns: u64) {
-        let una = self.una;
+    pub(crate) fn timeout_mark_lost(&mut self, now: Time, min_age_ns: u64) {
         // A sacked head means that the receiver reneged: discard all SACK information.
-        let reneged = self.queue.front().is_some_and(|head| head.sacked);
-        for (n, segment) in self.queue.iter_mut().enumerate() {
+        let reneged = self.rtx_queue.front().is_some_and(|head| head.sacked);
+        for (n, segment) in self.rtx_queue.iter_mut().enumerate() {
             if reneged && segment.sacked {
                 segment.sacked = false;
                 self.sacked_out -= 1;
             }
-            if segment.sacked || (n > 0 && after(segment.sent_at, settled_ns) > now) {
+            if segment.sacked || (n > 0 && after(segment.sent_at, min_age_ns) > now) {
                 continue;
             }
             if !segment.lost {
@@ -207,7 +206,7 @@ impl Scoreboard {
             segment.lost = true;
             segment.retransmitted = false;
         }
-        self.hint = una;
+        self.retransmit_hint = self.snd_una;
     }
 
     /// The first lost segment that awaits retransmission.
@@ -215,44 +214,46 @@ impl Scoreboard {
         if self.lost_out <= self.retrans_out {
             return None;
         }
-        self.hint = self.hint.max(self.una);
-        let from = (self.hint - self.una) as usize;
-        let found =
-            self.queue.range(from.min(self.queue.len())..).position(|s| s.lost && !s.retransmitted)?;
-        self.hint += found as u32;
-        Some(self.hint)
+        self.retransmit_hint = self.retransmit_hint.max(self.snd_una);
+        let from = (self.retransmit_hint - self.snd_una) as usize;
+        let found = self
+            .rtx_queue
+            .range(from.min(self.rtx_queue.len())..)
+            .position(|s| s.lost && !s.retransmitted)?;
+        self.retransmit_hint += found as u32;
+        Some(self.retransmit_hint)
     }
 
     /// Walks the segments transmitted before `newest` (send epoch and number) in transmission
     /// order. Skips segments that are acknowledged, or lost and awaiting retransmission. Marks and
-    /// returns those for which `judge` returns true.
-    pub(crate) fn sent_before(
+    /// returns those for which `is_lost` returns true.
+    pub(crate) fn mark_lost_sent_before(
         &mut self,
         newest: (u64, u32),
-        mut judge: impl FnMut(Time) -> bool,
+        mut is_lost: impl FnMut(Time) -> bool,
     ) -> Vec<u32> {
         let mut lost = Vec::new();
-        let mut front = true;
-        let mut at = 0;
-        while let Some(&(number, sent_on)) = self.by_time.get(at) {
+        let mut at_front = true;
+        let mut index = 0;
+        while let Some(&(number, send_epoch)) = self.tsorted.get(index) {
             let current = self
                 .get(number)
-                .filter(|s| s.sent_on == sent_on && !s.sacked && (!s.lost || s.retransmitted))
+                .filter(|s| s.send_epoch == send_epoch && !s.sacked && (!s.lost || s.retransmitted))
                 .map(|s| s.sent_at);
             if let Some(sent_at) = current {
-                if (sent_on, number) >= newest {
+                if (send_epoch, number) >= newest {
                     break;
                 }
-                if judge(sent_at) {
+                if is_lost(sent_at) {
                     lost.push(number);
                 } else {
-                    front = false;
+                    at_front = false;
                 }
             }
-            if front {
-                self.by_time.pop_front();
+            if at_front {
+                self.tsorted.pop_front();
             } else {
-                at += 1;
+                index += 1;
             }
         }
         for &number in &lost {

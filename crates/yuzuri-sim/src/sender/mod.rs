@@ -179,7 +179,7 @@ pub struct Sender {
     window: Window,
     bounds: Bounds,
     cca: Box<dyn CongestionControl>,
-    board: Scoreboard,
+    scoreboard: Scoreboard,
     rack: Rack,
     rtt: RttEstimator,
     prr: Prr,
@@ -199,38 +199,42 @@ pub struct Sender {
     burst_left: u32,
     held_by_pacing: bool,
     /// `high_seq`: the current state ends when this segment is acknowledged.
-    high: u32,
+    high_seq: u32,
     prior_ssthresh: u32,
     undo_marker: Option<u32>,
     undo_retransmissions: i64,
     /// Send time of the first retransmission in the current episode (`retrans_stamp`).
-    first_retransmission: Option<Time>,
+    retrans_stamp: Option<Time>,
     frto: bool,
-    timeouts_in_row: u32,
+    /// Consecutive RTOs without progress (`icsk_retransmits`).
+    consecutive_timeouts: u32,
     /// A tail-loss probe is outstanding: the segment that ends its episode, and whether the probe
     /// was a retransmission (`tlp_high_seq`).
-    probe_end: Option<(u32, bool)>,
+    tlp_high_seq: Option<(u32, bool)>,
     /// A tail-loss probe is due, and whether it is a retransmission.
-    probe_due: Option<bool>,
-    usage_end: u32,
-    used: u32,
-    used_at: Time,
-    sent_since_idle: bool,
+    tlp_due: Option<bool>,
+    /// `cwnd_usage_seq`, `snd_cwnd_used`, `snd_cwnd_stamp`: for window validation.
+    cwnd_usage_seq: u32,
+    cwnd_used: u32,
+    cwnd_stamp: Time,
+    /// Segments were sent since the queue was last found empty or blocked (`sent_pkts` in
+    /// `tcp_write_xmit`).
+    sent_pkts: bool,
     /// ACKs and timers handled so far (the send epoch).
-    handled: u64,
+    events_handled: u64,
     last_sent: Option<Time>,
     first_sent_at: Time,
-    /// Timestamp of the newest segment from the peer.
-    echo: Time,
+    /// Timestamp of the newest segment from the peer (`ts_recent`).
+    ts_recent: Time,
     /// Offset of the peer's timestamp clock, ms: random, as Linux chooses it per pair of hosts
     /// (`secure_tcp_ts_off`).
-    clock_offset_ms: u32,
-    /// Right edge of the receive window: one past the last segment that the receiver has room for.
-    offered_end: u32,
+    ts_offset_ms: u32,
+    /// Right edge of the receive window: one past the last segment that the receiver has room for (`tcp_wnd_end`).
+    wnd_end: u32,
     acked_bytes: u64,
     last_rtt_us: Option<u64>,
-    /// SACK blocks of the last ACK.
-    last_blocks: [Block; SACK_BLOCKS],
+    /// SACK blocks of the last ACK (`recv_sack_cache`).
+    recv_sack_cache: [Block; SACK_BLOCKS],
 }
 
 impl Sender {
@@ -246,7 +250,7 @@ impl Sender {
             window: Window::new(config.hz.max(1), MSS_BYTES.into(), paced),
             bounds: Bounds::default(),
             cca,
-            board: Scoreboard::default(),
+            scoreboard: Scoreboard::default(),
             rack: Rack::new(),
             rtt: RttEstimator::new(config.timeout),
             prr: Prr::default(),
@@ -261,28 +265,28 @@ impl Sender {
             departure: Time::ZERO,
             burst_left: 0,
             held_by_pacing: false,
-            high: 0,
+            high_seq: 0,
             prior_ssthresh: 0,
             undo_marker: None,
             undo_retransmissions: -1,
-            first_retransmission: None,
+            retrans_stamp: None,
             frto: false,
-            timeouts_in_row: 0,
-            probe_end: None,
-            probe_due: None,
-            usage_end: 0,
-            used: 0,
-            used_at: Time::ZERO,
-            sent_since_idle: false,
-            handled: 0,
+            consecutive_timeouts: 0,
+            tlp_high_seq: None,
+            tlp_due: None,
+            cwnd_usage_seq: 0,
+            cwnd_used: 0,
+            cwnd_stamp: Time::ZERO,
+            sent_pkts: false,
+            events_handled: 0,
             last_sent: None,
             first_sent_at: Time::ZERO,
-            echo: Time::ZERO,
-            clock_offset_ms: (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32,
-            offered_end: 0,
+            ts_recent: Time::ZERO,
+            ts_offset_ms: (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32,
+            wnd_end: 0,
             acked_bytes: 0,
             last_rtt_us: None,
-            last_blocks: [Block::default(); SACK_BLOCKS],
+            recv_sack_cache: [Block::default(); SACK_BLOCKS],
             config,
         }
     }
@@ -310,7 +314,7 @@ impl Sender {
     pub fn write_endlessly(&mut self, endless: bool) {
         if self.stream.endless && !endless {
             // Segments already sent remain; unsent ones are withdrawn.
-            self.stream.end = self.board.next().max(self.stream.end);
+            self.stream.end = self.scoreboard.snd_nxt().max(self.stream.end);
         }
         self.stream.endless = endless;
     }
@@ -343,17 +347,17 @@ impl Sender {
 
     /// Segments outstanding (`packets_out`).
     pub fn outstanding(&self) -> u32 {
-        self.board.packets_out()
+        self.scoreboard.packets_out()
     }
 
     /// Segments marked lost (`lost_out`).
     pub fn lost_out(&self) -> u32 {
-        self.board.lost_out
+        self.scoreboard.lost_out
     }
 
     /// Retransmitted segments outstanding (`retrans_out`).
     pub fn retrans_out(&self) -> u32 {
-        self.board.retrans_out
+        self.scoreboard.retrans_out
     }
 
     /// Mean deviation of the RTT, µs (`mdev_us`).
@@ -362,8 +366,8 @@ impl Sender {
     }
 
     /// The receiver's window, bytes (`snd_wnd`).
-    pub fn offered_bytes(&self) -> u64 {
-        u64::from(self.offered_end.saturating_sub(self.board.una())) * u64::from(MSS_BYTES)
+    pub fn snd_wnd_bytes(&self) -> u64 {
+        u64::from(self.wnd_end.saturating_sub(self.scoreboard.snd_una())) * u64::from(MSS_BYTES)
     }
 
     /// Whether the connection is established.
@@ -373,7 +377,7 @@ impl Sender {
 
     /// Whether all written data has been acknowledged.
     pub fn is_finished(&self) -> bool {
-        !self.stream.endless && self.board.una() >= self.stream.end
+        !self.stream.endless && self.scoreboard.snd_una() >= self.stream.end
     }
 
     /// Takes the RTT sample of the last ACK, µs.
@@ -394,9 +398,9 @@ impl Sender {
     /// Processes a segment from the peer: [`Kind::SynAck`] or [`Kind::Ack`].
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         self.set_now(now);
-        self.handled += 1;
-        self.echo = segment.sent_at;
-        self.offered_end = self.offered_end.max(segment.number.saturating_add(segment.window));
+        self.events_handled += 1;
+        self.ts_recent = segment.sent_at;
+        self.wnd_end = self.wnd_end.max(segment.number.saturating_add(segment.window));
         match (segment.kind, self.handshake) {
             (Kind::SynAck, Handshake::SynSent) => self.establish(now),
             (Kind::Ack, Handshake::Established) => self.on_ack(now, segment),
@@ -408,14 +412,14 @@ impl Sender {
         self.handshake = Handshake::Established;
         self.timer = None;
         // A retransmitted SYN gives no sample, because it is unknown which SYN was answered.
-        if self.timeouts_in_row == 0 {
+        if self.consecutive_timeouts == 0 {
             let rtt_us = micros_between(now, self.syn_sent_at).max(1);
             self.rtt.sample(rtt_us, 0, 0);
             self.window.min_rtt_us = Some(rtt_us);
             self.window.srtt_us = self.rtt.srtt_us();
         }
-        self.timeouts_in_row = 0;
-        self.used_at = now;
+        self.consecutive_timeouts = 0;
+        self.cwnd_stamp = now;
         // The peer is assumed to negotiate ECN (tcp_ecn of 1 or 2).
         self.window.ecn = self.cca.needs_ecn();
         self.cca.init(&mut self.window);
@@ -427,11 +431,11 @@ impl Sender {
         self.window.now_ns = now.as_nanos();
     }
 
-    fn refresh(&mut self) {
-        self.window.snd_una = self.board.una();
-        self.window.snd_nxt = self.board.next();
-        self.window.in_flight = self.board.in_flight();
-        self.window.sacked_out = self.board.sacked_out;
+    fn sync_window(&mut self) {
+        self.window.snd_una = self.scoreboard.snd_una();
+        self.window.snd_nxt = self.scoreboard.snd_nxt();
+        self.window.in_flight = self.scoreboard.in_flight();
+        self.window.sacked_out = self.scoreboard.sacked_out;
     }
 
     fn set_state(&mut self, state: CaState) {
@@ -446,18 +450,18 @@ impl Sender {
         }
         let window = &mut self.window;
         let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
-        let amount = u64::from(window.cwnd.max(self.board.packets_out())) * u64::from(window.mss_bytes);
+        let amount = u64::from(window.cwnd.max(self.scoreboard.packets_out())) * u64::from(window.mss_bytes);
         window.pacing_rate = (amount * percent * 10_000).checked_div(window.srtt_us).unwrap_or(0);
     }
 
     /// RTT of a retransmitted segment, from timestamps in whole ms (`tcp_rtt_tsopt_us`).
-    fn micros_by_timestamps(now: Time, echo: Time) -> u64 {
-        let ms = (now.as_nanos() / MILLISECOND).saturating_sub(echo.as_nanos() / MILLISECOND);
+    fn rtt_by_timestamps_us(now: Time, tsecr: Time) -> u64 {
+        let ms = (now.as_nanos() / MILLISECOND).saturating_sub(tsecr.as_nanos() / MILLISECOND);
         ms.max(1) * MILLISECOND / MICROSECOND
     }
 
     /// Compares timestamps in ms, as on the wire.
-    fn answers_before(echo: Time, stamp: Time) -> bool {
-        echo.as_nanos() / MILLISECOND < stamp.as_nanos() / MILLISECOND
+    fn tsecr_before(tsecr: Time, stamp: Time) -> bool {
+        tsecr.as_nanos() / MILLISECOND < stamp.as_nanos() / MILLISECOND
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{CaState, Handshake, Retransmit, Sender};
 use crate::cc::CwndEvent;
-use crate::recovery::rack::Situation;
+use crate::recovery::rack::LossContext;
 use crate::recovery::rtt::RttEstimator;
 use crate::units::{MICROSECOND, SECOND, after};
 use yuzuri_netmodel::Time;
@@ -31,13 +31,13 @@ impl Sender {
     /// Advances the time and handles an expired timer.
     pub fn on_timer(&mut self, now: Time) {
         self.set_now(now);
-        self.handled += 1;
+        self.events_handled += 1;
         if self.held_by_pacing && now >= self.departure {
             self.held_by_pacing = false;
         }
         let Some((_, timer)) = self.timer.take_if(|(at, _)| *at <= now) else { return };
         if self.handshake == Handshake::SynSent {
-            self.timeouts_in_row += 1;
+            self.consecutive_timeouts += 1;
             self.rtt.back_off();
             self.handshake = Handshake::SynDue;
             return;
@@ -47,7 +47,7 @@ impl Sender {
             Timer::TailLossProbe => self.on_probe_timeout(now),
             Timer::Reordering => self.on_reordering_timeout(now),
         }
-        self.refresh();
+        self.sync_window();
     }
 
     pub(super) fn set_timer(&mut self, timer: Timer, nanos: u64) {
@@ -55,53 +55,53 @@ impl Sender {
     }
 
     /// Two ticks (`TCP_TIMEOUT_MIN`), ns.
-    fn min_timeout(&self) -> u64 {
+    fn timeout_min_ns(&self) -> u64 {
         2 * SECOND / u64::from(self.window.hz)
     }
 
     /// Time until the RTO of the head, ns (`tcp_rto_delta_us`).
-    fn rto_left(&self) -> u64 {
-        let sent_at = self.board.head().map_or(self.now, |head| head.sent_at);
+    fn rto_delta_ns(&self) -> u64 {
+        let sent_at = self.scoreboard.head().map_or(self.now, |head| head.sent_at);
         let due = after(sent_at, self.rtt.rto_us() * MICROSECOND);
         due.as_nanos().saturating_sub(self.now.as_nanos())
     }
 
     /// `tcp_rearm_rto`
     pub(super) fn rearm_rto(&mut self) {
-        if self.board.packets_out() == 0 {
+        if self.scoreboard.packets_out() == 0 {
             self.timer = None;
             return;
         }
         let nanos = match self.timer {
-            Some((_, Timer::Reordering | Timer::TailLossProbe)) => self.rto_left().max(MICROSECOND),
+            Some((_, Timer::Reordering | Timer::TailLossProbe)) => self.rto_delta_ns().max(MICROSECOND),
             _ => self.rtt.rto_us() * MICROSECOND,
         };
         self.set_timer(Timer::Retransmission, nanos);
     }
 
     /// `tcp_set_xmit_timer`
-    pub(super) fn set_transmit_timer(&mut self) {
-        if !self.schedule_probe(true) {
+    pub(super) fn set_xmit_timer(&mut self) {
+        if !self.schedule_loss_probe(true) {
             self.rearm_rto();
         }
     }
 
     /// `tcp_schedule_loss_probe`: after two round trips without an ACK; not in recovery.
-    pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
-        let wanted = self.config.rack && matches!(self.window.state, CaState::Open | CaState::Cwr);
-        if self.board.packets_out() == 0 || !wanted {
+    pub(super) fn schedule_loss_probe(&mut self, advancing: bool) -> bool {
+        let allowed = self.config.rack && matches!(self.window.state, CaState::Open | CaState::Cwr);
+        if self.scoreboard.packets_out() == 0 || !allowed {
             return false;
         }
         let mut nanos = SECOND;
         if self.window.srtt_us > 0 {
             nanos = 2 * self.window.srtt_us * MICROSECOND;
-            nanos += if self.board.packets_out() == 1 {
+            nanos += if self.scoreboard.packets_out() == 1 {
                 RttEstimator::min_rto_us() * MICROSECOND
             } else {
-                self.min_timeout()
+                self.timeout_min_ns()
             };
         }
-        let rto = if advancing { self.rtt.rto_us() * MICROSECOND } else { self.rto_left() };
+        let rto = if advancing { self.rtt.rto_us() * MICROSECOND } else { self.rto_delta_ns() };
         if rto > 0 {
             nanos = nanos.min(rto);
         }
@@ -109,36 +109,36 @@ impl Sender {
         true
     }
 
-    pub(super) fn set_reordering_timer(&mut self, wait_ns: u64) {
-        self.set_timer(Timer::Reordering, wait_ns + self.min_timeout());
+    pub(super) fn set_reordering_timer(&mut self, reo_timeout_ns: u64) {
+        self.set_timer(Timer::Reordering, reo_timeout_ns + self.timeout_min_ns());
     }
 
     /// `tcp_send_loss_probe`: sends new data if there is any, else retransmits the last segment.
     /// One probe per tail.
     fn on_probe_timeout(&mut self, _now: Time) {
-        if self.board.packets_out() == 0 {
+        if self.scoreboard.packets_out() == 0 {
             return;
         }
-        if self.probe_end.is_none() {
+        if self.tlp_high_seq.is_none() {
             self.counts.probes += 1;
             // The next poll sends it regardless of the window; what it sends determines the end of
             // the episode.
-            self.probe_due = Some(!self.may_send_new());
+            self.tlp_due = Some(!self.may_send_new());
         }
         self.rearm_rto();
     }
 
     /// `tcp_rack_reo_timeout`
     fn on_reordering_timeout(&mut self, _now: Time) {
-        let before = self.board.in_flight();
-        let situation = self.situation();
-        let found = self.rack.search(&mut self.board, &situation);
-        self.note_losses(&found);
-        if before != self.board.in_flight() {
+        let in_flight_before = self.scoreboard.in_flight();
+        let loss_context = self.loss_context();
+        let detection = self.rack.detect_loss(&mut self.scoreboard, &loss_context);
+        self.account_losses(&detection);
+        if in_flight_before != self.scoreboard.in_flight() {
             if self.window.state != CaState::Recovery {
                 self.enter_recovery(false);
                 if !self.cca.controls_all() {
-                    self.reduce(1, false);
+                    self.cwnd_reduction(1, false);
                 }
             }
             self.retransmit = Retransmit::Lost;
@@ -148,34 +148,35 @@ impl Sender {
 
     /// `tcp_retransmit_timer` and `tcp_enter_loss`
     fn on_retransmission_timeout(&mut self, now: Time) {
-        if self.board.packets_out() == 0 {
+        if self.scoreboard.packets_out() == 0 {
             return;
         }
         self.counts.timeouts += 1;
-        let situation = self.situation();
-        let settled = if self.config.rack { self.rack.settled_ns(&self.board, &situation) } else { 0 };
-        self.board.mark_all_lost(now, settled);
-        self.tell_losses();
-        self.refresh();
+        let loss_context = self.loss_context();
+        let min_age_ns =
+            if self.config.rack { self.rack.rtt_plus_reo_wnd_ns(&self.scoreboard, &loss_context) } else { 0 };
+        self.scoreboard.timeout_mark_lost(now, min_age_ns);
+        self.notify_losses();
+        self.sync_window();
 
         let state = self.window.state;
-        let fresh = state < CaState::Recovery;
+        let new_recovery = state < CaState::Recovery;
         if state <= CaState::Disorder
-            || self.high <= self.board.una()
-            || (state == CaState::Loss && self.timeouts_in_row == 0)
+            || self.high_seq <= self.scoreboard.snd_una()
+            || (state == CaState::Loss && self.consecutive_timeouts == 0)
             || (state == CaState::Recovery && self.config.timeout_reduces_again)
         {
             self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.bounds.ssthresh(self.cca.as_mut(), &mut self.window);
             self.cca.cwnd_event(&mut self.window, CwndEvent::Loss);
-            self.start_undo();
+            self.init_undo();
         }
-        self.window.cwnd = self.board.in_flight() + 1;
+        self.window.cwnd = self.scoreboard.in_flight() + 1;
         self.window.cwnd_cnt = 0;
-        self.used_at = now;
-        if state <= CaState::Disorder && self.board.sacked_out >= crate::recovery::rack::DUPLICATE_THRESHOLD {
-            self.rack.reordering = crate::recovery::rack::DUPLICATE_THRESHOLD;
+        self.cwnd_stamp = now;
+        if state <= CaState::Disorder && self.scoreboard.sacked_out >= crate::recovery::rack::DUP_THRESH {
+            self.rack.reordering = crate::recovery::rack::DUP_THRESH;
         }
         if self.config.timeout_reduces_again {
             // The algorithm is not notified, so that it keeps its state.
@@ -183,20 +184,20 @@ impl Sender {
         } else {
             self.set_state(CaState::Loss);
         }
-        self.high = self.board.next();
-        self.probe_end = None;
-        self.probe_due = None;
-        self.frto = self.config.undo && (fresh || self.timeouts_in_row > 0);
-        self.timeouts_in_row += 1;
+        self.high_seq = self.scoreboard.snd_nxt();
+        self.tlp_high_seq = None;
+        self.tlp_due = None;
+        self.frto = self.config.undo && (new_recovery || self.consecutive_timeouts > 0);
+        self.consecutive_timeouts += 1;
         self.retransmit = Retransmit::Lost;
         self.rtt.back_off();
         self.set_timer(Timer::Retransmission, self.rtt.rto_us() * MICROSECOND);
     }
 
-    pub(super) fn situation(&self) -> Situation {
-        Situation {
+    pub(super) fn loss_context(&self) -> LossContext {
+        LossContext {
             now: self.now,
-            recovering: self.window.state >= CaState::Recovery,
+            in_recovery: self.window.state >= CaState::Recovery,
             min_rtt_us: self.window.min_rtt_us,
             srtt_us: self.window.srtt_us,
         }

@@ -10,7 +10,7 @@ use crate::units::{MICROSECOND, SECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 
 /// Kernel memory of a full segment, bytes (`skb->truesize`); TCP small queues count it.
-const TRUE_SIZE: u64 = 2304;
+const TRUESIZE_BYTES: u64 = 2304;
 
 /// The interface queue as seen by the sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ impl Sender {
         }
         let segment = self.poll_data(now, local);
         if segment.is_none() {
-            self.after_sending(local);
+            self.finish_write_xmit(local);
         }
         segment
     }
@@ -48,30 +48,30 @@ impl Sender {
     }
 
     fn poll_data(&mut self, now: Time, local: LocalQueue) -> Option<Segment> {
-        if let Some(again) = self.probe_due.take()
+        if let Some(is_retransmission) = self.tlp_due.take()
             && !local.full
-            && let Some(segment) = self.send_probe(now, again)
+            && let Some(segment) = self.send_loss_probe(now, is_retransmission)
         {
             return Some(segment);
         }
         self.restart_after_idle();
-        self.window.in_flight = self.board.in_flight();
-        if self.retransmit == Retransmit::NewFirst && !(self.room() && self.may_send_new()) {
-            if self.board.next() <= self.high {
+        self.window.in_flight = self.scoreboard.in_flight();
+        if self.retransmit == Retransmit::NewFirst && !(self.cwnd_test() && self.may_send_new()) {
+            if self.scoreboard.snd_nxt() <= self.high_seq {
                 self.frto = false;
                 self.retransmit = Retransmit::Lost;
             } else {
                 self.retransmit = Retransmit::No;
             }
         }
-        if !self.room() {
+        if !self.cwnd_test() {
             return None;
         }
-        let lost = if self.retransmit == Retransmit::Lost { self.board.next_lost() } else { None };
+        let lost = if self.retransmit == Retransmit::Lost { self.scoreboard.next_lost() } else { None };
         if lost.is_none() && !self.may_send_new() {
             return None;
         }
-        if lost.is_none() && self.held_back(now) {
+        if lost.is_none() && self.pacing_check(now) {
             return None;
         }
         if self.small_queue_full(local, lost.is_some()) {
@@ -83,24 +83,24 @@ impl Sender {
             return None;
         }
         Some(match lost {
-            Some(number) => self.send_again(now, number),
+            Some(number) => self.retransmit_segment(now, number),
             None => self.send_new(now),
         })
     }
 
-    fn room(&self) -> bool {
-        self.board.in_flight() < self.window.cwnd
+    fn cwnd_test(&self) -> bool {
+        self.scoreboard.in_flight() < self.window.cwnd
     }
 
     /// Whether there is new data that send buffer and receive window allow.
     pub(super) fn may_send_new(&self) -> bool {
-        let waiting = self.stream.endless || self.board.next() < self.stream.end;
-        let most = (self.config.window_bytes / u64::from(MSS_BYTES)).max(1);
-        let offered = self.board.next() < self.offered_end;
-        waiting && offered && u64::from(self.board.packets_out()) < most
+        let has_data = self.stream.endless || self.scoreboard.snd_nxt() < self.stream.end;
+        let max_packets = (self.config.window_bytes / u64::from(MSS_BYTES)).max(1);
+        let in_snd_wnd = self.scoreboard.snd_nxt() < self.wnd_end;
+        has_data && in_snd_wnd && u64::from(self.scoreboard.packets_out()) < max_packets
     }
 
-    fn held_back(&mut self, now: Time) -> bool {
+    fn pacing_check(&mut self, now: Time) -> bool {
         // tcp_pacing_check; retransmissions advance the departure time but are not held back here.
         self.held_by_pacing = self.window.paced && now < self.departure && self.burst_left == 0;
         self.held_by_pacing
@@ -108,42 +108,44 @@ impl Sender {
 
     /// `tcp_small_queue_check`: two segments, or the pacing rate's time slice; twice as much for
     /// retransmissions.
-    fn small_queue_full(&self, local: LocalQueue, again: bool) -> bool {
+    fn small_queue_full(&self, local: LocalQueue, is_retransmission: bool) -> bool {
         let Some(shift) = self.config.small_queue_shift else { return false };
-        let limit = (2 * TRUE_SIZE).max(self.window.pacing_rate >> shift) << u32::from(again);
-        u64::from(local.segments) * TRUE_SIZE > limit
+        let limit =
+            (2 * TRUESIZE_BYTES).max(self.window.pacing_rate >> shift) << u32::from(is_retransmission);
+        u64::from(local.segments) * TRUESIZE_BYTES > limit
     }
 
-    fn send_probe(&mut self, now: Time, again: bool) -> Option<Segment> {
-        let segment = if again {
-            let last = self.board.next().checked_sub(1).filter(|last| *last >= self.board.una())?;
-            self.send_again(now, last)
+    fn send_loss_probe(&mut self, now: Time, is_retransmission: bool) -> Option<Segment> {
+        let segment = if is_retransmission {
+            let last =
+                self.scoreboard.snd_nxt().checked_sub(1).filter(|last| *last >= self.scoreboard.snd_una())?;
+            self.retransmit_segment(now, last)
         } else if self.may_send_new() {
             self.send_new(now)
         } else {
             return None;
         };
-        self.probe_end = Some((self.board.next(), again));
+        self.tlp_high_seq = Some((self.scoreboard.snd_nxt(), is_retransmission));
         self.timer = None;
         self.rearm_rto();
         Some(segment)
     }
 
     fn stamp(&mut self, now: Time) -> Outstanding {
-        if self.board.packets_out() == 0 {
+        if self.scoreboard.packets_out() == 0 {
             self.first_sent_at = now;
             self.delivered_at = now;
             self.window.delivered_at_ns = now.as_nanos();
         }
         Outstanding {
             sent_at: now,
-            sent_on: self.handled,
+            send_epoch: self.events_handled,
             first_sent_at: self.first_sent_at,
             delivered_at: self.delivered_at,
             delivered: self.window.delivered,
             payload_bytes: MSS_BYTES,
             app_limited: self.window.app_limited > 0,
-            tx_in_flight: self.board.in_flight() + 1,
+            tx_in_flight: self.scoreboard.in_flight() + 1,
             lost_before: self.window.lost,
             sacked: false,
             lost: false,
@@ -153,36 +155,36 @@ impl Sender {
     }
 
     fn send_new(&mut self, now: Time) -> Segment {
-        let number = self.board.next();
-        let idle = self.board.packets_out() == 0;
+        let number = self.scoreboard.snd_nxt();
+        let idle = self.scoreboard.packets_out() == 0;
         if let Some(last) = self.last_sent.filter(|_| idle) {
             self.cca.cwnd_event(&mut self.window, CwndEvent::TxStart { last_sent_ns: last.as_nanos() });
         }
         let mut stamp = self.stamp(now);
         stamp.payload_bytes = self.stream.payload(number);
-        self.board.push(stamp);
+        self.scoreboard.push(stamp);
         if self.stream.endless {
             self.stream.end = self.stream.end.max(number + 1);
         }
         if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
-            self.prr.sent();
+            self.prr.on_sent();
         }
         // tcp_event_new_data_sent
         if idle || matches!(self.timer, Some((_, Timer::TailLossProbe))) {
             self.rearm_rto();
         }
-        self.sent_since_idle = true;
+        self.sent_pkts = true;
         self.last_sent = Some(now);
         self.emit(now, number, stamp.payload_bytes)
     }
 
-    fn send_again(&mut self, now: Time, number: u32) -> Segment {
+    fn retransmit_segment(&mut self, now: Time, number: u32) -> Segment {
         let stamp = self.stamp(now);
         let mut payload_bytes = MSS_BYTES;
-        self.board.retransmit(number, |segment| {
+        self.scoreboard.retransmit(number, |segment| {
             payload_bytes = segment.payload_bytes;
             segment.sent_at = stamp.sent_at;
-            segment.sent_on = stamp.sent_on;
+            segment.send_epoch = stamp.send_epoch;
             segment.first_sent_at = stamp.first_sent_at;
             segment.delivered_at = stamp.delivered_at;
             segment.delivered = stamp.delivered;
@@ -191,16 +193,16 @@ impl Sender {
             segment.lost_before = stamp.lost_before;
         });
         self.counts.retransmissions += 1;
-        self.first_retransmission.get_or_insert(now);
+        self.retrans_stamp.get_or_insert(now);
         self.undo_retransmissions = self.undo_retransmissions.max(0) + 1;
         if matches!(self.window.state, CaState::Cwr | CaState::Recovery) {
-            self.prr.sent();
+            self.prr.on_sent();
         }
         // tcp_xmit_retransmit_queue: retransmitting the head restarts the RTO.
-        if number == self.board.una() && !matches!(self.timer, Some((_, Timer::Reordering))) {
+        if number == self.scoreboard.snd_una() && !matches!(self.timer, Some((_, Timer::Reordering))) {
             self.set_timer(Timer::Retransmission, self.rtt.rto_us() * MICROSECOND);
         }
-        self.sent_since_idle = true;
+        self.sent_pkts = true;
         self.last_sent = Some(now);
         self.emit(now, number, payload_bytes)
     }
@@ -209,16 +211,16 @@ impl Sender {
         self.counts.segments += 1;
         // tcp_update_skb_after_send; the first ten segments are not paced.
         if self.window.paced && self.window.pacing_rate > 0 && self.counts.segments > 10 {
-            let length = (u64::from(payload_bytes) * SECOND).div_ceil(self.window.pacing_rate);
-            let late = nanos_between(now, self.departure);
+            let interval_ns = (u64::from(payload_bytes) * SECOND).div_ceil(self.window.pacing_rate);
+            let late_ns = nanos_between(now, self.departure);
             if self.burst_left == 0 {
                 self.burst_left = self.bounds.burst.unwrap_or(1);
             }
             self.burst_left -= 1;
-            self.departure = after(self.departure.max(now), length - late.min(length / 2));
+            self.departure = after(self.departure.max(now), interval_ns - late_ns.min(interval_ns / 2));
             self.window.departure_ns = self.departure.as_nanos();
         }
-        let mut segment = Segment::new(self.connection, Kind::Data, number, now, self.echo);
+        let mut segment = Segment::new(self.connection, Kind::Data, number, now, self.ts_recent);
         segment.payload_bytes = payload_bytes;
         segment.ect = self.window.ecn;
         segment
@@ -226,62 +228,66 @@ impl Sender {
 
     /// The end of `tcp_write_xmit`: schedules the tail-loss probe, validates the window
     /// (`tcp_cwnd_validate`) and marks application-limited senders (`tcp_rate_check_app_limited`).
-    fn after_sending(&mut self, local: LocalQueue) {
-        self.refresh();
+    fn finish_write_xmit(&mut self, local: LocalQueue) {
+        self.sync_window();
         let limited = self.window.in_flight >= self.window.cwnd;
-        let packets_out = self.board.packets_out();
-        if self.sent_since_idle {
-            self.schedule_probe(false);
+        let packets_out = self.scoreboard.packets_out();
+        if self.sent_pkts {
+            self.schedule_loss_probe(false);
         }
-        if self.sent_since_idle || limited {
-            self.sent_since_idle = false;
-            if self.board.una() >= self.usage_end
+        if self.sent_pkts || limited {
+            self.sent_pkts = false;
+            if self.scoreboard.snd_una() >= self.cwnd_usage_seq
                 || limited
                 || (!self.window.cwnd_limited && packets_out > self.window.max_packets_out)
             {
                 self.window.cwnd_limited = limited;
                 self.window.max_packets_out = packets_out;
-                self.usage_end = self.board.next();
+                self.cwnd_usage_seq = self.scoreboard.snd_nxt();
             }
-            self.validate(packets_out);
+            self.cwnd_validate(packets_out);
         }
-        let nothing_to_send = !self.stream.endless && self.board.next() >= self.stream.end;
-        if nothing_to_send && local.segments == 0 && !limited && self.board.lost_out <= self.board.retrans_out
+        let nothing_to_send = !self.stream.endless && self.scoreboard.snd_nxt() >= self.stream.end;
+        if nothing_to_send
+            && local.segments == 0
+            && !limited
+            && self.scoreboard.lost_out <= self.scoreboard.retrans_out
         {
             self.window.app_limited = (self.window.delivered + u64::from(self.window.in_flight)).max(1);
         }
     }
 
-    fn validate(&mut self, packets_out: u32) {
+    fn cwnd_validate(&mut self, packets_out: u32) {
         let now = self.now;
         if self.window.is_cwnd_limited() {
-            self.used = 0;
-            self.used_at = now;
+            self.cwnd_used = 0;
+            self.cwnd_stamp = now;
             return;
         }
-        self.used = self.used.max(packets_out);
+        self.cwnd_used = self.cwnd_used.max(packets_out);
         if !self.config.slow_start_after_idle
             || self.cca.controls_all()
-            || nanos_between(now, self.used_at) < self.rtt.rto_us() * MICROSECOND
+            || nanos_between(now, self.cwnd_stamp) < self.rtt.rto_us() * MICROSECOND
         {
             return;
         }
         // tcp_cwnd_application_limited; a full send buffer does not count as application-limited.
-        let starved = !self.stream.endless && self.board.next() >= self.stream.end;
-        if self.window.state == CaState::Open && starved {
-            let used = self.used.max(crate::cc::INITIAL_WINDOW);
+        let out_of_data = !self.stream.endless && self.scoreboard.snd_nxt() >= self.stream.end;
+        if self.window.state == CaState::Open && out_of_data {
+            let used = self.cwnd_used.max(crate::cc::INITIAL_WINDOW);
             if used < self.window.cwnd {
                 self.window.ssthresh = self.window.current_ssthresh();
                 self.window.cwnd = (self.window.cwnd + used) >> 1;
             }
-            self.used = 0;
+            self.cwnd_used = 0;
         }
-        self.used_at = now;
+        self.cwnd_stamp = now;
     }
 
     /// `tcp_slow_start_after_idle_check` and `tcp_cwnd_restart`
     fn restart_after_idle(&mut self) {
-        if !self.config.slow_start_after_idle || self.board.packets_out() > 0 || self.cca.controls_all() {
+        if !self.config.slow_start_after_idle || self.scoreboard.packets_out() > 0 || self.cca.controls_all()
+        {
             return;
         }
         let Some(last) = self.last_sent else { return };
@@ -299,8 +305,8 @@ impl Sender {
             window.cwnd >>= 1;
         }
         window.cwnd = window.cwnd.max(restart);
-        self.used_at = self.now;
-        self.used = 0;
+        self.cwnd_stamp = self.now;
+        self.cwnd_used = 0;
         self.last_sent = Some(self.now);
     }
 }

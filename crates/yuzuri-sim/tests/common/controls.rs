@@ -132,17 +132,17 @@ impl Figures {
     }
 
     /// Fraction of the window that remains after a reduction (beta).
-    pub fn kept(&self) -> f64 {
+    pub fn beta(&self) -> f64 {
         self.trough / self.peak
     }
 
     /// Computes the figures from windows; recoveries, timeouts and retransmissions are 0.
     pub fn of_rows(rows: &[Row], goodput_mbps: f64) -> Figures {
         let start_peak = rows.iter().filter(|row| row.t_s < 2.0).map(|row| row.cwnd).fold(0.0, f64::max);
-        let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= FROM_S).collect();
+        let steady: Vec<&Row> = rows.iter().filter(|row| row.t_s >= FROM_S).collect();
         let mean =
-            |value: fn(&Row) -> f64| late.iter().map(|row| value(row)).sum::<f64>() / late.len() as f64;
-        let windows: Vec<(f64, f64)> = late.iter().map(|row| (row.t_s, row.cwnd)).collect();
+            |value: fn(&Row) -> f64| steady.iter().map(|row| value(row)).sum::<f64>() / steady.len() as f64;
+        let windows: Vec<(f64, f64)> = steady.iter().map(|row| (row.t_s, row.cwnd)).collect();
         let tooth = saw_tooth(&windows, 0.95);
         Figures {
             goodput_mbps,

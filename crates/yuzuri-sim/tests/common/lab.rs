@@ -74,7 +74,7 @@ pub fn points(document: &Document) -> Vec<Point> {
 ///
 /// # Errors
 /// Same as [`simulated`], and errors of the simulation.
-pub fn ours(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
+pub fn simulated_figures(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
     let scenario = simulated(lab, seed).map_err(|problems| format!("{problems:?}"))?;
     let results = run(&scenario, &mut NoSteer).map_err(|error| error.to_string())?;
     Ok(Figures::of(&results))
@@ -83,7 +83,7 @@ pub fn ours(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
 /// One setting, run by kernel and simulation.
 pub struct Setting {
     pub kernel: Figures,
-    pub ours: Figures,
+    pub simulation: Figures,
     /// Range (maximum minus minimum) of Jain's index over the seeds: kernel, simulation.
     pub jain_spread: (f64, f64),
 }
@@ -95,16 +95,17 @@ impl Setting {
     /// runs.
     ///
     /// # Errors
-    /// Same as [`ours`].
+    /// Same as [`simulated_figures`].
     pub fn of(lab: &LabScenario, kernel: &[(u64, Figures)], seeds: u64) -> Result<Setting, String> {
-        let theirs: Vec<Figures> = kernel.iter().map(|(_, figures)| *figures).collect();
-        let same = kernel.iter().map(|(seed, _)| ours(lab, *seed)).collect::<Result<Vec<_>, _>>()?;
-        let mut all = same.clone();
+        let kernel_figures: Vec<Figures> = kernel.iter().map(|(_, figures)| *figures).collect();
+        let same_seeds =
+            kernel.iter().map(|(seed, _)| simulated_figures(lab, *seed)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = same_seeds.clone();
         let mut seed = 0;
         while (all.len() as u64) < seeds {
             seed += 1;
             if kernel.iter().all(|(known, _)| *known != seed) {
-                all.push(ours(lab, seed)?);
+                all.push(simulated_figures(lab, seed)?);
             }
         }
         let spread = |all: &[Figures]| {
@@ -112,23 +113,23 @@ impl Setting {
             values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)
         };
         Ok(Setting {
-            kernel: Figures::mean(&theirs),
-            ours: Figures { jain: Figures::mean(&all).jain, ..Figures::mean(&same) },
-            jain_spread: (spread(&theirs), spread(&all)),
+            kernel: Figures::mean(&kernel_figures),
+            simulation: Figures { jain: Figures::mean(&all).jain, ..Figures::mean(&same_seeds) },
+            jain_spread: (spread(&kernel_figures), spread(&all)),
         })
     }
 
     /// Relative error of the simulation's total.
-    pub fn total_off(&self) -> f64 {
-        self.ours.total_mbps / self.kernel.total_mbps - 1.0
+    pub fn total_error(&self) -> f64 {
+        self.simulation.total_mbps / self.kernel.total_mbps - 1.0
     }
 
     /// Error of the simulation's index.
-    pub fn jain_off(&self) -> f64 {
-        self.ours.jain - self.kernel.jain
+    pub fn jain_error(&self) -> f64 {
+        self.simulation.jain - self.kernel.jain
     }
 
     pub fn is_within_limits(&self) -> bool {
-        self.total_off().abs() <= TOTAL_LIMIT && self.jain_off().abs() <= JAIN_LIMIT
+        self.total_error().abs() <= TOTAL_LIMIT && self.jain_error().abs() <= JAIN_LIMIT
     }
 }

@@ -56,16 +56,16 @@ impl fmt::Display for Summary {
 /// reduction that PRR spreads over a round trip counts once.
 fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
     let start_peak = rows.iter().filter(|row| row.t_s < 2.0).map(|row| row.cwnd).fold(0.0, f64::max);
-    let late: Vec<&Row> = rows.iter().filter(|row| row.t_s >= 5.0).collect();
+    let steady: Vec<&Row> = rows.iter().filter(|row| row.t_s >= 5.0).collect();
     let weighted = |value: fn(&Row) -> f64| {
         let (mut sum, mut time) = (0.0, 0.0);
-        for pair in late.windows(2) {
+        for pair in steady.windows(2) {
             sum += value(pair[0]) * (pair[1].t_s - pair[0].t_s);
             time += pair[1].t_s - pair[0].t_s;
         }
         sum / time
     };
-    let windows: Vec<(f64, f64)> = late.iter().map(|row| (row.t_s, row.cwnd)).collect();
+    let windows: Vec<(f64, f64)> = steady.iter().map(|row| (row.t_s, row.cwnd)).collect();
     let tooth = saw_tooth(&windows, 0.9);
     Summary {
         goodput_mbps,
@@ -104,13 +104,13 @@ impl Kernel {
 
 /// A trace of the simulated sender.
 #[allow(dead_code)]
-pub struct Ours {
+pub struct Simulation {
     pub rows: Vec<Row>,
     pub summary: Summary,
     pub cpu_s: f64,
 }
 
-pub fn simulated(algorithm: Algorithm) -> Ours {
+pub fn simulated(algorithm: Algorithm) -> Simulation {
     // netem: the limit of 100 includes the packet in transmission; the whole delay is on the return
     // path. HZ is Debian's.
     let wire = WireConfig {
@@ -142,5 +142,5 @@ pub fn simulated(algorithm: Algorithm) -> Ours {
     if std::env::var_os("DETAILS").is_some() {
         eprintln!("{:?} {:?}", terminal.counts, terminal.rtt);
     }
-    Ours { summary: summarize(&rows, terminal.goodput_mbps), rows, cpu_s: results.cpu_s }
+    Simulation { summary: summarize(&rows, terminal.goodput_mbps), rows, cpu_s: results.cpu_s }
 }

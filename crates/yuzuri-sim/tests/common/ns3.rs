@@ -74,7 +74,7 @@ fn parse(line: &str) -> Ns3Row {
 
 /// Which implementation senders and stations follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Like {
+pub enum Behaviour {
     /// The default: RACK, tail-loss probes, undo of reductions.
     Linux,
     /// ns-3's differences: loss detection by SACK only, no undo, an RTO by RFC 6298 of at least
@@ -85,7 +85,7 @@ pub enum Like {
 }
 
 /// The scenario of `row`: buffers of 32 MB, no TCP small queues; full local queues drop silently.
-pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
+pub fn scenario(row: &Ns3Row, seed: u64, behaviour: Behaviour) -> Scenario {
     let ac = Phy::ac(80, 1, 9);
     let n = Phy::n(20, 1, 7);
     let phys: Vec<Phy> = (0..row.terminals)
@@ -104,9 +104,9 @@ pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
         hz: 1000,
         ..SenderConfig::default()
     };
-    let sender = match like {
-        Like::Linux => sender,
-        Like::Ns3 { min_rto_ms } => SenderConfig {
+    let sender = match behaviour {
+        Behaviour::Linux => sender,
+        Behaviour::Ns3 { min_rto_ms } => SenderConfig {
             rack: false,
             undo: false,
             timeout: TimeoutRule::Rfc6298 { min_ms: min_rto_ms },
@@ -118,16 +118,16 @@ pub fn scenario(row: &Ns3Row, seed: u64, like: Like) -> Scenario {
     let wire = path(row.wire_mbps * 1_000_000, row.wire_packets, row.rtt_ms * 1000);
     let mut scenario = Scenario::wireless(&phys, wire, terminals, row.duration_s * 1000).seeded(seed);
     if let Some(cell) = &mut scenario.cell {
-        cell.request_missed_block_ack = like != Like::Linux;
+        cell.request_missed_block_ack = behaviour != Behaviour::Linux;
         cell.ap.queue = match row.ap_queue.as_str() {
             "fq" => QueueConfig::FqCodel(FqCodelConfig::default()),
             _ => QueueConfig::drop_tail(row.ap_packets),
         };
     }
-    scenario.local_drop = LocalDrop::Lost;
+    scenario.local_drop = LocalDrop::Silent;
     scenario
 }
 
-pub fn ours(row: &Ns3Row, seed: u64, like: Like) -> Results {
-    run(&scenario(row, seed, like), &mut NoSteer).expect("a consistent scenario")
+pub fn simulated(row: &Ns3Row, seed: u64, behaviour: Behaviour) -> Results {
+    run(&scenario(row, seed, behaviour), &mut NoSteer).expect("a consistent scenario")
 }

@@ -5,19 +5,19 @@ use crate::sys;
 use std::io::{self, Read};
 
 /// Maximum length of the peer's text that is kept for the error message, bytes.
-const SAID_BYTES: usize = 200;
+const MAX_PEER_TEXT_BYTES: usize = 200;
 
 impl Connection<'_> {
     /// Reads what the peer sends. Input is not part of a transfer and must not accumulate. Its
     /// beginning is kept for the error message, because a receiver that refuses a connection states
     /// the reason.
     pub(super) fn read_input(&mut self) -> Result<(), Failure> {
-        let result = if self.said.len() < SAID_BYTES {
-            let mut text = [0u8; SAID_BYTES];
-            let room = SAID_BYTES - self.said.len();
+        let result = if self.peer_text.len() < MAX_PEER_TEXT_BYTES {
+            let mut text = [0u8; MAX_PEER_TEXT_BYTES];
+            let room = MAX_PEER_TEXT_BYTES - self.peer_text.len();
             let read = (&*self.socket).read(&mut text[..room]);
             if let Ok(count) = read {
-                self.said.extend_from_slice(&text[..count]);
+                self.peer_text.extend_from_slice(&text[..count]);
             }
             read
         } else {
@@ -33,11 +33,11 @@ impl Connection<'_> {
         Ok(())
     }
 
-    pub(super) fn look_for_end(&mut self, answer: libc::c_short) -> Result<(), Failure> {
+    pub(super) fn check_closed(&mut self, revents: libc::c_short) -> Result<(), Failure> {
         if let Some(error) = self.socket.take_error().map_err(Failure::Network)? {
             return Err(self.failure(error));
         }
-        if answer & libc::POLLHUP != 0 {
+        if revents & libc::POLLHUP != 0 {
             return Err(self.failure(io::ErrorKind::ConnectionReset.into()));
         }
         Ok(())
@@ -60,20 +60,20 @@ impl Connection<'_> {
             _ => return Failure::Network(source),
         }
         // Data that the peer sent before the reset can still be read.
-        while self.said.len() < SAID_BYTES {
-            let mut text = [0u8; SAID_BYTES];
-            match (&*self.socket).read(&mut text[..SAID_BYTES - self.said.len()]) {
-                Ok(count) if count > 0 => self.said.extend_from_slice(&text[..count]),
+        while self.peer_text.len() < MAX_PEER_TEXT_BYTES {
+            let mut text = [0u8; MAX_PEER_TEXT_BYTES];
+            match (&*self.socket).read(&mut text[..MAX_PEER_TEXT_BYTES - self.peer_text.len()]) {
+                Ok(count) if count > 0 => self.peer_text.extend_from_slice(&text[..count]),
                 _ => break,
             }
         }
-        Failure::Closed { source, said: readable(&self.said) }
+        Failure::Closed { source, peer_text: readable(&self.peer_text) }
     }
 }
 
 /// Printable text of the first line; `None` if there is none.
-fn readable(said: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(said);
+fn readable(peer_text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(peer_text);
     let line = text.lines().next().unwrap_or_default().trim();
     let clean: String =
         line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_text_is_shown() {
+    fn only_printable_text_is_shown() {
         assert_eq!(readable(b"full\r\nsecond line"), Some("full".to_owned()));
         assert_eq!(readable(b"\x1b[31mred\x07"), Some("[31mred".to_owned()));
         assert_eq!(readable(&[0xff, 0xfe, 0]), None);

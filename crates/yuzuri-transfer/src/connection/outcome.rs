@@ -19,7 +19,7 @@ pub(crate) struct Outcome {
 
 /// Why a connection ended early.
 pub(crate) enum Failure {
-    Closed { source: io::Error, said: Option<String> },
+    Closed { source: io::Error, peer_text: Option<String> },
     Stalled { silent_for: Duration, window_closed: bool },
     Network(io::Error),
 }

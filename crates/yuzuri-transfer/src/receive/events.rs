@@ -79,14 +79,14 @@ pub enum End {
 
 impl End {
     /// The text used in reports.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             End::Closed => "closed by the sender",
             End::Failed => "reset or failed",
             End::Idle => "idle for too long",
-            End::Limit => "closed: limit of bytes of a connection reached",
-            End::TimeLimit => "closed: limit of time of a connection reached",
-            End::TotalLimit => "closed: limit of bytes of all connections reached",
+            End::Limit => "closed: byte limit per connection reached",
+            End::TimeLimit => "closed: time limit per connection reached",
+            End::TotalLimit => "closed: total byte limit reached",
             End::Stopped => "receiver stopped",
         }
     }

@@ -264,7 +264,7 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
     fn summary(&mut self, summary: &ReceiveSummary) -> io::Result<()> {
         writeln!(
             self.output,
-            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} turned away{}",
+            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} refused{}",
             size(summary.bytes),
             summary.accepted,
             summary.duration_ns as f64 / 1e9,
@@ -289,7 +289,7 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
                 let at = match address.ip() {
                     IpAddr::V6(ip) if ip.is_unspecified() => ", all addresses of this host, IPv4 and IPv6",
                     IpAddr::V4(ip) if ip.is_unspecified() => ", all IPv4 addresses of this host",
-                    ip if ip.is_loopback() => ", this host alone",
+                    ip if ip.is_loopback() => ", this host only",
                     _ => "",
                 };
                 let up_to = |limit: &Option<u64>| {
@@ -297,7 +297,7 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
                 };
                 writeln!(
                     self.output,
-                    "listening on {address}{at}; takes {} a connection, {} in all; Ctrl-C ends",
+                    "listening on {address}{at}; accepts {} per connection, {} in total; Ctrl-C stops",
                     up_to(max_bytes),
                     up_to(max_total_bytes)
                 )?;
@@ -306,7 +306,7 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
                 writeln!(self.output, "connection {connection}: from {peer}, {open} open")?;
             }
             ReceiveEvent::Refused { peer, reason } => {
-                writeln!(self.output, "turned away {peer}: {reason}")?;
+                writeln!(self.output, "refused {peer}: {reason}")?;
             }
             ReceiveEvent::Closed(received) => writeln!(
                 self.output,
@@ -315,7 +315,7 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
                 size(received.bytes),
                 received.duration_ns as f64 / 1e9,
                 megabits(received.throughput_bps),
-                received.end.words()
+                received.end.description()
             )?,
             ReceiveEvent::Progress { open, bytes, rate_bps } => {
                 self.status.show(&format!(

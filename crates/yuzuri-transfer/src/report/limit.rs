@@ -12,13 +12,13 @@ pub struct MaxLines<'a> {
     /// Maximum number of events; `None`: no limit.
     limit: Option<u64>,
     progress_is_a_line: bool,
-    told: u64,
-    held_back: u64,
+    passed_on: u64,
+    suppressed: u64,
 }
 
 impl<'a> MaxLines<'a> {
     /// Default limit: about 10 MB.
-    pub const USUAL: u64 = 100_000;
+    pub const DEFAULT: u64 = 100_000;
 
     /// Creates the filter. Progress events count towards the limit if each is a line of its own. On
     /// a terminal, where they overwrite each other, they are always passed on.
@@ -27,7 +27,7 @@ impl<'a> MaxLines<'a> {
         limit: Option<u64>,
         progress_is_a_line: bool,
     ) -> MaxLines<'a> {
-        MaxLines { report, limit, progress_is_a_line, told: 0, held_back: 0 }
+        MaxLines { report, limit, progress_is_a_line, passed_on: 0, suppressed: 0 }
     }
 
     fn note(&mut self, text: String) -> io::Result<()> {
@@ -42,21 +42,21 @@ impl Report<ReceiveEvent> for MaxLines<'_> {
             ReceiveEvent::Listening { .. } => {}
             ReceiveEvent::Progress { .. } if !self.progress_is_a_line => {}
             ReceiveEvent::Summary(_) => {
-                if self.held_back > 0 {
-                    self.note(format!("{} more lines were not written", self.held_back))?;
+                if self.suppressed > 0 {
+                    self.note(format!("{} further lines were not written", self.suppressed))?;
                 }
             }
-            _ if self.told >= limit => {
-                self.held_back += 1;
-                if self.held_back == 1 {
+            _ if self.passed_on >= limit => {
+                self.suppressed += 1;
+                if self.suppressed == 1 {
                     self.note(format!(
-                        "the limit of {limit} lines is reached: connections are served as before, and only counted from here on; \
+                        "the limit of {limit} lines is reached: further connections are served but only counted; \
                          a higher limit (`--lines`) writes more"
                     ))?;
                 }
                 return Ok(());
             }
-            _ => self.told += 1,
+            _ => self.passed_on += 1,
         }
         self.report.report(event)
     }

@@ -5,7 +5,7 @@ mod recorder;
 mod shares;
 
 use super::summary::{flows_csv, summarize};
-use super::work::Told;
+use super::work::WorkerResult;
 use super::{
     FLOWS_FILE, HostRecord, QUEUES_FILE, RECORDING_FILE, RunRecord, SCENARIO_FILE, SHARE_FILE, flows,
     process_cpu_s, refuse, scenario_text, write_file, write_queues,
@@ -74,8 +74,9 @@ impl Executor for Simulated {
         let [from, to] = report.snapshots.as_slice() else {
             return Err(LabError::Run("the simulation did not account for the run".into()));
         };
-        let told = vec![Told::default(); scenario.terminals().count()];
-        let mut record = summarize(scenario, task, &report, &figures, &told, &seen.account, [from, to]);
+        let worker_results = vec![WorkerResult::default(); scenario.terminals().count()];
+        let mut record =
+            summarize(scenario, task, &report, &figures, &worker_results, &seen.account, [from, to]);
         for (number, terminal) in record.terminals.iter_mut().enumerate() {
             terminal.share = shares.record(number, span_s);
         }

@@ -291,7 +291,7 @@ fn snapshot_of(sender: &Sender) -> Snapshot {
         lost_out: sender.lost_out(),
         retrans_out: sender.retrans_out(),
         mss: window.mss_bytes,
-        snd_wnd: small(sender.offered_bytes()),
+        snd_wnd: small(sender.snd_wnd_bytes()),
         bytes_acked: sender.acked_bytes(),
         pacing_rate_bps: if window.pacing_rate == 0 {
             u64::MAX

@@ -11,7 +11,7 @@ const DELAY_US: u64 = 50_000;
 const BDP: f64 = 82.6;
 const WARM_UP_S: f64 = 5.0;
 
-fn sent(algorithm: Algorithm, queue: QueueConfig, seconds: u64) -> Results {
+fn results_of(algorithm: Algorithm, queue: QueueConfig, seconds: u64) -> Results {
     let wire = WireConfig {
         up: LineConfig { rate_bps: Some(RATE_BPS), overhead_bytes: 0, queue, ..LineConfig::default() },
         down: LineConfig { delay_us: DELAY_US, ..LineConfig::default() },
@@ -26,15 +26,15 @@ fn sent(algorithm: Algorithm, queue: QueueConfig, seconds: u64) -> Results {
 
 /// Time and window after warm-up.
 fn windows(terminal: &TerminalResult) -> Vec<(f64, f64)> {
-    let late = terminal.trace.iter().filter(|point| point.at_s >= WARM_UP_S);
-    late.map(|point| (point.at_s, point.cwnd.into())).collect()
+    let warm = terminal.trace.iter().filter(|point| point.at_s >= WARM_UP_S);
+    warm.map(|point| (point.at_s, point.cwnd.into())).collect()
 }
 
 #[test]
-fn dctcp_is_held_by_marks_where_reno_is_held_by_losses() {
+fn codel_marks_limit_dctcp_and_drops_limit_reno() {
     let codel = QueueConfig::Codel(CodelConfig::default());
-    let marked = sent(Algorithm::Dctcp, codel.clone(), 30);
-    let dropped = sent(Algorithm::Reno, codel, 30);
+    let marked = results_of(Algorithm::Dctcp, codel.clone(), 30);
+    let dropped = results_of(Algorithm::Reno, codel, 30);
     let (dctcp, reno) = (&marked.terminals[0], &dropped.terminals[0]);
     let drops = [marked.wire.up.drops, dropped.wire.up.drops];
     println!(
@@ -48,16 +48,16 @@ fn dctcp_is_held_by_marks_where_reno_is_held_by_losses() {
     // Reductions are proportional to the fraction of marked segments.
     let min_over_max = |terminal| {
         let windows = windows(terminal);
-        let least = windows.iter().map(|(_, cwnd)| *cwnd).fold(f64::MAX, f64::min);
-        least / windows.iter().map(|(_, cwnd)| *cwnd).fold(0.0, f64::max)
+        let min = windows.iter().map(|(_, cwnd)| *cwnd).fold(f64::MAX, f64::min);
+        min / windows.iter().map(|(_, cwnd)| *cwnd).fold(0.0, f64::max)
     };
     assert!(min_over_max(dctcp) > 0.9, "{}", min_over_max(dctcp));
     assert!(min_over_max(reno) < 0.6, "{}", min_over_max(reno));
 }
 
 #[test]
-fn bbr3_drains_to_half_the_path_every_five_seconds() {
-    let results = sent(Algorithm::Bbr3, QueueConfig::drop_tail(99), 60);
+fn bbr3_drains_to_half_the_bdp_every_five_seconds() {
+    let results = results_of(Algorithm::Bbr3, QueueConfig::drop_tail(99), 60);
     let terminal = &results.terminals[0];
     println!(
         "{:.2} Mbit/s, srtt {:.1} ms, {:?}",
@@ -77,22 +77,22 @@ fn bbr3_drains_to_half_the_path_every_five_seconds() {
     let drained: Vec<f64> = windows.iter().map(|w| w.1).filter(|cwnd| *cwnd <= 0.6 * BDP).collect();
     assert!(drained.iter().all(|cwnd| (cwnd / BDP - 0.5).abs() < 0.05), "{drained:?}");
     // Two bandwidth-delay products while cruising, 2.25 while probing.
-    let most = windows.iter().map(|w| w.1).fold(0.0, f64::max) / BDP;
-    assert!((2.2..2.45).contains(&most), "{most}");
+    let max = windows.iter().map(|w| w.1).fold(0.0, f64::max) / BDP;
+    assert!((2.2..2.45).contains(&max), "{max}");
 }
 
 #[test]
-fn bbr3_leaves_headroom_in_a_short_buffer_where_bbr1_loses_on() {
+fn bbr3_leaves_headroom_in_a_short_buffer_where_bbr1_keeps_losing() {
     let short = QueueConfig::drop_tail(20);
-    let results = sent(Algorithm::Bbr3, short.clone(), 60);
+    let results = results_of(Algorithm::Bbr3, short.clone(), 60);
     let terminal = &results.terminals[0];
-    let share = |terminal: &TerminalResult| {
+    let loss_rate = |terminal: &TerminalResult| {
         terminal.counts_warm.retransmissions as f64 / terminal.counts_warm.segments as f64
     };
-    let first = sent(Algorithm::Bbr, short, 60);
-    println!("lost: {:.4}, version 1 {:.4}", share(terminal), share(&first.terminals[0]));
-    assert!(share(terminal) < 0.005 && terminal.goodput_mbps > 18.2);
-    assert!(share(&first.terminals[0]) > 2.0 * share(terminal));
+    let first = results_of(Algorithm::Bbr, short, 60);
+    println!("lost: {:.4}, version 1 {:.4}", loss_rate(terminal), loss_rate(&first.terminals[0]));
+    assert!(loss_rate(terminal) < 0.005 && terminal.goodput_mbps > 18.2);
+    assert!(loss_rate(&first.terminals[0]) > 2.0 * loss_rate(terminal));
     // 15 % below the window at which probing caused loss: the path's BDP plus its queue of 20
     // packets.
     let mut windows: Vec<f64> = windows(terminal).iter().map(|w| w.1).collect();
