@@ -124,7 +124,9 @@ fn polling_tells_the_same() {
     let fault = Fault::ReceiveBuffer(16_384);
     let Some(told) = told("polling_tells_the_same", fault, false, &["--poll"]) else { return };
     assert_eq!(told["limit"], "receiver-window");
-    assert!(share(&told, "receiver-window") > 0.8);
+    // A busy machine polls late, and what happens in between is unknown.
+    let known = 1.0 - share(&told, "unknown");
+    assert!(known > 0.0 && share(&told, "receiver-window") > 0.8 * known);
 }
 
 /// The kernel's own chronograph tells how long the receiver's window was full; it knows nothing of our rules.
