@@ -171,7 +171,7 @@ fn each_run_has_a_separate_folder() {
 fn a_folder_of_results_has_one_writer() {
     let out = tempfile::tempdir().unwrap();
     let claim = OutLock::claim(out.path()).unwrap();
-    assert!(OutLock::claim(out.path()).unwrap_err().to_string().contains("being written by another"));
+    assert!(OutLock::claim(out.path()).unwrap_err().to_string().contains("in use by another"));
     drop(claim);
     OutLock::claim(out.path()).unwrap();
 }
