@@ -9,10 +9,10 @@ UI := crates/yuzuri-web/ui
 # dependencies with different features for each set of programs.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
-	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration)"
+	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares, nothing runs on the terminals)"
 	@echo "make test    build, lint and test everything (30 minutes on two cores, up to 12 GB of disk)"
 	@echo "make build   build target/release/yuzuri and the programs for \`yuzuri lab\` and \`yuzuri identify\`"
 	@echo "make python  build the wheel of the Python package in release mode, and run its tests"
@@ -21,6 +21,7 @@ help:
 	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, LOT='--seed 7' other random settings)"
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
+	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC and the daemon, in virtual time: fills the tables of docs/access-point.md"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
 	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
 	@echo "make compare-wire   compare the laboratory's wire with the kernel's netem on three paths (15 minutes)"
@@ -101,6 +102,10 @@ share-figures:
 share-figures-kernel: lab
 	@scripts/setup.sh vm
 	@scripts/share-figures-kernel.sh
+
+ap-figures: lab
+	@scripts/setup.sh vm
+	@scripts/ap-figures.sh
 
 identify-figures: lab
 	@scripts/setup.sh vm

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Eight 802.11n terminals behind one emulated access point send to one server, first without
 # sharing, then with it. The page shows their windows, and a final table compares both halves.
-# DEMO_SECONDS is the total duration; by default the first half takes 20 s and the second runs until
+# DEMO=ap lets the access point share instead of the terminals. DEMO_SECONDS is the total duration; by default the first half takes 20 s and the second runs until
 # Ctrl-C. Leaves nothing behind except the recording.
 set -euo pipefail
 
@@ -39,6 +39,12 @@ if [ "$seconds" = 0 ]; then
 else
     times=(--half "$(awk -v s="$seconds" 'BEGIN { print s / 2 }')")
 fi
+# DEMO=ap: nothing runs on the terminals, the access point shares for them.
+case "${DEMO:-}" in
+'') ;;
+ap) times+=(--access-point) ;;
+*) echo "demo: DEMO=$DEMO: only DEMO=ap is known" >&2; exit 2 ;;
+esac
 # Run both in separate sessions, so that this script alone forwards Ctrl-C, once and in the right
 # order.
 setsid "$lab" demo "${times[@]}" --names "$folder/names" --share-socket "$folder/share.sock" >"$folder/table" &

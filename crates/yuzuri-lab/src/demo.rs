@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use yuzuri_kernel::control::CubicParams;
 use yuzuri_kernel::steer::{SteerOptions, Steering};
-use yuzuri_scenario::Scenario;
 use yuzuri_scenario::fairness::jain;
+use yuzuri_scenario::{ApForwarding, GateSpec, Scenario};
 
 /// Maximum duration, seconds.
 const MAX_DURATION_S: f64 = 36_000.0;
@@ -82,6 +82,19 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     scenario
 }
 
+/// The same with nothing on the terminals: what [`scenario`] makes of a file, but the access point shares for them.
+pub fn at_access_point(mut scenario: Scenario) -> Scenario {
+    let share = scenario.share.take().unwrap_or_default();
+    scenario.gate = Some(GateSpec { objective: share.objective, starts_s: share.starts_s });
+    scenario.ap = ApForwarding::Host;
+    for kind in &mut scenario.terminal {
+        kind.share = None;
+        // Whatever the host's default is.
+        kind.control = Some("cubic".into());
+    }
+    scenario
+}
+
 /// Runs the demonstration until its end or until `stop` is set. Calls `built` with the names of the
 /// terminals' namespaces; `statuses` publishes what their daemons report.
 ///
@@ -97,7 +110,9 @@ pub fn run(
 ) -> Result<Comparison, LabError> {
     let task = Task { point: "demo".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
     let done = run::perform(scenario, &task, folder, stop, progress, built, statuses)?;
-    let half_s = scenario.share.as_ref().map_or(scenario.duration_s, |share| share.starts_s);
+    let by_terminals = scenario.share.as_ref().map(|share| share.starts_s);
+    let starts_s = by_terminals.or(scenario.gate.as_ref().map(|gate| gate.starts_s));
+    let half_s = starts_s.unwrap_or(scenario.duration_s);
     let settling_s = (SETTLING_FRACTION * half_s).min(MAX_SETTLING_S);
     let half = |from_s: f64, to_s: f64| {
         let seconds = [from_s + settling_s, to_s];

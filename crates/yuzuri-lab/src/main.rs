@@ -204,6 +204,10 @@ struct DemoArgs {
     #[arg(long)]
     endless: bool,
 
+    /// Nothing runs on the terminals: the access point shares for them (`yuzuri ap`)
+    #[arg(long)]
+    access_point: bool,
+
     /// Write the names of the terminals' network namespaces to this file once they exist
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
@@ -307,14 +311,17 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     }
     let stop = stop_flag()?;
     let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
-    let scenario = demo::scenario(document.base(), args.half, args.endless);
+    let mut scenario = demo::scenario(document.base(), args.half, args.endless);
+    if args.access_point {
+        scenario = demo::at_access_point(scenario);
+    }
     let folder =
         TemporaryFolder(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).with_context(|| format!("creating {}", folder.0.display()))?;
-    let statuses = Statuses::starting(format!(
-        "the terminals start sharing after the first {} s of the demonstration",
-        args.half
-    ));
+    let statuses = Statuses::starting(match args.access_point {
+        true => "nothing runs on the terminals: the access point shares for them".into(),
+        false => format!("the terminals start sharing after the first {} s of the demonstration", args.half),
+    });
     // The socket accepts no commands: the receiver is dropped.
     let orders = std::sync::mpsc::channel().0;
     let socket = args.share_socket.as_ref().map(|socket| {
@@ -341,9 +348,10 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut progress = |seconds: f64| {
         if seconds >= args.half && !announced {
             announced = true;
+            let by = if args.access_point { " by the access point" } else { "" };
             match args.endless {
-                true => eprintln!("demo: sharing until Ctrl-C"),
-                false => eprintln!("demo: sharing for {} s", args.half),
+                true => eprintln!("demo: sharing{by} until Ctrl-C"),
+                false => eprintln!("demo: sharing{by} for {} s", args.half),
             }
         }
     };

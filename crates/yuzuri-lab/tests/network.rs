@@ -37,7 +37,7 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
     let config = DriverConfig {
         cell: scenario.cell_config().unwrap(),
         wire: scenario.wire_config(),
-        forwarding: topology.forwarding(),
+        forwarding: topology.forwarding(false),
         seed: 1,
         absent: absent.to_vec(),
         queue_interval: Duration::from_millis(20),

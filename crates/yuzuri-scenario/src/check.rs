@@ -1,6 +1,6 @@
 //! Validation of a scenario beyond its syntax.
 
-use crate::{PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
+use crate::{ApForwarding, PathSpec, Problem, Scenario, ShareChoice, ShareSpec, TerminalSpec, WorkloadSpec};
 use yuzuri_netmodel::radio::Cell;
 use yuzuri_netmodel::wire::Wire;
 use yuzuri_netmodel::{ConfigError, Packet};
@@ -69,6 +69,21 @@ impl Scenario {
         self.path(&mut found);
         if let Some(share) = &self.share {
             self.share(&mut found, "share", share);
+        }
+        if let Some(gate) = &self.gate {
+            found.unless(
+                self.ap == ApForwarding::Host,
+                "gate",
+                "the access point's kernel must forward, or no packet passes the gate: write ap = \"host\"",
+            );
+            found.unless(
+                gate.starts_s >= 0.0 && gate.starts_s < self.duration_s,
+                "gate.starts_s",
+                format!(
+                    "{} is not possible: 0 to less than duration_s ({}) is",
+                    gate.starts_s, self.duration_s
+                ),
+            );
         }
         let terminals: u32 = self.terminal.iter().map(|kind| kind.count.min(1000)).sum();
         found.unless(terminals > 0, "terminal", "there are no terminals: at least one is needed");

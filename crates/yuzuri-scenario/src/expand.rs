@@ -1,6 +1,6 @@
 //! Expansion of a file with a sweep and variants into single experiments.
 
-use crate::{Document, Problem, Scenario};
+use crate::{ApForwarding, Document, Problem, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of points per file.
@@ -153,7 +153,7 @@ fn with_alone(document: &Document, points: Vec<Point>) -> Result<Vec<Point>, Vec
     for point in &points {
         for kind in point.scenario.terminal.iter().filter(|kind| kind.count > 0) {
             let mut scenario = point.scenario.clone();
-            scenario.share = None;
+            (scenario.share, scenario.gate, scenario.ap) = (None, None, ApForwarding::default());
             for other in &mut scenario.terminal {
                 other.count = u32::from(other.name == kind.name);
                 other.free(document.base().terminal.iter().find(|base| base.name == other.name));

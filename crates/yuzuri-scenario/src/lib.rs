@@ -25,6 +25,7 @@
 //! # Ok::<(), yuzuri_scenario::Problems>(())
 //! ```
 
+mod access_point;
 mod check;
 mod cubic;
 mod document;
@@ -35,6 +36,7 @@ mod path;
 mod share;
 mod workload;
 
+pub use access_point::{ApForwarding, GateSpec};
 pub use cubic::CubicSpec;
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
@@ -94,9 +96,15 @@ pub struct Scenario {
     /// The path between access point and server.
     #[serde(default)]
     pub path: PathSpec,
+    /// What forwards packets at the access point; default: `driver`.
+    #[serde(default, skip_serializing_if = "ApForwarding::is_usual")]
+    pub ap: ApForwarding,
     /// Sharing; absent: terminals do not share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareSpec>,
+    /// Sharing by the access point for terminals that run nothing; absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateSpec>,
     /// The default workload of terminals; default: bulk upload.
     #[serde(default)]
     pub workload: WorkloadSpec,

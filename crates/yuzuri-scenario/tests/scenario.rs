@@ -44,11 +44,33 @@ fn a_good_file_is_read() {
 }
 
 #[test]
+fn an_access_point_may_share_for_its_terminals() {
+    let plain = parse(GOOD).unwrap();
+    assert!(
+        !plain.base().to_toml().unwrap().contains("ap ="),
+        "kept results would count as those of another"
+    );
+    let text =
+        "ap = \"host\"\nalone = true\ngate = { objective = \"latency\", starts_s = 2 }\n".to_owned() + GOOD;
+    let document = parse(&text).unwrap();
+    let gate = document.base().gate.as_ref().unwrap();
+    assert_eq!((gate.policy_config().objective.name(), gate.starts_s), ("latency", 2.0));
+    let again = parse(&document.base().to_toml().unwrap()).unwrap();
+    assert_eq!(again.base(), document.base());
+    // Whoever runs alone, as a reference, is not bounded.
+    let points = document.points().unwrap();
+    assert!(points.iter().filter(|p| p.scenario.gate.is_none()).count() == 2, "{points:?}");
+}
+
+#[test]
 fn what_is_wrong_is_said_with_line_and_field() {
     let cases = [
         ("no such rate", with("rate_mbps = 54", "rate_mbps = 55")),
         ("no such MCS", with("mcs = 7", "mcs = 8")),
         ("no terminals", with("count = 2", "count = 0").replacen("window = 50", "count = 0", 1)),
+        ("a gate that no packet passes", "gate = {}\n".to_owned() + GOOD),
+        ("a gate that begins after the end", "ap = \"host\"\ngate = { starts_s = 10 }\n".to_owned() + GOOD),
+        ("an access point that nobody knows", "ap = \"router\"\n".to_owned() + GOOD),
         ("no [[terminal]] at all", GOOD.split("[[terminal]]").next().unwrap().to_owned()),
         ("a processor that cannot be", "processor_mips = 3000\n".to_owned() + GOOD),
         ("negative delay", with("rtt_ms = 20", "rtt_ms = -20")),

@@ -6,7 +6,8 @@ use crate::sender::SenderConfig;
 use crate::share::{Sharing, hint_of};
 use yuzuri_netmodel::Time;
 use yuzuri_scenario::{
-    BoundBy, CubicSpec, PathSpec, Problem, Scenario as Experiment, ShareSpec, TerminalSpec, WorkloadSpec,
+    ApForwarding, BoundBy, CubicSpec, PathSpec, Problem, Scenario as Experiment, ShareSpec, TerminalSpec,
+    WorkloadSpec,
 };
 
 /// Advice for a key that the simulator does not support.
@@ -21,6 +22,16 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
     };
     if experiment.capture_bytes.is_some() {
         refuse("capture_bytes".into(), "the simulator cannot capture packets", ALTERNATIVE);
+    }
+    if experiment.ap != ApForwarding::default() {
+        refuse("ap".into(), "the simulator's access point has no kernel", ALTERNATIVE);
+    }
+    if experiment.gate.is_some() {
+        refuse(
+            "gate".into(),
+            "the simulator's senders have no receive window that could be lowered",
+            ALTERNATIVE,
+        );
     }
     for name in experiment.sysctl.keys() {
         refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", ALTERNATIVE);

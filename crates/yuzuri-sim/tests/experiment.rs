@@ -47,6 +47,7 @@ fn unsupported_keys_are_refused_by_name() {
     let reno = "control = \"reno\"";
     let cases = [
         ("captures", "capture_bytes = 100\n".to_owned() + GOOD),
+        ("an access point's kernel, and its gate", "ap = \"host\"\ngate = {}\n".to_owned() + GOOD),
         ("a kernel parameter", GOOD.to_owned() + "[sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n"),
         ("smaller packets", with("rtt_ms = 20", "rtt_ms = 20\nmtu_bytes = 1000")),
         ("the kernel's default congestion control algorithm", with(reno, "")),

@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The addresses as the access point's host knows them.
 #[derive(Debug, Clone)]
 pub struct Forwarding {
+    /// The access point's own kernel forwards everything, so that programs at its devices see it.
+    pub by_host: bool,
     /// The access point's MAC addresses: in the cell, on the wire.
     pub ap: ([u8; 6], [u8; 6]),
     /// The server's addresses.
@@ -23,7 +25,8 @@ impl Forwarding {
     /// whether it is.
     pub(super) fn to_server(&self, frame: &mut Frame) -> bool {
         let (mac, v4, v6) = self.server;
-        frame.destination() == Some(self.ap.0)
+        !self.by_host
+            && frame.destination() == Some(self.ap.0)
             && matches!(frame.ip_destination(), Some(to) if to == v4 || to == v6)
             && frame.forward(mac, self.ap.1)
     }
@@ -31,7 +34,7 @@ impl Forwarding {
     /// Rewrites a frame from the wire for the cell if it is an ordinary packet to a terminal; returns
     /// the terminal.
     pub(super) fn to_terminal(&self, frame: &mut Frame) -> Option<u16> {
-        if frame.destination() != Some(self.ap.1) {
+        if self.by_host || frame.destination() != Some(self.ap.1) {
             return None;
         }
         let to = frame.ip_destination()?;
@@ -52,6 +55,7 @@ mod tests {
     fn forwarding() -> Forwarding {
         let v6 = |host| Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host);
         Forwarding {
+            by_host: false,
             ap: AP,
             server: ([2, 0, 0, 0, 0, 3], Ipv4Addr::new(10, 160, 0, 2), v6(2)),
             terminals: (10..13)
@@ -94,6 +98,13 @@ mod tests {
                 assert_eq!((down.destination(), &down.bytes()[6..12]), (Some(*mac), &AP.0[..]));
             }
         }
+    }
+
+    #[test]
+    fn all_is_for_the_host_that_forwards_by_itself() {
+        let by_host = Forwarding { by_host: true, ..forwarding() };
+        assert!(!by_host.to_server(&mut packet(AP.0, by_host.server.1.into())));
+        assert_eq!(by_host.to_terminal(&mut packet(AP.1, by_host.terminals[0].1.into())), None);
     }
 
     #[test]

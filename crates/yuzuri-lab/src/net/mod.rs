@@ -10,5 +10,6 @@ pub use lock::{Cleaned, Run, clean};
 pub use namespace::{Door, Namespace};
 pub use tap::Tap;
 pub use topology::{
-    Addresses, CELL, Host, HostSettings, MAX_TERMINALS, Taps, Topology, station_of, terminal_number,
+    Addresses, CELL, Host, HostSettings, MAX_TERMINALS, Taps, Topology, station_of, terminal_mac,
+    terminal_number,
 };

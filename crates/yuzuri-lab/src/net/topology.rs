@@ -97,7 +97,7 @@ pub struct Taps {
 }
 
 /// The MAC address of a terminal (locally administered).
-const fn terminal_mac(number: u16) -> [u8; 6] {
+pub const fn terminal_mac(number: u16) -> [u8; 6] {
     let [high, low] = number.to_be_bytes();
     [0x02, 0x79, 0x7a, 0, high, low]
 }
@@ -291,10 +291,11 @@ impl Topology {
         Ok(Topology { terminals: terminals_there, ap, server, taps })
     }
 
-    /// The addresses for forwarding between cell and wire at the access point.
-    pub fn forwarding(&self) -> Forwarding {
+    /// The addresses for forwarding between cell and wire at the access point; `by_host`: its kernel forwards.
+    pub fn forwarding(&self, by_host: bool) -> Forwarding {
         let terminals = self.terminals.iter().enumerate();
         Forwarding {
+            by_host,
             ap: (AP_MAC, AP_WIRE_MAC),
             server: (SERVER_MAC, self.server.v4, self.server.v6),
             terminals: terminals.map(|(n, host)| (terminal_mac(n as u16), host.v4, host.v6)).collect(),

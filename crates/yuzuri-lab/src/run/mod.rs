@@ -2,6 +2,7 @@
 
 mod exchange;
 mod flows;
+mod gate;
 mod iperf3;
 mod own_cubics;
 mod record;
@@ -12,6 +13,7 @@ mod watch;
 mod work;
 
 pub use flows::{FlowFigures, Weighted};
+pub use gate::GateRecord;
 pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
     Watched,
@@ -23,6 +25,7 @@ pub use work::{BufferRow, Job};
 use crate::LabError;
 use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
+use gate::{GateRun, Gated};
 use nix::sys::resource::{UsageWho, getrusage};
 use own_cubics::OwnCubics;
 use sharing::{Shared, Sharing};
@@ -34,7 +37,7 @@ use summary::{buffers_csv, flows_csv, summarize};
 use watch::Recorder;
 use work::WorkerResult;
 use yuzuri_kernel::clock;
-use yuzuri_scenario::{PathSpec, Problem, Problems, Scenario, TerminalSpec};
+use yuzuri_scenario::{ApForwarding, PathSpec, Problem, Problems, Scenario, TerminalSpec};
 use yuzuri_trace::Account;
 
 /// File name of the resolved scenario in a run's folder.
@@ -47,6 +50,8 @@ pub const QUEUES_FILE: &str = "queues.csv";
 pub const FLOWS_FILE: &str = "flows.csv";
 /// File name of the daemons' ticks in a run's folder, if terminals share.
 pub const SHARE_FILE: &str = "share.csv";
+/// File name of what the access point's daemon decided, if it shares for terminals.
+pub const GATE_FILE: &str = "gate.csv";
 /// File name of the buffers in a run's folder, if the workload records them.
 pub const BUFFERS_FILE: &str = "buffers.csv";
 
@@ -86,6 +91,9 @@ pub fn run(
     if let Some(text) = shared.csv(&names, *origin) {
         write_file(&folder.join(SHARE_FILE), &text)?;
     }
+    if let Some(gated) = &done.gated {
+        write_file(&folder.join(GATE_FILE), &gated.csv(*origin))?;
+    }
     // The snapshots at the start and the end of the evaluated part; the driver took one more when it
     // ended.
     let [from, to, ..] = report.snapshots.as_slice() else {
@@ -96,6 +104,10 @@ pub fn run(
         terminal.share = shared.record(number, *origin, span_s);
     }
     record.notes.extend(shared.notes.iter().cloned());
+    if let Some(gated) = &done.gated {
+        record.gate = Some(gated.record(*origin, span_s));
+        record.notes.extend(gated.notes());
+    }
     record.started_unix_ns = done.started_unix_ns;
     record.origin_mono_ns = *origin_mono_ns;
     record.wall_s = begun.elapsed().as_secs_f64();
@@ -124,6 +136,8 @@ pub(crate) struct Performed {
     account: Account,
     /// The daemons' results.
     pub(crate) shared: Shared,
+    /// Those of the access point's daemon.
+    gated: Option<Gated>,
 }
 
 /// Builds the network, runs the workloads until the end or until `stop` is set, and removes the
@@ -163,7 +177,7 @@ pub(crate) fn perform(
     let config = DriverConfig {
         cell,
         wire: scenario.wire_config(),
-        forwarding: topology.forwarding(),
+        forwarding: topology.forwarding(scenario.ap == ApForwarding::Host),
         seed: task.seed,
         absent: absent.clone(),
         queue_interval: Duration::from_secs_f64(scenario.queue_ms / 1000.0),
@@ -182,6 +196,7 @@ pub(crate) fn perform(
     // Started after the driver, so that it ends first: its departure messages pass through the driver.
     let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, statuses, stop)?;
     plan.sharing = Some(&sharing);
+    let gate = scenario.gate.as_ref().map(|spec| GateRun::start(scenario, spec, &topology)).transpose()?;
     let jobs = plan.jobs(Instant::now());
     work::check_available(&topology, &jobs)?;
     let directions = jobs.iter().map(Job::directions).fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1));
@@ -194,10 +209,12 @@ pub(crate) fn perform(
     let origin_mono_ns = clock::mono_ns() + LEAD.as_nanos() as u64;
     let started_unix_ns = origin_mono_ns as i64 + clock::wall_offset_ns();
     sharing.begin(origin);
+    gate.iter().for_each(|gate| gate.begin(origin));
     let (worker_results, failed) = plan.work(origin, progress)?;
     let end_s = origin.elapsed().as_secs_f64().min(scenario.duration_s);
     let failed = failed.or_else(|| sharing.failed());
     let shared = sharing.finish();
+    let gated = gate.map(GateRun::finish).transpose()?;
     let account = recorder.finish()?;
     let refused = topology.refused_frames()?;
     let origin_s = (origin - driver.started()).as_secs_f64();
@@ -220,6 +237,7 @@ pub(crate) fn perform(
         worker_results,
         account,
         shared,
+        gated,
     })
 }
 

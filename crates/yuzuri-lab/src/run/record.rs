@@ -1,6 +1,6 @@
 //! The results of a run: the figures, and everything needed to assess and reproduce them.
 
-use super::ShareRecord;
+use super::{GateRecord, ShareRecord};
 use crate::LabError;
 use crate::driver::{Lateness, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,9 @@ pub struct RunRecord {
     pub totals: Totals,
     /// By terminal.
     pub terminals: Vec<TerminalRecord>,
+    /// What the access point's daemon did; absent: it shared for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateRecord>,
     /// The access point's radio.
     pub ap: RadioRecord,
     /// Fraction of time in which the channel was busy with frames or collisions, 0 to 1.

@@ -167,7 +167,7 @@ pub struct Shared {
 }
 
 /// The radio properties that nl80211 would report for a station; a TAP device reports none.
-fn radio_of(phy: Phy) -> RadioConfig {
+pub(super) fn radio_of(phy: Phy) -> RadioConfig {
     let aggregation = Aggregation::up_to(phy.ampdu_bytes());
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation }
 }

@@ -175,6 +175,7 @@ pub(super) fn summarize(
         to_s: scenario.duration_s,
         totals,
         terminals,
+        gate: None,
         ap,
         busy: record::busy_between(from, to),
         wire_up,

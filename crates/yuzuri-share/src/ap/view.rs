@@ -15,6 +15,23 @@ const ROOM_SEGMENTS: u64 = 3;
 /// application.
 const QUIET: f64 = 0.25;
 
+/// A bounded station that uses less than this part of its window, and neither grows nor loses for so many round trips and at least so long, is
+/// held back by its application: a congestion window would have grown into the bound.
+const UNUSED: f64 = 0.6;
+const ROUND_TRIPS_UNUSED: u64 = 8;
+const UNUSED_FOR_NS: u64 = 2_000_000_000;
+/// Growth is what goes beyond this part more of what was in flight; it is no application's any more beyond that one.
+const GROWS: f64 = 1.1;
+const GROWS_AGAIN: f64 = 1.25;
+
+/// Since when a station leaves its window unused.
+#[derive(Debug, Clone, Copy)]
+struct Unused {
+    since_ns: u64,
+    flight: u64,
+    repeated: u64,
+}
+
 /// A connection over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
@@ -24,6 +41,9 @@ pub(crate) struct Known {
     looked_ns: u64,
     wire_us: u64,
     air_us: u64,
+    unused: Option<Unused>,
+    /// What it had in flight, bytes, when it turned out that its application holds it back.
+    by_application: Option<u64>,
 }
 
 /// All connections of an access point, by key.
@@ -80,20 +100,32 @@ impl Known {
             quiets: 0,
             ..seen.clone()
         };
-        Known { id, last, looked_ns: seen.first_ns, wire_us: 0, air_us: 0 }
+        Known {
+            id,
+            last,
+            looked_ns: seen.first_ns,
+            wire_us: 0,
+            air_us: 0,
+            unused: None,
+            by_application: None,
+        }
     }
 
-    fn flow(&self, now_ns: u64, seen: &Gated) -> FlowSeen {
+    fn flow(&mut self, now_ns: u64, seen: &Gated) -> FlowSeen {
         let mss = segment_bytes(seen);
         let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
         let acked = seen.acked_bytes.saturating_sub(self.last.acked_bytes);
         let rate = if seconds > 0.0 { acked as f64 / seconds } else { 0.0 };
-        // What passed the gate, and what is on the air on its way to it.
-        let on_the_air = (rate * self.air_us as f64 / 1e6) as u64;
-        let flight = u64::from(seen.in_flight_bytes) + on_the_air;
+        // What was in flight on average: what passed the gate, and what was on the air.
+        let rtt_us = self.wire_us + self.air_us;
+        let flight =
+            if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
+        // What the station leaves of its window while ACKs that move it are on their way to it, is none of its doing.
+        let on_its_way = (rate * self.air_us as f64 / 1e6) as u64 + ROOM_SEGMENTS * u64::from(mss);
         let is_bounded = seen.told_bytes < seen.offered_bytes;
-        // A window that the gate lowers is what the station may have in flight; otherwise only what it has is known.
-        let window = if is_bounded { u64::from(seen.told_bytes) } else { flight.min(seen.told_bytes.into()) };
+        let is_full = is_bounded && seen.room_bytes.is_some_and(|room| u64::from(room) <= on_its_way);
+        // A window that holds the station back is what it may have in flight; otherwise only what it has is known.
+        let window = if is_full { u64::from(seen.told_bytes) } else { flight.min(seen.told_bytes.into()) };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
         let both = |wire: u64, air: u64| u32::try_from(wire + air).unwrap_or(u32::MAX);
         let has_rtt = seen.wire.samples > 0 && seen.air.samples > 0;
@@ -113,13 +145,14 @@ impl Known {
             bytes_acked: seen.acked_bytes.min(seen.up_bytes),
             lost,
             retransmitted: lost,
-            app_limited: self.is_app_limited(now_ns, seen, rate, is_bounded),
+            app_limited: self.is_silent(now_ns, seen)
+                || self.leaves_window(now_ns, seen, flight, is_bounded && !is_full),
             window_bytes: u64::from(seen.offered_bytes),
         }
     }
 
-    /// Whether the station sends less than its window lets it.
-    fn is_app_limited(&self, now_ns: u64, seen: &Gated, rate: f64, is_bounded: bool) -> bool {
+    /// Whether the station has nothing under way for much of the time.
+    fn is_silent(&self, now_ns: u64, seen: &Gated) -> bool {
         let looked_ns = now_ns.saturating_sub(self.looked_ns);
         // Between an ACK of all and the next data lies the way to the station and back, in any case.
         let air_ns = self.air_us * 1000;
@@ -127,11 +160,38 @@ impl Known {
         let ended_ns = seen.quiet_ns.saturating_sub(self.last.quiet_ns).saturating_sub(quiets * air_ns);
         let going_on_ns = seen.quiet_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         let quiet_ns = ended_ns + going_on_ns.saturating_sub(air_ns).min(looked_ns);
-        if quiet_ns as f64 > QUIET * looked_ns as f64 {
-            return true;
+        quiet_ns as f64 > QUIET * looked_ns as f64
+    }
+
+    /// Whether the station's application sends less than its window lets it. `is_open`: it is bounded, and the window is
+    /// not what holds it back.
+    fn leaves_window(&mut self, now_ns: u64, seen: &Gated, flight: u64, is_open: bool) -> bool {
+        let more_than = |factor: f64, before: u64| flight as f64 > factor * before as f64;
+        if let Some(before) = self.by_application {
+            let is_over =
+                more_than(GROWS_AGAIN, before) && flight > before + 2 * u64::from(segment_bytes(seen));
+            if !is_over {
+                return true;
+            }
+            self.by_application = None;
         }
-        let Some(room) = seen.room_bytes.filter(|_| is_bounded) else { return false };
-        let on_its_way = (rate * self.air_us as f64 / 1e6) as u64;
-        u64::from(room) > on_its_way + ROOM_SEGMENTS * u64::from(segment_bytes(seen))
+        if !is_open || flight as f64 > UNUSED * f64::from(seen.told_bytes) {
+            self.unused = None;
+            return false;
+        }
+        let patience_ns = UNUSED_FOR_NS.max(ROUND_TRIPS_UNUSED * 1000 * (self.wire_us + self.air_us));
+        match self.unused {
+            Some(since) if seen.repeated_segments == since.repeated && !more_than(GROWS, since.flight) => {
+                if now_ns.saturating_sub(since.since_ns) >= patience_ns {
+                    (self.by_application, self.unused) = (Some(flight.max(since.flight)), None);
+                    return true;
+                }
+            }
+            _ => {
+                let repeated = seen.repeated_segments;
+                self.unused = Some(Unused { since_ns: now_ns, flight, repeated });
+            }
+        }
+        false
     }
 }

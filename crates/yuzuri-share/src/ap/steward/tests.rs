@@ -16,6 +16,8 @@ struct Wire {
     flows: Vec<Gated>,
     /// What each would have in flight if nobody bounded it, bytes.
     wants: Vec<f64>,
+    /// What its application sends, bit/s, if that is what holds it back.
+    application_bps: Vec<Option<f64>>,
     bounds: HashMap<FlowKey, u32>,
     now: Duration,
 }
@@ -55,6 +57,7 @@ impl Wire {
             rate_bps: rate_mbps * 1e6,
             base_s: base_ms / 1e3,
             wants: vec![14_480.0; flows.len()],
+            application_bps: vec![None; flows.len()],
             flows,
             bounds: HashMap::new(),
             now: Duration::from_millis(1),
@@ -66,6 +69,10 @@ impl Wire {
         self.now += LOOK;
         let held =
             |flow: &Gated, wants: f64| self.bounds.get(&flow.key).map_or(wants, |b| wants.min(f64::from(*b)));
+        let rtt_s = self.base_s + self.queue_s().max(0.0);
+        for (wants, bps) in self.wants.iter_mut().zip(&self.application_bps) {
+            *wants = bps.map_or(*wants, |bps| bps / 8.0 * rtt_s);
+        }
         let windows: Vec<f64> =
             self.flows.iter().zip(&self.wants).map(|(f, wants)| held(f, *wants)).collect();
         let in_flight: f64 = windows.iter().sum();
@@ -79,6 +86,7 @@ impl Wire {
             flow.last_ns = self.now.as_nanos() as u64;
             flow.in_flight_bytes = *window as u32;
             flow.told_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
+            flow.room_bytes = Some((f64::from(flow.told_bytes) - window) as u32);
             let us = (rtt_s * 1e6) as u64;
             let add = |half: &mut Half, us: u64| {
                 half.samples += 20;
@@ -134,6 +142,27 @@ fn uploads_share_the_wire_and_keep_its_queue_short() {
         let (least, most) = (wire.bounds.values().min().unwrap(), wire.bounds.values().max().unwrap());
         assert!(most - least <= 1460, "{least}..{most}");
     }
+}
+
+/// Who sends less than its share leaves the rest to the others, although its window does not say who holds it back.
+#[test]
+fn what_an_application_leaves_is_the_others() {
+    let mut wire = Wire::new(50.0, 30.0, 4);
+    wire.application_bps[3] = Some(2e6);
+    let mut steward = Steward::new(PolicyConfig::default(), []);
+    let mut before = Vec::new();
+    for look in 0..120 {
+        wire.look(&mut steward);
+        if look == 59 {
+            before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
+        }
+    }
+    let mbps = |n: usize| (wire.flows[n].acked_bytes - before[n]) as f64 * 8.0 / 30.0 / 1e6;
+    let all: Vec<f64> = (0..4).map(mbps).collect();
+    assert!(all.iter().sum::<f64>() > 48.5, "{all:?}");
+    assert!((all[3] - 2.0).abs() < 0.1, "{all:?}");
+    assert!(all[..3].iter().all(|x| (15.0..17.0).contains(x)), "{all:?}");
+    assert!(wire.queue_s() < 0.040, "{}", wire.queue_s());
 }
 
 #[test]

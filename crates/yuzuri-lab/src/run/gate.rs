@@ -1,0 +1,200 @@
+//! The access point's daemon in a run: a thread inside the access point's namespace shares for terminals that run
+//! nothing.
+
+use super::sharing::{radio_of, summary_cells};
+use crate::LabError;
+use crate::net::{CELL, Topology, terminal_mac};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_policy::Phase;
+use yuzuri_scenario::{GateSpec, Scenario};
+use yuzuri_share::{ApConfig, ApLoop, ApStatus, StationId};
+
+/// The state of the access point's daemon at the end of the evaluated part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateRecord {
+    /// Looks (one every 500 ms).
+    pub looks: u64,
+    /// The phase of the group; absent: there was no look.
+    pub phase: Option<Phase>,
+    /// Terminals that sent.
+    pub senders: u16,
+    /// The estimated capacity, Mbit/s.
+    pub capacity_mbps: f64,
+    /// Windows lowered.
+    pub lowered: u64,
+    /// Windows that could not be written.
+    pub failed: u64,
+    /// Segments of connections whose beginning was not seen.
+    pub stranger: u64,
+    /// Mean of the bounds in the evaluated part, bytes; absent: nothing was bounded.
+    pub bound_mean_bytes: Option<f64>,
+}
+
+/// A running daemon. Dropping it stops it, which must happen before the network is removed.
+pub(super) struct GateRun {
+    thread: Option<JoinHandle<Result<Vec<Look>, LabError>>>,
+    origin: Arc<OnceLock<Instant>>,
+    stop: Arc<AtomicBool>,
+    names: Vec<(StationId, String)>,
+}
+
+struct Look {
+    at: Instant,
+    status: ApStatus,
+}
+
+/// What a daemon decided, look by look.
+pub(crate) struct Gated {
+    looks: Vec<Look>,
+    names: Vec<(StationId, String)>,
+}
+
+impl GateRun {
+    /// Starts the daemon at the access point's device in the cell, and waits until the gate is there.
+    ///
+    /// # Errors
+    /// If the kernel lacks what is needed.
+    pub(super) fn start(
+        scenario: &Scenario,
+        spec: &GateSpec,
+        topology: &Topology,
+    ) -> Result<GateRun, LabError> {
+        let id = |number: usize| StationId(terminal_mac(number as u16));
+        let radios = scenario.terminals().enumerate().map(|(n, t)| (id(n), radio_of(t.kind.phy)));
+        let config = ApConfig {
+            devices: vec![CELL.into()],
+            policy: spec.policy_config(),
+            radios: radios.collect(),
+            dry_run: spec.starts_s > 0.0,
+            ..ApConfig::default()
+        };
+        let door = topology.ap.namespace.door()?;
+        let (origin, stop) = (Arc::<OnceLock<Instant>>::default(), Arc::<AtomicBool>::default());
+        let (ready, is_ready) = channel();
+        let work = {
+            let (origin, stop, starts) =
+                (origin.clone(), stop.clone(), Duration::from_secs_f64(spec.starts_s));
+            move || {
+                door.enter()?;
+                let failed = |error| LabError::Run(format!("sharing at the access point: {error}"));
+                let mut ap = ApLoop::start(config).map_err(failed)?;
+                // If the receiver is gone, the run is already over.
+                let _ = ready.send(());
+                let mut looks = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    ap.step(&stop);
+                    let begins = origin.get().map(|origin| *origin + starts);
+                    ap.only_tell(begins.is_none_or(|begins| Instant::now() < begins) && !starts.is_zero());
+                    looks.push(Look { at: Instant::now(), status: ap.status().clone() });
+                }
+                Ok(looks)
+            }
+        };
+        let thread = std::thread::Builder::new().name("ap".into()).spawn(work);
+        let thread = thread.map_err(LabError::network("starting the access point's sharing"))?;
+        let names = scenario.terminals().enumerate().map(|(n, t)| (id(n), t.name())).collect();
+        let run = GateRun { thread: Some(thread), origin, stop, names };
+        if is_ready.recv().is_err() {
+            // It ended before it was ready, and says why.
+            return run.finish().and(Err(LabError::Run("the access point's sharing did not start".into())));
+        }
+        Ok(run)
+    }
+
+    /// Sets the scenario's time zero.
+    pub(super) fn begin(&self, origin: Instant) {
+        // Set only once.
+        let _ = self.origin.set(origin);
+    }
+
+    /// Stops it, and takes the gate away.
+    pub(super) fn finish(mut self) -> Result<Gated, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let joined =
+            self.thread.take().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok(Gated { looks: joined.transpose()?.unwrap_or_default(), names: std::mem::take(&mut self.names) })
+    }
+}
+
+impl Drop for GateRun {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // If the thread panicked, the message has already been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Gated {
+    /// The results for a span of scenario time, seconds.
+    pub(super) fn record(&self, origin: Instant, [from_s, to_s]: [f64; 2]) -> GateRecord {
+        let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
+        let counted = self.looks.iter().filter(|look| look.at > at(from_s) && look.at <= at(to_s));
+        let flows = counted.flat_map(|look| &look.status.stations).flat_map(|station| &station.flows);
+        let bounds: Vec<f64> = flows.filter_map(|flow| flow.bound_bytes).map(f64::from).collect();
+        let last = self.looks.iter().rfind(|look| look.at <= at(to_s)).map(|look| look.status.clone());
+        let status = last.unwrap_or_default();
+        let summary = status.summary.as_ref();
+        GateRecord {
+            looks: self.looks.len() as u64,
+            phase: summary.map(|summary| summary.phase),
+            senders: summary.map_or(0, |summary| summary.senders),
+            capacity_mbps: summary.map_or(0.0, |summary| summary.capacity_bps as f64 / 1e6),
+            lowered: status.segments.lowered,
+            failed: status.segments.failed,
+            stranger: status.segments.stranger,
+            bound_mean_bytes: (!bounds.is_empty()).then(|| bounds.iter().sum::<f64>() / bounds.len() as f64),
+        }
+    }
+
+    /// What went wrong, each problem once.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut problems: Vec<&String> = self.looks.iter().flat_map(|look| &look.status.problems).collect();
+        problems.sort();
+        problems.dedup();
+        problems.into_iter().map(|problem| format!("access point: {problem}")).collect()
+    }
+
+    /// Every look, with a line for each upload.
+    pub(super) fn csv(&self, origin: Instant) -> String {
+        let mut text = String::from(
+            "time_s,phase,members,senders,capacity_bps,queue_us,paced,wire_bps,terminal,rate_bps,share_bps,alone_bps,srtt_us,\
+             bound_bytes,told_bytes,offered_bytes,rule\n",
+        );
+        let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
+        for Look { at, status } in &self.looks {
+            let time_s = match at.checked_duration_since(origin) {
+                Some(after) => after.as_secs_f64(),
+                None => -origin.duration_since(*at).as_secs_f64(),
+            };
+            let summary = status.summary.as_ref();
+            let head = format!("{time_s:.3}{},{}", summary_cells(summary), summary.map_or(0, |s| s.wire_bps));
+            for station in &status.stations {
+                let known = self.names.iter().find(|(id, _)| id.to_string() == station.station);
+                let name = known.map_or(station.station.as_str(), |(_, name)| name);
+                for flow in &station.flows {
+                    let _ = writeln!(
+                        text,
+                        "{head},{name},{},{},{},{},{},{},{},{}",
+                        station.rate_bps,
+                        number(station.share_bps),
+                        station.alone_bps,
+                        station.srtt_us,
+                        number(flow.bound_bytes.map(u64::from)),
+                        flow.told_bytes,
+                        flow.offered_bytes,
+                        flow.rule
+                    );
+                }
+            }
+        }
+        text
+    }
+}

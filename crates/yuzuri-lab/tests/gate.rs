@@ -1,0 +1,102 @@
+//! An access point that shares for terminals that run nothing, on the real kernel in real time. The assertions do not
+//! depend on the speed of the host.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use yuzuri_lab::demo;
+use yuzuri_lab::run::{Clock, GATE_FILE, RunRecord, Task, run};
+use yuzuri_scenario::Document;
+
+const THREE: &str = r#"
+    title = "three"
+    duration_s = 12
+    warm_up_s = 1
+    ap = "host"
+    [path]
+    rtt_ms = 20
+    rate_mbps = 20
+    queue_packets = 400
+    [[terminal]]
+    name = "phone"
+    count = 3
+    phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+    control = "cubic"
+"#;
+
+/// Whether this machine can run the test; prints the reason if not.
+fn can(test: &str) -> bool {
+    if !nix::unistd::geteuid().is_root() {
+        println!("{test}: skipped: network namespaces need root");
+        return false;
+    }
+    demo::check().map_err(|why| println!("{test}: skipped: {why}")).is_ok()
+}
+
+fn run_text(text: &str, folder: &Path) -> RunRecord {
+    let task = Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
+    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
+    run(document.base(), &task, folder, &AtomicBool::new(false), &mut |_| {})
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn uploads_of_terminals_that_run_nothing_are_bounded() {
+    if !can("uploads_of_terminals_that_run_nothing_are_bounded") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = run_text(&format!("gate = {{}}\n{THREE}"), folder.path());
+    let gate = record.gate.as_ref().unwrap();
+    println!("{gate:?}\n{:?}", record.totals);
+    assert_eq!((gate.senders, gate.failed, gate.stranger), (3, 0, 0), "{gate:?}");
+    assert!(gate.lowered > 0 && gate.bound_mean_bytes.is_some() && gate.capacity_mbps > 0.0, "{gate:?}");
+    assert!(record.terminals.iter().all(|t| t.throughput_mbps > 0.0 && t.share.is_none()));
+    // A terminal runs the kernel's own control, and nothing else.
+    assert!(record.terminals.iter().all(|t| t.control == "cubic"));
+    let text = std::fs::read_to_string(folder.path().join(GATE_FILE)).unwrap();
+    let columns = text.lines().next().unwrap().split(',').count();
+    for line in text.lines() {
+        assert_eq!(line.split(',').count(), columns, "{line}");
+    }
+    for name in ["phone-1", "phone-2", "phone-3"] {
+        assert!(text.lines().any(|line| line.contains(name) && line.ends_with(",share")), "{name}");
+    }
+}
+
+#[test]
+fn the_demonstration_shares_at_the_access_point() {
+    let share = "[share]\nobjective = \"latency\"\n";
+    let text = THREE.replace("ap = \"host\"", "").replace("control = \"cubic\"", "") + share;
+    let document = Document::parse(Path::new("test.toml"), text).unwrap_or_else(|p| panic!("{p}"));
+    let scenario = demo::at_access_point(demo::scenario(document.base(), 3.0, false));
+    assert_eq!(scenario.problems(), []);
+    assert!(scenario.share.is_none());
+    let gate = scenario.gate.as_ref().unwrap();
+    assert_eq!((gate.objective.name(), gate.starts_s, scenario.duration_s), ("latency", 3.0, 6.0));
+    if !can("the_demonstration_shares_at_the_access_point") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    let shown = demo::run(&scenario, folder.path(), &stop, &mut |_| {}, &mut |_| {}, None);
+    let text = shown.unwrap_or_else(|e| panic!("{e}")).to_string();
+    assert!(text.contains("plain, 2 to 3 s") && text.contains("sharing, 4 to 6 s"), "{text}");
+}
+
+#[test]
+fn a_gate_that_begins_later_only_measures_before() {
+    if !can("a_gate_that_begins_later_only_measures_before") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = run_text(&format!("gate = {{ starts_s = 11.9 }}\n{THREE}"), folder.path());
+    let gate = record.gate.as_ref().unwrap();
+    assert_eq!((gate.senders, gate.lowered), (3, 0), "{gate:?}");
+    assert!(gate.capacity_mbps > 0.0);
+    // Without one, the access point's kernel just forwards.
+    let folder = tempfile::tempdir().unwrap();
+    let plain = run_text(&THREE.replace("duration_s = 12", "duration_s = 3"), folder.path());
+    assert!(plain.gate.is_none() && !folder.path().join(GATE_FILE).exists());
+    assert!(plain.terminals.iter().all(|t| t.throughput_mbps > 0.0), "{:?}", plain.totals);
+}
