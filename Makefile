@@ -9,7 +9,7 @@ UI := crates/yuzuri-web/ui
 # dependencies with different features for each set of programs.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares, nothing runs on the terminals)"
@@ -22,6 +22,7 @@ help:
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
 	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC and the daemon, in virtual time: fills the tables of docs/access-point.md"
+	@echo "make wild-figures   the same on captures of this kernel, made by lot in network namespaces, and on labelled ones in TRACES=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
 	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
 	@echo "make compare-wire   compare the laboratory's wire with the kernel's netem on three paths (15 minutes)"
@@ -110,6 +111,13 @@ ap-figures: lab
 identify-figures: lab
 	@scripts/setup.sh vm
 	@scripts/identify-figures.sh
+
+SEED := $(shell date +%s)
+RUNS := 24
+UNLIMITED :=
+wild-figures: identify
+	@scripts/wild-captures.py --seed $(SEED) --runs $(RUNS) --out target/wild/$(SEED)
+	@scripts/wild-figures.py --list $(if $(UNLIMITED),--unlimited $(UNLIMITED)) target/wild/$(SEED) $(TRACES)
 
 paper-figures: lab
 	@scripts/setup.sh vm

@@ -34,15 +34,51 @@ pub struct Yeah {
     /// Estimated window of a competing Reno flow, segments.
     reno_cwnd: u32,
     fast_rounds: u32,
+    /// As before Linux 5.7: in Reno mode an ACK counts as one segment, and in fast mode segments are
+    /// counted by what the last ACK acknowledged.
+    counts_acks: bool,
+    /// Segments of the last ACK, for that count.
+    acked: u32,
 }
 
 impl Default for Yeah {
     fn default() -> Yeah {
-        Yeah { rounds: DelayRounds::default(), last_queue: 0, as_reno: 0, reno_cwnd: 2, fast_rounds: 0 }
+        Yeah {
+            rounds: DelayRounds::default(),
+            last_queue: 0,
+            as_reno: 0,
+            reno_cwnd: 2,
+            fast_rounds: 0,
+            counts_acks: false,
+            acked: 1,
+        }
     }
 }
 
 impl Yeah {
+    /// YeAH of Linux before 5.7 ("tcp: fix stretch ACK bugs in Yeah").
+    pub fn counting_acks() -> Yeah {
+        Yeah { counts_acks: true, ..Yeah::default() }
+    }
+
+    /// Growth after slow start.
+    fn grow(&mut self, window: &mut Window, acked: u32) {
+        let fast = window.cwnd.min(ACKED_PER_STEP);
+        match (self.as_reno == 0, self.counts_acks) {
+            (true, false) => window.additive_increase(fast, acked),
+            (false, false) => window.additive_increase(window.cwnd, acked),
+            (false, true) => window.additive_increase(window.cwnd, 1),
+            (true, true) => {
+                window.cwnd_cnt += self.acked;
+                if window.cwnd_cnt > fast {
+                    window.cwnd += 1;
+                    window.cwnd_cnt = 0;
+                }
+                self.acked = 1;
+            }
+        }
+    }
+
     /// Selects the mode once per round trip.
     fn adjust(&mut self, window: &mut Window) {
         let (rtt_us, base_us) = (self.rounds.min_us, self.rounds.base_us);
@@ -73,7 +109,7 @@ impl CongestionControl for Yeah {
     }
 
     fn init(&mut self, window: &mut Window) {
-        *self = Yeah::default();
+        *self = Yeah { counts_acks: self.counts_acks, ..Yeah::default() };
         self.rounds.restart(window);
     }
 
@@ -95,8 +131,7 @@ impl CongestionControl for Yeah {
         }
         let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
         if left > 0 {
-            let per = if self.as_reno == 0 { window.cwnd.min(ACKED_PER_STEP) } else { window.cwnd };
-            window.additive_increase(per, left);
+            self.grow(window, left);
         }
         if self.rounds.is_over(window) {
             if self.rounds.samples >= SAMPLES {
@@ -106,7 +141,10 @@ impl CongestionControl for Yeah {
         }
     }
 
-    fn pkts_acked(&mut self, _window: &mut Window, sample: &AckSample) {
+    fn pkts_acked(&mut self, window: &mut Window, sample: &AckSample) {
+        if window.state == CaState::Open {
+            self.acked = sample.acked;
+        }
         self.rounds.sample(sample);
     }
 
@@ -153,5 +191,23 @@ mod tests {
         assert_eq!(yeah.ssthresh(&mut w), 140);
         yeah.as_reno = 16;
         assert_eq!(yeah.ssthresh(&mut w), 80);
+    }
+
+    #[test]
+    fn before_linux_5_7_an_ack_of_two_segments_counted_as_one_in_reno_mode() {
+        let grown = |mut yeah: Yeah, as_reno: u32| {
+            let mut window = Window::new(250, 1448, false);
+            (window.cwnd, window.ssthresh, window.cwnd_limited) = (50, 2, true);
+            yeah.init(&mut window);
+            yeah.as_reno = as_reno;
+            for _ in 0..100 {
+                yeah.pkts_acked(&mut window, &AckSample { acked: 2, ..AckSample::default() });
+                yeah.grow(&mut window, 2);
+            }
+            window.cwnd - 50
+        };
+        assert_eq!((grown(Yeah::default(), 1), grown(Yeah::counting_acks(), 1)), (3, 1));
+        // In fast mode both count segments; the older one forgets what is left over.
+        assert_eq!((grown(Yeah::default(), 0), grown(Yeah::counting_acks(), 0)), (3, 3));
     }
 }

@@ -1,11 +1,11 @@
 //! From a window trace to a verdict.
 
 use crate::evidence;
-use crate::name::{Ranked, candidates, rank};
+use crate::name::{Ranked, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
 use crate::verdict::{Answer, Verdict};
-use crate::window_trace::WindowTrace;
+use crate::window_trace::{SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
 use yuzuri_cca::Algorithm;
 
@@ -13,10 +13,6 @@ use yuzuri_cca::Algorithm;
 const MIN_ROUNDS: usize = 8;
 /// An algorithm whose probability is at least this part of the best one's is not told apart from it.
 const NOT_TOLD_APART: f64 = 0.2;
-/// Residual, in units of the noise, above which no algorithm explains the flow. It is far above what noise
-/// makes: LP and CDG fall by what their replay does not see, and a correct answer for them has residuals of
-/// several units.
-const UNEXPLAINED: f64 = 25.0;
 /// More names than these tell nobody anything.
 const MAX_NAMES: usize = 6;
 
@@ -84,8 +80,36 @@ fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Op
         return (!are_shown(window_trace, best.name == Algorithm::Bbr3.name()))
             .then(|| steady(window_trace, best));
     }
-    (best.score.residual > UNEXPLAINED)
-        .then(|| format!("no known algorithm explains the window: {} comes nearest", best.name))
+    let moved = moves(window_trace) + window_trace.reductions.len();
+    if moved < MIN_ROUNDS {
+        return Some(format!(
+            "the flight moved {moved} times in {counted} rounds after slow start: what stands still names no algorithm, and a rate of the application, \
+             pacing or the sender's own device may hold it"
+        ));
+    }
+    // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
+    let by_lot = [Algorithm::Cdg.name(), Algorithm::Lp.name()].contains(&best.name.as_str());
+    (!by_lot && best.score.is_beyond_noise(temperature(window_trace))).then(|| {
+        format!(
+            "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
+            best.name,
+            best.score.excess()
+        )
+    })
+}
+
+/// How often the flight changed by a segment or more from one round that the window limited to the next.
+fn moves(window_trace: &WindowTrace) -> usize {
+    let limited: Vec<f32> = window_trace
+        .rounds
+        .iter()
+        .filter(|round| round.is_cwnd_limited())
+        .map(|round| round.window)
+        .collect();
+    // Slow start moves every flight.
+    let started =
+        limited.windows(2).position(|pair| pair[1] < pair[0] * SLOW_START_GROWTH).unwrap_or(limited.len());
+    limited[started..].windows(2).filter(|pair| (pair[1] - pair[0]).abs() >= 1.0).count()
 }
 
 /// Words for a flight that follows a rate, without the probes of an algorithm that sets one.

@@ -5,7 +5,7 @@ use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit};
+use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit, Yeah};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,10 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Vec<(Ranked
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
+    let windows = |ranked: &Ranked| ranked.score.windows();
+    let nearest = ranked.iter().map(|(ranked, _)| ranked).max_by(|a, b| windows(a).total_cmp(&windows(b)));
+    // If the nearest of all is off by more than noise, so is the measure of what others are off.
+    let temperature = temperature * nearest.map_or(1.0, |ranked| ranked.score.excess());
     let certainty = |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host;
     ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
     let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score));
@@ -68,6 +72,11 @@ pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)>
         Algorithm::Westwood | Algorithm::Htcp => {
             vec![(cca(), plain), (cca(), Chances { hz: SLOW_HZ, ..plain })]
         }
+        // Before Linux 5.7 they counted acknowledgements, not segments ("tcp: fix stretch ACK bugs in ...").
+        Algorithm::Bic | Algorithm::Scalable | Algorithm::Veno => {
+            vec![(cca(), plain), (cca(), Chances { counts_acks: true, ..plain })]
+        }
+        Algorithm::Yeah => vec![(cca(), plain), (Box::new(Yeah::counting_acks()), plain)],
         Algorithm::Nv => vec![(cca(), Chances { may_hold: true, ..plain })],
         Algorithm::Lp => {
             let blind = Chances { blind: true, ..plain };
@@ -110,7 +119,7 @@ const EPOCHS: f64 = 12.0;
 const EPOCH_ROUNDS: f64 = 60.0;
 
 /// By how much the scores of a flow overstate what they know.
-fn temperature(window_trace: &WindowTrace) -> f64 {
+pub(crate) fn temperature(window_trace: &WindowTrace) -> f64 {
     let epochs = window_trace.reductions.len() as f64 + window_trace.rounds.len() as f64 / EPOCH_ROUNDS;
     TEMPERATURE * (1.0 + epochs / EPOCHS)
 }

@@ -66,6 +66,9 @@ pub struct Cut {
     pub seen: f32,
     /// The window seen before.
     pub before: f32,
+    /// What the algorithm keeps of it if this was a reduction whose loss was not seen, segments; `None` where it foresaw the fall itself, or
+    /// draws its falls by lot.
+    pub kept: Option<f32>,
 }
 
 /// A replay.
@@ -109,11 +112,20 @@ pub struct Chances {
     pub blind: bool,
     /// What it gives way to delays it takes back by slow start, after some rounds without growth (LP).
     pub takes_back: bool,
+    /// After slow start it counts an acknowledgement of several segments as one segment, as BIC, Scalable and Veno did before Linux 5.7.
+    pub counts_acks: bool,
 }
 
 impl Default for Chances {
     fn default() -> Chances {
-        Chances { hz: 1000, randomized: false, may_hold: false, blind: false, takes_back: false }
+        Chances {
+            hz: 1000,
+            randomized: false,
+            may_hold: false,
+            blind: false,
+            takes_back: false,
+            counts_acks: false,
+        }
     }
 }
 
@@ -187,9 +199,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 player.settle(round.window, true);
             }
         } else if fell && !rules_all && (chances.randomized || former - round.window > CUT_SEGMENTS) {
-            let cut =
-                Cut { round: place, predicted: player.flight(round), seen: round.window, before: former };
-            done.cuts.push(cut);
+            let predicted = player.flight(round);
+            let foreseen = (predicted - round.window).abs() <= CUT_SEGMENTS;
+            let kept = (!foreseen && !chances.randomized).then(|| player.keeps(former));
+            done.cuts.push(Cut { round: place, predicted, seen: round.window, before: former, kept });
             starting = false;
             epoch += 1;
             free = 0;
@@ -259,6 +272,15 @@ impl Player<'_> {
         self.window.cwnd_cnt = 0;
     }
 
+    /// What the algorithm keeps of a window that it reduces for a reason that was not seen: congestion of the sender's own device, a loss that
+    /// the capture lacks.
+    fn keeps(&mut self, before: f32) -> f32 {
+        let window = &mut self.window;
+        window.cwnd = segments(before).max(2);
+        (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
+        self.cca.ssthresh(window).clamp(2, MAX_WINDOW) as f32
+    }
+
     /// The algorithm's window falls to the one seen, without a loss.
     fn fall(&mut self, seen: f32) {
         let ssthresh = self.window.ssthresh;
@@ -325,7 +347,9 @@ impl Player<'_> {
             let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
             let had = window.cwnd;
             self.cca.pkts_acked(window, &sample);
-            self.cca.cong_avoid(window, acked);
+            let acks = if round.acked > 0.0 { acked as f32 * round.acks as f32 / round.acked } else { 1.0 };
+            self.grow(acked, segments(acks));
+            let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
             if twice && !self.chances.randomized && (window.cwnd as f32) < had as f32 * CUT {
                 // It gave way just now, and what is in flight has not drained yet.
@@ -394,7 +418,19 @@ impl Player<'_> {
         let acked = segments(reduction.completed);
         if !self.cca.controls_all() && acked > 0 && !reduction.undone {
             window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
+            self.grow(acked, 1);
+        }
+    }
+
+    /// So many acknowledgements, of so many segments together, grow the window.
+    fn grow(&mut self, acked: u32, acks: u32) {
+        let window = &mut self.window;
+        if !self.chances.counts_acks || window.in_slow_start() {
             self.cca.cong_avoid(window, acked);
+            return;
+        }
+        for _ in 0..acks.clamp(1, acked) {
+            self.cca.cong_avoid(window, 1);
         }
     }
 
@@ -469,8 +505,9 @@ impl Player<'_> {
             };
             self.cca.cong_control(window, &sample);
         } else if acked > 0 && !round.limits.any() {
-            self.cca.cong_avoid(window, acked);
+            self.grow(acked, 1);
         }
+        let window = &mut self.window;
         if self.chances.randomized && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }

@@ -117,3 +117,32 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
         assert_eq!((round.rtt_min_us, round.rtt_max_us), (109_000, 109_000), "{round:?}");
     }
 }
+
+/// Ten segments of which the first is lost. Without selective acknowledgements each of nine duplicates tells of a segment, and the one that fills the
+/// hole of the hole alone.
+#[test]
+fn without_selective_acknowledgements_duplicates_count() {
+    let completed = |selective: bool| {
+        let mut flow = Flow::shaken(CapturePoint::Sender, false);
+        let none = (0, 0);
+        for number in 0..10 {
+            flow.send(200_000 + i64::from(number) * 10, number, none);
+        }
+        for last in 2..=10 {
+            let blocks = [(1, last)];
+            flow.acknowledge(300_000 + i64::from(last) * 10, 0, if selective { &blocks } else { &[] }, none);
+        }
+        flow.send(301_000, 0, none);
+        flow.acknowledge(401_000, 10, &[], none);
+        flow.send(401_100, 10, none);
+        let window_trace = flow.window_trace();
+        assert_eq!(window_trace.acked_bytes, 10_000);
+        window_trace
+            .reductions
+            .iter()
+            .map(|reduction| (reduction.completed, reduction.cleared))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(completed(true), [(1.0, 10.0)]);
+    assert_eq!(completed(false), completed(true));
+}

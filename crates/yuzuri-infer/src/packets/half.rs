@@ -20,8 +20,8 @@ const MIN_SILENCE_NS: i64 = 180_000_000;
 const REORDER_NS: i64 = 3_000_000;
 /// What is sent within this time of an acknowledgement, or of the segment before, was drawn by it.
 const AT_ONCE_NS: i64 = 200_000;
-/// No sender uses smaller segments (`TCP_MIN_MSS` of Linux).
-const MIN_MSS: u32 = 88;
+/// No sender uses smaller full segments: 48 bytes with the options (`TCP_MIN_SND_MSS` of Linux), of which timestamps take 12.
+const MIN_MSS: u32 = 36;
 /// So many segments of one size in a row are full, though the handshake allows more.
 const ALIKE: u8 = 32;
 /// A flight that has fallen to less than this part of an earlier one since a repair is the window, and the earlier one was not.
@@ -87,6 +87,11 @@ pub(super) struct Half {
     scale: Option<u8>,
     window_end: u64,
     duplicates: u32,
+    /// A selective acknowledgement was seen.
+    selective: bool,
+    /// Without any: segments that duplicate acknowledgements told to have arrived, and that no later one has covered yet
+    /// (`tcp_add_reno_sack`).
+    by_duplicates: u64,
     last_sent_ns: i64,
     last_acted_ns: i64,
     /// The segment sent last was drawn by no acknowledgement.
@@ -462,26 +467,29 @@ impl Half {
         {
             self.dsacks += 1;
         }
+        self.selective |= !blocks.is_empty();
         let done = self.board.acknowledge(answer.ack, blocks, mss);
         self.window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         if answer.ece {
             self.open.round.ece += 1;
         }
+        let duplicate = answer.ack == una && self.board.holds() && done.bytes == 0;
         if self.board.una() > una {
             self.open.advanced_bytes += self.board.una() - una;
             self.duplicates = 0;
-        } else if answer.ack == una && self.board.holds() && done.bytes == 0 {
+        } else if duplicate {
             self.duplicates += 1;
         }
+        let new_bytes = self.delivered(done.bytes, duplicate, mss);
         if done.bytes > 0 {
             self.last_acted_ns = now;
             if let Some(after) = &mut self.after {
                 after.acted |= after.flight_bytes > 0;
             }
             self.open.round.acks += 1;
-            self.open.acked_bytes += done.bytes;
             self.window_trace.acked_bytes += done.bytes;
         }
+        self.open.acked_bytes += new_bytes;
         if let Some((sent_ns, sent_stamp)) = done.sent {
             let there = answer.at_ns - sent_ns;
             if there >= 0 {
@@ -504,11 +512,31 @@ impl Half {
         if let Some(repair) = self.repair
             && self.board.una() >= repair.until
         {
-            self.repaired(repair, done.bytes, self.board.una() - una, now);
+            self.repaired(repair, new_bytes, self.board.una() - una, now);
         }
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
         }
+    }
+
+    /// Bytes that an acknowledgement tells to have arrived. Without selective ones each duplicate tells of a segment, of which the one that fills
+    /// the hole tells again (`tcp_remove_reno_sacks`).
+    fn delivered(&mut self, bytes: u64, duplicate: bool, mss: u64) -> u64 {
+        if self.selective {
+            self.by_duplicates = 0;
+            return bytes;
+        }
+        if duplicate {
+            self.by_duplicates += 1;
+            return mss;
+        }
+        let segments = bytes.div_ceil(mss);
+        if self.by_duplicates == 0 || segments == 0 {
+            return bytes;
+        }
+        let told_before = self.by_duplicates.min(segments - 1);
+        self.by_duplicates -= told_before;
+        bytes - told_before * mss
     }
 
     fn repaired(&mut self, repair: Repair, new_bytes: u64, all_bytes: u64, now: i64) {

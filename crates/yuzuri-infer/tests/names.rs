@@ -1,0 +1,159 @@
+//! Windows that were made up by an algorithm's own rules, and windows of none.
+#![allow(missing_docs)]
+
+use yuzuri_infer::identify;
+use yuzuri_infer::verdict::{Answer, Verdict};
+use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
+
+const RTT_MS: i64 = 50;
+
+/// A transfer that grows from round to round by `grow`, and keeps what `keep` says of a window above the most.
+struct Made {
+    window_trace: WindowTrace,
+    at_ms: i64,
+}
+
+impl Made {
+    fn new() -> Made {
+        let window_trace =
+            WindowTrace { mss_bytes: 1448, min_rtt_us: RTT_MS as u32 * 1000, ..WindowTrace::default() };
+        let mut made = Made { window_trace, at_ms: 0 };
+        // Slow start, which is not judged.
+        for window in [10, 20, 40, 80] {
+            made.round(window);
+        }
+        made
+    }
+
+    fn round(&mut self, window: u32) {
+        let (start_ns, end_ns) = (self.at_ms * 1_000_000, (self.at_ms + RTT_MS) * 1_000_000);
+        let rtt_us = RTT_MS as u32 * 1000;
+        self.at_ms += RTT_MS;
+        self.window_trace.segments += u64::from(window);
+        self.window_trace.rounds.push(Round {
+            start_ns,
+            end_ns,
+            window: window as f32,
+            acked: window as f32,
+            // Each acknowledgement is of two segments.
+            acks: window / 2,
+            sent: window,
+            rtt_first_us: rtt_us,
+            rtt_min_us: rtt_us,
+            rtt_max_us: rtt_us,
+            rtt_last_us: rtt_us,
+            rtt_mean_us: rtt_us,
+            ..Round::default()
+        });
+    }
+
+    fn reduction(&mut self, before: u32, after: u32) {
+        let at_ns = self.at_ms * 1_000_000;
+        let round = self.window_trace.rounds.len() as u32;
+        self.window_trace.reductions.push(Reduction {
+            after: after as f32,
+            round,
+            ..Reduction::begun(at_ns, Cause::Recovery, before as f32)
+        });
+    }
+
+    /// Epochs of `rounds` rounds: what an acknowledgement of two segments adds is `counted` of the window, and a loss keeps what `keep` says.
+    fn epochs(
+        mut self,
+        epochs: u32,
+        rounds: u32,
+        counted: u32,
+        per: fn(u32) -> u32,
+        keep: fn(u32) -> u32,
+    ) -> Made {
+        let mut window = 80;
+        for _ in 0..epochs {
+            self.reduction(window, keep(window));
+            window = keep(window);
+            let mut count = 0;
+            for _ in 0..rounds {
+                self.round(window);
+                for _ in 0..window / 2 {
+                    count += counted;
+                    if count >= per(window) {
+                        count -= per(window);
+                        window += 1;
+                    }
+                }
+            }
+        }
+        self
+    }
+
+    fn verdict(self) -> Verdict {
+        identify(self.window_trace, None, None, None)
+    }
+}
+
+fn set(verdict: &Verdict) -> &[String] {
+    match &verdict.answer {
+        Answer::Named { set, .. } => set,
+        Answer::Unknown { because } => panic!("{because}"),
+    }
+}
+
+#[test]
+fn scalable_is_known_by_either_count() {
+    for counted in [1, 2] {
+        let keep = |window| window - (window >> 3);
+        let verdict = Made::new().epochs(12, 25, counted, |window| window.min(100), keep).verdict();
+        assert!(set(&verdict).contains(&"scalable".to_owned()), "{counted}: {:?}", verdict.answer);
+        assert!(!set(&verdict).contains(&"reno".to_owned()));
+    }
+}
+
+#[test]
+fn reno_stays_reno_where_a_loss_was_not_seen() {
+    let halves = |unseen: bool| {
+        let mut made = Made::new().epochs(3, 40, 2, |window| window, |window| window / 2);
+        if unseen {
+            let before = made.window_trace.rounds.last().map_or(0, |round| round.window as u32 + 1);
+            for more in 0..40 {
+                made.round(before / 2 + more);
+            }
+        }
+        made.verdict()
+    };
+    assert!(set(&halves(false)).contains(&"reno".to_owned()));
+    let verdict = halves(true);
+    assert!(set(&verdict).contains(&"reno".to_owned()), "{:?} {:?}", verdict.answer, verdict.ranked.first());
+}
+
+#[test]
+fn what_no_algorithm_does_is_none_of_them() {
+    // It keeps a third, and jumps by a quarter each tenth round.
+    let mut made = Made::new();
+    for _ in 0..12 {
+        made.reduction(90, 30);
+        let mut window = 30;
+        for round in 0..30 {
+            made.round(window);
+            window += if round % 10 == 9 { window / 4 } else { 0 };
+        }
+    }
+    match made.verdict().answer {
+        Answer::Unknown { because } => {
+            assert!(because.starts_with("none of the known algorithms"), "{because}")
+        }
+        named => panic!("{named:?}"),
+    }
+}
+
+#[test]
+fn a_flight_that_stands_still_names_nobody() {
+    let mut made = Made::new();
+    for round in 0..400 {
+        made.round(if round < 200 { 80 } else { 84 });
+    }
+    match made.verdict().answer {
+        Answer::Unknown { because } => {
+            assert!(because.contains("moved 1 times") || because.contains("follows a rate"), "{because}")
+        }
+        named => panic!("{named:?}"),
+    }
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Judges `yuzuri identify` on labelled captures and logs that were not made by the laboratory, and
+prints the figures: by set and together, how often a flow that its window did not limit is unknown with
+its cause, how often an answer with p >= 0.9 is right, and the expected calibration error.
+
+    scripts/wild-figures.py [--identify PROGRAM] [--unlimited PREFIX,...] [--list] FOLDER...
+
+The label of a file is the first word of its name, between `_`, `-` and `.`, that is the name of a
+congestion control. Captures of scripts/wild-captures.py say what limited them by the first word. Of
+others, `--unlimited` names the beginnings of files whose flows their window did not limit. Of BBR no
+flow counts as such: it is never limited by a window.
+
+Folders are judged as they are given, and one by one: a folder that rules were looked at on and one
+that was held out print figures of their own.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+CONTROLS = {
+    "bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno", "scalable", "vegas",
+    "veno", "westwood", "yeah",
+}
+UNLIMITED_KINDS = ("device_", "application_", "pacing_", "receiver_")
+SURE = 0.9
+
+
+def label(name):
+    return next((word for word in re.split(r"[_.-]", name) if word in CONTROLS), None)
+
+
+class Tally:
+    def __init__(self):
+        self.flows = self.named = self.right = self.within = self.sure = self.sure_right = 0
+        self.unlimited = self.unlimited_unknown = 0
+        self.tenths = {}
+        self.falls = self.reductions = 0
+        self.lines = []
+
+    def add(self, file, flow, is_unlimited):
+        truth, answer = label(pathlib.Path(file["path"]).name), flow["answer"]
+        names = answer["set"] if answer["kind"] == "named" else []
+        probability = flow["ranked"][0]["probability"] if flow["ranked"] else 0.0
+        self.flows += 1
+        if is_unlimited and truth != "bbr":
+            self.unlimited += 1
+            self.unlimited_unknown += not names
+        right = bool(names) and names[0] == truth
+        if names:
+            self.named += 1
+            self.right += right
+            self.within += truth in names
+            self.sure += probability >= SURE
+            self.sure_right += right and probability >= SURE
+            stated, count, number = self.tenths.get(min(9, int(probability * 10)), (0.0, 0, 0))
+            self.tenths[min(9, int(probability * 10))] = (stated + probability, count + right, number + 1)
+        if right:
+            # Of flows whose name is right: reductions, and falls that no visible loss explains.
+            self.reductions += flow["summary"]["losses"]
+            fell = [word for word in flow["evidence"] if word.endswith("without a sign of loss")]
+            self.falls += sum(int(re.search(r"fell (\d+) times", word).group(1)) for word in fell)
+        if not right:
+            said = ", ".join(names) if names else f"unknown: {answer['because']}"
+            self.lines.append(f"  {pathlib.Path(file['path']).name}: {said} ({probability:.2f})")
+
+    def join(self, other):
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        for tenth, cell in other.tenths.items():
+            self.tenths[tenth] = tuple(a + b for a, b in zip(self.tenths.get(tenth, (0.0, 0, 0)), cell))
+
+    def calibration_error(self):
+        return sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
+
+    def print(self, title):
+        def part(count, of):
+            return f"{count} of {of} ({100 * count / of:.1f} %)" if of else "none"
+
+        print(f"== {title}")
+        print(f"flows with a label:                               {self.flows}")
+        print(f"not limited by the window, CUBIC and others: unknown with the cause: {part(self.unlimited_unknown, self.unlimited)}")
+        print(f"named:                                            {part(self.named, self.flows)}")
+        print(f"  first name right:                               {part(self.right, self.named)}")
+        print(f"  within the set:                                 {part(self.within, self.named)}")
+        print(f"  p >= {SURE} is right:                             {part(self.sure_right, self.sure)}")
+        print(f"expected calibration error:                       {self.calibration_error():.3f}")
+        for tenth, (stated, right, count) in sorted(self.tenths.items()):
+            print(f"  stated {tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}: {count} flows, mean {stated / count:.2f}, right {right / count:.2f}")
+        print(f"falls without a visible loss, where the name is right: {self.falls}, beside {self.reductions} reductions\n")
+
+
+def judge(program, folder, unlimited):
+    found = subprocess.run([program, "--json", folder], stdout=subprocess.PIPE, check=False)
+    tally = Tally()
+    for file in json.loads(found.stdout)["files"]:
+        name = pathlib.Path(file["path"]).name
+        if not label(name):
+            continue
+        if file["error"]:
+            print(f"{name}: {file['error']}", file=sys.stderr)
+        several = name.startswith("several_") or file["kind"] == "ss"
+        flows = file["flows"] if several else sorted(file["flows"], key=lambda flow: -flow["window_trace"]["acked_bytes"])[:1]
+        for flow in flows if not unlimited or not name.startswith(unlimited) else file["flows"]:
+            tally.add(file, flow, name.startswith(UNLIMITED_KINDS) or bool(unlimited) and name.startswith(unlimited))
+    return tally
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
+    options.add_argument("--unlimited", default="", help="beginnings of names of captures that no window limited, by commas")
+    options.add_argument("--list", action="store_true", help="list every answer that is not the right name")
+    options.add_argument("folders", nargs="+", type=pathlib.Path)
+    given = options.parse_args()
+    together = Tally()
+    unlimited = tuple(prefix for prefix in given.unlimited.split(",") if prefix)
+    for folder in given.folders:
+        tally = judge(given.identify, folder, unlimited)
+        tally.print(folder)
+        if given.list:
+            print("\n".join(tally.lines), "\n")
+        together.join(tally)
+    if len(given.folders) > 1:
+        together.print("together")
+
+
+if __name__ == "__main__":
+    main()
