@@ -54,7 +54,7 @@ mod wireless;
 
 pub use ap::{
     ApConfig, ApLoop, ApStatus, DeviceStatus, SegmentCounts, StationId, StationStatus, UploadStatus,
-    gate_options, read_ap_status,
+    examine_gate, gate_options, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};

@@ -7,7 +7,8 @@ use yuzuri_kernel::doctor::{Finding, Standing, examine};
 
 /// Prints the table; fails where the kernel monitor cannot be loaded.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let findings = examine();
+    let mut findings = examine();
+    findings.extend(yuzuri_share::examine_gate());
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &findings)?;

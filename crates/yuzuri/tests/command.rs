@@ -186,7 +186,8 @@ fn doctor_prints_a_table_and_json() {
     let findings: Value = serde_json::from_slice(&yuzuri(&["doctor", "--json"]).stdout).unwrap();
     let findings = findings.as_array().unwrap();
     assert!(findings.iter().any(|f| f["what"] == "sock_diag" && f["standing"] == "ok"), "{findings:?}");
-    assert!(text(&yuzuri(&["doctor"]).stdout).contains("sock_diag"));
+    let table = text(&yuzuri(&["doctor"]).stdout);
+    assert!(table.contains("sock_diag") && table.contains("\ngate "), "{table}");
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //! ([`yuzuri_gate`]).
 
 mod daemon;
+mod doctor;
 mod release;
 mod status;
 mod steward;
 mod view;
 
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
+pub use doctor::examine_gate;
 pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus};
 pub use steward::StationId;

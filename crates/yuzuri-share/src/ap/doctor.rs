@@ -1,0 +1,60 @@
+//! Whether this machine can be an access point that shares, for `yuzuri doctor`.
+
+use yuzuri_gate::{Gate, GateError, Options};
+use yuzuri_kernel::doctor::{Finding, Standing};
+
+/// Loads the gate for a moment, attaches it to nothing, and looks for what forwards packets past it.
+pub fn examine_gate() -> Vec<Finding> {
+    let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
+        Ok(_) => (Standing::Ok, "loads".to_owned(), ""),
+        Err(GateError::NotPermitted(why)) => {
+            (Standing::Fallback, why, "run as root, or grant CAP_BPF and CAP_NET_ADMIN")
+        }
+        Err(error) => (Standing::Fallback, error.to_string(), "Linux 5.12 or later"),
+    };
+    let finding = |what: &str, (standing, found, advice): (Standing, String, &str)| Finding {
+        what: what.into(),
+        standing,
+        found,
+        gives: "ap: sharing for stations that run nothing".into(),
+        advice: advice.into(),
+    };
+    let mut findings = vec![finding("gate", gate)];
+    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    if has_flow_tables(&modules) {
+        let found = "nf_flow_table is loaded".to_owned();
+        let advice = "connections that a flow table forwards in hardware pass by the gate: on an access point, leave hardware \
+                      flow offload off";
+        findings.push(finding("flow offload", (Standing::Fallback, found, advice)));
+    }
+    findings
+}
+
+/// Whether the kernel's list of modules has the one for flow tables.
+fn has_flow_tables(modules: &str) -> bool {
+    modules.lines().any(|line| line.split(' ').next() == Some("nf_flow_table"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_table_is_found_by_its_module() {
+        assert!(has_flow_tables(
+            "nf_tables 1 0 - Live 0x0\nnf_flow_table 65536 1 nf_flow_table_inet, Live 0x0\n"
+        ));
+        assert!(!has_flow_tables("nf_flow_table_inet 1 0 - Live 0x0\n"));
+        assert!(!has_flow_tables(""));
+    }
+
+    #[test]
+    fn the_gate_is_among_the_findings() {
+        let findings = examine_gate();
+        assert_eq!(findings[0].what, "gate");
+        // Nobody needs it to watch or to share.
+        assert!(findings.iter().all(|f| f.standing != Standing::Missing), "{findings:?}");
+        let advised = |f: &Finding| f.standing == Standing::Ok || !f.advice.is_empty();
+        assert!(findings.iter().all(advised), "{findings:?}");
+    }
+}
