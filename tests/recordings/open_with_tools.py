@@ -212,9 +212,10 @@ def main() -> None:
             check_checksums(path)
         check_snippets(path)
         killed(writer, Path(folder) / "killed.arrows")
-    # The one of before the end mark, and the one of today.
+    # Those of before, and the one of today.
     check_golden("v1")
     check_golden("v1-end")
+    check_golden("v1-sender")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@ enum mark {
 	MARK_CONTROL = 0x400,    /* another congestion control */
 	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
 	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
+	/* Above, these are bits of yuzuri_trace::Marks again, six lower there. */
+	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where nothing is unsent */
+	MARK_CWND_LIMITED = 0x4000, /* is_cwnd_limited */
+	MARK_THROTTLED = 0x8000,    /* TSQ_THROTTLED */
 };
 
 /* What is an event of its own; a record tells one. */
@@ -52,7 +56,7 @@ enum role {
 
 #define NO_STACK 0xffffffffu
 
-/* A sample or event. Both records are 128 bytes: two cache lines, and slots need no length. They are written
+/* A sample or event. Both records are 152 bytes, and slots need no length. They are written
  * straight into the ring's slot; `seq` is written last and tells the reader that the rest is there. */
 struct event_record {
 	__u64 mono_ns;
@@ -76,6 +80,12 @@ struct event_record {
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u32 total_retrans;
+	__u32 sndbuf;
+	__u32 wmem_alloc;
+	__u32 outstanding; /* bytes */
+	__u32 max_window;
+	__u32 prior_cwnd;
+	__u32 pacing_wait_us;
 	__u16 mss;
 	__u16 reordering;
 	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
@@ -105,7 +115,7 @@ struct flow_record {
 	__u8 undecided;   /* the filter asks for the owner, and nobody knows it yet */
 	__u16 local_port; /* host order */
 	__u16 remote_port;
-	__u32 spare;
+	__u32 spare[7];
 	__u8 kind;
 	__u8 role;
 	__u8 pad[2];
@@ -114,8 +124,8 @@ struct flow_record {
 	__u32 seq;
 };
 
-_Static_assert(sizeof(struct event_record) == 128, "two cache lines");
-_Static_assert(sizeof(struct flow_record) == 128, "as struct event_record");
+_Static_assert(sizeof(struct event_record) == 152, "of whole words");
+_Static_assert(sizeof(struct flow_record) == 152, "as struct event_record");
 _Static_assert(__builtin_offsetof(struct event_record, kind) == __builtin_offsetof(struct flow_record, kind),
 	       "");
 _Static_assert(__builtin_offsetof(struct event_record, seq) == __builtin_offsetof(struct flow_record, seq), "");

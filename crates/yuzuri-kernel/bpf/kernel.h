@@ -53,6 +53,9 @@ enum {
 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 
+#define SOCK_NOSPACE 2  /* a bit's number in struct socket's flags */
+#define TSQ_THROTTLED 0 /* and in sk_tsq_flags */
+
 #define TCPHDR_FIN 0x01
 #define TCPHDR_SYN 0x02
 #define TCPHDR_RST 0x04
@@ -127,6 +130,7 @@ struct inode {
 
 struct socket {
 	short type;
+	unsigned long flags;
 };
 
 struct socket_alloc {
@@ -134,10 +138,21 @@ struct socket_alloc {
 	struct inode vfs_inode;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct refcount_struct {
+	atomic_t refs;
+} refcount_t;
+
 struct sock {
 	struct sock_common __sk_common;
 	struct socket *sk_socket;
 	int sk_wmem_queued;
+	int sk_sndbuf;
+	refcount_t sk_wmem_alloc;
+	unsigned long sk_tsq_flags;
 	int sk_err;
 	unsigned long sk_pacing_rate;
 	struct sock_cgroup_data sk_cgrp_data;
@@ -176,9 +191,11 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_acked;
 	u64 tcp_clock_cache;
+	u64 tcp_wstamp_ns;
 	u32 snd_una;
 	u32 snd_nxt;
 	u32 snd_wnd;
+	u32 max_window;
 	u32 rcv_wnd;
 	u32 write_seq;
 	u32 mss_cache;
@@ -199,6 +216,7 @@ struct tcp_sock {
 	u32 rate_delivered;
 	u32 rate_interval_us;
 	u8 rate_app_limited : 1;
+	u8 is_cwnd_limited : 1;
 	u8 is_sack_reneg : 1;
 	u8 ecn_flags;
 	struct tcp_options_received rx_opt;

@@ -19,7 +19,7 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 	struct ring_control *ring = ring_control(cpu);
 	struct tcp_sock *tp = tcp_of(sk);
 	struct event_record now_told, *record;
-	u64 now;
+	u64 now, wstamp_ns;
 
 	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops ||
 	    tp->snd_ssthresh != fast_path->ssthresh)
@@ -29,7 +29,8 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 	 * time if all is read before. */
 	write_variables(&now_told, sk, tp);
 	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	now_told.marks = app_limited(tp);
+	now_told.marks = state_marks(sk, tp, &now_told);
+	wstamp_ns = tp->tcp_wstamp_ns;
 	now = bpf_ktime_get_ns();
 	if (fast_path->tick != tick) {
 		fast_path->tick = tick;
@@ -46,6 +47,7 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 	if (!record)
 		return true;
 	now_told.mono_ns = now;
+	now_told.pacing_wait_us = pacing_wait_us(wstamp_ns, now);
 	now_told.cookie = fast_path->cookie;
 	now_told.stack = NO_STACK;
 	now_told.kind = RECORD_ACK;

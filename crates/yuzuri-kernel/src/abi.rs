@@ -12,8 +12,8 @@ pub(crate) union Record {
     pub(crate) flow: flow_record,
 }
 
-const _: () = assert!(size_of::<Record>() == 128);
-const _: () = assert!(size_of::<event_record>() == 128 && size_of::<flow_record>() == 128);
+const _: () = assert!(size_of::<Record>() == 152);
+const _: () = assert!(size_of::<event_record>() == 152 && size_of::<flow_record>() == 152);
 const _: () = assert!(size_of::<ring_control>() == 320);
 const _: () = assert!(std::mem::offset_of!(event_record, kind) == std::mem::offset_of!(flow_record, kind));
 const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offset_of!(flow_record, seq));
@@ -21,8 +21,8 @@ const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offse
 impl Record {
     /// A record of these bytes, as they might lie in a ring.
     #[cfg(test)]
-    pub(crate) fn from_bytes(bytes: [u8; 128]) -> Record {
-        // SAFETY: both variants are 128 bytes of integers without padding: every bit pattern is valid.
+    pub(crate) fn from_bytes(bytes: [u8; 152]) -> Record {
+        // SAFETY: both variants are 152 bytes of integers without padding: every bit pattern is valid.
         unsafe { std::mem::transmute(bytes) }
     }
 
@@ -52,6 +52,9 @@ pub(crate) const MARK_REORDERING: u16 = 0x200;
 pub(crate) const MARK_CONTROL: u16 = 0x400;
 pub(crate) const MARK_AFTER_RTO: u16 = 0x800;
 pub(crate) const MARK_RENEGING: u16 = 0x1000;
+pub(crate) const MARK_NO_SPACE: u16 = 0x2000;
+pub(crate) const MARK_CWND_LIMITED: u16 = 0x4000;
+pub(crate) const MARK_THROTTLED: u16 = 0x8000;
 pub(crate) const ROLE_OPENED: u8 = 1;
 pub(crate) const ROLE_ACCEPTED: u8 = 2;
 pub(crate) const NO_STACK: u32 = u32::MAX;
@@ -115,6 +118,9 @@ mod tests {
             ("MARK_CONTROL", MARK_CONTROL as u32),
             ("MARK_AFTER_RTO", MARK_AFTER_RTO as u32),
             ("MARK_RENEGING", MARK_RENEGING as u32),
+            ("MARK_NO_SPACE", MARK_NO_SPACE as u32),
+            ("MARK_CWND_LIMITED", MARK_CWND_LIMITED as u32),
+            ("MARK_THROTTLED", MARK_THROTTLED as u32),
             ("ROLE_OPENED", ROLE_OPENED as u32),
             ("ROLE_ACCEPTED", ROLE_ACCEPTED as u32),
         ] {

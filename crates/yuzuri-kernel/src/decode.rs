@@ -4,7 +4,9 @@ use crate::abi::*;
 use crate::places;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
-use yuzuri_trace::{CaState, Counts, Event, Flow, FlowId, Kind, Marks, Owner, Place, Reason, Role, Snapshot};
+use yuzuri_trace::{
+    CaState, Counts, Event, Flow, FlowId, Kind, Marks, Owner, Place, Reason, Role, Sender, Snapshot,
+};
 
 /// What a flow record says, without what user space adds.
 pub(crate) struct Identity {
@@ -50,7 +52,16 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
     let state = CaState::from_kernel(record.ca_state).unwrap_or_default();
     let before = CaState::from_kernel(record.ca_before).unwrap_or_default();
     let has = |mark| record.marks & mark != 0;
-    let marks = Marks(record.marks & MARKS_SHARED);
+    let mut marks = Marks(record.marks & MARKS_SHARED);
+    for (kernels, ours) in [
+        (MARK_NO_SPACE, Marks::NO_SPACE),
+        (MARK_CWND_LIMITED, Marks::CWND_LIMITED),
+        (MARK_THROTTLED, Marks::THROTTLED),
+    ] {
+        if has(kernels) {
+            marks.insert(ours);
+        }
+    }
     let undone = has(MARK_UNDO);
     let tracepoint = |name| Place::named(name);
     let (kind, reason, place, ca_state, ca_before) = match record.kind {
@@ -149,6 +160,15 @@ fn snapshot(record: &event_record) -> Snapshot {
         },
         total_retrans: record.total_retrans,
         reordering: record.reordering.into(),
+        sender: Sender {
+            sndbuf: record.sndbuf,
+            // The kernel's count begins with one.
+            wmem_alloc: record.wmem_alloc.saturating_sub(1),
+            outstanding_bytes: record.outstanding,
+            max_window: record.max_window,
+            prior_cwnd: record.prior_cwnd,
+            pacing_wait_us: record.pacing_wait_us,
+        },
     }
 }
 
@@ -188,8 +208,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode(low: [u8; 32], rest in prop::collection::vec(any::<u8>(), 96)) {
-            let mut bytes = [0u8; 128];
+        fn any_bytes_decode(low: [u8; 32], rest in prop::collection::vec(any::<u8>(), 120)) {
+            let mut bytes = [0u8; 152];
             bytes[..32].copy_from_slice(&low);
             bytes[32..].copy_from_slice(&rest);
             let record = Record::from_bytes(bytes);

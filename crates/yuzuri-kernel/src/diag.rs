@@ -7,7 +7,7 @@ use nix::sys::socket::{
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use yuzuri_trace::{CaState, Snapshot};
+use yuzuri_trace::{CaState, Sender, Snapshot};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
@@ -185,7 +185,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
         control: String::new(),
         ca_state: CaState::Open,
         app_limited: false,
-        snapshot: Snapshot::default(),
+        snapshot: Snapshot { sender: Sender::UNKNOWN, ..Snapshot::default() },
     };
     let mut has_info = false;
     let mut attributes = &message[INET_DIAG_MSG..];
@@ -197,7 +197,13 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
             INET_DIAG_CONG => {
                 socket.control = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
             }
-            INET_DIAG_SKMEMINFO => socket.snapshot.wmem_queued = u32_at(value, 20).unwrap_or(0),
+            // Words of `enum` in linux/sock_diag.h.
+            INET_DIAG_SKMEMINFO => {
+                let word = |number: usize| u32_at(value, number * 4);
+                socket.snapshot.sender.wmem_alloc = word(2).unwrap_or(u32::MAX);
+                socket.snapshot.sender.sndbuf = word(3).unwrap_or(0);
+                socket.snapshot.wmem_queued = word(5).unwrap_or(0);
+            }
             INET_DIAG_CGROUP_ID => socket.cgroup = u64_at(value, 0).unwrap_or(0),
             _ => {}
         }

@@ -58,7 +58,9 @@ impl Classifier {
 
     /// Takes the next observation, and gives the time since the one before as one stretch or two.
     pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
-        self.largest_window_bytes = self.largest_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
+        self.largest_window_bytes = (self.largest_window_bytes)
+            .max(now.receive_window_bytes.unwrap_or(0))
+            .max(now.largest_window_bytes.unwrap_or(0));
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
         let Some(last) = self.last else {
             self.last = Some(*now);
@@ -121,24 +123,39 @@ impl Classifier {
         if cwnd_room_bytes < mss_bytes || receiver_room_bytes < next_bytes {
             return self.window_full(seen, cwnd_room_bytes, receiver_room_bytes);
         }
+        if seen.pacing_wait_us.is_some_and(|wait_us| wait_us > 0) {
+            return Limit::Pacing;
+        }
         if unsent_bytes < mss_bytes {
             // Nagle, TCP_CORK, or automatic corking: less than a segment waits for more.
             return Limit::Application;
         }
-        match self.pace.holds(seen) {
-            Some(true) => Limit::Pacing,
-            _ if waits_for_a_larger_segment(seen, cwnd_room_bytes.min(receiver_room_bytes), unsent_bytes) => {
-                self.window_full(seen, cwnd_room_bytes, receiver_room_bytes)
-            }
-            // Pacing that was not observed for long enough, or the limit on what lies in the device's queue.
-            _ => Limit::Unknown,
+        if seen.device_full == Some(true) {
+            return Limit::OwnDevice;
         }
+        // A timer that is late, or an observer that does not know for how long pacing holds.
+        if self.pace.holds(seen) == Some(true) {
+            return Limit::Pacing;
+        }
+        let room_bytes = cwnd_room_bytes.min(receiver_room_bytes);
+        let by_cwnd = cwnd_room_bytes <= receiver_room_bytes;
+        if waits_for_a_larger_segment(seen, room_bytes, unsent_bytes)
+            && (!by_cwnd || seen.cwnd_limited != Some(false))
+        {
+            return self.window_full(seen, cwnd_room_bytes, receiver_room_bytes);
+        }
+        Limit::Unknown
     }
 
     /// All that was written is sent. Either there is no more, or its writer waits for room in the send buffer.
     fn nothing_to_send(&self, seen: &Observation) -> Limit {
         if seen.outstanding_bytes == 0 {
             return Limit::Application;
+        }
+        match seen.writer_waits {
+            Some(true) => return Limit::SendBuffer,
+            Some(false) => return Limit::Application,
+            None => {}
         }
         let Some(memory_bytes) = seen.send_memory_bytes else { return Limit::Unknown };
         match seen.send_buffer_bytes {
@@ -163,8 +180,14 @@ impl Classifier {
             return self.receiver(seen, window_bytes);
         }
         let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
-        let held = self.reduced.is_some_and(|reduced| seen.cwnd_segments < reduced.from_segments);
-        if self.reduced.is_some_and(|reduced| reduced.by == Reduction::OwnDevice) && (queue || held) {
+        let held = match (seen.prior_cwnd_segments, self.reduced) {
+            (Some(prior), _) => Some(seen.cwnd_segments < prior),
+            (None, Some(reduced)) => Some(seen.cwnd_segments < reduced.from_segments),
+            (None, None) => None,
+        };
+        if self.reduced.is_some_and(|reduced| reduced.by == Reduction::OwnDevice)
+            && (queue || held == Some(true))
+        {
             return Limit::OwnDevice;
         }
         if queue {
@@ -173,9 +196,9 @@ impl Classifier {
         if seen.ssthresh_segments.is_none_or(|ssthresh| seen.cwnd_segments < ssthresh) {
             return Limit::SlowStart;
         }
-        match self.reduced {
-            Some(_) if held => Limit::Loss,
-            Some(_) => Limit::CongestionAvoidance,
+        match held {
+            Some(true) => Limit::Loss,
+            Some(false) => Limit::CongestionAvoidance,
             None => before_any_reduction(seen),
         }
     }
@@ -184,12 +207,13 @@ impl Classifier {
     /// no queue stands on the path, and ACKs come at once.
     fn receiver(&self, seen: &Observation, window_bytes: u64) -> Limit {
         let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
+        let knows_largest = self.saw_begin || seen.largest_window_bytes.is_some();
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
         if window_bytes == 0 || missing_bytes > window_bytes {
             Limit::SlowReader
         } else if !waits {
             Limit::ReceiverWindow
-        } else if self.saw_begin && missing_bytes <= window_bytes / 8 {
+        } else if knows_largest && missing_bytes <= window_bytes / 8 {
             // It reads at once: what waits is in a queue on the path, and a larger window would only make that longer.
             Limit::Path
         } else {

@@ -73,6 +73,18 @@ pub struct Observation {
     pub send_memory_bytes: Option<u64>,
     /// What that memory is limited to, bytes (`sk_sndbuf`).
     pub send_buffer_bytes: Option<u64>,
+    /// The application waits for room in it (SOCK_NOSPACE).
+    pub writer_waits: Option<bool>,
+    /// The largest window that the receiver ever advertised, bytes (`max_window`).
+    pub largest_window_bytes: Option<u64>,
+    /// Congestion window before the last reduction, segments, 0 before the first (`prior_cwnd`).
+    pub prior_cwnd_segments: Option<u32>,
+    /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`).
+    pub pacing_wait_us: Option<u32>,
+    /// The congestion window was full within the last round trip (`is_cwnd_limited`).
+    pub cwnd_limited: Option<bool>,
+    /// Enough of what was sent still lies in the device's queue (TCP small queues, TSQ_THROTTLED).
+    pub device_full: Option<bool>,
     /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
     /// Mean deviation of the RTT, microseconds.

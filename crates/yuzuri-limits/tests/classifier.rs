@@ -190,6 +190,51 @@ fn room_everywhere_is_pacing_only_where_the_rate_is_the_pacing_rate() {
 }
 
 #[test]
+fn what_the_kernel_knows_decides() {
+    let sent = |waits| move |t| Observation { unsent_bytes: Some(0), writer_waits: Some(waits), ..roomy(t) };
+    assert_eq!(steady(sent(true)), Limit::SendBuffer);
+    assert_eq!(steady(sent(false)), Limit::Application);
+    let held = |pacing_wait_us, device_full| {
+        move |t| Observation {
+            pacing_wait_us,
+            device_full: Some(device_full),
+            cwnd_limited: Some(false),
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(held(Some(500), true)), Limit::Pacing);
+    assert_eq!(steady(held(Some(0), true)), Limit::OwnDevice);
+    assert_eq!(steady(held(Some(0), false)), Limit::Unknown);
+    // A flow seen from its middle.
+    let full = |prior| move |t| Observation { prior_cwnd_segments: Some(prior), ..full_cwnd(t) };
+    assert_eq!(steady(full(30)), Limit::Loss);
+    assert_eq!(steady(full(20)), Limit::CongestionAvoidance);
+    assert_eq!(steady(full(0)), Limit::CongestionAvoidance);
+    let small = |largest, srtt_us| {
+        move |t| Observation {
+            receive_window_bytes: Some(20 * 1448),
+            largest_window_bytes: Some(largest),
+            srtt_us: Some(srtt_us),
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(small(20 * 1448, 20_000)), Limit::ReceiverWindow);
+    assert_eq!(steady(small(60 * 1448, 20_000)), Limit::SlowReader);
+    assert_eq!(steady(small(20 * 1448, 60_000)), Limit::Path);
+    // TCP waits for room for a larger segment only with a window that was full.
+    let almost = |limited| {
+        move |t| Observation {
+            in_flight_segments: 90,
+            outstanding_bytes: 90 * 1448,
+            cwnd_limited: Some(limited),
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(almost(true)), Limit::CongestionAvoidance);
+    assert_eq!(steady(almost(false)), Limit::Unknown);
+}
+
+#[test]
 fn less_room_than_a_large_segment_is_a_full_window() {
     let almost = |t| Observation { in_flight_segments: 90, outstanding_bytes: 90 * 1448, ..roomy(t) };
     assert_eq!(steady(almost), Limit::CongestionAvoidance);
@@ -254,8 +299,16 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         bytes(),
         number(),
     );
-    (prop_oneof![0u64..5_000_000, any::<u64>()], moment, state, reduction, sizes, windows, times).prop_map(
-        |(time_us, moment, state, reduction, sizes, windows, times)| Observation {
+    let more = (
+        any::<Option<bool>>(),
+        prop::option::of(bytes()),
+        prop::option::of(number()),
+        prop::option::of(number()),
+        any::<Option<bool>>(),
+        any::<Option<bool>>(),
+    );
+    (prop_oneof![0u64..5_000_000, any::<u64>()], moment, state, reduction, sizes, windows, times, more)
+        .prop_map(|(time_us, moment, state, reduction, sizes, windows, times, more)| Observation {
             time_us,
             moment,
             begins: sizes.4 % 2 == 0,
@@ -270,14 +323,19 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             unsent_bytes: windows.1,
             send_memory_bytes: windows.2,
             send_buffer_bytes: windows.3,
+            writer_waits: more.0,
+            largest_window_bytes: more.1,
+            prior_cwnd_segments: more.2,
+            pacing_wait_us: more.3,
+            cwnd_limited: more.4,
+            device_full: more.5,
             srtt_us: times.0,
             rttvar_us: times.1,
             min_rtt_us: times.2,
             pacing_rate_bps: times.3,
             acked_bytes: times.4,
             retransmitted_segments: times.5,
-        },
-    )
+        })
 }
 
 proptest! {
@@ -306,7 +364,7 @@ proptest! {
     fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
         let known = Observation { moment: Moment::Arrival, state: State::Open, reduction: None, time_us: 0, ..o };
         let of = |o: Observation| told(&[o, Observation { time_us: 1, ..o }]).1[0].limit;
-        let less = Observation { send_buffer_bytes: None, ..known };
+        let less = Observation { send_buffer_bytes: None, writer_waits: None, ..known };
         prop_assert!(of(less) == of(known) || of(less) == Limit::Unknown, "{} {}", of(less), of(known));
     }
 }

@@ -169,8 +169,16 @@ impl Marks {
     /// The record was polled from `TCP_INFO`, not taken at an event: what happened between two polls shows
     /// only as a difference.
     pub const SAMPLED: Marks = Marks(64);
+    /// The application waits for room in the send buffer (SOCK_NOSPACE), and nothing is unsent.
+    pub const NO_SPACE: Marks = Marks(128);
+    /// The congestion window was full within the last round trip (`is_cwnd_limited`).
+    pub const CWND_LIMITED: Marks = Marks(256);
+    /// TCP small queues hold segments back: enough of them lie in the device's queue (TSQ_THROTTLED).
+    pub const THROTTLED: Marks = Marks(512);
+    /// Those that belong to [`Sender`]: they stand for nothing where [`Sender::has_marks`] is false.
+    pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
     /// Every mark with its word, in the order of their bits.
-    pub const ALL: [(Marks, &'static str); 7] = [
+    pub const ALL: [(Marks, &'static str); 10] = [
         (Marks::DUP_ACK, "dup-ack"),
         (Marks::SACK, "sack"),
         (Marks::DSACK, "dsack"),
@@ -178,6 +186,9 @@ impl Marks {
         (Marks::APP_LIMITED, "app-limited"),
         (Marks::SSTHRESH, "ssthresh"),
         (Marks::SAMPLED, "sampled"),
+        (Marks::NO_SPACE, "no-space"),
+        (Marks::CWND_LIMITED, "cwnd-limited"),
+        (Marks::THROTTLED, "throttled"),
     ];
 
     /// Whether all of `other` is set.
@@ -252,6 +263,50 @@ pub struct Snapshot {
     pub total_retrans: u32,
     /// The kernel's measure of reordering, segments (`reordering`).
     pub reordering: u32,
+    /// What keeps the sender from sending.
+    pub sender: Sender,
+}
+
+/// What keeps a sender from sending: its buffer, its pacing, what its windows once were. Polled sockets tell a part of it,
+/// recordings of before nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sender {
+    /// Limit of the send queue's memory, bytes (`sk_sndbuf`); 0 where unknown.
+    pub sndbuf: u32,
+    /// Memory of what lies in the device and its queueing discipline, bytes (`sk_wmem_alloc`); `u32::MAX` where unknown.
+    pub wmem_alloc: u32,
+    /// Bytes sent and not cumulatively acknowledged (`snd_nxt - snd_una`); `u32::MAX` where unknown.
+    pub outstanding_bytes: u32,
+    /// The largest window that the other end ever advertised, bytes (`max_window`); 0 where unknown.
+    pub max_window: u32,
+    /// Congestion window before the last loss, segments (`prior_cwnd`), 0 before the first; `u32::MAX` where unknown.
+    pub prior_cwnd: u32,
+    /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`), 0 where it does not;
+    /// `u32::MAX` where unknown.
+    pub pacing_wait_us: u32,
+}
+
+impl Sender {
+    /// Nothing is known.
+    pub const UNKNOWN: Sender = Sender {
+        sndbuf: 0,
+        wmem_alloc: u32::MAX,
+        outstanding_bytes: u32::MAX,
+        max_window: 0,
+        prior_cwnd: u32::MAX,
+        pacing_wait_us: u32::MAX,
+    };
+
+    /// Whether whoever made the record also looked for [`Marks::OF_SENDER`].
+    pub fn has_marks(&self) -> bool {
+        self.pacing_wait_us != u32::MAX
+    }
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Sender::UNKNOWN
+    }
 }
 
 impl Snapshot {
@@ -277,6 +332,7 @@ impl Snapshot {
         pacing_rate_bps: u64::MAX,
         total_retrans: 0,
         reordering: 0,
+        sender: Sender::UNKNOWN,
     };
 
     /// `TCP_INFINITE_SSTHRESH`.

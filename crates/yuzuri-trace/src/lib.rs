@@ -27,7 +27,7 @@ mod session;
 mod visible;
 
 pub use account::{Account, CpuAccount, LossReason};
-pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Snapshot};
+pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Sender, Snapshot};
 pub use filter::{End, Filter, FilterError, Prefix};
 pub use flow::{Flow, FlowId, Owner, Role};
 pub use place::Place;

@@ -13,7 +13,7 @@ use yuzuri_trace::recording::{
 };
 use yuzuri_trace::{
     Account, CaState, Counts, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, LossReason, Marks, Owner,
-    Place, Reason, Role, Session, Setting, Snapshot,
+    Place, Reason, Role, Sender, Session, Setting, Snapshot,
 };
 
 /// A finished recording.
@@ -47,14 +47,23 @@ fn u64s() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn snapshots()(a in prop::array::uniform16(u32s()), b in prop::array::uniform4(u64s())) -> Snapshot {
+    fn senders()(numbers in prop::array::uniform6(u32s())) -> Sender {
+        let [sndbuf, wmem_alloc, outstanding_bytes, max_window, prior_cwnd, pacing_wait_us] = numbers;
+        Sender { sndbuf, wmem_alloc, outstanding_bytes, max_window, prior_cwnd, pacing_wait_us }
+    }
+}
+
+prop_compose! {
+    fn snapshots()(
+        a in prop::array::uniform16(u32s()), b in prop::array::uniform4(u64s()), sender in senders().boxed(),
+    ) -> Snapshot {
         let [cwnd, ssthresh, srtt_us, rttvar_us, min_rtt_us, packets_out, sacked_out, lost_out, retrans_out, mss,
             snd_wnd, rcv_wnd, wmem_queued, notsent, total_retrans, reordering] = a;
         let [bytes_acked, bytes_received, delivery_rate_bps, pacing_rate_bps] = b;
         Snapshot {
             cwnd, ssthresh, srtt_us, rttvar_us, min_rtt_us, packets_out, sacked_out, lost_out, retrans_out, mss,
             snd_wnd, rcv_wnd, wmem_queued, notsent, total_retrans, reordering,
-            bytes_acked, bytes_received, delivery_rate_bps, pacing_rate_bps,
+            bytes_acked, bytes_received, delivery_rate_bps, pacing_rate_bps, sender,
         }
     }
 }
@@ -69,10 +78,12 @@ prop_compose! {
         states in (prop::sample::select(CaState::ALL.to_vec()), prop::sample::select(CaState::ALL.to_vec())),
         marks in 0u16..(1 << Marks::ALL.len()),
         counts in any::<[u16; 4]>(),
-        snapshot in snapshots(),
+        snapshot in snapshots().boxed(),
         cpu in any::<u16>(),
     ) -> Event {
         let [acks, dup_acks, sacks, dsacks] = counts;
+        let unknown = if snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
+        let marks = marks & !unknown;
         if reason == Reason::CloseNotSeen {
             return Event::close_not_seen(FlowId(flow), mono_ns, Place::named(place));
         }

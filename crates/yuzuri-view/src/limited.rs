@@ -186,6 +186,8 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         _ if enters || event.kind == Kind::Timeout => Some(Reduction::Path),
         _ => None,
     };
+    let known = |value: u32| (value != u32::MAX).then_some(value);
+    let bit = |mark| s.sender.has_marks().then(|| event.marks.contains(mark));
     Observation {
         time_us: event.mono_ns / 1000,
         moment,
@@ -195,12 +197,21 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         cwnd_segments: s.cwnd,
         ssthresh_segments: s.finite_ssthresh(),
         in_flight_segments: s.in_flight(),
-        outstanding_bytes: u64::from(s.packets_out) * u64::from(s.mss),
+        outstanding_bytes: match s.sender.outstanding_bytes {
+            u32::MAX => u64::from(s.packets_out) * u64::from(s.mss),
+            bytes => bytes.into(),
+        },
         mss_bytes: s.mss,
         receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
         unsent_bytes: Some(s.notsent.into()),
         send_memory_bytes: (s.wmem_queued > 0).then_some(s.wmem_queued.into()),
-        send_buffer_bytes: None,
+        send_buffer_bytes: (s.sender.sndbuf > 0).then_some(s.sender.sndbuf.into()),
+        writer_waits: bit(Marks::NO_SPACE),
+        largest_window_bytes: (s.sender.max_window > 0).then_some(s.sender.max_window.into()),
+        prior_cwnd_segments: known(s.sender.prior_cwnd),
+        pacing_wait_us: known(s.sender.pacing_wait_us),
+        cwnd_limited: bit(Marks::CWND_LIMITED),
+        device_full: bit(Marks::THROTTLED),
         srtt_us: s.measured_srtt_us(),
         rttvar_us: s.rttvar_us,
         min_rtt_us: s.measured_min_rtt_us(),

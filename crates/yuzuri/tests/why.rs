@@ -86,7 +86,7 @@ fn told(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<Value> 
 #[test]
 fn a_small_receive_buffer_is_the_receivers_window() {
     let test = "a_small_receive_buffer";
-    let Some(told) = told(test, Fault::ReceiveBuffer(16_384), false, &[]) else { return };
+    let Some(told) = told(test, Fault::ReceiveBuffer(8_192), false, &[]) else { return };
     assert_eq!(told["limit"], "receiver-window");
     assert!(share(&told, "receiver-window") > 0.9);
     assert!(told["remedy"].as_str().unwrap().contains("net.ipv4.tcp_rmem"));
@@ -95,33 +95,44 @@ fn a_small_receive_buffer_is_the_receivers_window() {
 
 #[test]
 fn a_program_that_reads_slowly_is_the_receiving_application() {
-    let fault = Fault::SlowReader(20_000, Duration::from_millis(50));
-    let Some(told) = told("a_program_that_reads_slowly", fault, true, &[]) else { return };
-    assert_eq!(told["limit"], "slow-reader");
-    assert!(share(&told, "slow-reader") > 0.9);
+    let fault = Fault::SlowReader(10_000, Duration::from_millis(50));
+    for begins in [true, false] {
+        let Some(told) = told("a_program_that_reads_slowly", fault, begins, &[]) else { return };
+        assert_eq!(told["limit"], "slow-reader");
+        // From the beginning it is slow start at first.
+        assert!(share(&told, "slow-reader") > if begins { 0.7 } else { 0.9 });
+    }
 }
 
 #[test]
 fn a_program_that_writes_now_and_then_is_the_application() {
-    let fault = Fault::SlowWriter(50_000, Duration::from_millis(200));
+    let fault = Fault::SlowWriter(10_000, Duration::from_millis(50));
     let Some(told) = told("a_program_that_writes_now_and_then", fault, false, &[]) else { return };
     assert_eq!(told["limit"], "application");
-    // While a burst is on its way it is not known whether the program waits for room in the send buffer.
-    assert!(share(&told, "application") > 0.65);
-    assert!(share(&told, "application") + share(&told, "unknown") > 0.97);
+    assert!(share(&told, "application") > 0.95);
+}
+
+#[test]
+fn a_small_send_buffer_is_the_send_buffer() {
+    let Some(told) = told("a_small_send_buffer", Fault::SendBuffer(4_608), false, &[]) else { return };
+    assert_eq!(told["limit"], "send-buffer");
+    assert!(share(&told, "send-buffer") > 0.6);
+    assert!(told["remedy"].as_str().unwrap().contains("net.ipv4.tcp_wmem"));
 }
 
 #[test]
 fn a_pacing_rate_is_pacing_with_its_rate() {
     let Some(told) = told("a_pacing_rate", Fault::Paced(1_250_000), false, &[]) else { return };
     assert_eq!(told["limit"], "pacing");
+    // Where a busy machine is late with the segment that is due, nothing is seen to hold it.
     assert!(share(&told, "pacing") > 0.8);
+    assert!(share(&told, "pacing") + share(&told, "unknown") > 0.95);
     assert!(told["sentence"].as_str().unwrap().contains("10.0 Mbit/s"), "{}", told["sentence"]);
 }
 
 #[test]
 fn polling_tells_the_same() {
-    let fault = Fault::ReceiveBuffer(16_384);
+    let fault = Fault::ReceiveBuffer(8_192);
     let Some(told) = told("polling_tells_the_same", fault, false, &["--poll"]) else { return };
     assert_eq!(told["limit"], "receiver-window");
     // A busy machine polls late, and what happens in between is unknown.
@@ -136,7 +147,7 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.arrows");
     let file = file.to_str().unwrap();
-    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let filter = format!("netns:{}", net.name(Side::A));
     let before = transfer.chronographs();
     let recorded = yuzuri(&["watch", &filter, "--quiet", "--record", file, "--for", "2s"]);
@@ -148,7 +159,8 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     let told = of(&lines, transfer.local);
     let rwnd_limited =
         (after.rwnd_limited_us - before.rwnd_limited_us) as f64 / (after.busy_us - before.busy_us) as f64;
-    let ours = share(told, "receiver-window");
+    // Whatever fills it: a busy machine makes ACKs late.
+    let ours = ["receiver-window", "slow-reader", "path"].map(|limit| share(told, limit)).iter().sum::<f64>();
     println!("ss: {rwnd_limited:.3}, ours: {ours:.3}");
     assert!((ours - rwnd_limited).abs() < 0.1, "{ours} and {rwnd_limited}: {told}");
     assert_eq!(lines.last().unwrap()["complete"], true);
@@ -169,11 +181,11 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
 #[test]
 fn ctrl_c_ends_it_early_with_the_answer_so_far() {
     let Some(net) = Net::or_skip("ctrl_c_ends_it_early") else { return };
-    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let asked = Asked::start(&net, &["--for", "1h"]);
     // So that there is something to tell.
     let sent = transfer.acked_bytes();
-    assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > sent + 1_000_000));
+    assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > sent + 150_000));
     kill(Pid::from_raw(asked.child.id() as i32), Signal::SIGINT).unwrap();
     assert_eq!(of(&asked.end(), transfer.local)["limit"], "receiver-window");
 }
@@ -195,7 +207,7 @@ fn what_cannot_be_told_has_its_exit_code() {
 #[test]
 fn a_reader_that_is_gone_is_no_error() {
     let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };
-    let _transfer = Transfer::start(&net, Fault::ReceiveBuffer(16_384));
+    let _transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let filter = format!("netns:{}", net.name(Side::A));
     let (reader, writer) = nix::unistd::pipe().unwrap();
     drop(reader);

@@ -55,13 +55,41 @@ static __always_inline void write_variables(struct event_record *record, struct 
 	record->notsent = tp->write_seq - tp->snd_nxt;
 	record->rate_delivered = tp->rate_delivered;
 	record->rate_interval_us = tp->rate_interval_us;
+	record->sndbuf = sk->sk_sndbuf;
+	record->wmem_alloc = sk->sk_wmem_alloc.refs.counter;
+	record->outstanding = tp->snd_nxt - tp->snd_una;
+	record->max_window = tp->max_window;
+	record->prior_cwnd = tp->prior_cwnd;
 	record->mss = tp->mss_cache;
 	record->reordering = tp->reordering;
 }
 
-static __always_inline u16 app_limited(struct tcp_sock *tp)
+/* For how long pacing still holds the next segment. Where nothing paces, the time is that of the last one. */
+static __always_inline u32 pacing_wait_us(u64 next_ns, u64 now)
 {
-	return BPF_CORE_READ_BITFIELD(tp, rate_app_limited) ? MARK_APP_LIMITED : 0;
+	u64 wait_ns = next_ns - now;
+
+	return next_ns <= now ? 0 : wait_ns >> 32 ? 0xfffffffe : (u32)wait_ns / 1000;
+}
+
+/* What the connection's bits tell. */
+static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, const struct event_record *record)
+{
+	u16 marks = 0;
+
+	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		marks |= MARK_APP_LIMITED;
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		marks |= MARK_CWND_LIMITED;
+	if (sk->sk_tsq_flags & 1 << TSQ_THROTTLED)
+		marks |= MARK_THROTTLED;
+	/* Another line of the cache: it is asked only where it matters. */
+	if (!record->notsent && record->outstanding) {
+		struct socket *socket = ((struct sock *)tp)->sk_socket;
+		if (socket && socket->flags & 1 << SOCK_NOSPACE)
+			marks |= MARK_NO_SPACE;
+	}
+	return marks;
 }
 
 static __always_inline void write_record(struct event_record *record, struct sock *sk, struct tcp_sock *tp,
@@ -75,7 +103,8 @@ static __always_inline void write_record(struct event_record *record, struct soc
 	record->kind = kind;
 	record->ca_state = ca_state;
 	record->ca_before = ca_before;
-	record->marks = flow->marks | app_limited(tp);
+	record->marks = flow->marks | state_marks(sk, tp, record);
+	record->pacing_wait_us = pacing_wait_us(tp->tcp_wstamp_ns, now);
 	record->acks = flow->acks;
 	record->dup_acks = flow->dup_acks;
 	record->sacks = flow->sacks;

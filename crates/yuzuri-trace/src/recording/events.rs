@@ -116,6 +116,12 @@ event_columns! {
     notsent_bytes: UInt32Type, snapshot.notsent;
     bytes_acked: UInt64Type, snapshot.bytes_acked;
     bytes_received: UInt64Type, snapshot.bytes_received;
+    sndbuf_bytes: UInt32Type, snapshot.sender.sndbuf, null 0;
+    wmem_alloc_bytes: UInt32Type, snapshot.sender.wmem_alloc, null u32::MAX;
+    outstanding_bytes: UInt32Type, snapshot.sender.outstanding_bytes, null u32::MAX;
+    max_window_bytes: UInt32Type, snapshot.sender.max_window, null 0;
+    prior_cwnd: UInt32Type, snapshot.sender.prior_cwnd, null u32::MAX;
+    pacing_wait_us: UInt32Type, snapshot.sender.pacing_wait_us, null u32::MAX;
     acks: UInt16Type, counts.acks;
     dup_acks: UInt16Type, counts.dup_acks;
     sacks: UInt16Type, counts.sacks;

@@ -44,6 +44,7 @@ pub(super) struct Rows {
     events: EventColumns,
     in_flight: Vec<u32>,
     marks: Vec<u16>,
+    has_sender_marks: Vec<bool>,
     cpu: Numbers<UInt16Type>,
     local: Texts,
     local_port: Numbers<UInt16Type>,
@@ -86,6 +87,7 @@ impl Rows {
             events: EventColumns::default(),
             in_flight: Vec::new(),
             marks: Vec::new(),
+            has_sender_marks: Vec::new(),
             cpu: Numbers::default(),
             local: Texts::default(),
             local_port: Numbers::default(),
@@ -180,6 +182,7 @@ impl Rows {
         self.events.push(event);
         self.in_flight.push(event.snapshot.in_flight());
         self.marks.push(event.marks.0);
+        self.has_sender_marks.push(event.snapshot.sender.has_marks());
         self.cpu.set(row, event.cpu);
         row
     }
@@ -198,6 +201,7 @@ impl Rows {
         self.events.push_absent();
         self.in_flight.push(0);
         self.marks.push(0);
+        self.has_sender_marks.push(false);
         row
     }
 
@@ -298,12 +302,16 @@ impl Rows {
                 columns.push(("in_flight", Arc::new(UInt32Array::new(values, present.clone()))));
             }
         }
+        let has_sender_marks = Some(NullBuffer::from(self.has_sender_marks.as_slice()));
         let marks = COLUMNS.iter().filter(|column| column.name.starts_with("mark_"));
         for (column, (mark, _)) in marks.zip(Marks::ALL) {
             let set = BooleanBuffer::collect_bool(rows, |row| Marks(self.marks[row]).contains(mark));
-            columns.push((column.name, Arc::new(BooleanArray::new(set, present.clone()))));
+            let nulls =
+                if Marks::OF_SENDER.contains(mark) { has_sender_marks.clone() } else { present.clone() };
+            columns.push((column.name, Arc::new(BooleanArray::new(set, nulls))));
         }
         self.marks.clear();
+        self.has_sender_marks.clear();
         columns.push(("cpu", self.cpu.take(rows)));
         columns.push(("local", self.local.take(rows)?));
         columns.push(("local_port", self.local_port.take(rows)));

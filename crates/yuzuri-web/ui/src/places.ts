@@ -193,6 +193,9 @@ export const Mark = {
   APP_LIMITED: 16,
   SSTHRESH: 32,
   SAMPLED: 64,
+  NO_SPACE: 128,
+  CWND_LIMITED: 256,
+  THROTTLED: 512,
 } as const;
 
 /** `CaState` of `yuzuri-trace`. */

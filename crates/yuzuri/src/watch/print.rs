@@ -176,6 +176,13 @@ fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
     put("notsent_bytes", s.notsent.into());
     put("bytes_acked", s.bytes_acked.into());
     put("bytes_received", s.bytes_received.into());
+    let known = |value: u32| (value != u32::MAX).then_some(value);
+    put("sndbuf_bytes", (s.sender.sndbuf > 0).then_some(s.sender.sndbuf).into());
+    put("wmem_alloc_bytes", known(s.sender.wmem_alloc).into());
+    put("outstanding_bytes", known(s.sender.outstanding_bytes).into());
+    put("max_window_bytes", (s.sender.max_window > 0).then_some(s.sender.max_window).into());
+    put("prior_cwnd", known(s.sender.prior_cwnd).into());
+    put("pacing_wait_us", known(s.sender.pacing_wait_us).into());
     put("delivery_rate_bps", s.delivery_rate_bps.into());
     put("pacing_rate_bps", (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps).into());
     put("total_retrans", s.total_retrans.into());

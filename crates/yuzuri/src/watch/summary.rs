@@ -4,6 +4,8 @@ use super::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, visible};
+use yuzuri_view::limited::FlowLimits;
+use yuzuri_view::why::percent;
 use yuzuri_view::{Tally, text};
 
 /// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
@@ -19,6 +21,7 @@ struct FlowSummary {
     cwnd_sum: f64,
     srtt_sum_us: f64,
     tally: Tally,
+    limits: FlowLimits,
 }
 
 impl FlowSummary {
@@ -36,6 +39,7 @@ impl FlowSummary {
         }
         for event in events() {
             self.tally.add(event);
+            self.limits.add(event, |_| {});
             self.cwnd_sum += f64::from(event.snapshot.cwnd);
             self.srtt_sum_us += f64::from(event.snapshot.srtt_us);
         }
@@ -52,7 +56,15 @@ impl FlowSummary {
         self.last.mono_ns.saturating_sub(first_ns) as f64 / 1e9
     }
 
-    fn row(&self) -> [String; 11] {
+    /// What limited it for most of the time; `-` where it sent nothing.
+    fn limited_by(&self) -> String {
+        match self.limits.times().ranked().first() {
+            Some((limit, share)) if self.limits.sends() => format!("{} {limit}", percent(*share)),
+            _ => "-".into(),
+        }
+    }
+
+    fn row(&self) -> [String; COLUMNS] {
         let flow = self.flow.as_deref();
         let records = self.tally.events.max(1) as f64;
         let recoveries = self.tally.entered[CaState::Recovery as usize - 1];
@@ -72,6 +84,7 @@ impl FlowSummary {
             text::count(self.tally.retransmits),
             text::count(recoveries + self.tally.local_congestion),
             text::count(self.tally.timeouts),
+            self.limited_by(),
         ]
     }
 }
@@ -81,8 +94,21 @@ fn shown(name: &str) -> String {
     visible(name).replace('\n', "?")
 }
 
-const HEAD: [&str; 11] =
-    ["flow", "process", "cc", "s", "moved", "rate", "cwnd", "srtt", "retrans", "reduced", "timeouts"];
+const COLUMNS: usize = 12;
+const HEAD: [&str; COLUMNS] = [
+    "flow",
+    "process",
+    "cc",
+    "s",
+    "moved",
+    "rate",
+    "cwnd",
+    "srtt",
+    "retrans",
+    "reduced",
+    "timeouts",
+    "limited by",
+];
 
 /// Follows the flows and prints the table at the end, on standard error.
 #[derive(Default)]
@@ -113,7 +139,11 @@ impl Summary {
         for row in &rows {
             // Words to the left, numbers to the right.
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                if column < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                if column < 3 || column == COLUMNS - 1 {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
             });
             out += cells.collect::<Vec<_>>().join("  ").trim_end();
             out.push('\n');
@@ -181,7 +211,8 @@ mod tests {
         let mut summary = Summary::default();
         let flow = Flow { id: FlowId(1), congestion_control: "cubic".into(), ..Flow::default() };
         let at = |mono_ns: u64, bytes_acked: u64| {
-            let snapshot = Snapshot { cwnd: 10, srtt_us: 20_000, bytes_acked, ..Snapshot::default() };
+            let snapshot =
+                Snapshot { cwnd: 10, srtt_us: 20_000, mss: 1448, bytes_acked, ..Snapshot::default() };
             Item::Event(Event { flow: FlowId(1), mono_ns, snapshot, ..Event::default() })
         };
         summary
@@ -189,7 +220,7 @@ mod tests {
             .unwrap();
         let table = summary.table();
         let row = table.lines().nth(1).unwrap();
-        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms"] {
+        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application"] {
             assert!(row.contains(part), "{part} in {table}");
         }
     }

@@ -18,6 +18,8 @@ pub enum Fault {
     SlowReader(usize, Duration),
     /// The sender writes so many bytes, and then rests.
     SlowWriter(usize, Duration),
+    /// The sender's buffer is this small (SO_SNDBUF, bytes).
+    SendBuffer(usize),
     /// The sender is paced (SO_MAX_PACING_RATE), bytes per second.
     Paced(u64),
 }
@@ -34,9 +36,9 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Begins, over a path whose RTT is 20 ms.
+    /// Begins, over a path whose RTT is 80 ms: what a busy machine adds is little beside it.
     pub fn start(net: &Net, fault: Fault) -> Transfer {
-        let way = Way { rate_bps: 200_000_000, ..Way::with_delay(Duration::from_millis(10)) };
+        let way = Way { rate_bps: 200_000_000, ..Way::with_delay(Duration::from_millis(40)) };
         let path = Path::new(net, way, way, 1).unwrap();
         let listener = net.inside(Side::B, || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -51,8 +53,10 @@ impl Transfer {
         let near = net.inside(Side::A, || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(b"cubic").unwrap();
-            if let Fault::Paced(rate) = fault {
-                set_max_pacing_rate(&socket, rate);
+            match fault {
+                Fault::Paced(rate) => set_max_pacing_rate(&socket, rate),
+                Fault::SendBuffer(bytes) => socket.set_send_buffer_size(bytes).unwrap(),
+                _ => {}
             }
             socket.connect(&to.into()).unwrap();
             TcpStream::from(socket)
@@ -150,6 +154,8 @@ fn read(mut far: TcpStream, fault: Fault, stop: &AtomicBool) {
 fn write(mut near: TcpStream, fault: Fault, stop: &AtomicBool) {
     let (bytes, rest) = match fault {
         Fault::SlowWriter(bytes, rest) => (bytes, rest),
+        // The kernel takes what it is given at once, however small the buffer is.
+        Fault::SendBuffer(_) => (4096, Duration::ZERO),
         _ => (1 << 18, Duration::ZERO),
     };
     let buffer = vec![0; bytes];
