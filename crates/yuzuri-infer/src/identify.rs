@@ -87,6 +87,13 @@ fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Op
              pacing or the sender's own device may hold it"
         ));
     }
+    if best.score.is_other_beta() {
+        let more = if best.score.kept_off > 0.0 { "more" } else { "less" };
+        return Some(format!(
+            "none of the known algorithms: {} comes nearest, but keeps {more} of the window after losses than was kept",
+            best.name
+        ));
+    }
     // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
     let by_lot = [Algorithm::Cdg.name(), Algorithm::Lp.name()].contains(&best.name.as_str());
     (!by_lot && best.score.is_beyond_noise(temperature(window_trace))).then(|| {

@@ -57,6 +57,10 @@ pub struct Score {
     /// judged by its probes.
     #[serde(default)]
     pub misfit: f64,
+    /// Median of what is kept after a loss beside what was seen, in units of the noise of such a window: above 0 the algorithm keeps more. 0 where
+    /// it draws that by lot (CDG) or goes by a rate.
+    #[serde(default)]
+    pub kept_off: f64,
 }
 
 impl Score {
@@ -68,6 +72,13 @@ impl Score {
     /// By how much the noise is larger than assumed where even this replay is off by more: what windows tell is worth so much less. At least 1.
     pub fn excess(&self) -> f64 {
         (self.misfit / EXPECTED_MISFIT).max(1.0)
+    }
+
+    /// Whether the algorithm keeps, of most windows, what was not kept: a window is read to a segment and two percent, however often, and beyond
+    /// that the median of Student's t with three degrees of freedom strays by 1.36 / √n.
+    pub fn is_other_beta(&self) -> bool {
+        let strays = BEYOND_NOISE * 1.36 / f64::from(self.reductions.max(1)).sqrt();
+        self.kept_off.abs() > strays.max(1.0)
     }
 
     /// Whether the replay is off by more than noise explains, given how many observations count as one.
@@ -314,6 +325,12 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
             }
         };
         score.reductions += 1;
+    }
+    if cruise.is_none() && algorithm != Algorithm::Cdg && !replay.backoff.is_empty() {
+        let mut off: Vec<f32> =
+            replay.backoff.iter().map(|b| (b.predicted - b.seen) / unit(BETA_NOISE, b.before)).collect();
+        let middle = off.len() / 2;
+        score.kept_off = f64::from(*off.select_nth_unstable_by(middle, f32::total_cmp).1);
     }
     let mut falls = 0.0;
     for cut in &replay.cuts {

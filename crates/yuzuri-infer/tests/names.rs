@@ -157,3 +157,15 @@ fn a_flight_that_stands_still_names_nobody() {
         named => panic!("{named:?}"),
     }
 }
+
+#[test]
+fn who_keeps_another_part_of_the_window_is_none_of_them() {
+    // It grows as Reno, and keeps a third.
+    let verdict = Made::new().epochs(12, 40, 2, |window| window, |window| window / 3).verdict();
+    let best = verdict.ranked.first().expect("a candidate");
+    assert!(best.score.is_other_beta(), "{:?}", best.score);
+    assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
+    let reno = Made::new().epochs(12, 40, 2, |window| window, |window| window / 2).verdict();
+    let best = reno.ranked.first().expect("a candidate");
+    assert!(!best.score.is_other_beta() && set(&reno).contains(&"reno".to_owned()), "{:?}", best.score);
+}
