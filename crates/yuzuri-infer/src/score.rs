@@ -17,9 +17,9 @@ const SHARED: f32 = 1.0;
 const NU: f64 = 3.0;
 /// Mean of what an observation costs whose noise is as assumed, and its standard deviation: of 2 ln(1 + z²/3) with z by Student's t with three
 /// degrees of freedom, 2 (ψ(2) - ψ(3/2)) and 2 √(ψ'(3/2) - ψ'(2)).
-pub const EXPECTED_MISFIT: f64 = 0.773;
-const MISFIT_DEVIATION: f64 = 1.077;
-/// Standard deviations above the mean beyond which noise does not explain a misfit: one right answer in 700.
+pub const EXPECTED_NLL: f64 = 0.773;
+const NLL_DEVIATION: f64 = 1.077;
+/// Standard deviations above the mean beyond which noise does not explain the mean negative log-likelihood: one right answer in 700.
 const BEYOND_NOISE: f64 = 3.0;
 /// Rounds of an epoch are not independent: no epoch counts more than so many.
 const ROUNDS_COUNT: usize = 10;
@@ -53,10 +53,10 @@ pub struct Score {
     /// Observations: epochs, each by the rounds that count in it, reductions, and falls without loss.
     #[serde(default)]
     pub observations: f64,
-    /// What an observation costs on average, natural logarithm; [`EXPECTED_MISFIT`] is what noise alone costs. 0 for an algorithm by rate, which is
+    /// What an observation costs on average, natural logarithm; [`EXPECTED_NLL`] is what noise alone costs. 0 for an algorithm by rate, which is
     /// judged by its probes.
     #[serde(default)]
-    pub misfit: f64,
+    pub mean_nll: f64,
     /// Median of what is kept after a loss beside what was seen, in units of the noise of such a window: above 0 the algorithm keeps more. 0 where
     /// it draws that by lot (CDG) or goes by a rate.
     #[serde(default)]
@@ -71,7 +71,7 @@ impl Score {
 
     /// By how much the noise is larger than assumed where even this replay is off by more: what windows tell is worth so much less. At least 1.
     pub fn excess(&self) -> f64 {
-        (self.misfit / EXPECTED_MISFIT).max(1.0)
+        (self.mean_nll / EXPECTED_NLL).max(1.0)
     }
 
     /// Whether the algorithm keeps, of most windows, what was not kept: a window is read to a segment and two percent, however often, and beyond
@@ -84,8 +84,7 @@ impl Score {
     /// Whether the replay is off by more than noise explains, given how many observations count as one.
     pub fn is_beyond_noise(&self, repeated: f64) -> bool {
         let independent = self.observations / repeated.max(1.0);
-        independent > 0.0
-            && self.misfit > EXPECTED_MISFIT + BEYOND_NOISE * MISFIT_DEVIATION / independent.sqrt()
+        independent > 0.0 && self.mean_nll > EXPECTED_NLL + BEYOND_NOISE * NLL_DEVIATION / independent.sqrt()
     }
 }
 
@@ -358,7 +357,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     }
     score.observations += (replay.backoff.len() + replay.cuts.len()) as f64;
     if cruise.is_none() && score.observations > 0.0 {
-        score.misfit = -(growth + score.backoff + falls) / score.observations;
+        score.mean_nll = -(growth + score.backoff + falls) / score.observations;
     }
     score
 }
