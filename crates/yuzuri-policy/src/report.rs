@@ -76,7 +76,7 @@ pub enum Phase {
     Probe,
     /// Others, who do not take part, fill queues: each takes windows that carry its share behind them.
     Contend,
-    /// Sharing does not help here: nobody is bounded.
+    /// Nobody is bounded: what leaders of older versions say where sharing does not help.
     Off,
 }
 

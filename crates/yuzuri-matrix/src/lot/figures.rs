@@ -32,8 +32,8 @@ pub struct Figures {
 pub struct Spent {
     /// In start-up.
     pub start_up: f64,
-    /// Contending or standing off.
-    pub stand_off: f64,
+    /// With windows that are wide, to see whether others hold the queue, or because they do.
+    pub wide: f64,
     /// With a member that doubts its leader or has left it.
     pub doubt: f64,
 }
@@ -71,7 +71,7 @@ impl Outcome {
         let sharing = Sharing::new(PolicyConfig::default(), &radios)
             .following(&drawn.scenario)
             .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number });
-        let mut watched = Watched { sharing, ticks: 0, start_up: 0, stand_off: 0, doubt: 0 };
+        let mut watched = Watched { sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 };
         let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
         let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
         let spent = watched.spent();
@@ -174,14 +174,14 @@ struct Watched {
     sharing: Sharing,
     ticks: u32,
     start_up: u32,
-    stand_off: u32,
+    wide: u32,
     doubt: u32,
 }
 
 impl Watched {
     fn spent(&self) -> Spent {
         let part = |ticks: u32| f64::from(ticks) / f64::from(self.ticks.max(1));
-        Spent { start_up: part(self.start_up), stand_off: part(self.stand_off), doubt: part(self.doubt) }
+        Spent { start_up: part(self.start_up), wide: part(self.wide), doubt: part(self.doubt) }
     }
 }
 
@@ -191,7 +191,7 @@ impl Steer for Watched {
         let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
         self.ticks += 1;
         self.start_up += u32::from(summary.phase == Phase::StartUp);
-        self.stand_off += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));
+        self.wide += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));
         let doubts = |number| matches!(self.sharing.rule(number), Some(Rule::Doubt | Rule::Mistrust));
         self.doubt += u32::from((0..terminals.len()).any(doubts));
     }

@@ -35,7 +35,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     let _ = writeln!(
         text,
         "\nThe {WORST} with the most harm, and where the group spent its time:\n\n\
-         | setting | harm | start-up | stand-off | doubt | what it is |\n|---|---|---|---|---|---|"
+         | setting | harm | start-up | wide | doubt | what it is |\n|---|---|---|---|---|---|"
     );
     for (_, why, outcome) in worst.iter().take(WORST) {
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
@@ -45,7 +45,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
             "| {} | {why} | {} | {} | {} | {} |",
             outcome.number,
             percent(spent.start_up),
-            percent(spent.stand_off),
+            percent(spent.wide),
             percent(spent.doubt),
             outcome.words
         );

@@ -4,15 +4,15 @@
 //! deliver alone, it is counted in *air*: the sum of rate over alone; so a slow member does not cost the fast ones more of the air than its share.
 
 mod level;
+mod others;
 mod probe;
-mod standoff;
 mod total;
 
 use crate::report::min_round_trips;
 use crate::{Moment, Objective, Phase, Report, Summary};
 use level::{Taker, water_level};
+use others::{Answer, Followed, Others};
 use probe::Probe;
-use standoff::{StandOff, Standing};
 use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
@@ -26,11 +26,8 @@ const GROWS: f64 = 1.15;
 /// ... within three round trips, and at least so long. Round trips beyond two seconds are queues.
 const GROWS_WITHIN: Duration = Duration::from_millis(1500);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// Capacity has fallen when the members, though willing, carried less than this part of it ...
+/// A wire that carries less than this part of what it did is not what limits any more.
 const FELL_BELOW: f64 = 0.75;
-/// ... with a queue, or so many segments lost, for six round trips, and at least so long.
-const FELL_WITH_LOSS: f64 = 0.02;
-const FELL_FOR: Duration = Duration::from_secs(4);
 
 /// Start-up is over, too, when round-trip times stay this much above their least, seconds, and this part of it.
 const QUEUED_S: f64 = 0.050;
@@ -43,6 +40,9 @@ const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
+/// Where the queue is longer by this than windows may hold, seconds, after twenty round trips, and at least so long.
+const BEHIND_QUEUE_S: f64 = 0.080;
+const JUDGED_BEHIND_QUEUE: Duration = Duration::from_secs(6);
 /// From this part of the segments lost on, windows are spread over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
 /// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
@@ -58,7 +58,7 @@ const FULL_LONG: f64 = 0.75;
 /// A path is long from this least round-trip time on, seconds.
 const LONG_S: f64 = 0.1;
 
-/// Windows are not stretched behind a queue of so much, seconds: it is others'. Nor is capacity missing without one.
+/// Windows are not stretched behind a queue of so much, seconds.
 const OTHERS_QUEUE_S: f64 = 0.100;
 /// Windows are stretched by this factor a round trip while less than this part of the shares is carried and queues are short, up to so much; then they
 /// relax by that one.
@@ -96,8 +96,6 @@ pub struct Capacity {
     started: bool,
     probe: Probe,
     senders: usize,
-    /// Since when less than [`FELL_BELOW`] is carried.
-    below_since: Option<Moment>,
     /// When it turned out last that it was not the wire.
     was_air: Option<Moment>,
     /// What the wire carries, where it limits and not the air, bit/s.
@@ -113,7 +111,8 @@ pub struct Capacity {
     stretch: f64,
     queued: u32,
     held_since: Moment,
-    stand_off: StandOff,
+    others: Others,
+    answer: Answer,
     objective: Objective,
 }
 
@@ -132,7 +131,6 @@ impl Default for Capacity {
             started: false,
             probe: Probe::default(),
             senders: 0,
-            below_since: None,
             wire_bps: None,
             was_air: None,
             lost_at: None,
@@ -142,7 +140,8 @@ impl Default for Capacity {
             stretch: 1.0,
             queued: 0,
             held_since: Moment::default(),
-            stand_off: StandOff::default(),
+            others: Others::default(),
+            answer: Answer::default(),
             objective: Objective::default(),
         }
     }
@@ -157,14 +156,14 @@ impl Capacity {
     /// Starts from what another leader said, so that the group does not start up anew when its leader changes.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
-        let off = matches!(last.phase, Phase::Contend | Phase::Off);
+        let wide = matches!(last.phase, Phase::Contend | Phase::Off);
         Capacity {
             carried: VecDeque::from([(now, Carried { rate_bps: last.capacity_bps as f64, air })]),
             started: last.phase != Phase::StartUp,
             wire_bps: Some(last.alone_max_bps as f64).filter(|bps| *bps > 0.0),
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
-            stand_off: if off { StandOff::resume(now) } else { StandOff::default() },
+            others: if wide { Others::resume(now) } else { Others::default() },
             ..Capacity::new(objective)
         }
     }
@@ -182,26 +181,24 @@ impl Capacity {
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let total = Total::of(&reports, &destinations);
-        self.carried.push_back((now, Carried { rate_bps: total.rate_bps, air: total.air }));
-        self.forget(now, round_trip, total);
+        self.carried.push_back((now, total.carried()));
+        while self.carried.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
+            self.carried.pop_front();
+        }
         let best = self.best();
         self.start_up(now, round_trip, best, total);
         self.tell_wire_from_air(now, round_trip, best, total);
         self.note_losses(now, total);
         self.drain(now, round_trip, best, total);
         let paced = self.is_paced(now, best);
-        self.hold_ground(now, round_trip, best, total, paced);
+        self.tell_own_from_others(now, round_trip, best, total, paced);
+        let best = self.best();
         if self.senders != total.senders {
             self.senders = total.senders;
             self.probe.anew();
         }
-        let standing = self.stand_off.standing(now);
-        if standing == Standing::Back {
-            *self = Capacity { stand_off: self.stand_off.clone(), ..Capacity::new(self.objective) };
-        }
         let (phase, factor) = match total.elastic {
-            _ if standing == Standing::CatchesUp => (Phase::Contend, 1.0),
-            _ if standing == Standing::Off => (Phase::Off, 1.0),
+            _ if self.answer == Answer::Widen => (Phase::Contend, 1.0),
             _ if !self.started => (Phase::StartUp, 1.0),
             0 => (Phase::Hold, 1.0),
             _ => match self.probe.factor(now, round_trip, best.rate_bps, paced) {
@@ -233,36 +230,40 @@ impl Capacity {
         Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air) }
     }
 
-    fn forget(&mut self, now: Moment, round_trip: Duration, total: Total) {
-        while self.carried.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
-            self.carried.pop_front();
+    /// Whose the queue is, and what follows from it.
+    fn tell_own_from_others(
+        &mut self,
+        now: Moment,
+        round_trip: Duration,
+        best: Carried,
+        total: Total,
+        paced: bool,
+    ) {
+        if !self.started {
+            self.answer = Answer::Share;
+            return;
         }
-        let best = self.best();
-        let less = total.rate_bps < FELL_BELOW * best.rate_bps && total.air < FELL_BELOW * best.air.max(1e-9);
-        // Without a queue or losses it is no capacity that is missing: more may be sent.
-        let in_the_way = total.queue_s > OTHERS_QUEUE_S.max(total.base_s) || total.lost > FELL_WITH_LOSS;
-        let below = total.elastic > 0 && less && in_the_way;
-        let since = *self.below_since.get_or_insert(now);
-        if !below {
-            self.below_since = None;
-        } else if now.since(since) > FELL_FOR.max(6 * round_trip) {
-            // What was carried before it fell tells nothing of now.
-            while self.carried.front().is_some_and(|(at, _)| *at < since) {
-                self.carried.pop_front();
+        // What queues let go at once may be more than the air carries.
+        let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
+        let may_hold_s = self.queue_s(total, paced);
+        // A radio that became slower carries less, but takes as much of the air.
+        let by_air = self.wire_bps.is_none() && best.air > 0.0;
+        let seen = if by_air {
+            Followed { carried: total.air, shared: part * best.air, may_hold_s }
+        } else {
+            Followed { carried: total.rate_bps, shared: part * best.rate_bps, may_hold_s }
+        };
+        self.answer = self.others.follow(now, round_trip, total, seen);
+        match self.answer {
+            Answer::Share | Answer::Widen => {}
+            Answer::Forget => {
+                self.carried = VecDeque::from([(now, total.carried())]);
+                self.part = 1.0;
             }
-            self.below_since = None;
-            self.stand_off.fell(now, total);
-        }
-    }
-
-    /// Whether others take what the members leave.
-    fn hold_ground(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total, paced: bool) {
-        if self.started {
-            // What queues let go at once may be more than the air carries.
-            let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
-            let shared = Carried { rate_bps: part * best.rate_bps, air: part * best.air };
-            let may_hold_s = total.base_s + self.queue_s(total, paced);
-            self.stand_off.follow(now, round_trip, total, shared, may_hold_s);
+            Answer::Begin => {
+                *self = Capacity { others: self.others.clone(), ..Capacity::new(self.objective) };
+                self.carried.push_back((now, total.carried()));
+            }
         }
     }
 
@@ -298,11 +299,18 @@ impl Capacity {
 
     /// Where all of the air is never taken, or what was shared out comes nowhere near being carried, the wire limits; until the group carries much less than it did.
     fn tell_wire_from_air(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        if !self.started {
+        // Beside others the air may be full although the group takes little of it.
+        if !self.started || self.others.may_be_there(now) {
             self.held_since = now;
             return;
         }
-        let judged_after = JUDGED_AFTER.max(6 * round_trip);
+        // Behind a queue that is not the windows' own the air may be others', too: a trial has time to begin.
+        let behind_queue = total.queue_s > self.queue_s(total, false) + BEHIND_QUEUE_S;
+        let judged_after = if behind_queue {
+            JUDGED_BEHIND_QUEUE.max(20 * round_trip)
+        } else {
+            JUDGED_AFTER.max(6 * round_trip)
+        };
         if now.since(self.held_since) < judged_after {
             return;
         }
@@ -365,7 +373,8 @@ impl Capacity {
         let full = total.rate_bps > if long { FULL_LONG } else { FULL } * self.part * best.rate_bps;
         // Others take what the members leave, as long as they leave it: windows grow until the shares are carried.
         let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
-        self.stretch = if far_from_full && total.queue_s < OTHERS_QUEUE_S {
+        let short = total.queue_s < OTHERS_QUEUE_S && !self.others.may_be_there(now);
+        self.stretch = if far_from_full && short {
             (self.stretch * STRETCH).min(MAX_STRETCH)
         } else {
             (self.stretch * RELAX).max(1.0)

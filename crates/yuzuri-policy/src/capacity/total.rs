@@ -1,5 +1,6 @@
 //! What all reports come to.
 
+use super::Carried;
 use crate::{Destination, Report};
 
 /// Sums and means over the members that send.
@@ -19,8 +20,6 @@ pub(super) struct Total {
     /// Mean time above the least round-trip time, and that, seconds.
     pub(super) queue_s: f64,
     pub(super) base_s: f64,
-    /// What they hold in flight, bit: rate by round-trip time.
-    pub(super) in_flight_bits: f64,
     /// What a member that does not know what it would deliver alone is taken to deliver, bit/s; 0: nobody knows.
     unknown_alone_bps: f64,
 }
@@ -38,7 +37,6 @@ impl Total {
         for report in reports {
             let rate_bps = report.rate_bps as f64;
             total.rate_bps += rate_bps;
-            total.in_flight_bits += rate_bps * f64::from(report.srtt_us) / 1e6;
             total.air += total.air_of(report);
             total.sum_alone_bps += total.alone_of(report);
             total.elastic += usize::from(report.elastic);
@@ -56,6 +54,10 @@ impl Total {
         total.base_s /= all;
         total.lost = if total.rate_bps > 0.0 { lost_bps / total.rate_bps } else { 0.0 };
         total
+    }
+
+    pub(super) fn carried(&self) -> Carried {
+        Carried { rate_bps: self.rate_bps, air: self.air }
     }
 
     /// What a member would deliver alone on the air, bit/s; 0 where nobody knows.

@@ -46,6 +46,10 @@ const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
+/// Behind others' queues a window is at most so many times what the share takes there: room for what losses
+/// cost, and no more, so that the members stay even among themselves.
+const CONTENDS_WITH: f64 = 2.0;
+
 /// Queue that a kept share may hold at least, µs: what `balanced` gives.
 const BALANCED_QUEUE_US: u32 = 20_000;
 
@@ -180,7 +184,11 @@ impl FairShare {
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
                 let full = per_second * round_trip_s;
-                (None, full.min(grown.max(before.floor)), Rule::Contend)
+                let upper = (CONTENDS_WITH * full)
+                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
+                    .max(CONTENDS_WITH * MIN_WINDOW)
+                    .max(CUT_TO * f64::from(flow.cwnd));
+                (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
@@ -233,7 +241,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
         capacity_bps: summary.capacity_bps as f64,
         alone_bps: if view.radio.alone_bps > 0 { view.radio.alone_bps as f64 } else { f64::INFINITY },
         heard: view.senders.proved.saturating_add(view.senders.unproved),
-        bounded: matches!(summary.phase, Phase::Hold | Phase::Probe),
+        bounded: matches!(summary.phase, Phase::Hold | Phase::Probe | Phase::Contend),
         ..Claim::default()
     };
     for (flow, known) in flows.iter().filter_map(|f| view.own.of(f.id).map(|known| (f, known))) {

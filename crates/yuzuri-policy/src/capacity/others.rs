@@ -1,0 +1,216 @@
+//! Whose a queue is. To a queue of its own the group gives way; to one of others, who take no part, giving
+//! way only leaves them more. A queue does not tell whose it is. What the group carries with wider windows
+//! does: more, if others hold the queue; as much, if the group does. So it *tries*, and keeps what the trial
+//! shows.
+
+use super::total::Total;
+use crate::Moment;
+use std::time::Duration;
+
+/// Less than this part of what was shared out is carried ...
+const MISSING: f64 = 0.75;
+/// ... behind a queue that is longer by this than windows may hold, and than this part of the least round-
+/// trip time, seconds, ...
+const BEYOND_OWN_S: f64 = 0.030;
+const BEYOND_OWN_OF_BASE: f64 = 0.5;
+/// ... for three round trips, and at least so long: then windows are widened.
+const MISSING_FOR: Duration = Duration::from_millis(1500);
+/// Wider windows are looked at after four round trips, and at least so long: who holds the queue alone needs
+/// no more.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+/// Behind queues of seconds what others leave comes later: after that twelve more round trips, and at least
+/// so long, of which the second half counts.
+const SECOND_LOOK: Duration = Duration::from_secs(8);
+/// More is carried from this factor on: rates of two round trips differ by a tenth from one to the next.
+const MORE: f64 = 1.1;
+/// After the second look wide windows, which cost a queue, pay from this factor on ...
+const PAYS: f64 = 1.4;
+/// ... and then stay for so long; each time twice as long as before, up to so much. After as long a time of
+/// sharing it is the first time again.
+const WIDE: Duration = Duration::from_secs(30);
+const MAX_WIDE: Duration = Duration::from_secs(300);
+/// Where they do not, no trial begins for so long; after each such trial twice as long, up to so much.
+const TRY_AFTER: Duration = Duration::from_secs(4);
+const TRY_AT_LATEST: Duration = Duration::from_secs(64);
+
+/// What the windows are to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) enum Answer {
+    /// Hold the shares.
+    #[default]
+    Share,
+    /// Grow to what the shares take behind the queue as it stands.
+    Widen,
+    /// Hold the shares of what is carried now: what was carried before is no measure any more.
+    Forget,
+    /// Begin anew.
+    Begin,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Trial {
+    #[default]
+    None,
+    /// Wider windows, and whether they were looked at once.
+    Wider { before: Before, looked: bool },
+    /// Wider windows pay, until then.
+    Wide { until: Moment },
+}
+
+/// How it was when a trial began.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    since: Moment,
+    carried: f64,
+    queue_s: f64,
+}
+
+/// What the group knows of others.
+#[derive(Debug, Clone)]
+pub(super) struct Others {
+    trial: Trial,
+    /// What was carried since the middle of the second look: sum and number.
+    seen: (f64, u32),
+    missing_for: Duration,
+    followed: Option<Moment>,
+    /// No trial begins before that, and this is how long the next one waits.
+    widen_at: Moment,
+    widen_after: Duration,
+    wide_for: Duration,
+    wide_ended: Option<Moment>,
+}
+
+impl Default for Others {
+    fn default() -> Others {
+        Others {
+            trial: Trial::None,
+            seen: (0.0, 0),
+            missing_for: Duration::ZERO,
+            followed: None,
+            widen_at: Moment::default(),
+            widen_after: TRY_AFTER,
+            wide_for: WIDE,
+            wide_ended: None,
+        }
+    }
+}
+
+/// What is followed: in parts of the air or in bit/s.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Followed {
+    /// What is carried.
+    pub(super) carried: f64,
+    /// What was shared out.
+    pub(super) shared: f64,
+    /// How much queue windows may hold, seconds.
+    pub(super) may_hold_s: f64,
+}
+
+impl Others {
+    /// Goes on with wide windows where another leader had them.
+    pub(super) fn resume(now: Moment) -> Others {
+        let mut others = Others::default();
+        others.stay_wide(now);
+        others
+    }
+
+    /// Whether what is carried may be less than what there is, because others take it.
+    pub(super) fn may_be_there(&self, now: Moment) -> bool {
+        let tries = !matches!(self.trial, Trial::None);
+        tries || now < self.widen_at || !self.missing_for.is_zero()
+    }
+
+    pub(super) fn follow(
+        &mut self,
+        now: Moment,
+        round_trip: Duration,
+        total: Total,
+        seen: Followed,
+    ) -> Answer {
+        let passed = self.followed.replace(now).map_or(Duration::ZERO, |before| now.since(before));
+        let patience = MISSING_FOR.max(3 * round_trip);
+        match self.trial {
+            Trial::None => self.start(now, total, seen, passed, patience),
+            Trial::Wider { before, looked: false } => {
+                if now.since(before.since) < FIRST_LOOK.max(4 * round_trip) {
+                    return Answer::Widen;
+                }
+                self.first_look(now, total, seen, before)
+            }
+            Trial::Wider { before, looked: true } => self.second_look(now, round_trip, seen, before),
+            Trial::Wide { until } if now < until => Answer::Widen,
+            Trial::Wide { .. } => {
+                self.trial = Trial::None;
+                self.wide_ended = Some(now);
+                Answer::Begin
+            }
+        }
+    }
+
+    /// Begins a trial where what is carried has been missing for long enough.
+    fn start(
+        &mut self,
+        now: Moment,
+        total: Total,
+        seen: Followed,
+        passed: Duration,
+        patience: Duration,
+    ) -> Answer {
+        let beyond_s = BEYOND_OWN_S.max(total.base_s * BEYOND_OWN_OF_BASE);
+        // Where nothing is carried, round-trip times are old.
+        let sees = total.elastic > 0 && seen.carried > 0.0 && total.queue_s >= seen.may_hold_s + beyond_s;
+        self.missing_for = if sees && seen.carried < MISSING * seen.shared {
+            self.missing_for + passed
+        } else {
+            self.missing_for.saturating_sub(passed)
+        };
+        if self.missing_for < patience || now < self.widen_at {
+            return Answer::Share;
+        }
+        self.missing_for = Duration::ZERO;
+        let before = Before { since: now, carried: seen.carried, queue_s: total.queue_s };
+        self.trial = Trial::Wider { before, looked: false };
+        Answer::Widen
+    }
+
+    /// The shares are carried, or more is carried and not only more held in the queue: it is others'.
+    fn first_look(&mut self, now: Moment, total: Total, seen: Followed, before: Before) -> Answer {
+        let grew = seen.carried / before.carried.max(1e-9);
+        let longer = (total.base_s + total.queue_s) / (total.base_s + before.queue_s);
+        if seen.carried > MISSING * seen.shared || grew > longer.max(MORE) {
+            self.stay_wide(now);
+            return Answer::Widen;
+        }
+        self.seen = (0.0, 0);
+        self.trial = Trial::Wider { before: Before { since: now, ..before }, looked: true };
+        Answer::Widen
+    }
+
+    fn second_look(&mut self, now: Moment, round_trip: Duration, seen: Followed, before: Before) -> Answer {
+        let lasts = SECOND_LOOK.max(12 * round_trip);
+        let passed = now.since(before.since);
+        if passed >= lasts / 2 {
+            self.seen.0 += seen.carried;
+            self.seen.1 += 1;
+        }
+        if passed < lasts {
+            return Answer::Widen;
+        }
+        if self.seen.0 > PAYS * before.carried * f64::from(self.seen.1) {
+            self.stay_wide(now);
+            return Answer::Widen;
+        }
+        self.trial = Trial::None;
+        self.widen_at = now + self.widen_after;
+        self.widen_after = (2 * self.widen_after).min(TRY_AT_LATEST);
+        Answer::Forget
+    }
+
+    fn stay_wide(&mut self, now: Moment) {
+        if self.wide_ended.is_some_and(|at| now.since(at) > MAX_WIDE) {
+            self.wide_for = WIDE;
+        }
+        self.trial = Trial::Wide { until: now + self.wide_for };
+        self.wide_for = (2 * self.wide_for).min(MAX_WIDE);
+    }
+}
