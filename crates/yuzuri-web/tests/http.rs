@@ -240,6 +240,9 @@ fn strangers_are_turned_away() {
     );
 }
 
+/// Numbers of a bucket (`places.rs`).
+const STRIDE: usize = 23;
+
 /// Every route, and what only looks like one.
 const ROUTES: [&str; 14] = [
     "/api/session",
@@ -468,13 +471,13 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
             .flat_map(|(_, v)| v["flows"]["2a"].as_array().cloned().unwrap_or_default())
             .filter_map(|v| v.as_f64())
             .collect();
-        (all.len() >= 19 * 95).then_some(all)
+        (all.len() >= STRIDE * 95).then_some(all)
     });
-    assert_eq!(buckets.len() % 19, 0);
-    let smallest = buckets.chunks(19).map(|b| b[3] as u32).min();
+    assert_eq!(buckets.len() % STRIDE, 0);
+    let smallest = buckets.chunks(STRIDE).map(|b| b[3] as u32).min();
     assert_eq!(smallest, Some(3), "the dip is in the buckets");
-    assert!(buckets.chunks(19).any(|b| b[3] == 3.0 && b[4] == 50.0));
-    assert!(buckets.chunks(19).skip(1).all(|b| b[10] == 18_000.0 || b[10] == 0.0));
+    assert!(buckets.chunks(STRIDE).any(|b| b[3] == 3.0 && b[4] == 50.0));
+    assert!(buckets.chunks(STRIDE).skip(1).all(|b| b[10] == 18_000.0 || b[10] == 0.0));
     let event = stream.until(|m| {
         m.iter()
             .find(|(n, v)| n == "events" && v["events"][0].is_array())
@@ -510,9 +513,9 @@ fn history_tells_the_extremes_as_json_and_csv() {
     let answer = house.get("/api/flows/1/history?points=10");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     let numbers: Vec<f64> = body["buckets"].as_array().unwrap().iter().filter_map(|v| v.as_f64()).collect();
-    assert!(numbers.len() <= 11 * 19);
-    assert!(numbers.chunks(19).any(|b| b[4] == 999.0));
-    assert_eq!(numbers.chunks(19).map(|b| b[2]).sum::<f64>(), 5000.0);
+    assert!(numbers.len() <= 11 * STRIDE);
+    assert!(numbers.chunks(STRIDE).any(|b| b[4] == 999.0));
+    assert_eq!(numbers.chunks(STRIDE).map(|b| b[2]).sum::<f64>(), 5000.0);
     let csv = house.get("/api/flows/1/history.csv?points=4000");
     assert!(csv.contains("text/csv") && csv.contains("start_us,last_us,events,cwnd_min"));
     assert!(csv.lines().any(|line| line.split(',').nth(4) == Some("999")));
