@@ -93,6 +93,9 @@ test("the list is sorted and found in", async (url) => {
   await page.context().close();
 });
 
+/** Numbers of a bucket (`STRIDE` of `ui/src/places.ts`). */
+const STRIDE = 23;
+
 test("the cursor reads what the server knows", async (url) => {
   const page = await open(url);
   await ready(page);
@@ -112,7 +115,7 @@ test("the cursor reads what the server knows", async (url) => {
     const history = await get(`/api/flows/${id}/history?from=0&points=4096`);
     const shown = await page.evaluate(() => document.querySelector('[data-value="time"]').textContent);
     const near_ = [];
-    for (let i = 0; i < history.buckets.length; i += 19) {
+    for (let i = 0; i < history.buckets.length; i += STRIDE) {
       const wall = new Date((session.started_unix_us + history.buckets[i]) / 1000);
       const [h, m, s] = shown.split(":").map(Number);
       const here = wall.getHours() * 3600 + wall.getMinutes() * 60 + wall.getSeconds() + wall.getMilliseconds() / 1000;
