@@ -206,9 +206,9 @@ fn on_a_small_disk(bytes: usize, test: impl FnOnce(&Path) + Send + 'static) {
 
 #[test]
 fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room() {
-    on_a_small_disk(1 << 20, |folder| {
+    on_a_small_disk(2 << 20, |folder| {
         let ballast = folder.join("ballast");
-        std::fs::write(&ballast, vec![1; 512 << 10]).unwrap();
+        std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
         let path = folder.join("a.arrows");
         let mut now = Instant::now();
         let mut writer = Writer::create(&path, &common::session(), false).unwrap();
