@@ -134,7 +134,7 @@ compare-wire: lab
 
 control-parity: lab
 	@scripts/setup.sh vm
-	$(RELEASE) --quiet --example same_windows
+	$(RELEASE) --quiet --bin yuzuri-eval
 	@scripts/control-parity.sh
 
 # Why ns-3's CUBIC gives different results than Linux's (docs/simulation.md).
@@ -146,8 +146,8 @@ compare-ns3:
 lab-speed: lab
 	@scripts/setup.sh vm
 	@scripts/lab-speed.py
-	@$(RELEASE) --quiet --example speed
-	@target/release/examples/speed
+	@$(RELEASE) --quiet --bin yuzuri-eval
+	@target/release/yuzuri-eval simulation speed
 
 bench: ui
 	@scripts/setup.sh bench

@@ -6,26 +6,26 @@
 # of ROUNDS rounds (5), in wall-clock time including program start. Each program runs twice per
 # round, and the second run counts. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1)
-#   YUZURI_CAPTURE_EXAMPLES: folder of the built examples
+#   YUZURI_EVAL: the built yuzuri-eval
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
 packets=${PACKETS:-2000000} flows=${FLOWS:-1000} snaplen=${SNAPLEN:-96} seed=${SEED:-1} rounds=${ROUNDS:-5}
 tshark_packets=$((packets < 100000 ? packets : 100000))
-examples=${YUZURI_CAPTURE_EXAMPLES:-}
-if [ -z "$examples" ]; then
-    cargo build --locked --quiet --release -p yuzuri-capture -p yuzuri-infer --example synthesise --example count --example rebuild
-    examples=${CARGO_TARGET_DIR:-target}/release/examples
+evaluate=${YUZURI_EVAL:-}
+if [ -z "$evaluate" ]; then
+    cargo build --locked --quiet --release -p yuzuri-eval
+    evaluate=${CARGO_TARGET_DIR:-target}/release/yuzuri-eval
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 file=$folder/synthetic.pcap
-"$examples/synthesise" "$packets" "$seed" "$flows" "$snaplen" "$file"
+"$evaluate" capture synthesise "$packets" "$seed" "$flows" "$snaplen" "$file"
 
-windows() { "$examples/rebuild" "$file"; }
+windows() { "$evaluate" capture rebuild "$file"; }
 threads=$(nproc)
-windows_spread() { "$examples/rebuild" "$file" 1 $((threads < 4 ? threads : 4)); }
-yuzuri() { "$examples/count" "$file"; }
+windows_spread() { "$evaluate" capture rebuild "$file" --threads $((threads < 4 ? threads : 4)); }
+yuzuri() { "$evaluate" capture count "$file"; }
 tcptrace_all() { tcptrace -n "$file"; }
 tshark_fields() {
     tshark -n -r "$file" -c "$tshark_packets" -T fields -e frame.time_epoch -e ip.src -e tcp.srcport -e ip.dst -e tcp.dstport \

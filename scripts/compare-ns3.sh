@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs some settings of tests/data/ns3_3.48.csv in ns-3 (3.44, from PyPI) with different minimum
+# Runs some settings of crates/yuzuri-eval/data/ns3_3.48.csv in ns-3 (3.44, from PyPI) with different minimum
 # retransmission timeouts, and in the simulation with ns-3's behaviour. Prints a table of means over
 # three seeds. Takes about five minutes, and 500 MB in target/ns3.
 set -euo pipefail
@@ -39,5 +39,5 @@ row n16_64 "0.2 0.5 1" --standard=n --stations=16 --duration_s=20
 row ac1_512_100 1 --standard=ac --stations=1 --rtt_ms=512 --duration_s=60
 row ac4_512_100 1 --standard=ac --stations=4 --rtt_ms=512 --duration_s=60
 echo
-cargo build --release --locked --quiet -p yuzuri-sim --example ns3
-for tag in n6_64 n16_64 ac1_512_100 ac4_512_100; do target/release/examples/ns3 "$tag"; done
+cargo build --release --locked --quiet -p yuzuri-eval
+for tag in n6_64 n16_64 ac1_512_100 ac4_512_100; do target/release/yuzuri-eval simulation ns3 "$tag"; done

@@ -18,4 +18,4 @@ for file in scenarios/check/*.toml; do
   name=$(basename "$file" .toml)
   "$YUZURI_LAB" sweep "$file" --clock virtual --jobs "${JOBS:-1}" --no-report --out "$results/$name"
 done
-exec cargo run --locked --quiet --release -p yuzuri-sim --example compare -- --results "$results" "$@" scenarios/check/*.toml
+exec cargo run --locked --quiet --release -p yuzuri-eval -- simulation laboratory --results "$results" "$@" scenarios/check/*.toml

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
 lab=${YUZURI_LAB:-target/release/yuzuri-lab}
-same=${YUZURI_SAME_WINDOWS:-target/release/examples/same_windows}
+evaluate=${YUZURI_EVAL:-target/release/yuzuri-eval}
 out=lab-results/control-parity
 "$lab" sweep scenarios/control-parity.toml --no-report --out "$out/8000" --set processor_mips=8000 >&2
 "$lab" sweep scenarios/control-parity.toml --no-report --out "$out/4000" --set processor_mips=4000 --only ,cubic >&2
@@ -19,7 +19,7 @@ out=lab-results/control-parity
 row() {
     local seed shares=() medians=() words
     for seed in 1 2 3; do
-        words=$("$same" "$out/$3/seed-$seed/recording.arrows" "$out/$4/seed-$seed/recording.arrows")
+        words=$("$evaluate" windows "$out/$3/seed-$seed/recording.arrows" "$out/$4/seed-$seed/recording.arrows")
         shares+=("$(sed 's/.* ms: \([0-9.]*\) % within.*/\1/' <<<"$words")")
         medians+=("$(sed 's/.*median \([0-9]*\),.*/\1/' <<<"$words")")
     done

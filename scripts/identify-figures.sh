@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/path.sh
 
 evaluate() {
-    cargo run --release --locked --quiet -p yuzuri-infer --example evaluate -- "$@"
+    cargo run --release --locked --quiet -p yuzuri-eval -- identify "$@"
 }
 tables() {
     evaluate "$@"

@@ -1,5 +1,5 @@
 //! WindowTraces of the kernel's own senders, one or two of each congestion control, over paths drawn by lot (scenarios/identify/paths-*.toml, made by
-//! examples/window trace.rs): each is named, or is in a set with those that it does not differ from.
+//! `yuzuri-eval window-trace`): each is named, or is in a set with those that it does not differ from.
 
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};

@@ -1,0 +1,6 @@
+//! How good identification is.
+
+mod largest;
+pub mod rank;
+pub mod tally;
+pub mod window_trace;
