@@ -9,7 +9,7 @@ UI := crates/yuzuri-web/ui
 # dependencies with different features for each set of programs.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed gate-attacks lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares, nothing runs on the terminals)"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-virtual   measure the efficiency in virtual time: exact and the same on every machine"
 	@echo "make fuzz    fuzz all input readers with sanitizers (capture readers 10 minutes each, others 1 minute; FUZZ_SECONDS=60 or FUZZ_HOURS=1 sets the time of each)"
 	@echo "make attacks   run every test that attacks the programs, and print the table of docs/attacks.md"
+	@echo "make gate-attacks   10 million hostile frames through the access point's gate, and 20 kills under traffic with tcx and with clsact (CASES, KILLS, SEED; as root; 10 minutes)"
 	@echo "make soak    run under 20,000 flows and random faults for hours (HOURS=24; SEED=1 reproduces a run; as root)"
 	@echo "make deny    check licences, bans and sources of all dependencies (DENY_ADVISORIES=1: also known vulnerabilities)"
 	@echo "make dist    build static programs for x86_64 and aarch64, Debian packages, licences, SBOM and signed checksums in dist/"
@@ -166,6 +167,13 @@ fuzz: ui
 
 attacks: ui
 	@scripts/attacks.sh
+
+CASES := 10000000
+KILLS := 20
+gate-attacks:
+	@scripts/setup.sh test
+	CASES=$(CASES) cargo test --locked -p yuzuri-gate --test hostile -- --nocapture the_kernel_does_what_the_model_does
+	YUZURI_KILL_ROUNDS=$(KILLS) cargo test --locked -p yuzuri-gate --test wire -- --nocapture a_transfer_is_plain_soon_after_a_kill
 
 HOURS := 24
 soak: yuzuri

@@ -44,21 +44,8 @@ int down(struct __sk_buff *skb)
 	count(COUNT_DOWN);
 	now = bpf_ktime_get_ns();
 	f = bpf_map_lookup_elem(&flows, &s.key);
-	if (s.flags & TCP_RST) {
-		if (f)
-			f->flags |= FLOW_CLOSED;
+	if (on_handshake(skb, f, &s, FLOW_SERVER_SYN, now))
 		return TC_ACT_UNSPEC;
-	}
-	if (s.flags & TCP_SYN) {
-		struct offer offer = {};
-
-		read_offer(skb, &s, &offer);
-		if (s.flags & TCP_ACK)
-			on_syn_ack(f, &s, &offer, FLOW_STATION_SYN, now);
-		else
-			on_syn(f, &s, &offer, FLOW_SERVER_SYN, now);
-		return TC_ACT_UNSPEC;
-	}
 	if (!f || !(f->flags & FLOW_KNOWN)) {
 		count(COUNT_STRANGER);
 		return TC_ACT_UNSPEC;
@@ -103,21 +90,8 @@ int up(struct __sk_buff *skb)
 	count(COUNT_UP);
 	now = bpf_ktime_get_ns();
 	f = bpf_map_lookup_elem(&flows, &s.key);
-	if (s.flags & TCP_RST) {
-		if (f)
-			f->flags |= FLOW_CLOSED;
+	if (on_handshake(skb, f, &s, FLOW_STATION_SYN, now))
 		return TC_ACT_UNSPEC;
-	}
-	if (s.flags & TCP_SYN) {
-		struct offer offer = {};
-
-		read_offer(skb, &s, &offer);
-		if (s.flags & TCP_ACK)
-			on_syn_ack(f, &s, &offer, FLOW_SERVER_SYN, now);
-		else
-			on_syn(f, &s, &offer, FLOW_STATION_SYN, now);
-		return TC_ACT_UNSPEC;
-	}
 	if (!f || !(f->flags & FLOW_KNOWN))
 		return TC_ACT_UNSPEC;
 	f->last_ns = now;

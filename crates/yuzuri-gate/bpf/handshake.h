@@ -67,4 +67,26 @@ static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct
 	f->flags |= FLOW_KNOWN;
 }
 
+/* A segment of `who` that begins or ends a connection; false for any other. */
+static __always_inline bool on_handshake(struct __sk_buff *skb, struct flow *f, struct segment *s, u8 who,
+					 u64 now)
+{
+	u8 opener = who == FLOW_STATION_SYN ? FLOW_SERVER_SYN : FLOW_STATION_SYN;
+	struct offer offer = {};
+
+	if (s->flags & TCP_RST) {
+		if (f)
+			f->flags |= FLOW_CLOSED;
+		return true;
+	}
+	if (!(s->flags & TCP_SYN))
+		return false;
+	read_offer(skb, s, &offer);
+	if (s->flags & TCP_ACK)
+		on_syn_ack(f, s, &offer, opener, now);
+	else
+		on_syn(f, s, &offer, who, now);
+	return true;
+}
+
 #endif

@@ -5,25 +5,7 @@
 #ifndef YUZURI_CONTROL_H
 #define YUZURI_CONTROL_H
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef signed char __s8;
-typedef int s32;
-typedef long long s64;
-typedef u8 __u8;
-typedef u16 __u16;
-typedef u32 __u32;
-typedef u64 __u64;
-typedef short __s16;
-typedef s32 __s32;
-typedef s64 __s64;
-typedef u16 __be16;
-typedef u32 __be32;
-typedef u32 __wsum;
-typedef _Bool bool;
-enum { false, true };
+#include "types.h"
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,

@@ -258,6 +258,36 @@ fn it_gives_up_its_privileges() {
     }
 }
 
+/// What a killed daemon leaves behind, its lock and its status, keeps no other one from starting.
+#[test]
+fn after_a_kill_another_one_starts() {
+    let test = "after_a_kill_another_one_starts";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut before = None;
+    for words in [&[][..], &["--clsact"][..], &[][..]] {
+        let mut daemon = Daemon::start(&net, folder.path(), words);
+        assert!(eventually(|| status(folder.path()).is_some_and(|s| s.pid == daemon.0.id())));
+        assert_ne!(before, Some(daemon.0.id()));
+        before = Some(daemon.0.id());
+        daemon.0.kill().unwrap();
+        daemon.0.wait().unwrap();
+    }
+    let shown =
+        net.command(Host::AccessPoint, "tc").args(["filter", "show", "dev", "br0", "egress"]).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    assert!(shown.contains("down"), "the killed one's filter is there, without effect: {shown}");
+    let daemon = Daemon::start(&net, folder.path(), &["--clsact"]);
+    assert!(eventually(|| status(folder.path()).is_some_and(|s| s.pid == daemon.0.id())));
+    assert_eq!(daemon.end(), Some(0));
+    let shown =
+        net.command(Host::AccessPoint, "tc").args(["filter", "show", "dev", "br0", "egress"]).output();
+    assert_eq!(String::from_utf8(shown.unwrap().stdout).unwrap().trim(), "");
+}
+
 #[test]
 fn without_a_device_it_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Frames of every form that an access point sees, made from nothing.
 #![allow(clippy::unwrap_used, dead_code)]
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use yuzuri_gate::{Direction, FlowKey};
 
@@ -244,4 +245,56 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
     options.extend(value.to_be_bytes());
     options.extend(echo.to_be_bytes());
     options
+}
+
+/// Watches what stations are told, with nothing of the gate's code or of its model: a right edge that was told is not
+/// moved left, unless the server itself moves it.
+#[derive(Default)]
+pub struct Witness {
+    edges: HashMap<FlowKey, u32>,
+    /// Edges that were told after others of their connection.
+    pub told: u64,
+    /// Of these, such that lie left of what was told, by less than a unit: of a scale above 10.
+    pub rounded: u64,
+}
+
+impl Witness {
+    /// What was told of a connection does not count any more: it began anew.
+    pub fn forget(&mut self, key: &FlowKey) {
+        self.edges.remove(key);
+    }
+
+    /// An ACK of a connection with this scale, as the server sent it and as the station had it; panics where an edge was
+    /// moved left.
+    pub fn acked(&mut self, key: FlowKey, form: Form, scale: u8, sent: &[u8], had: &[u8]) {
+        let at = tcp_at(form);
+        let ack = u32::from_be_bytes(sent[at + 8..at + 12].try_into().unwrap());
+        let edge = |frame: &[u8]| {
+            let field = u16::from_be_bytes([frame[at + 14], frame[at + 15]]);
+            ack.wrapping_add(u32::from(field) << scale)
+        };
+        let left_of = |a: u32, b: u32| (a.wrapping_sub(b) as i32) < 0;
+        let (offered, told) = (edge(sent), edge(had));
+        let Some(before) = self.edges.get(&key).copied() else {
+            self.edges.insert(key, told);
+            return;
+        };
+        // An ACK that lies more than a window behind what was told belongs to bytes of which nobody saw the end.
+        if before.wrapping_sub(ack) as i32 > 3 << 29 {
+            self.edges.insert(key, told);
+            return;
+        }
+        self.told += 1;
+        if left_of(told, before) && left_of(told, offered) {
+            let by = before.wrapping_sub(told).min(offered.wrapping_sub(told));
+            assert!(
+                scale > 10 && by < 1 << scale,
+                "{key}: right edge moved left by {by}, scale {scale}: {sent:02x?}"
+            );
+            self.rounded += 1;
+        }
+        if left_of(before, told) {
+            self.edges.insert(key, told);
+        }
+    }
 }
