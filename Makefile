@@ -9,7 +9,7 @@ UI := crates/yuzuri-web/ui
 # dependencies with different features for each set of programs.
 RELEASE := cargo build --release --locked --workspace
 
-.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed gate-attacks lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
+.PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures why-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed gate-attacks lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares, nothing runs on the terminals)"
@@ -23,6 +23,7 @@ help:
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
 	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC and the daemon, in virtual time: fills the tables of docs/access-point.md"
 	@echo "make wild-figures   the same on captures of this kernel, made by lot in network namespaces, and on labelled ones in TRACES=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
+	@echo "make why-figures   make transfers with a known limit by lot, and print how often \`yuzuri why\` tells it (SEED=7 ROUNDS=4; as root; 3 minutes a round)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
 	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
 	@echo "make compare-wire   compare the laboratory's wire with the kernel's netem on three paths (15 minutes)"
@@ -119,6 +120,12 @@ UNLIMITED :=
 wild-figures: identify
 	@scripts/wild-captures.py --seed $(SEED) --runs $(RUNS) --out target/wild/$(SEED)
 	@scripts/wild-figures.py --list $(if $(UNLIMITED),--unlimited $(UNLIMITED)) target/wild/$(SEED) $(TRACES)
+
+ROUNDS := 4
+why-figures: ui
+	@scripts/setup.sh test
+	$(RELEASE) --quiet --bin yuzuri --example why_lot
+	@scripts/why-figures.sh $(SEED) $(ROUNDS)
 
 paper-figures: lab
 	@scripts/setup.sh vm

@@ -1,0 +1,267 @@
+//! What is drawn: the path, what limits the transfer, and the words that are right for it.
+
+use std::time::Duration;
+use yuzuri_limits::Limit;
+
+/// SplitMix64: a seed repeats what was drawn.
+pub struct Lot(u64);
+
+impl Lot {
+    pub fn new(seed: u64, number: u64) -> Lot {
+        let mut lot =
+            Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        lot.next();
+        lot
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.part()
+    }
+
+    /// Each factor is as likely: 1 to 2 as 10 to 20.
+    fn log_between(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.part())
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[(self.next() % all.len() as u64) as usize]
+    }
+}
+
+/// The kinds, each with what it is.
+pub const KINDS: [&str; 13] = [
+    "receiver-window",
+    "slow-reader",
+    "application",
+    "application-bursts",
+    "send-buffer",
+    "pacing",
+    "loss",
+    "short-queue",
+    "bufferbloat",
+    "device-drops",
+    "device-holds",
+    "two-limits",
+    "sharing",
+];
+
+/// How a program reads or writes: so many bytes each time; `every` zero: without rest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rhythm {
+    pub bytes: usize,
+    pub every: Duration,
+}
+
+impl Rhythm {
+    const BULK: Rhythm = Rhythm { bytes: 256 << 10, every: Duration::ZERO };
+
+    fn at_rate(bytes_per_s: f64, every: Duration) -> Rhythm {
+        Rhythm { bytes: (bytes_per_s * every.as_secs_f64()).max(1.0) as usize, every }
+    }
+}
+
+/// A part of the transfer, with one limit.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    pub writes: Rhythm,
+    pub reads: Rhythm,
+    /// SO_MAX_PACING_RATE, bytes per second.
+    pub pacing: Option<u64>,
+    /// What the right words are.
+    pub right: Vec<Limit>,
+}
+
+impl Phase {
+    fn of(right: &[Limit]) -> Phase {
+        Phase { writes: Rhythm::BULK, reads: Rhythm::BULK, pacing: None, right: right.to_vec() }
+    }
+}
+
+/// A transfer.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub kind: &'static str,
+    pub control: &'static str,
+    pub rate_bps: f64,
+    pub rtt: Duration,
+    pub queue_bytes: f64,
+    pub loss: f64,
+    pub receive_buffer: Option<usize>,
+    pub send_buffer: Option<usize>,
+    /// TBF at the sender's own device: its rate and its limit, bytes.
+    pub device: Option<(f64, f64)>,
+    /// Upper bound of a sharing group, segments.
+    pub bound: Option<u32>,
+    /// Whether TCP hands over more than a segment at once.
+    pub gso: bool,
+    /// Whether it is observed from its beginning, or only once its limit has been reached.
+    pub begins: bool,
+    /// From the connection to where it is judged.
+    pub warm_up: Duration,
+    pub phases: Vec<Phase>,
+}
+
+const MSS: f64 = 1448.0;
+
+impl Case {
+    fn bdp_bytes(&self) -> f64 {
+        self.rate_bps / 8.0 * self.rtt.as_secs_f64()
+    }
+
+    /// Draws one.
+    pub fn draw(kind: &'static str, lot: &mut Lot) -> Case {
+        let mut case = Case {
+            kind,
+            control: lot.one_of(&["cubic", "cubic", "reno"]),
+            rate_bps: lot.log_between(5e6, 40e6),
+            rtt: Duration::from_secs_f64(lot.log_between(0.01, 0.1)),
+            queue_bytes: 0.0,
+            loss: 0.0,
+            receive_buffer: None,
+            send_buffer: None,
+            device: None,
+            bound: None,
+            gso: lot.part() < 0.5,
+            begins: lot.part() < 0.5,
+            warm_up: Duration::from_secs(3),
+            phases: Vec::new(),
+        };
+        case.queue_bytes = (case.bdp_bytes() * lot.between(1.0, 2.0)).max(50_000.0);
+        let part = lot.between(0.1, 0.6);
+        let rate = case.rate_bps / 8.0;
+        let tick = Duration::from_secs_f64(lot.log_between(0.002, 0.05));
+        let bytes = case.bdp_bytes() * part;
+        let phase = match kind {
+            "receiver-window" => {
+                // What of the buffer becomes window is the kernel's affair: half of twice SO_RCVBUF, at least.
+                case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
+                case.receive_buffer = Some(bytes.clamp(4_096.0, 200_000.0) as usize);
+                Phase::of(&[Limit::ReceiverWindow])
+            }
+            "slow-reader" => {
+                case.receive_buffer = Some(lot.log_between(32e3, 256e3) as usize);
+                Phase { reads: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::SlowReader]) }
+            }
+            "application" => {
+                Phase { writes: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
+            }
+            "application-bursts" => {
+                // No larger than the initial window, which is what an idle connection begins from again.
+                let bytes = lot.log_between(500.0, 10.0 * MSS) as usize;
+                let every = Duration::from_secs_f64(lot.log_between(0.05, 0.7));
+                Phase { writes: Rhythm { bytes, every }, ..Phase::of(&[Limit::Application]) }
+            }
+            "send-buffer" => {
+                // The kernel doubles it, and counts its own overhead into it.
+                case.send_buffer = Some(bytes.clamp(2_304.0, 200_000.0) as usize);
+                let bytes = lot.log_between(1e3, 256e3) as usize;
+                Phase { writes: Rhythm { bytes, every: Duration::ZERO }, ..Phase::of(&[Limit::SendBuffer]) }
+            }
+            "pacing" => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
+            "loss" => {
+                case.loss = lot.log_between(1e-4, 1e-2);
+                case.rate_bps = 150e6;
+                case.rtt = Duration::from_secs_f64(lot.log_between(0.02, 0.08));
+                case.queue_bytes = 4e6;
+                // CUBIC's and Reno's windows at this loss (RFC 9438 section 5.2, RFC 3649) fill less than half the path.
+                let cubic = 1.17 * (case.rtt.as_secs_f64() / case.loss.powi(3)).powf(0.25);
+                while cubic.max(1.2 / case.loss.sqrt()) * MSS > case.bdp_bytes() / 2.0 {
+                    case.loss *= 2.0;
+                }
+                Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
+            }
+            "short-queue" => {
+                // Holds segments for less than what RFC 9406 takes for a queue.
+                let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
+                case.queue_bytes = (rate * least * lot.between(0.2, 0.6)).max(4.0 * 1500.0);
+                case.warm_up = Duration::from_secs(5);
+                Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
+            }
+            "bufferbloat" => {
+                case.rate_bps = lot.log_between(3e6, 12e6);
+                case.queue_bytes = case.rate_bps / 8.0 * lot.log_between(0.1, 0.6);
+                case.warm_up = Duration::from_secs(6);
+                Phase::of(&[Limit::Path, Limit::Recovery, Limit::Timeout])
+            }
+            "device-drops" | "device-holds" => {
+                let drops = kind == "device-drops";
+                let limit = if drops { (case.bdp_bytes() * part).max(6_000.0) } else { 10e6 };
+                case.device = Some((case.rate_bps * 0.5, limit));
+                // In the other a queue grows in the device until the window is all in it.
+                case.warm_up = Duration::from_secs(if drops { 5 } else { 3 });
+                Phase::of(&[Limit::OwnDevice, Limit::Recovery])
+            }
+            "sharing" => {
+                case.control = "sharing";
+                case.bound = Some((bytes / MSS).max(4.0) as u32);
+                Phase::of(&[Limit::Sharing])
+            }
+            "two-limits" => {
+                let of = |which: &str| match which {
+                    "application" => Phase {
+                        writes: Rhythm::at_rate(rate * part, tick),
+                        ..Phase::of(&[Limit::Application])
+                    },
+                    "slow-reader" => {
+                        Phase { reads: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::SlowReader]) }
+                    }
+                    _ => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
+                };
+                case.receive_buffer = Some(100_000);
+                let first = lot.next() % 3;
+                let second = (first + 1 + lot.next() % 2) % 3;
+                let names = ["application", "slow-reader", "pacing"];
+                case.phases.push(of(names[first as usize]));
+                of(names[second as usize])
+            }
+            other => panic!("no kind is called {other}"),
+        };
+        case.phases.push(phase);
+        case
+    }
+
+    /// In a line.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{} {:.1} Mbit/s {:.0} ms queue {:.0} kB{}{}",
+            self.control,
+            self.rate_bps / 1e6,
+            self.rtt.as_secs_f64() * 1e3,
+            self.queue_bytes / 1e3,
+            if self.gso { "" } else { " no-gso" },
+            if self.begins { " from-begin" } else { "" },
+        );
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                text += &format!(" {name} {value}");
+            }
+        };
+        add("loss", (self.loss > 0.0).then(|| format!("{:.5}", self.loss)));
+        add("rcvbuf", self.receive_buffer.map(|b| b.to_string()));
+        add("sndbuf", self.send_buffer.map(|b| b.to_string()));
+        add(
+            "device",
+            self.device.map(|(rate, limit)| format!("{:.1} Mbit/s {:.0} kB", rate / 1e6, limit / 1e3)),
+        );
+        add("bound", self.bound.map(|b| b.to_string()));
+        for phase in &self.phases {
+            let rhythm = |r: Rhythm| (r != Rhythm::BULK).then(|| format!("{} B/{:?}", r.bytes, r.every));
+            add("writes", rhythm(phase.writes));
+            add("reads", rhythm(phase.reads));
+            add("paced", phase.pacing.map(|p| format!("{:.1} Mbit/s", p as f64 * 8e-6)));
+        }
+        text
+    }
+}

@@ -1,0 +1,195 @@
+//! How much of the time has the right word.
+
+use crate::Args;
+use crate::case::KINDS;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use yuzuri_limits::{Limit, LimitTimes, Stretch};
+use yuzuri_trace::Item;
+use yuzuri_trace::recording::Reader;
+use yuzuri_view::limited::FlowLimits;
+
+#[derive(Deserialize)]
+struct Label {
+    kind: String,
+    case: String,
+    local: SocketAddr,
+    phases: Vec<Phase>,
+}
+
+#[derive(Deserialize)]
+struct Phase {
+    from_us: u64,
+    to_us: u64,
+    right: Vec<String>,
+    busy_us: u64,
+    rwnd_limited_us: u64,
+    sndbuf_limited_us: u64,
+}
+
+/// What observes.
+const SEEN_BY: [&str; 3] = ["ack", "default", "poll"];
+
+/// Right, unknown and wrong; microseconds.
+#[derive(Clone, Copy, Default)]
+struct Score {
+    right: f64,
+    unknown: f64,
+    all: f64,
+    worst: Option<f64>,
+}
+
+impl Score {
+    fn add(&mut self, phase: &Phase, told: &LimitTimes) {
+        let all = (phase.to_us - phase.from_us) as f64;
+        let right = |limit: &Limit| phase.right.iter().any(|right| right == limit.name());
+        let sum = |of: &dyn Fn(&Limit) -> bool| -> f64 {
+            Limit::ALL.iter().filter(|limit| of(limit)).map(|limit| told.time_us(*limit) as f64).sum()
+        };
+        let rights = sum(&right);
+        self.all += all;
+        self.right += rights;
+        // What nobody tells of is unknown, too.
+        self.unknown += told.time_us(Limit::Unknown) as f64 + (all - told.total_us() as f64).max(0.0);
+        self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
+    }
+
+    fn text(&self) -> String {
+        if self.all == 0.0 {
+            return format!("{:>18}", "-");
+        }
+        let percent = |part: f64| 100.0 * part / self.all;
+        let wrong = self.all - self.right - self.unknown;
+        format!(
+            "{:5.1} {:5.1} {:6.1}",
+            percent(self.right),
+            percent(wrong.max(0.0)),
+            100.0 * self.worst.unwrap_or(0.0)
+        )
+    }
+}
+
+pub fn all(args: &Args) {
+    let mut scores: BTreeMap<(usize, usize), Score> = BTreeMap::new();
+    let mut chronographs: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
+    let mut cases: BTreeMap<usize, usize> = BTreeMap::new();
+    for file in labels(&args.folders) {
+        let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
+        if !args.only.is_empty() && !args.only.contains(&label.kind) {
+            continue;
+        }
+        *cases.entry(kind).or_default() += 1;
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        if args.list {
+            println!("{name} {}: {}", label.kind, label.case);
+        }
+        for phase in &label.phases {
+            let sum = chronographs.entry(kind).or_default();
+            sum[0] += (phase.to_us - phase.from_us) as f64;
+            sum[1] += phase.rwnd_limited_us as f64;
+            sum[2] += phase.sndbuf_limited_us as f64;
+            if args.list {
+                let part = |us: u64| 100.0 * us as f64 / (phase.to_us - phase.from_us) as f64;
+                println!(
+                    "    ss: busy {:.0} % rwnd_limited {:.0} % sndbuf_limited {:.0} %",
+                    part(phase.busy_us),
+                    part(phase.rwnd_limited_us),
+                    part(phase.sndbuf_limited_us)
+                );
+            }
+        }
+        for (by, how) in SEEN_BY.into_iter().enumerate() {
+            let stretches = recorded(&file.with_extension(format!("{how}.arrows")), label.local);
+            for phase in &label.phases {
+                let told = within(&stretches, phase);
+                scores.entry((kind, by)).or_default().add(phase, &told);
+                if args.list {
+                    let ranked = told.ranked();
+                    let words: Vec<String> =
+                        ranked.iter().map(|(limit, share)| format!("{limit} {:.1}", share * 100.0)).collect();
+                    println!("    {how:<8} [{}] {}", phase.right.join(" "), words.join(", "));
+                }
+            }
+        }
+    }
+    print(&scores, &chronographs, &cases);
+}
+
+fn print(
+    scores: &BTreeMap<(usize, usize), Score>,
+    chronographs: &BTreeMap<usize, [f64; 3]>,
+    cases: &BTreeMap<usize, usize>,
+) {
+    println!(
+        "Per cent of the time: right word, wrong word (the rest is unknown), right word in the worst case.\n"
+    );
+    println!(
+        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>12}",
+        "made", "cases", "every ACK", "default density", "polling", "ss rwnd snd"
+    );
+    let mut sums = [Score::default(); SEEN_BY.len()];
+    for (&kind, count) in cases {
+        let mut line = format!("{:<20} {count:>5}", KINDS[kind]);
+        for (by, sum) in sums.iter_mut().enumerate() {
+            let score = scores.get(&(kind, by)).copied().unwrap_or_default();
+            line += &format!("  {}", score.text());
+            sum.all += score.all;
+            sum.right += score.right;
+            sum.unknown += score.unknown;
+            sum.worst = match (sum.worst, score.worst) {
+                (Some(a), Some(b)) => Some(f64::min(a, b)),
+                (a, b) => a.or(b),
+            };
+        }
+        let [all, rwnd, sndbuf] = chronographs.get(&kind).copied().unwrap_or([1.0, 0.0, 0.0]);
+        println!("{line}  {:6.0} {:5.0}", 100.0 * rwnd / all, 100.0 * sndbuf / all);
+    }
+    let all: Vec<String> = sums.iter().map(Score::text).collect();
+    println!("{:<20} {:>5}  {}", "all", cases.values().sum::<usize>(), all.join("  "));
+}
+
+fn labels(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// What is told of the flow from this address.
+fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
+    let mut reader = Reader::open(file).unwrap();
+    let (mut items, mut stretches, mut limits) = (Vec::new(), Vec::new(), FlowLimits::default());
+    while let Some(batch) = reader.next_batch().unwrap() {
+        items.extend(batch);
+    }
+    let flow = items.iter().find_map(|item| match item {
+        Item::Flow(flow) if flow.local == local => Some(flow.id),
+        _ => None,
+    });
+    for item in &items {
+        if let Item::Event(event) = item
+            && Some(event.flow) == flow
+        {
+            limits.add(event, |stretch| stretches.push(stretch));
+        }
+    }
+    stretches
+}
+
+fn within(stretches: &[Stretch], phase: &Phase) -> LimitTimes {
+    let mut times = LimitTimes::default();
+    for stretch in stretches {
+        let (from_us, to_us) = (stretch.from_us.max(phase.from_us), stretch.to_us.min(phase.to_us));
+        if from_us < to_us {
+            times.add(stretch.limit, to_us - from_us);
+        }
+    }
+    times
+}

@@ -1,0 +1,61 @@
+//! Transfers with a known limit, drawn by lot, and how well it is told: for `make why-figures`.
+//!
+//!     why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER
+//!     why_lot judge [--list] FOLDER...
+//!
+//! `make` makes each transfer between two network namespaces, records it at every ACK, in the default density and by
+//! polling, and captures it at both ends. `judge` reads what was kept, so that a change of the rules can be judged on the
+//! same transfers; a rule is only judged fairly on a seed that nobody looked at before.
+#![allow(clippy::unwrap_used, reason = "a program for measuring: what fails stops it, with the place")]
+
+mod case;
+mod judge;
+mod make;
+mod transfer;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+struct Args {
+    seed: u64,
+    rounds: u64,
+    only: Vec<String>,
+    yuzuri: PathBuf,
+    list: bool,
+    folders: Vec<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_default();
+    let mut args = Args {
+        seed: 1,
+        rounds: 1,
+        only: Vec::new(),
+        yuzuri: "target/release/yuzuri".into(),
+        list: false,
+        folders: Vec::new(),
+    };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} takes a value"));
+        match word.as_str() {
+            "--seed" => args.seed = value().parse().unwrap(),
+            "--rounds" => args.rounds = value().parse().unwrap(),
+            "--only" => args.only = value().split(',').map(str::to_owned).collect(),
+            "--yuzuri" => args.yuzuri = value().into(),
+            "--list" => args.list = true,
+            folder => args.folders.push(folder.into()),
+        }
+    }
+    match (what.as_str(), &args.folders[..]) {
+        ("make", [folder]) => make::all(&args, folder),
+        ("judge", [_, ..]) => judge::all(&args),
+        _ => {
+            eprintln!(
+                "why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER, or why_lot judge [--list] FOLDER..."
+            );
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,174 @@
+//! A drawn transfer at work, between two namespaces.
+
+use crate::case::{Case, Phase, Rhythm};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use yuzuri_testnet::{Net, Path, Side, Way};
+
+/// Which phase it is in, and whether it is over.
+#[derive(Default)]
+struct Now {
+    phase: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// A transfer from A to B that goes on until it is dropped.
+pub struct Transfer {
+    now: Arc<Now>,
+    phases: Vec<Phase>,
+    threads: Vec<JoinHandle<()>>,
+    /// For whoever must be woken from a full socket.
+    sockets: Vec<TcpStream>,
+    /// The sender's address.
+    pub local: SocketAddr,
+}
+
+/// The path that was drawn.
+pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
+    let there = Way {
+        rate_bps: case.rate_bps as u64,
+        delay: case.rtt / 2,
+        queue_bytes: case.queue_bytes as u64,
+        loss: case.loss,
+    };
+    let path = Path::new(net, there, Way::with_delay(case.rtt / 2), seed).unwrap();
+    if case.gso {
+        // Software segmentation: TCP hands over large segments, and the device gets small ones.
+        let done = net.command(Side::A, "ethtool").args(["-K", "path", "gso", "on"]).status().unwrap();
+        assert!(done.success());
+    }
+    if let Some((rate_bps, limit_bytes)) = case.device {
+        let tbf = format!(
+            "qdisc replace dev path root tbf rate {rate_bps:.0}bit burst 6000 limit {limit_bytes:.0}"
+        );
+        let done = net.command(Side::A, "tc").args(tbf.split_whitespace()).status().unwrap();
+        assert!(done.success());
+    }
+    path
+}
+
+impl Transfer {
+    /// Begins, over the path.
+    pub fn start(net: &Net, case: &Case, control: &str) -> Transfer {
+        let listener = net.inside(Side::B, || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            if let Some(bytes) = case.receive_buffer {
+                socket.set_recv_buffer_size(bytes).unwrap();
+            }
+            socket.bind(&SocketAddr::new(Path::v4(Side::B), 0).into()).unwrap();
+            socket.listen(1).unwrap();
+            TcpListener::from(socket)
+        });
+        let to = listener.local_addr().unwrap();
+        let near = net.inside(Side::A, || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_tcp_congestion(control.as_bytes()).unwrap();
+            socket.set_tcp_nodelay(true).unwrap();
+            if let Some(bytes) = case.send_buffer {
+                socket.set_send_buffer_size(bytes).unwrap();
+            }
+            if let Some(rate) = case.phases[0].pacing {
+                set_max_pacing_rate(&socket, rate);
+            }
+            socket.connect(&to.into()).unwrap();
+            TcpStream::from(socket)
+        });
+        let (far, _) = listener.accept().unwrap();
+        let now = Arc::new(Now::default());
+        let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
+        let local = near.local_addr().unwrap();
+        let reads: Vec<Rhythm> = case.phases.iter().map(|phase| phase.reads).collect();
+        let writes: Vec<Rhythm> = case.phases.iter().map(|phase| phase.writes).collect();
+        let threads = vec![
+            std::thread::spawn({
+                let now = now.clone();
+                move || in_rhythm(&now, &reads, |buffer| matches!((&far).read(buffer), Ok(1..)))
+            }),
+            std::thread::spawn({
+                let now = now.clone();
+                move || in_rhythm(&now, &writes, |buffer| (&near).write_all(buffer).is_ok())
+            }),
+        ];
+        Transfer { now, phases: case.phases.clone(), threads, sockets, local }
+    }
+
+    /// Goes over to another phase.
+    pub fn phase(&self, number: usize) {
+        let rate = self.phases[number].pacing.unwrap_or(u64::MAX);
+        set_max_pacing_rate(&self.sockets[0], rate);
+        self.now.phase.store(number, Ordering::Relaxed);
+    }
+
+    /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window, by the send buffer;
+    /// microseconds.
+    pub fn chronographs(&self) -> [u64; 3] {
+        let info = tcp_info(&self.sockets[0]);
+        [168, 176, 184].map(|at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap()))
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.now.over.store(true, Ordering::Relaxed);
+        for socket in &self.sockets {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does something in the rhythm of the phase; who comes late makes up for it, as long as it is less than a second.
+fn in_rhythm(now: &Now, rhythms: &[Rhythm], mut does: impl FnMut(&mut [u8]) -> bool) {
+    let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);
+    let mut buffer = vec![0; most];
+    let mut due = Instant::now();
+    while !now.over.load(Ordering::Relaxed) {
+        let rhythm = rhythms[now.phase.load(Ordering::Relaxed)];
+        if !does(&mut buffer[..rhythm.bytes]) {
+            return;
+        }
+        due = (due + rhythm.every).max(Instant::now() - Duration::from_secs(1));
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+#[allow(unsafe_code, reason = "no library here reads all of it")]
+fn tcp_info(stream: &TcpStream) -> [u8; 256] {
+    let mut info = [0; 256];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    assert!(result == 0 && length >= 192, "{}", std::io::Error::last_os_error());
+    info
+}
+
+#[allow(unsafe_code, reason = "socket2 has no such option")]
+fn set_max_pacing_rate(socket: &impl AsRawFd, bytes_per_s: u64) {
+    // SAFETY: the option takes a number of 8 bytes, which lives during the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_s).cast(),
+            size_of::<u64>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
