@@ -1,6 +1,6 @@
 //! What happened to a flow, why and where, and what the connection looked like then.
 
-use crate::{FlowId, Place};
+use crate::{Counts, FlowId, Place, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// State of the sender's congestion machine (`icsk_ca_state`, `enum tcp_ca_state`).
@@ -175,7 +175,7 @@ impl Marks {
     pub const CWND_LIMITED: Marks = Marks(256);
     /// TCP small queues hold segments back: enough of them lie in the device's queue (TSQ_THROTTLED).
     pub const THROTTLED: Marks = Marks(512);
-    /// Those that belong to [`Sender`]: they stand for nothing where [`Sender::has_marks`] is false.
+    /// Those that belong to [`crate::Sender`]: they stand for nothing where [`crate::Sender::has_marks`] is false.
     pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
     /// Every mark with its word, in the order of their bits.
     pub const ALL: [(Marks, &'static str); 10] = [
@@ -204,161 +204,6 @@ impl Marks {
     /// The words of the marks that are set.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         Marks::ALL.into_iter().filter(move |(mark, _)| self.contains(*mark)).map(|(_, word)| word)
-    }
-}
-
-/// How often something happened since the flow's previous record (saturating).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Segments received that passed `tcp:tcp_probe`, this one included: ACKs for a sender, data for a receiver.
-    pub acks: u16,
-    /// Duplicate ACKs.
-    pub dup_acks: u16,
-    /// ACKs with SACK blocks.
-    pub sacks: u16,
-    /// ACKs with a DSACK.
-    pub dsacks: u16,
-}
-
-/// The connection's variables, under the kernel's names (`struct tcp_sock`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// Congestion window, segments (`snd_cwnd`).
-    pub cwnd: u32,
-    /// Slow start threshold, segments (`snd_ssthresh`); `Snapshot::SSTHRESH_INFINITE` until the first reduction.
-    pub ssthresh: u32,
-    /// Smoothed RTT, microseconds (`srtt_us >> 3`); 0 before the first measurement.
-    pub srtt_us: u32,
-    /// Mean deviation of the RTT, microseconds (`mdev_us >> 2`, as `TCP_INFO` reports `tcpi_rttvar`).
-    pub rttvar_us: u32,
-    /// Minimum RTT within the kernel's window (`rtt_min`, 300 s by default), microseconds; `u32::MAX` before the first.
-    pub min_rtt_us: u32,
-    /// Segments sent and not yet cumulatively acknowledged (`packets_out`).
-    pub packets_out: u32,
-    /// Segments selectively acknowledged (`sacked_out`).
-    pub sacked_out: u32,
-    /// Segments held lost (`lost_out`).
-    pub lost_out: u32,
-    /// Retransmitted segments outstanding (`retrans_out`).
-    pub retrans_out: u32,
-    /// Maximum segment size for sending, bytes (`mss_cache`).
-    pub mss: u32,
-    /// The other end's advertised window, bytes (`snd_wnd`).
-    pub snd_wnd: u32,
-    /// Our advertised window, bytes (`rcv_wnd`).
-    pub rcv_wnd: u32,
-    /// Memory of the send queue, bytes, with the kernel's overhead (`sk_wmem_queued`); 0 where polled.
-    pub wmem_queued: u32,
-    /// Bytes written by the application and not yet sent (`write_seq - snd_nxt`).
-    pub notsent: u32,
-    /// Bytes acknowledged since the start (`bytes_acked`).
-    pub bytes_acked: u64,
-    /// Bytes received in order since the start (`bytes_received`).
-    pub bytes_received: u64,
-    /// Delivery rate of the last sample, bits per second of payload (`rate_delivered` × mss / `rate_interval_us`).
-    pub delivery_rate_bps: u64,
-    /// Pacing rate, bits per second (`sk_pacing_rate`); `u64::MAX` when unlimited.
-    pub pacing_rate_bps: u64,
-    /// Retransmissions since the start (`total_retrans`).
-    pub total_retrans: u32,
-    /// The kernel's measure of reordering, segments (`reordering`).
-    pub reordering: u32,
-    /// What keeps the sender from sending.
-    pub sender: Sender,
-}
-
-/// What keeps a sender from sending: its buffer, its pacing, what its windows once were. Polled sockets tell a part of it,
-/// recordings of before nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Sender {
-    /// Limit of the send queue's memory, bytes (`sk_sndbuf`); 0 where unknown.
-    pub sndbuf: u32,
-    /// Memory of what lies in the device and its queueing discipline, bytes (`sk_wmem_alloc`); `u32::MAX` where unknown.
-    pub wmem_alloc: u32,
-    /// Bytes sent and not cumulatively acknowledged (`snd_nxt - snd_una`); `u32::MAX` where unknown.
-    pub outstanding_bytes: u32,
-    /// The largest window that the other end ever advertised, bytes (`max_window`); 0 where unknown.
-    pub max_window: u32,
-    /// Congestion window before the last loss, segments (`prior_cwnd`), 0 before the first; `u32::MAX` where unknown.
-    pub prior_cwnd: u32,
-    /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`), 0 where it does not;
-    /// `u32::MAX` where unknown.
-    pub pacing_wait_us: u32,
-}
-
-impl Sender {
-    /// Nothing is known.
-    pub const UNKNOWN: Sender = Sender {
-        sndbuf: 0,
-        wmem_alloc: u32::MAX,
-        outstanding_bytes: u32::MAX,
-        max_window: 0,
-        prior_cwnd: u32::MAX,
-        pacing_wait_us: u32::MAX,
-    };
-
-    /// Whether whoever made the record also looked for [`Marks::OF_SENDER`].
-    pub fn has_marks(&self) -> bool {
-        self.pacing_wait_us != u32::MAX
-    }
-}
-
-impl Default for Sender {
-    fn default() -> Self {
-        Sender::UNKNOWN
-    }
-}
-
-impl Snapshot {
-    /// Nothing is known.
-    pub const UNKNOWN: Snapshot = Snapshot {
-        cwnd: 0,
-        ssthresh: Snapshot::SSTHRESH_INFINITE,
-        srtt_us: 0,
-        rttvar_us: 0,
-        min_rtt_us: u32::MAX,
-        packets_out: 0,
-        sacked_out: 0,
-        lost_out: 0,
-        retrans_out: 0,
-        mss: 0,
-        snd_wnd: 0,
-        rcv_wnd: 0,
-        wmem_queued: 0,
-        notsent: 0,
-        bytes_acked: 0,
-        bytes_received: 0,
-        delivery_rate_bps: 0,
-        pacing_rate_bps: u64::MAX,
-        total_retrans: 0,
-        reordering: 0,
-        sender: Sender::UNKNOWN,
-    };
-
-    /// `TCP_INFINITE_SSTHRESH`.
-    pub const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
-
-    /// Segments in flight: `packets_out - (sacked_out + lost_out) + retrans_out`
-    /// (`tcp_packets_in_flight`, RFC 6675's pipe).
-    pub fn in_flight(&self) -> u32 {
-        self.packets_out
-            .saturating_add(self.retrans_out)
-            .saturating_sub(self.sacked_out.saturating_add(self.lost_out))
-    }
-
-    /// ssthresh where there is one.
-    pub fn finite_ssthresh(&self) -> Option<u32> {
-        (self.ssthresh < Self::SSTHRESH_INFINITE).then_some(self.ssthresh)
-    }
-
-    /// Smoothed RTT where one was measured.
-    pub fn measured_srtt_us(&self) -> Option<u32> {
-        (self.srtt_us > 0).then_some(self.srtt_us)
-    }
-
-    /// Minimum RTT where one was measured.
-    pub fn measured_min_rtt_us(&self) -> Option<u32> {
-        (self.min_rtt_us != u32::MAX && self.min_rtt_us > 0).then_some(self.min_rtt_us)
     }
 }
 
@@ -421,12 +266,5 @@ mod tests {
             assert_eq!(CaState::from_kernel(state as u8), Some(state));
         }
         assert_eq!(CaState::from_kernel(5), None);
-    }
-
-    #[test]
-    fn in_flight_is_rfc_6675_pipe() {
-        let snapshot =
-            Snapshot { packets_out: 10, sacked_out: 3, lost_out: 2, retrans_out: 1, ..Default::default() };
-        assert_eq!(snapshot.in_flight(), 6);
     }
 }

@@ -24,14 +24,16 @@ mod flow;
 mod place;
 pub mod recording;
 mod session;
+mod snapshot;
 mod visible;
 
 pub use account::{Account, CpuAccount, LossReason};
-pub use event::{CaState, Counts, Event, Kind, Marks, Reason, Sender, Snapshot};
+pub use event::{CaState, Event, Kind, Marks, Reason};
 pub use filter::{End, Filter, FilterError, Prefix};
 pub use flow::{Flow, FlowId, Owner, Role};
 pub use place::Place;
 pub use session::{Density, Hook, HookState, Session, Setting, Source};
+pub use snapshot::{Counts, Sender, Snapshot};
 pub use visible::visible;
 
 use std::sync::Arc;

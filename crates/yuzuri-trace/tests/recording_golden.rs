@@ -53,7 +53,7 @@ fn items() -> Vec<Item> {
         pacing_rate_bps: 12_000_000_000,
         total_retrans: 42,
         reordering: 3,
-        sender: Sender::UNKNOWN,
+        ..Snapshot::UNKNOWN
     };
     let unmeasured = Snapshot {
         ssthresh: Snapshot::SSTHRESH_INFINITE,

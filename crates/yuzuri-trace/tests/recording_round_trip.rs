@@ -12,8 +12,8 @@ use yuzuri_trace::recording::{
     BATCH_ROWS, FLUSH_AFTER, Format, ReadError, Reader, RecordError, Tail, Writer, convert,
 };
 use yuzuri_trace::{
-    Account, CaState, Counts, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, LossReason, Marks, Owner,
-    Place, Reason, Role, Sender, Session, Setting, Snapshot,
+    Account, CaState, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, LossReason, Marks, Owner, Place,
+    Reason, Role, Session, Setting, Snapshot,
 };
 
 /// A finished recording.
@@ -43,29 +43,7 @@ fn u32s() -> impl Strategy<Value = u32> {
 }
 
 fn u64s() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), Just(u64::MAX), any::<u64>()]
-}
-
-prop_compose! {
-    fn senders()(numbers in prop::array::uniform6(u32s())) -> Sender {
-        let [sndbuf, wmem_alloc, outstanding_bytes, max_window, prior_cwnd, pacing_wait_us] = numbers;
-        Sender { sndbuf, wmem_alloc, outstanding_bytes, max_window, prior_cwnd, pacing_wait_us }
-    }
-}
-
-prop_compose! {
-    fn snapshots()(
-        a in prop::array::uniform16(u32s()), b in prop::array::uniform4(u64s()), sender in senders().boxed(),
-    ) -> Snapshot {
-        let [cwnd, ssthresh, srtt_us, rttvar_us, min_rtt_us, packets_out, sacked_out, lost_out, retrans_out, mss,
-            snd_wnd, rcv_wnd, wmem_queued, notsent, total_retrans, reordering] = a;
-        let [bytes_acked, bytes_received, delivery_rate_bps, pacing_rate_bps] = b;
-        Snapshot {
-            cwnd, ssthresh, srtt_us, rttvar_us, min_rtt_us, packets_out, sacked_out, lost_out, retrans_out, mss,
-            snd_wnd, rcv_wnd, wmem_queued, notsent, total_retrans, reordering,
-            bytes_acked, bytes_received, delivery_rate_bps, pacing_rate_bps, sender,
-        }
-    }
+    prop_oneof![Just(0), Just(u64::MAX), Just(Snapshot::SSTHRESH_INFINITE.into()), any::<u64>()]
 }
 
 prop_compose! {
@@ -77,20 +55,21 @@ prop_compose! {
         place in prop::sample::select(vec!["", "tcp:tcp_probe", "tcp_enter_loss", "sock_diag"]),
         states in (prop::sample::select(CaState::ALL.to_vec()), prop::sample::select(CaState::ALL.to_vec())),
         marks in 0u16..(1 << Marks::ALL.len()),
-        counts in any::<[u16; 4]>(),
-        snapshot in snapshots().boxed(),
+        numbers in prop::collection::vec(u64s(), Event::default().numbers().count()),
         cpu in any::<u16>(),
     ) -> Event {
-        let [acks, dup_acks, sacks, dsacks] = counts;
-        let unknown = if snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
-        let marks = marks & !unknown;
         if reason == Reason::CloseNotSeen {
             return Event::close_not_seen(FlowId(flow), mono_ns, Place::named(place));
         }
-        Event {
+        let mut event = Event {
             mono_ns, flow: FlowId(flow), kind, reason, place: Place::named(place), ca_state: states.0,
-            ca_before: states.1, marks: Marks(marks), counts: Counts { acks, dup_acks, sacks, dsacks }, snapshot, cpu,
-        }
+            ca_before: states.1, cpu, ..Event::default()
+        };
+        let mut numbers = numbers.into_iter();
+        event.set_numbers(|_| numbers.next().unwrap());
+        let unknown = if event.snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
+        event.marks = Marks(marks & !unknown);
+        event
     }
 }
 

@@ -191,7 +191,7 @@ impl Sender {
             pacing_rate_bps: (rate * 1.2) as u64,
             total_retrans: self.retransmitted,
             reordering: 3,
-            sender: yuzuri_trace::Sender::UNKNOWN,
+            ..Snapshot::UNKNOWN
         }
     }
 

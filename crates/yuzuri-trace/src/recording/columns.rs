@@ -1,6 +1,8 @@
 //! The columns of a recording: one list, from which the schema and the documentation's table are made.
 
 use crate::Session;
+use crate::snapshot::numbers;
+use arrow_array::types::{ArrowPrimitiveType, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Field, Metadata, Schema, TimeUnit};
 
 /// The value of the metadata key `format`.
@@ -125,8 +127,8 @@ const fn column(
 use ColumnType::{Bool, I64, Text, Time, U16, U32, U64};
 use InRows::{Account, AccountAndEnd, All, Event, EventAndAccount, Flow, OfAFlow, Setting};
 
-/// Every column, in the order of the file.
-pub const COLUMNS: &[Column] = &[
+/// Columns before the numbers of an event.
+const BEFORE: [Column; 8] = [
     column(
         "time",
         Time,
@@ -142,79 +144,59 @@ pub const COLUMNS: &[Column] = &[
     column("place", Text, Event, "", "unknown", "kernel function or tracepoint; sock_diag where polled"),
     column("ca_state", Text, Event, "", "", "icsk_ca_state"),
     column("ca_before", Text, Event, "", "the same as ca_state", "icsk_ca_state before the change"),
-    column("cwnd", U32, Event, "segments", "", "snd_cwnd"),
-    column("ssthresh", U32, Event, "segments", "infinite: no reduction so far", "snd_ssthresh"),
-    column(
-        "in_flight",
-        U32,
-        Event,
-        "segments",
-        "",
-        "packets_out + retrans_out - sacked_out - lost_out, at least 0",
-    ),
-    column("srtt_us", U32, Event, "us", "not measured yet", "srtt_us >> 3"),
-    column("rttvar_us", U32, Event, "us", "", "mdev_us >> 2"),
-    column("min_rtt_us", U32, Event, "us", "not measured yet", "rtt_min"),
-    column("delivery_rate_bps", U64, Event, "bit/s", "", "rate_delivered * mss_cache * 8 / rate_interval_us"),
-    column("pacing_rate_bps", U64, Event, "bit/s", "unlimited", "sk_pacing_rate * 8"),
-    column("packets_out", U32, Event, "segments", "", "packets_out"),
-    column("sacked_out", U32, Event, "segments", "", "sacked_out"),
-    column("lost_out", U32, Event, "segments", "", "lost_out"),
-    column("retrans_out", U32, Event, "segments", "", "retrans_out"),
-    column("total_retrans", U32, Event, "segments", "", "total_retrans"),
-    column("reordering", U32, Event, "segments", "", "reordering"),
-    column("mss_bytes", U32, Event, "bytes", "", "mss_cache"),
-    column("snd_wnd_bytes", U32, Event, "bytes", "", "snd_wnd"),
-    column("rcv_wnd_bytes", U32, Event, "bytes", "", "rcv_wnd"),
-    column("wmem_queued_bytes", U32, Event, "bytes", "", "sk_wmem_queued; 0 where polled"),
-    column("notsent_bytes", U32, Event, "bytes", "", "write_seq - snd_nxt"),
-    column("bytes_acked", U64, Event, "bytes", "", "bytes_acked"),
-    column("bytes_received", U64, Event, "bytes", "", "bytes_received"),
-    column("sndbuf_bytes", U32, Event, "bytes", "unknown", "sk_sndbuf: limit of wmem_queued_bytes"),
-    column(
-        "wmem_alloc_bytes",
-        U32,
-        Event,
-        "bytes",
-        "unknown",
-        "sk_wmem_alloc: memory of what the device holds",
-    ),
-    column("outstanding_bytes", U32, Event, "bytes", "unknown", "snd_nxt - snd_una; not where polled"),
-    column(
-        "max_window_bytes",
-        U32,
-        Event,
-        "bytes",
-        "unknown",
-        "max_window: the largest snd_wnd; not where polled",
-    ),
-    column(
-        "prior_cwnd",
-        U32,
-        Event,
-        "segments",
-        "unknown",
-        "prior_cwnd: cwnd before the last loss, 0 before the first; not where polled",
-    ),
-    column(
-        "pacing_wait_us",
-        U32,
-        Event,
-        "us",
-        "unknown",
-        "tcp_wstamp_ns: how long pacing still holds the next segment; not where polled",
-    ),
-    column(
-        "acks",
-        U16,
-        Event,
-        "segments",
-        "",
-        "segments received since the flow's previous record, this one included",
-    ),
-    column("dup_acks", U16, Event, "segments", "", "duplicate ACKs since the previous record"),
-    column("sacks", U16, Event, "segments", "", "ACKs with SACK blocks since the previous record"),
-    column("dsacks", U16, Event, "segments", "", "ACKs with a DSACK since the previous record"),
+];
+
+const IN_FLIGHT: Column = column(
+    "in_flight",
+    U32,
+    Event,
+    "segments",
+    "",
+    "packets_out + retrans_out - sacked_out - lost_out, at least 0",
+);
+
+/// What an event's numbers are in Arrow.
+pub(super) trait Number {
+    /// The array's type.
+    type Arrow: ArrowPrimitiveType;
+    /// The word for it here.
+    const KIND: ColumnType;
+}
+
+impl Number for u16 {
+    type Arrow = UInt16Type;
+    const KIND: ColumnType = U16;
+}
+
+impl Number for u32 {
+    type Arrow = UInt32Type;
+    const KIND: ColumnType = U32;
+}
+
+impl Number for u64 {
+    type Arrow = UInt64Type;
+    const KIND: ColumnType = U64;
+}
+
+macro_rules! columns_of_numbers {
+    ($(
+        $(#[$about:meta])*
+        $type:ident $path:tt [$($part:ident: $part_type:ident)?] {$(
+            $(#[$field_about:meta])*
+            $field:ident: $native:ty => $column:ident, $unit:literal, $source:literal $(, null $null:expr, $meaning:literal)?;
+        )*}
+    )*) => {
+        /// The numbers of an event.
+        const NUMBERS: &[Column] = &[$($(
+            column(stringify!($column), <$native as Number>::KIND, Event, $unit, concat!("" $(, $meaning)?), $source),
+        )*)*];
+    };
+}
+
+numbers!(columns_of_numbers);
+
+/// Columns after them.
+const AFTER: [Column; 31] = [
     column("mark_dup_ack", Bool, Event, "", "", "a duplicate ACK (RFC 5681) since the previous record"),
     column("mark_sack", Bool, Event, "", "", "SACK blocks (RFC 2018)"),
     column("mark_dsack", Bool, Event, "", "", "a duplicate arrival was reported (RFC 2883)"),
@@ -303,6 +285,33 @@ pub const COLUMNS: &[Column] = &[
         "least distance of a flow's samples",
     ),
 ];
+
+/// `in_flight` is derived and stands beside the windows.
+const SPLIT: (&[Column], &[Column]) = NUMBERS.split_at(2);
+
+const fn joined<const N: usize>(parts: &[&[Column]]) -> [Column; N] {
+    let mut all = [IN_FLIGHT; N];
+    let (mut part, mut next) = (0, 0);
+    while part < parts.len() {
+        let mut at = 0;
+        while at < parts[part].len() {
+            all[next] = parts[part][at];
+            at += 1;
+            next += 1;
+        }
+        part += 1;
+    }
+    all
+}
+
+/// Every column, in the order of the file.
+pub const COLUMNS: &[Column] = &joined::<{ BEFORE.len() + NUMBERS.len() + 1 + AFTER.len() }>(&[
+    &BEFORE,
+    SPLIT.0,
+    &[IN_FLIGHT],
+    SPLIT.1,
+    &AFTER,
+]);
 
 /// The metadata key that says how a reader can tell whether the recording is whole, in words separated by blanks.
 pub(super) const INTEGRITY: &str = "integrity";

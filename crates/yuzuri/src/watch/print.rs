@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
-use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, Snapshot, visible};
+use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, visible};
 use yuzuri_view::text;
 
 /// What is printed.
@@ -146,7 +146,6 @@ fn sentence(event: &Event) -> String {
 
 /// An event under the names that the columns of a recording have (docs/recording-format.md).
 fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
-    let s: &Snapshot = &event.snapshot;
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -159,38 +158,10 @@ fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
     put("place", event.place.name().into());
     put("ca_state", event.ca_state.name().into());
     put("ca_before", event.ca_before.name().into());
-    put("cwnd", s.cwnd.into());
-    put("ssthresh", s.finite_ssthresh().into());
-    put("srtt_us", s.measured_srtt_us().into());
-    put("rttvar_us", s.rttvar_us.into());
-    put("min_rtt_us", s.measured_min_rtt_us().into());
-    put("in_flight", s.in_flight().into());
-    put("packets_out", s.packets_out.into());
-    put("sacked_out", s.sacked_out.into());
-    put("lost_out", s.lost_out.into());
-    put("retrans_out", s.retrans_out.into());
-    put("mss_bytes", s.mss.into());
-    put("snd_wnd_bytes", s.snd_wnd.into());
-    put("rcv_wnd_bytes", s.rcv_wnd.into());
-    put("wmem_queued_bytes", s.wmem_queued.into());
-    put("notsent_bytes", s.notsent.into());
-    put("bytes_acked", s.bytes_acked.into());
-    put("bytes_received", s.bytes_received.into());
-    let known = |value: u32| (value != u32::MAX).then_some(value);
-    put("sndbuf_bytes", (s.sender.sndbuf > 0).then_some(s.sender.sndbuf).into());
-    put("wmem_alloc_bytes", known(s.sender.wmem_alloc).into());
-    put("outstanding_bytes", known(s.sender.outstanding_bytes).into());
-    put("max_window_bytes", (s.sender.max_window > 0).then_some(s.sender.max_window).into());
-    put("prior_cwnd", known(s.sender.prior_cwnd).into());
-    put("pacing_wait_us", known(s.sender.pacing_wait_us).into());
-    put("delivery_rate_bps", s.delivery_rate_bps.into());
-    put("pacing_rate_bps", (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps).into());
-    put("total_retrans", s.total_retrans.into());
-    put("reordering", s.reordering.into());
-    put("acks", event.counts.acks.into());
-    put("dup_acks", event.counts.dup_acks.into());
-    put("sacks", event.counts.sacks.into());
-    put("dsacks", event.counts.dsacks.into());
+    put("in_flight", event.snapshot.in_flight().into());
+    for (column, number) in event.numbers() {
+        put(column, number.into());
+    }
     put("marks", event.marks.words().collect::<Vec<_>>().into());
     put("cpu", event.cpu.into());
     if !event.has_snapshot() {

@@ -1,0 +1,247 @@
+//! What a record says of a connection in numbers: one list, from which the structs, the columns of a recording, their table
+//! in the documentation and the lines of JSON are made.
+
+use crate::Event;
+use serde::{Deserialize, Serialize};
+
+/// Hands the list to a macro. An entry is the field and its type, then its column in a recording: name, unit, source (the
+/// kernel's field, of `struct tcp_sock` where nothing else is said), and if it can be missing, the value that stands for
+/// that and what null then means. The order is that of the file.
+macro_rules! numbers {
+    ($then:ident) => {
+        $then! {
+            /// The connection's variables.
+            #[derive(Default)]
+            Snapshot (snapshot) [sender: Sender] {
+                /// Congestion window.
+                cwnd: u32 => cwnd, "segments", "snd_cwnd";
+                /// Slow start threshold; `Snapshot::SSTHRESH_INFINITE` until the first reduction.
+                ssthresh: u32 => ssthresh, "segments", "snd_ssthresh", null Snapshot::SSTHRESH_INFINITE, "infinite: no reduction so far";
+                /// Smoothed RTT; 0 before the first measurement.
+                srtt_us: u32 => srtt_us, "us", "srtt_us >> 3", null 0, "not measured yet";
+                /// Mean deviation of the RTT, as `TCP_INFO` reports `tcpi_rttvar`.
+                rttvar_us: u32 => rttvar_us, "us", "mdev_us >> 2";
+                /// Minimum RTT within the kernel's window (300 s by default); `u32::MAX` before the first.
+                min_rtt_us: u32 => min_rtt_us, "us", "rtt_min", null u32::MAX, "not measured yet";
+                /// Delivery rate of the last sample, payload.
+                delivery_rate_bps: u64 => delivery_rate_bps, "bit/s", "rate_delivered * mss_cache * 8 / rate_interval_us";
+                /// Pacing rate; `u64::MAX` when unlimited.
+                pacing_rate_bps: u64 => pacing_rate_bps, "bit/s", "sk_pacing_rate * 8", null u64::MAX, "unlimited";
+                /// Segments sent and not yet cumulatively acknowledged.
+                packets_out: u32 => packets_out, "segments", "packets_out";
+                /// Segments selectively acknowledged.
+                sacked_out: u32 => sacked_out, "segments", "sacked_out";
+                /// Segments held lost.
+                lost_out: u32 => lost_out, "segments", "lost_out";
+                /// Retransmitted segments outstanding.
+                retrans_out: u32 => retrans_out, "segments", "retrans_out";
+                /// Retransmissions since the start.
+                total_retrans: u32 => total_retrans, "segments", "total_retrans";
+                /// The kernel's measure of reordering.
+                reordering: u32 => reordering, "segments", "reordering";
+                /// Maximum segment size for sending.
+                mss: u32 => mss_bytes, "bytes", "mss_cache";
+                /// The other end's advertised window.
+                snd_wnd: u32 => snd_wnd_bytes, "bytes", "snd_wnd";
+                /// Our advertised window.
+                rcv_wnd: u32 => rcv_wnd_bytes, "bytes", "rcv_wnd";
+                /// Memory of the send queue, with the kernel's overhead.
+                wmem_queued: u32 => wmem_queued_bytes, "bytes", "sk_wmem_queued; 0 where polled";
+                /// Written by the application and not yet sent.
+                notsent: u32 => notsent_bytes, "bytes", "write_seq - snd_nxt";
+                /// Acknowledged since the start.
+                bytes_acked: u64 => bytes_acked, "bytes", "bytes_acked";
+                /// Received in order since the start.
+                bytes_received: u64 => bytes_received, "bytes", "bytes_received";
+            }
+            /// What keeps a sender from sending: its buffer, its pacing, what its windows once were. Polled sockets tell a part
+            /// of it, recordings of before nothing.
+            Sender (snapshot.sender) [] {
+                /// Limit of the send queue's memory; 0 where unknown.
+                sndbuf: u32 => sndbuf_bytes, "bytes", "sk_sndbuf: limit of wmem_queued_bytes", null 0, "unknown";
+                /// Memory of what lies in the device and its queueing discipline; `u32::MAX` where unknown.
+                wmem_alloc: u32 => wmem_alloc_bytes, "bytes", "sk_wmem_alloc: memory of what the device holds", null u32::MAX, "unknown";
+                /// Sent and not cumulatively acknowledged; `u32::MAX` where unknown.
+                outstanding_bytes: u32 => outstanding_bytes, "bytes", "snd_nxt - snd_una; not where polled", null u32::MAX, "unknown";
+                /// The largest window that the other end ever advertised; 0 where unknown.
+                max_window: u32 => max_window_bytes, "bytes", "max_window: the largest snd_wnd; not where polled", null 0, "unknown";
+                /// Congestion window before the last loss, 0 before the first; `u32::MAX` where unknown.
+                prior_cwnd: u32 => prior_cwnd, "segments", "prior_cwnd: cwnd before the last loss, 0 before the first; not where polled", null u32::MAX, "unknown";
+                /// For how long pacing still holds the next segment, 0 where it does not; `u32::MAX` where unknown.
+                pacing_wait_us: u32 => pacing_wait_us, "us", "tcp_wstamp_ns: how long pacing still holds the next segment; not where polled", null u32::MAX, "unknown";
+            }
+            /// How often something happened since the flow's previous record (saturating).
+            #[derive(Default)]
+            Counts (counts) [] {
+                /// Segments received that passed `tcp:tcp_probe`: ACKs for a sender, data for a receiver.
+                acks: u16 => acks, "segments", "segments received since the flow's previous record, this one included";
+                /// Duplicate ACKs.
+                dup_acks: u16 => dup_acks, "segments", "duplicate ACKs since the previous record";
+                /// ACKs with SACK blocks.
+                sacks: u16 => sacks, "segments", "ACKs with SACK blocks since the previous record";
+                /// ACKs with a DSACK.
+                dsacks: u16 => dsacks, "segments", "ACKs with a DSACK since the previous record";
+            }
+        }
+    };
+}
+pub(crate) use numbers;
+
+/// The value that stands for "not there": the entry's own, else 0.
+macro_rules! absent {
+    () => {
+        0
+    };
+    ($null:expr) => {
+        $null
+    };
+}
+pub(crate) use absent;
+
+/// The part of an event that a group of entries describes.
+macro_rules! of {
+    ($event:expr, ($($path:ident).+)) => {
+        $event.$($path).+
+    };
+}
+pub(crate) use of;
+
+macro_rules! structs {
+    ($(
+        $(#[$about:meta])*
+        $type:ident $path:tt [$($part:ident: $part_type:ident)?] {$(
+            $(#[$field_about:meta])*
+            $field:ident: $native:ty => $column:ident, $unit:literal, $source:literal $(, null $null:expr, $meaning:literal)?;
+        )*}
+    )*) => {
+        $(
+            $(#[$about])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+            pub struct $type {
+                $(
+                    $(#[$field_about])*
+                    #[doc = concat!("\n\nUnit: ", $unit, ". Source: `", $source, "`.")]
+                    pub $field: $native,
+                )*
+                $(
+                    #[doc = concat!("See [`", stringify!($part_type), "`].")]
+                    pub $part: $part_type,
+                )?
+            }
+
+            impl $type {
+                /// Nothing is known.
+                pub const UNKNOWN: $type = $type {
+                    $($field: absent!($($null)?),)*
+                    $($part: $part_type::UNKNOWN,)?
+                };
+            }
+        )*
+
+        impl Event {
+            /// Every number of the record under its column's name (docs/recording-format.md); `None` where it is missing.
+            pub fn numbers(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
+                [$($({
+                    let value = of!(self, $path).$field;
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut known = true;
+                    $(known = value != $null;)?
+                    (stringify!($column), known.then_some(u64::from(value)))
+                },)*)*]
+                .into_iter()
+            }
+
+            /// Sets every number to what `value` gives for its column's name, cut to the field's type.
+            pub fn set_numbers(&mut self, mut value: impl FnMut(&'static str) -> u64) {
+                $({
+                    let part = &mut of!(self, $path);
+                    $(part.$field = value(stringify!($column)) as $native;)*
+                })*
+            }
+        }
+    };
+}
+
+numbers!(structs);
+
+impl Sender {
+    /// Whether whoever made the record also looked for [`crate::Marks::OF_SENDER`].
+    pub fn has_marks(&self) -> bool {
+        self.pacing_wait_us != u32::MAX
+    }
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Sender::UNKNOWN
+    }
+}
+
+impl Snapshot {
+    /// `TCP_INFINITE_SSTHRESH`.
+    pub const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
+
+    /// Segments in flight: `packets_out - (sacked_out + lost_out) + retrans_out`
+    /// (`tcp_packets_in_flight`, RFC 6675's pipe).
+    pub fn in_flight(&self) -> u32 {
+        self.packets_out
+            .saturating_add(self.retrans_out)
+            .saturating_sub(self.sacked_out.saturating_add(self.lost_out))
+    }
+
+    /// ssthresh where there is one.
+    pub fn finite_ssthresh(&self) -> Option<u32> {
+        (self.ssthresh < Self::SSTHRESH_INFINITE).then_some(self.ssthresh)
+    }
+
+    /// Smoothed RTT where one was measured.
+    pub fn measured_srtt_us(&self) -> Option<u32> {
+        (self.srtt_us > 0).then_some(self.srtt_us)
+    }
+
+    /// Minimum RTT where one was measured.
+    pub fn measured_min_rtt_us(&self) -> Option<u32> {
+        (self.min_rtt_us != u32::MAX && self.min_rtt_us > 0).then_some(self.min_rtt_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_flight_is_rfc_6675_pipe() {
+        let snapshot =
+            Snapshot { packets_out: 10, sacked_out: 3, lost_out: 2, retrans_out: 1, ..Default::default() };
+        assert_eq!(snapshot.in_flight(), 6);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_as_missing() {
+        let event = Event { snapshot: Snapshot::UNKNOWN, ..Event::default() };
+        let missing: Vec<_> =
+            event.numbers().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        let expected = [
+            "ssthresh",
+            "srtt_us",
+            "min_rtt_us",
+            "pacing_rate_bps",
+            "sndbuf_bytes",
+            "wmem_alloc_bytes",
+            "outstanding_bytes",
+            "max_window_bytes",
+            "prior_cwnd",
+            "pacing_wait_us",
+        ];
+        assert_eq!(missing, expected);
+    }
+
+    #[test]
+    fn numbers_that_are_set_are_told() {
+        let mut event = Event::default();
+        event.set_numbers(|name| name.len() as u64);
+        assert_eq!(event.snapshot.cwnd, 4);
+        assert_eq!(event.snapshot.sender.prior_cwnd, 10);
+        assert!(event.numbers().all(|(name, value)| value == Some(name.len() as u64)));
+    }
+}
