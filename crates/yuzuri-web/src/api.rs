@@ -81,6 +81,7 @@ pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/api/session", get(session))
         .route("/api/live", get(live).post(choose))
+        .route("/api/flows/{id}", get(numbers))
         .route("/api/flows/{id}/history", get(history))
         .route("/api/flows/{id}/history.csv", get(history_csv))
         .route("/api/filter", post(filter))
@@ -266,15 +267,24 @@ fn window(
     }
     let model = app.shared.model.lock();
     let base = TimeBase::of(&model);
-    let row = model.row(id);
-    let row =
-        row.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, format!("there is no flow {id} (any more)")))?;
+    let row = row_of(&model, id)?;
     let from = from.map_or(row.first_ns, |us| base.mono_ns(us));
     let to = to.map_or(model.now_ns(), |us| base.mono_ns(us));
     if from > to {
         return Err(Refusal::bad("from: must not be later than to (microseconds since the session's start)"));
     }
     Ok(write(base, &model, row, from, to, points))
+}
+
+/// The flow's row of the model.
+fn row_of(model: &yuzuri_view::LiveModel, id: FlowId) -> Result<&yuzuri_view::Row, Refusal> {
+    model.row(id).ok_or_else(|| Refusal(StatusCode::NOT_FOUND, format!("there is no flow {id} (any more)")))
+}
+
+async fn numbers(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = flow_id(&id)?;
+    let model = app.shared.model.lock();
+    Ok(json(StatusCode::OK, encode::numbers(TimeBase::of(&model), row_of(&model, id)?)))
 }
 
 async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {

@@ -4,6 +4,7 @@
 use crate::places::{self, At};
 use serde_json::json;
 use std::fmt::Write as _;
+use yuzuri_trace::recording::COLUMNS;
 use yuzuri_trace::{CaState, Density, Flow, Kind, LossReason, Marks, Reason};
 use yuzuri_view::{Bucket, LiveModel, Logged, Replay, Row};
 
@@ -50,6 +51,23 @@ pub(crate) fn flow(out: &mut String, base: TimeBase, flow: &Flow, first_ns: u64)
         "first": base.us(first_ns),
     });
     let _ = write!(out, "{who}");
+}
+
+/// All numbers of the flow's last record, with unit and source as the columns of a recording have them.
+pub(crate) fn numbers(base: TimeBase, row: &Row) -> String {
+    let known = row.last.has_snapshot();
+    let numbers: Vec<_> = row
+        .last
+        .numbers()
+        .filter_map(|(name, value)| {
+            let column = COLUMNS.iter().find(|column| column.name == name)?;
+            let value = value.filter(|_| known);
+            Some(json!({
+                "name": name, "value": value, "unit": column.unit, "missing": column.null, "source": column.source,
+            }))
+        })
+        .collect();
+    json!({ "time": base.us(row.last.mono_ns), "numbers": numbers }).to_string()
 }
 
 /// A flow's row in the table.

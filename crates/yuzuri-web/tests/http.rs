@@ -244,7 +244,8 @@ fn strangers_are_turned_away() {
 const STRIDE: usize = 23;
 
 /// Every route, and what only looks like one.
-const ROUTES: [&str; 14] = [
+const ROUTES: [&str; 15] = [
+    "/api/flows/1",
     "/api/session",
     "/api/live",
     "/api/live?flows=1",
@@ -337,6 +338,8 @@ fn rubbish_is_refused_in_one_line() {
         ("/api/flows/11111111111111111/history", 400),
         ("/api/flows/%00/history", 400),
         ("/api/flows/1/history", 404),
+        ("/api/flows/1", 404),
+        ("/api/flows/zz", 400),
         ("/api/live?flows=x", 400),
         ("/api/live?flows=1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,10,11", 400),
         ("/api/filter", 405),
@@ -519,6 +522,20 @@ fn history_tells_the_extremes_as_json_and_csv() {
     let csv = house.get("/api/flows/1/history.csv?points=4000");
     assert!(csv.contains("text/csv") && csv.contains("start_us,last_us,events,cwnd_min"));
     assert!(csv.lines().any(|line| line.split(',').nth(4) == Some("999")));
+}
+
+#[test]
+fn every_number_of_a_record_is_told_with_its_unit() {
+    let house = house();
+    house.feed(&[sample(1, 5, 20)]);
+    let answer = house.get("/api/flows/1");
+    let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let numbers = body["numbers"].as_array().unwrap();
+    assert_eq!(numbers.len(), Event::default().numbers().count());
+    let of = |name: &str| numbers.iter().find(|number| number["name"] == name).unwrap();
+    assert_eq!((&of("cwnd")["value"], &of("cwnd")["unit"]), (&20.into(), &"segments".into()));
+    assert_eq!(of("pacing_wait_us")["value"], serde_json::Value::Null);
+    assert_eq!(of("pacing_wait_us")["missing"], "unknown");
 }
 
 #[test]

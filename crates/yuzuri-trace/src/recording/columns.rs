@@ -381,12 +381,13 @@ mod tests {
         assert_eq!(columns, marks);
     }
 
-    /// The documentation's table and the code say the same, row by row.
+    /// The documentation's table and the code say the same, row by row; `UPDATE_GOLDEN=1` writes it.
     #[test]
     fn the_documentation_lists_every_column() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recording-format.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let listed: Vec<_> = text.lines().filter(|line| line.starts_with("| `")).collect();
+        let is_row = |line: &&str| line.starts_with("| `");
+        let listed: Vec<_> = text.lines().filter(is_row).collect();
         let expected: Vec<_> = COLUMNS
             .iter()
             .map(|c| {
@@ -395,6 +396,13 @@ mod tests {
                 format!("| {} |", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |")
             })
             .collect();
-        assert_eq!(listed, expected, "put this into docs/recording-format.md:\n{}", expected.join("\n"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            let before = text.lines().take_while(|line| !is_row(line));
+            let after = text.lines().skip_while(|line| !is_row(line)).skip_while(is_row);
+            let all: Vec<_> = before.chain(expected.iter().map(String::as_str)).chain(after).collect();
+            std::fs::write(path, all.join("\n") + "\n").unwrap();
+            return;
+        }
+        assert_eq!(listed, expected, "UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --lib columns");
     }
 }

@@ -252,3 +252,29 @@ test("what is taken down is gone", async (url) => {
   assert.ok(many.listeners - few.listeners < 20, `${few.listeners} listeners, later ${many.listeners}`);
   await page.context().close();
 });
+
+test("all numbers of a flow are shown, with unit and source, and kept up", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await page.keyboard.press("i");
+  await page.waitForSelector("#numbers[open]");
+  const row = (name) => page.evaluate((wanted) => {
+    const found = [...document.querySelectorAll("#numbers-body tr")].find((tr) => tr.children[0].textContent === wanted);
+    return found && [...found.children].map((td) => td.textContent);
+  }, name);
+  await until(page, () => document.querySelectorAll("#numbers-body tr").length > 25);
+  const [, cwnd, source] = await row("cwnd");
+  assert.match(cwnd, /^\d+ segments$/);
+  assert.equal(source, "snd_cwnd");
+  assert.equal((await row("pacing_wait_us"))[1], "unknown");
+  const [, acked] = await row("bytes_acked");
+  await until(page, (old) => [...document.querySelectorAll("#numbers-body tr")].some((tr) => tr.children[0].textContent === "bytes_acked" && tr.children[1].textContent !== old), acked);
+  await page.keyboard.press("Escape");
+  await until(page, () => !document.querySelector("#numbers").open);
+  if (shots) {
+    await page.click("#numbers-open");
+    await until(page, () => document.querySelectorAll("#numbers-body tr").length > 25);
+    await page.screenshot({ path: `${shots}/numbers.png` });
+  }
+  await page.context().close();
+});

@@ -6,7 +6,7 @@ import { GLYPHS, STATE_COLORS, drawGlyph, drawState } from "./marks";
 import { color, startTheme } from "./theme";
 import { STATES } from "./wire";
 
-export const help = el<HTMLDialogElement>("help");
+const help = el<HTMLDialogElement>("help");
 export const openHelp = (): void => help.showModal();
 export const toggleTheme = startTheme(() => {
   rebuild();

@@ -1,8 +1,9 @@
 // What keys do.
 import { choose, setMode, step } from "./choice";
 import { el, say } from "./dom";
-import { help, openHelp, toggleTheme } from "./help";
+import { openHelp, toggleTheme } from "./help";
 import { list } from "./lists";
+import { openNumbers } from "./numbers";
 import { csv, png } from "./save";
 import { setSide, toggleSide } from "./sharing";
 import { inReplay, state } from "./state";
@@ -47,6 +48,7 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
     state.listDirty = true;
   },
   g: toggleSide,
+  i: openNumbers,
   w: toggleClock,
   t: toggleTheme,
   p: png,
@@ -56,7 +58,7 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null) return;
   const target = event.target;
   const typing = target instanceof HTMLInputElement && target.type !== "checkbox";
   if (typing || target instanceof HTMLSelectElement) {

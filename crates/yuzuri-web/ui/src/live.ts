@@ -52,6 +52,15 @@ export async function wish(path: string, body: unknown): Promise<void> {
 
 export const session = (): Promise<Session> => ask("/api/session");
 export const share = (): Promise<ShareAnswer> => ask("/api/share");
+/** A number of a record: its column in a recording, and what null means. */
+export interface NumberOfRecord {
+  name: string;
+  value: number | null;
+  unit: string;
+  missing: string;
+  source: string;
+}
+export const numbers = (id: string): Promise<{ time: number; numbers: NumberOfRecord[] }> => ask(`/api/flows/${id}`);
 export const history = (id: string, from: number, points: number): Promise<History> =>
   ask(`/api/flows/${id}/history?from=${Math.floor(from)}&points=${points}`);
 
