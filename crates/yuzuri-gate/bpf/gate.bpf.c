@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
  * The gate: tc programs at an access point's devices towards its stations. `down` runs at egress and lowers the
- * receive window in ACKs, so that what a connection has in flight stays at its bound; `up` runs at ingress and
- * measures. Neither drops, delays or redirects a packet. Whatever is not wholly understood goes on untouched.
- * docs/access-point.md says what each rule is for.
+ * receive window in ACKs, so that what a connection has in flight stays at its bound, and may leave ACKs out
+ * that later ones make needless; `up` runs at ingress and measures. Whatever is not wholly understood goes on
+ * untouched. docs/access-point.md says what each rule is for.
  */
 #include "gate.h"
 #include "packet.h"
@@ -11,11 +11,13 @@
 #include "law.h"
 #include "handshake.h"
 #include "measure.h"
+#include "thin.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define TC_ACT_UNSPEC -1 /* whatever other programs and filters say */
-#define WINDOW_AT 14     /* in the TCP header */
+#define TC_ACT_SHOT 2
+#define WINDOW_AT 14 /* in the TCP header */
 #define SUM_AT 16
 
 /* Puts a window into the packet; the checksum by RFC 1624, or not at all where hardware will make it. */
@@ -36,7 +38,9 @@ int down(struct __sk_buff *skb)
 {
 	struct segment s = {};
 	struct flow *f;
+	struct bound *b;
 	u64 now, promise;
+	u32 before;
 	u16 window;
 
 	if (!parse(skb, &s, true))
@@ -53,13 +57,22 @@ int down(struct __sk_buff *skb)
 	if (!(s.flags & TCP_ACK))
 		return TC_ACT_UNSPEC;
 	f->last_ns = now;
+	before = f->ack;
 	measure_ack(f, &s, now);
 	if (f->flags & FLOW_FOREIGN) {
 		count(COUNT_FOREIGN);
 		return TC_ACT_UNSPEC;
 	}
+	note_loss(f, &s, before, now);
+	b = bound_of(&s.key, now);
+	if (b && is_needless(f, &s, b, before, now)) {
+		f->thinned++;
+		count(COUNT_THINNED);
+		return TC_ACT_SHOT;
+	}
+	measure_stamp(f, &s, now);
 	promise = f->promise;
-	window = window_for(f, s.ack, s.window, s.window ? bound_of(&s.key, now) : 0);
+	window = window_for(f, s.ack, s.window, s.window ? bytes_of(b) : 0);
 	if (window != s.window && !write_window(skb, &s, window)) {
 		/* More was told than is kept: the next ACK begins anew. */
 		*(volatile u64 *)&f->promise = 0;
@@ -74,6 +87,9 @@ int down(struct __sk_buff *skb)
 	}
 	f->told = (u32)window << (f->scale & 15);
 	f->offered = (u32)s.window << (f->scale & 15);
+	f->ack_ns = now;
+	if (after(s.ack, f->ack_down))
+		f->ack_down = s.ack;
 	measure_edge(f, promise, now);
 	return TC_ACT_UNSPEC;
 }

@@ -27,7 +27,7 @@ struct flow_key {
 struct bound {
 	u64 until_ns; /* of the kernel's monotonic clock; expired: as if there were none */
 	u32 bytes;    /* 0: not bounded, and no default looked for */
-	u32 unused;
+	u32 thin;     /* ACKs of less than so many bytes may be left out; 0: none is */
 };
 
 #define FLOW_STATION_SYN 1 /* the station's SYN was seen */
@@ -51,12 +51,15 @@ struct flow {
 	u64 repeated_segments; /* of these, such with nothing new */
 	u64 lowered;           /* ACKs whose window the gate lowered */
 	u64 passed;            /* ACKs whose window it left */
+	u64 thinned;           /* ACKs that it left out */
 	u64 wire_sum_us;       /* round-trip times between here and the server */
 	u64 air_sum_us;        /* between here and the station, its own queue included */
 	u64 quiet_sum_ns;      /* between an ACK of all that had come up and the next data */
 	u64 quiet_ns;          /* since when that lasts; 0: data are under way */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
+	u64 ack_ns;  /* when an ACK went down last */
+	u64 loss_ns; /* the last sign of a loss; 0: none */
 	u32 wire_samples;
 	u32 wire_min_us;
 	u32 air_samples;
@@ -65,7 +68,8 @@ struct flow {
 	u32 air_mark; /* the time stamp that the segment which ends it echoes; without stamps the edge beyond
 			 which it goes */
 	u32 stamp;    /* the server's last time stamp */
-	u32 ack;      /* the highest that went down */
+	u32 ack;      /* the highest that came from the server */
+	u32 ack_down; /* the highest that went down */
 	u32 up_end;   /* the highest sequence number that came up */
 	u32 told;     /* the window that went down last, bytes */
 	u32 offered;  /* what the server said it was */
@@ -99,6 +103,7 @@ enum count {
 	COUNT_STRANGER, /* segments down of connections whose beginning was not seen */
 	COUNT_FOREIGN,  /* segments down of connections that are never touched */
 	COUNT_FAILED,   /* windows that could not be written: the packet went on as it was */
+	COUNT_THINNED,  /* ACKs left out */
 	COUNTS,
 };
 

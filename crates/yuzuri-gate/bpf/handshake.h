@@ -58,10 +58,10 @@ static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct
 	if (opener == FLOW_STATION_SYN) {
 		/* The window of a SYN is never scaled. */
 		f->mss = offer->mss;
-		f->ack = s->ack;
+		f->ack = f->ack_down = s->ack;
 		f->promise = PROMISE_KNOWN | (u32)(s->ack + s->window);
 	} else {
-		f->ack = s->seq + 1;
+		f->ack = f->ack_down = s->seq + 1;
 	}
 	f->last_ns = now;
 	f->flags |= FLOW_KNOWN;

@@ -22,19 +22,23 @@
 #define MAX_ROUND_UP 1024
 #define TRIES 8
 
-/* The bound of a connection, bytes; 0: none. */
-static __always_inline u32 bound_of(struct flow_key *key, u64 now)
+/* The bound of a connection; NULL: none. */
+static __always_inline struct bound *bound_of(struct flow_key *key, u64 now)
 {
 	struct bound *b = bpf_map_lookup_elem(&bounds, key);
-	u32 zero = 0, bytes;
+	u32 zero = 0;
 
 	if (!b || b->until_ns <= now)
 		b = bpf_map_lookup_elem(&station_bounds, &key->station);
 	if (!b || b->until_ns <= now)
 		b = bpf_map_lookup_elem(&default_bound, &zero);
-	if (!b || b->until_ns <= now)
-		return 0;
-	bytes = b->bytes;
+	return b && b->until_ns > now ? b : NULL;
+}
+
+static __always_inline u32 bytes_of(struct bound *b)
+{
+	u32 bytes = b ? b->bytes : 0;
+
 	return bytes > MAX_BOUND ? MAX_BOUND : bytes;
 }
 
@@ -46,30 +50,26 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 
 	for (int i = 0; i < TRIES; i++) {
 		u64 old = *(volatile u64 *)&f->promise, new;
-		u32 edge = old, right = ack + ((u32)window << scale);
+		/* From the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it. */
+		s32 ahead = (u32)old - ack;
+		u32 offered = (u32)window << scale, promised = ahead > 0 ? ahead : 0, want, lower, right;
 		u16 tell = window;
 
-		if (!(old & PROMISE_KNOWN) || (s32)(edge - ack) > (s32)MAX_AHEAD) {
-			new = PROMISE_KNOWN | right;
+		if (!(old & PROMISE_KNOWN) || promised > MAX_AHEAD) {
+			new = PROMISE_KNOWN | (u32)(ack + offered);
 		} else {
-			if (bound && window) {
-				u32 want = ack + bound, lower;
-
-				if (after(edge, want))
-					want = edge;
-				if (after(right, want)) {
-					/* Rounded up, or the edge would move left. In large units rounded down,
-					 * by less than one: receivers do that, and senders bear it (RFC
-					 * 7323, 2.4). */
-					lower = (want - ack + unit - 1) >> scale;
-					if (unit > MAX_ROUND_UP && lower > 1 && (want - ack) & (unit - 1))
-						lower--;
-					if (lower && lower < window)
-						tell = lower;
-				}
+			want = bound > promised ? bound : promised;
+			if (bound && window && offered > want) {
+				/* Rounded up, or the edge would move left. In large units rounded down, by less
+				 * than one: receivers do that, and senders bear it (RFC 7323, 2.4). */
+				lower = (want + unit - 1) >> scale;
+				if (unit > MAX_ROUND_UP && lower > 1 && want & (unit - 1))
+					lower--;
+				if (lower && lower < window)
+					tell = lower;
 			}
-			right = ack + ((u32)tell << scale);
-			new = after(right, edge) ? PROMISE_KNOWN | right : old;
+			right = (u32)tell << scale;
+			new = right > promised || ahead < 0 ? PROMISE_KNOWN | (u32)(ack + right) : old;
 		}
 		if (new == old || __sync_val_compare_and_swap(&f->promise, old, new) == old)
 			return tell;

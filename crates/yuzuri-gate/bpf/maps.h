@@ -5,6 +5,8 @@
 #include "gate.h"
 #include <bpf/bpf_helpers.h>
 
+#define NULL ((void *)0)
+
 /* uapi/linux/bpf.h */
 enum {
 	BPF_MAP_TYPE_HASH = 1,

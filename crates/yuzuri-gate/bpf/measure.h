@@ -48,6 +48,11 @@ static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 n
 		f->quiet_ns = now;
 	if (f->wire_sent_ns && after_or_at(s->ack, f->wire_end))
 		wire_sample(f, now);
+}
+
+/* Of a segment that goes down. */
+static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64 now)
+{
 	if (s->has_stamps) {
 		/* The first segment with a stamp; and only while the station has something under way, or we
 		 * would time its silence. */
@@ -107,6 +112,7 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 	if ((f->flags & FLOW_DATA) && !after(end, f->up_end)) {
 		/* Which copy an answer is for is not known (RFC 6298, section 3). */
 		f->repeated_segments++;
+		f->loss_ns = now;
 		f->wire_sent_ns = 0;
 		if (!(f->flags & FLOW_STAMPS))
 			f->air_sent_ns = 0;

@@ -37,9 +37,13 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, gso_size) == 176, "as in uap
 #define TCP_SYN 2
 #define TCP_RST 4
 #define TCP_ACK 16
+#define TCP_ECE 64
+
+#define ECN_CE 3 /* both bits (RFC 3168) */
 
 #define TCP_HEADER 20
 #define MAX_TCP_OPTIONS 40 /* bytes */
+#define STAMPS 12          /* time stamps, with two NOPs, bytes */
 #define MAX_OPTION_COUNT 24
 /* Ethernet, two tags, PPPoE, IPv4 with options, TCP with options. */
 #define MAX_HEADERS (ETH_HEADER + 4 * MAX_TAGS + 8 + 60 + TCP_HEADER + MAX_TCP_OPTIONS)
@@ -102,7 +106,10 @@ struct segment {
 	u16 header; /* its length, bytes */
 	u8 flags;
 	bool has_stamps;
-	u8 mac[6]; /* the station's */
+	bool is_plain; /* an ACK that says nothing but how much arrived: no data, mark, flag or option but time
+			  stamps */
+	bool has_more; /* options besides time stamps, as SACK's */
+	u8 mac[6];     /* the station's */
 };
 
 enum parsed {
@@ -119,6 +126,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 	void *end = (void *)(long)skb->data_end;
 	u32 at = ETH_HEADER, left, total, header;
 	u16 protocol;
+	u8 ecn;
 
 	if (data + ETH_HEADER > end)
 		return PARSED_SHORT;
@@ -170,6 +178,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		if (total < header || total > left)
 			return PARSED_NOT_OURS;
 		left = total - header;
+		ecn = ip->tos;
 		station[0] = station[1] = server[0] = server[1] = 0;
 		station[2] = server[2] = bpf_htonl(0xffff);
 		station[3] = down ? ip->destination : ip->source;
@@ -189,6 +198,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		if (total > left)
 			return PARSED_NOT_OURS;
 		left = total;
+		ecn = bpf_ntohl(ip->version_class_label) >> 20;
 		if (down) {
 			__builtin_memcpy(&s->key.station, ip->destination, 16);
 			__builtin_memcpy(&s->key.server, ip->source, 16);
@@ -227,6 +237,10 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		s->stamp = bpf_ntohl(option[1]);
 		s->echo = bpf_ntohl(option[2]);
 	}
+	s->has_more = header > TCP_HEADER + (s->has_stamps ? STAMPS : 0);
+	/* The low bits of the length hold what once was the nonce sum, now AccECN's (RFC 9768). */
+	s->is_plain = !s->payload && tcp->flags == TCP_ACK && !(tcp->length & 15) && !s->has_more &&
+		      (ecn & ECN_CE) != ECN_CE;
 	return PARSED;
 }
 

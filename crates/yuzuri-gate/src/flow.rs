@@ -68,6 +68,8 @@ pub struct FlowSeen {
     pub lowered: u64,
     /// ACKs whose window was left.
     pub passed: u64,
+    /// ACKs that were left out.
+    pub thinned: u64,
     /// Round-trip time between the gate and the server.
     pub wire: Half,
     /// Between the gate and the station, the station's own queue included.
@@ -118,6 +120,7 @@ impl FlowSeen {
             repeated_segments: raw.repeated_segments,
             lowered: raw.lowered,
             passed: raw.passed,
+            thinned: raw.thinned,
             wire: Half { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
             air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
             in_flight_bytes: if has_data { ahead } else { 0 },
@@ -166,6 +169,8 @@ pub struct Counts {
     pub foreign: u64,
     /// Windows that could not be written: the packet went on as it was.
     pub failed: u64,
+    /// ACKs left out.
+    pub thinned: u64,
 }
 
 #[cfg(test)]

@@ -30,6 +30,23 @@ impl Default for Options {
     }
 }
 
+/// What the gate does to a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// What it may have in flight, bytes; 0: it is not bounded, whatever its station is.
+    pub bytes: u32,
+    /// ACKs may be left out that acknowledge less than so many bytes beyond the last one, while half as many have passed up
+    /// behind them; 0: none is.
+    pub thin_bytes: u32,
+}
+
+impl From<u32> for Bound {
+    /// Every ACK goes down.
+    fn from(bytes: u32) -> Bound {
+        Bound { bytes, thin_bytes: 0 }
+    }
+}
+
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -44,7 +61,7 @@ pub enum Direction {
 pub struct Tried {
     /// The packet afterwards.
     pub frame: Vec<u8>,
-    /// Whether it goes on (it always should).
+    /// Whether it goes on.
     pub goes_on: bool,
     /// The mean time that one run took.
     pub mean: Duration,
@@ -126,16 +143,21 @@ impl Gate {
         let _ = self.skel.maps.bounds.delete(&flow.bytes());
     }
 
-    /// Bounds what connections may have in flight, bytes, for a time; 0: a connection is not bounded, whatever its
-    /// station is. A bound takes effect as so much is acknowledged as was promised beyond it.
+    /// Bounds connections for a time: given as bytes alone, or as [`Bound`]s. A bound takes effect as so much is
+    /// acknowledged as was promised beyond it.
     ///
     /// # Errors
     /// What the kernel says, as that its table is full; the bounds before that one are written.
-    pub fn bound(&mut self, flows: &[(FlowKey, u32)], lasts: Duration) -> Result<(), GateError> {
+    pub fn bound<B: Into<Bound> + Copy>(
+        &mut self,
+        flows: &[(FlowKey, B)],
+        lasts: Duration,
+    ) -> Result<(), GateError> {
         let until_ns = self.until(lasts);
-        flows.iter().try_for_each(|(flow, bytes)| {
-            let told =
-                self.skel.maps.bounds.update(&flow.bytes(), &bound_bytes(until_ns, *bytes), MapFlags::ANY);
+        flows.iter().try_for_each(|(flow, bound)| {
+            let Bound { bytes, thin_bytes } = (*bound).into();
+            let value = bound_bytes(until_ns, bytes, thin_bytes);
+            let told = self.skel.maps.bounds.update(&flow.bytes(), &value, MapFlags::ANY);
             told.map_err(GateError::table("writing a connection's bound"))
         })
     }
@@ -147,7 +169,7 @@ impl Gate {
     pub fn bound_stations(&mut self, stations: &[(IpAddr, u32)], lasts: Duration) -> Result<(), GateError> {
         let until_ns = self.until(lasts);
         stations.iter().try_for_each(|(station, bytes)| {
-            let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes));
+            let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes, 0));
             let told = self.skel.maps.station_bounds.update(&key, &value, MapFlags::ANY);
             told.map_err(GateError::table("writing a station's bound"))
         })
@@ -158,7 +180,7 @@ impl Gate {
     /// # Errors
     /// As [`Gate::bound`].
     pub fn bound_others(&mut self, bytes: u32, lasts: Duration) -> Result<(), GateError> {
-        let value = bound_bytes(self.until(lasts), bytes);
+        let value = bound_bytes(self.until(lasts), bytes, 0);
         let told = self.skel.maps.default_bound.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         told.map_err(GateError::table("writing the bound of new connections"))
     }
@@ -194,6 +216,7 @@ impl Gate {
             stranger: count(3)?,
             foreign: count(4)?,
             failed: count(5)?,
+            thinned: count(6)?,
         })
     }
 

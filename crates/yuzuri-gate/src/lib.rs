@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Two tc programs per device look at the TCP segments that pass. The one at egress lowers the receive window in ACKs
-//! to a station; the one at ingress measures. They can only lower a window, and never move a right edge left that the
-//! station was told. A bound expires by itself; a packet that is not wholly understood goes on as it came.
+//! to a station, and may leave ACKs out that later ones make needless; the one at ingress measures. They can only lower a
+//! window, and never move a right edge left that the station was told. A bound expires by itself; a packet that is not wholly understood goes on as it came.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -37,5 +37,5 @@ mod skel {
 pub use attach::How;
 pub use error::GateError;
 pub use flow::{Counts, FlowSeen, Half, Standing};
-pub use gate::{Direction, Gate, Options, Tried};
+pub use gate::{Bound, Direction, Gate, Options, Tried};
 pub use key::{FlowKey, NotOneFamily};

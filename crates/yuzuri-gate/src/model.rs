@@ -1,8 +1,8 @@
 //! The law of the gate in Rust, without I/O and clock: what `bpf/law.h` and `bpf/handshake.h` do, for simulations, and
 //! to hold the two against each other (`tests/hostile.rs`).
 
-use crate::segment::{ACK, Offer, RST, SYN, Segment};
-use crate::{Direction, FlowKey};
+use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
+use crate::{Bound, Direction, FlowKey};
 use std::collections::HashMap;
 
 /// No window is larger (RFC 7323, 2.3), bytes.
@@ -30,28 +30,30 @@ impl Law {
     /// The window field that goes down instead of `window` in a segment that acknowledges up to `ack`, for a bound in
     /// bytes. Never more than `window`; 0 only if `window` is.
     pub fn window(&mut self, ack: u32, window: u16, bound: Option<u32>) -> u16 {
-        let right = |field: u16| ack.wrapping_add(u32::from(field) << self.scale);
-        let is_near = |edge: &u32| edge.wrapping_sub(ack) as i32 <= MAX_AHEAD as i32;
-        let Some(edge) = self.edge.filter(is_near) else {
-            self.edge = Some(right(window));
+        // All from the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it.
+        let room = |field: u16| u32::from(field) << self.scale;
+        let ahead =
+            self.edge.map(|edge| edge.wrapping_sub(ack) as i32).filter(|ahead| *ahead <= MAX_AHEAD as i32);
+        let Some(ahead) = ahead else {
+            self.edge = Some(ack.wrapping_add(room(window)));
             return window;
         };
+        let promised = u32::try_from(ahead).unwrap_or(0);
         let mut field = window;
         if let Some(bound) = bound.filter(|bound| *bound > 0 && window > 0) {
-            let bounded = ack.wrapping_add(bound.min(MAX_BOUND));
-            let want = if after(edge, bounded) { edge } else { bounded };
-            if after(right(window), want) {
-                let (room, unit) = (want.wrapping_sub(ack), 1 << self.scale);
-                let up = room.div_ceil(unit);
-                let down = unit > MAX_ROUND_UP && up > 1 && room % unit != 0;
+            let want = bound.min(MAX_BOUND).max(promised);
+            if room(window) > want {
+                let unit = 1 << self.scale;
+                let up = want.div_ceil(unit);
+                let down = unit > MAX_ROUND_UP && up > 1 && want % unit != 0;
                 let lower = if down { up - 1 } else { up };
                 if lower > 0 && lower < u32::from(window) {
                     field = lower as u16;
                 }
             }
         }
-        if after(right(field), edge) {
-            self.edge = Some(right(field));
+        if room(field) > promised || ahead < 0 {
+            self.edge = Some(ack.wrapping_add(room(field)));
         }
         field
     }
@@ -76,8 +78,12 @@ pub struct Flow {
     pub repeated_segments: u64,
     /// Windows lowered.
     pub lowered: u64,
+    /// ACKs left out.
+    pub thinned: u64,
     /// What the server takes in a segment, bytes; 0: not said.
     pub mss: u16,
+    /// A sign of a loss was seen.
+    pub lost: bool,
     opener: Option<Direction>,
     iss: u32,
     syn_data: u16,
@@ -85,6 +91,10 @@ pub struct Flow {
     answer: (u32, Option<u8>),
     ack: u32,
     up_end: Option<u32>,
+    /// Of the last segment that went down: the window that it told, that it came with, and the highest ACK.
+    told: u32,
+    offered: u32,
+    ack_down: u32,
 }
 
 /// A gate that takes frames one after the other.
@@ -92,8 +102,8 @@ pub struct Flow {
 pub struct Model {
     /// The connections that it knows.
     pub flows: HashMap<FlowKey, Flow>,
-    /// What they may have in flight, bytes.
-    pub bounds: HashMap<FlowKey, u32>,
+    /// What is done to them.
+    pub bounds: HashMap<FlowKey, Bound>,
 }
 
 impl Model {
@@ -118,17 +128,38 @@ impl Model {
         match direction {
             Direction::Up => flow.data(&segment),
             Direction::Down if segment.flags & ACK != 0 => {
+                let before = flow.ack;
                 flow.acknowledged(segment.ack);
                 if flow.is_foreign {
                     return;
                 }
-                let bound = self.bounds.get(&segment.key).copied();
+                flow.note_loss(&segment, before);
+                let bound = self.bounds.get(&segment.key).map(|bound| bound.bytes);
                 let window = flow.law.window(segment.ack, segment.window, bound);
                 flow.lowered += u64::from(window != segment.window);
+                flow.went_down(&segment, window);
                 let (at, from) = (segment.at, segment.window);
                 put_window(&mut frame[at..], from, window);
             }
             Direction::Down => {}
+        }
+    }
+
+    /// Whether a frame down may be left out; whether it is, depends on when the one before went down, too.
+    pub fn may_leave_out(&self, frame: &[u8]) -> bool {
+        let Some(segment) = Segment::read(frame, Direction::Down) else { return false };
+        let (Some(flow), Some(bound)) = (self.flows.get(&segment.key), self.bounds.get(&segment.key)) else {
+            return false;
+        };
+        flow.is_known && !flow.is_foreign && flow.is_needless(&segment, bound.thin_bytes)
+    }
+
+    /// Takes a frame down that was left out.
+    pub fn left_out(&mut self, frame: &[u8]) {
+        let Some(segment) = Segment::read(frame, Direction::Down) else { return };
+        if let Some(flow) = self.flows.get_mut(&segment.key) {
+            flow.acknowledged(segment.ack);
+            flow.thinned += 1;
         }
     }
 }
@@ -176,11 +207,52 @@ impl Flow {
         match direction {
             Direction::Down => {
                 self.mss = offer.mss;
-                self.ack = syn_ack.ack;
+                (self.ack, self.ack_down) = (syn_ack.ack, syn_ack.ack);
                 self.law.edge = Some(syn_ack.ack.wrapping_add(u32::from(syn_ack.window)));
             }
-            Direction::Up => self.ack = syn_ack.seq.wrapping_add(1),
+            Direction::Up => {
+                self.ack = syn_ack.seq.wrapping_add(1);
+                self.ack_down = self.ack;
+            }
         }
+    }
+
+    fn offer_of(&self, segment: &Segment<'_>) -> u32 {
+        u32::from(segment.window) << self.law.scale
+    }
+
+    fn note_loss(&mut self, segment: &Segment<'_>, before: u32) {
+        let is_under_way = self.up_end.is_some_and(|end| after(end, segment.ack));
+        let is_duplicate = segment.payload == 0
+            && segment.ack == before
+            && self.offered == self.offer_of(segment)
+            && is_under_way;
+        self.lost |= is_duplicate || segment.has_more || segment.flags & ECE != 0;
+    }
+
+    fn went_down(&mut self, segment: &Segment<'_>, window: u16) {
+        self.told = u32::from(window) << self.law.scale;
+        self.offered = self.offer_of(segment);
+        if after(segment.ack, self.ack_down) {
+            self.ack_down = segment.ack;
+        }
+    }
+
+    fn is_needless(&self, segment: &Segment<'_>, thin: u32) -> bool {
+        let step = segment.ack.wrapping_sub(self.ack_down);
+        let behind = self.up_end.map_or(0, |end| end.wrapping_sub(segment.ack) as i32);
+        thin > 0
+            && thin <= MAX_BOUND
+            && segment.is_plain
+            && segment.window > 0
+            && self.told > 0
+            && !self.lost
+            && after(segment.ack, self.ack)
+            && after(segment.ack, self.ack_down)
+            && step < thin
+            && self.up_end.is_some()
+            && behind >= (thin / 2) as i32
+            && self.offer_of(segment).saturating_sub(self.offered) < thin
     }
 
     fn acknowledged(&mut self, ack: u32) {
@@ -201,6 +273,7 @@ impl Flow {
         let end = segment.seq.wrapping_add(segment.payload);
         if self.up_end.is_some_and(|last| !after(end, last)) {
             self.repeated_segments += 1;
+            self.lost = true;
         } else {
             self.up_end = Some(end);
         }

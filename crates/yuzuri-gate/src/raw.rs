@@ -26,10 +26,11 @@ pub(crate) fn read_flow(bytes: &[u8]) -> Option<flow> {
 }
 
 /// As `struct bound` lies in memory.
-pub(crate) fn bound_bytes(until_ns: u64, bytes: u32) -> [u8; size_of::<bound>()] {
+pub(crate) fn bound_bytes(until_ns: u64, bytes: u32, thin: u32) -> [u8; size_of::<bound>()] {
     let mut raw = [0; size_of::<bound>()];
     raw[..8].copy_from_slice(&until_ns.to_ne_bytes());
     raw[8..12].copy_from_slice(&bytes.to_ne_bytes());
+    raw[12..].copy_from_slice(&thin.to_ne_bytes());
     raw
 }
 
@@ -59,6 +60,8 @@ mod tests {
         assert!(read_flow(&[0; size_of::<flow>() - 1]).is_none());
         let read = read_flow(&[1; size_of::<flow>()]).unwrap();
         assert_eq!((read.promise, read.scale), (0x0101_0101_0101_0101, 1));
-        assert_eq!(bound_bytes(1, 2)[..12], [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0].map(|b: u8| b.to_le())[..]);
+        let bytes = bound_bytes(1, 2, 3);
+        let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!((u64::from_ne_bytes(bytes[..8].try_into().unwrap()), number(8), number(12)), (1, 2, 3));
     }
 }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
+pub(crate) const ECE: u8 = 64;
 
 /// A TCP segment in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub(crate) struct Segment<'a> {
     pub(crate) payload: u32,
     /// Where the TCP header begins in the frame.
     pub(crate) at: usize,
+    /// Options besides time stamps at their usual place.
+    pub(crate) has_more: bool,
+    /// An ACK that says nothing but how much arrived.
+    pub(crate) is_plain: bool,
 }
 
 /// What a SYN offers.
@@ -70,6 +75,7 @@ impl<'a> Segment<'a> {
             0x86dd => ipv6(packet)?,
             _ => return None,
         };
+        let is_marked = if kind == 0x0800 { packet[1] & 3 == 3 } else { packet[1] >> 4 & 3 == 3 };
         let offset = usize::from(*tcp.get(12)? >> 4) * 4;
         let options = tcp.get(20..offset)?;
         let from = SocketAddr::new(source, u16_at(tcp, 0)?);
@@ -78,14 +84,18 @@ impl<'a> Segment<'a> {
             Direction::Down => (to, from),
             Direction::Up => (from, to),
         };
+        let has_more = !(options.is_empty() || options.len() == 12 && options.starts_with(&[1, 1, 8, 10]));
+        let payload = (tcp.len() - offset) as u32;
         Some(Segment {
+            has_more,
+            is_plain: !has_more && !is_marked && payload == 0 && tcp[13] == ACK && tcp[12] & 15 == 0,
             key: FlowKey::of_wire(station, server),
             seq: u32_at(tcp, 4)?,
             ack: u32_at(tcp, 8)?,
             window: u16_at(tcp, 14)?,
             flags: tcp[13],
             options,
-            payload: (tcp.len() - offset) as u32,
+            payload,
             at: at + header,
         })
     }

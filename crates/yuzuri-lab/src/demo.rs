@@ -85,7 +85,8 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
 /// The same with nothing on the terminals: what [`scenario`] makes of a file, but the access point shares for them.
 pub fn at_access_point(mut scenario: Scenario) -> Scenario {
     let share = scenario.share.take().unwrap_or_default();
-    scenario.gate = Some(GateSpec { objective: share.objective, starts_s: share.starts_s });
+    scenario.gate =
+        Some(GateSpec { objective: share.objective, starts_s: share.starts_s, ..GateSpec::default() });
     scenario.ap = ApForwarding::Host;
     for kind in &mut scenario.terminal {
         kind.share = None;

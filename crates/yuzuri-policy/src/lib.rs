@@ -31,5 +31,5 @@ pub use message::{
 };
 pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
-pub use radio::{Aggregation, RadioHint};
+pub use radio::{Aggregation, RadioHint, SlowRadio};
 pub use report::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};

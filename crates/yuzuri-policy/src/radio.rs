@@ -1,5 +1,8 @@
 //! What the radio tells of a terminal, and what that is worth.
 
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
 /// How a link aggregates frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aggregation {
@@ -21,6 +24,37 @@ impl Aggregation {
             None => Aggregation::None,
             Some(..=HT_AMPDU_BYTES) => Aggregation::Ht,
             Some(_) => Aggregation::Vht,
+        }
+    }
+}
+
+/// A kind of radio on which an ACK costs the air so much that it may be worth leaving some out (RFC 3449).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlowRadio {
+    /// 802.11a, b, g: each ACK is a frame of its own.
+    G,
+    /// 802.11n: an ACK has a part of an aggregate of 64 kB.
+    N,
+}
+
+impl SlowRadio {
+    /// How it aggregates.
+    pub const fn aggregation(self) -> Aggregation {
+        match self {
+            SlowRadio::G => Aggregation::None,
+            SlowRadio::N => Aggregation::Ht,
+        }
+    }
+}
+
+impl FromStr for SlowRadio {
+    type Err = String;
+    fn from_str(text: &str) -> Result<SlowRadio, String> {
+        match text {
+            "a" | "b" | "g" => Ok(SlowRadio::G),
+            "n" => Ok(SlowRadio::N),
+            _ => Err(format!("'{text}' is no slow radio: choose g (a, b and g) or n")),
         }
     }
 }

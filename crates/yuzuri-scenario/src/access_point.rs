@@ -1,7 +1,7 @@
 //! The access point in an experiment: what forwards, and whether it shares for terminals that run nothing.
 
 use serde::{Deserialize, Serialize};
-use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 
 /// What forwards packets between cell and wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub struct GateSpec {
     pub objective: Objective,
     /// When it begins to bound, seconds; before that, it only measures. 0: before the flows start.
     pub starts_s: f64,
+    /// On which radios ACKs are left out that later ones make needless: g, n. Default: none.
+    pub thin_acks: Vec<SlowRadio>,
 }
 
 impl GateSpec {

@@ -1,6 +1,6 @@
 //! Reads a Wi-Fi station's access point and transmit rate through nl80211.
 
-use crate::answers;
+use crate::{RadioConfig, answers};
 use neli::consts::genl::{CtrlAttr, CtrlCmd};
 use neli::consts::nl::{GenlId, NlmF};
 use neli::consts::nl80211::Nl80211Command;
@@ -75,12 +75,12 @@ impl Wireless {
         if *of != key {
             (*of, *rates) = (key, VecDeque::new());
         }
-        Some(Station { bssid, radio: median(rates, rate) })
+        let radio = median(rates, rate).map(|(bps, how)| RadioHint::of_link(bps, how));
+        Some(Station { bssid, radio: radio.unwrap_or_default() })
     }
 
-    /// The stations of an interface that is an access point's, and what each would deliver alone, by the rate of what was
-    /// received from it last.
-    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], RadioHint>> {
+    /// The stations of an interface that is an access point's, and the radio of each, by what was received from it last.
+    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], RadioConfig>> {
         self.family = self.family.or_else(family);
         let family = self.family?;
         if !is_of_type(family, interface, IFTYPE_AP)? {
@@ -91,22 +91,23 @@ impl Wireless {
             found.extend(peer(attributes, STA_INFO_RX_BITRATE));
         })?;
         self.heard.retain(|mac, _| found.iter().any(|(there, _)| there == mac));
-        let hints =
-            found.into_iter().map(|(mac, rate)| (mac, median(self.heard.entry(mac).or_default(), rate)));
-        Some(hints.collect())
+        let radios = found.into_iter().filter_map(|(mac, rate)| {
+            let (bps, aggregation) = median(self.heard.entry(mac).or_default(), rate)?;
+            Some((mac, RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation }))
+        });
+        Some(radios.collect())
     }
 }
 
-/// The hint of the median of the last rates.
-fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> RadioHint {
+/// The median of the last rates.
+fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
     rates.extend(newest);
     while rates.len() > LOOKS {
         rates.pop_front();
     }
     let mut sorted: Vec<Rate> = rates.iter().copied().collect();
     sorted.sort_by_key(|(bps, _)| *bps);
-    let radio = sorted.get(sorted.len() / 2);
-    radio.map_or(RadioHint::default(), |(bps, how)| RadioHint::of_link(*bps, *how))
+    sorted.get(sorted.len() / 2).copied()
 }
 
 /// Whether an interface is of a type (`enum nl80211_iftype`); `None` if it is not a wireless one.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName};
+use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{ApConfig, ApLoop, Places, RadioConfig, StationId};
 
 pub const ENDS: &str = "\
@@ -58,6 +58,10 @@ struct RunArgs {
     /// PHY rate of every station, for radios that the kernel does not report, such as `65:n`, `390:ac` or `54:g`
     #[arg(long, value_name = "MBIT:STANDARD", value_parser = radio)]
     radio: Option<RadioConfig>,
+
+    /// Radios on which ACKs are left out that later ones make needless: g (a, b and g), n
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    thin_acks: Vec<SlowRadio>,
 
     /// Attach by clsact, as kernels before 6.6 need, instead of tcx
     #[arg(long)]
@@ -136,6 +140,7 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
         dry_run: args.dry_run,
         exempt: args.exempt,
         radio: args.radio,
+        thin_acks: args.thin_acks,
         gate: yuzuri_share::gate_options(!args.clsact),
         status_file: Some(places.status_file()),
         ..ApConfig::default()

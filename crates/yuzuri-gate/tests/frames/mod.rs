@@ -279,12 +279,14 @@ impl Witness {
             self.edges.insert(key, told);
             return;
         };
-        // An ACK that lies more than a window behind what was told belongs to bytes of which nobody saw the end.
-        if before.wrapping_sub(ack) as i32 > 3 << 29 {
+        self.told += 1;
+        // An ACK beyond what was told leaves nothing of it; one that lies more than a window behind it belongs to bytes of which
+        // nobody saw the end.
+        let ahead = before.wrapping_sub(ack) as i32;
+        if !(0..=3 << 29).contains(&ahead) {
             self.edges.insert(key, told);
             return;
         }
-        self.told += 1;
         if left_of(told, before) && left_of(told, offered) {
             let by = before.wrapping_sub(told).min(offered.wrapping_sub(told));
             assert!(

@@ -28,6 +28,9 @@ pub struct GateRecord {
     pub capacity_mbps: f64,
     /// Windows lowered.
     pub lowered: u64,
+    /// ACKs left out.
+    #[serde(default)]
+    pub thinned: u64,
     /// Windows that could not be written.
     pub failed: u64,
     /// Segments of connections whose beginning was not seen.
@@ -71,6 +74,7 @@ impl GateRun {
             devices: vec![CELL.into()],
             policy: spec.policy_config(),
             radios: radios.collect(),
+            thin_acks: spec.thin_acks.clone(),
             dry_run: spec.starts_s > 0.0,
             ..ApConfig::default()
         };
@@ -148,6 +152,7 @@ impl Gated {
             senders: summary.map_or(0, |summary| summary.senders),
             capacity_mbps: summary.map_or(0.0, |summary| summary.capacity_bps as f64 / 1e6),
             lowered: status.segments.lowered,
+            thinned: status.segments.thinned,
             failed: status.segments.failed,
             stranger: status.segments.stranger,
             bound_mean_bytes: (!bounds.is_empty()).then(|| bounds.iter().sum::<f64>() / bounds.len() as f64),

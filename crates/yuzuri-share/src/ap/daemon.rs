@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_gate::{Gate, GateError, How, Options};
-use yuzuri_policy::{PolicyConfig, RadioHint};
+use yuzuri_policy::{PolicyConfig, SlowRadio};
 
 /// From one look to the next.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -41,6 +41,8 @@ pub struct ApConfig {
     pub radio: Option<RadioConfig>,
     /// The radios of certain stations, before what the kernel reports.
     pub radios: HashMap<StationId, RadioConfig>,
+    /// On which radios ACKs are left out that later ones make needless.
+    pub thin_acks: Vec<SlowRadio>,
     /// How the gate is made.
     pub gate: Options,
     /// Where the status is written; `None`: nowhere.
@@ -53,7 +55,7 @@ pub struct ApLoop {
     gate: Gate,
     steward: Steward,
     wireless: Wireless,
-    rates: HashMap<[u8; 6], RadioHint>,
+    heard: HashMap<[u8; 6], RadioConfig>,
     looks: u32,
     next: Instant,
     status: ApStatus,
@@ -76,12 +78,12 @@ impl ApLoop {
         for device in &config.devices {
             gate.attach(device)?;
         }
-        let steward = Steward::new(config.policy, config.exempt.iter().copied());
+        let steward = Steward::new(config.policy, config.exempt.iter().copied(), config.thin_acks.clone());
         Ok(ApLoop {
             gate,
             steward,
             wireless: Wireless::open(),
-            rates: HashMap::new(),
+            heard: HashMap::new(),
             looks: 0,
             next: Instant::now(),
             status: ApStatus::default(),
@@ -122,16 +124,18 @@ impl ApLoop {
 
     fn look(&mut self) {
         if self.looks.is_multiple_of(RATES_EACH) {
-            self.rates = self.stations_rates();
+            self.heard = self.stations_radios();
         }
         self.looks = self.looks.wrapping_add(1);
         let flows = match self.gate.flows() {
             Ok(flows) => flows,
             Err(error) => return self.problems.push(error.to_string()),
         };
-        let configured = self.config.radio.map(RadioConfig::hint);
-        let rates = &self.rates;
-        let radio = |station: StationId| rates.get(&station.0).copied().or(configured).unwrap_or_default();
+        let (config, heard) = (&self.config, &self.heard);
+        let radio = |station: StationId| {
+            let known = config.radios.get(&station).or_else(|| heard.get(&station.0));
+            known.copied().or(config.radio)
+        };
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let plan = self.steward.look(clock::now(), now_ns, &flows, radio);
         if !self.config.dry_run {
@@ -151,19 +155,19 @@ impl ApLoop {
             .extend(done.into_iter().filter_map(Result::err).map(|error: GateError| error.to_string()));
     }
 
-    /// What each station of a radio would deliver alone, where the kernel tells.
-    fn stations_rates(&mut self) -> HashMap<[u8; 6], RadioHint> {
-        let mut rates = HashMap::new();
+    /// The radio of each station, where the kernel tells.
+    fn stations_radios(&mut self) -> HashMap<[u8; 6], RadioConfig> {
+        let mut radios = HashMap::new();
         for device in &self.config.devices {
             // A bridge's ports have the radios.
             let ports =
                 std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
             let names = ports.filter_map(|port| port.file_name().into_string().ok()).chain([device.clone()]);
             for index in names.filter_map(|name| nix::net::if_::if_nametoindex(name.as_str()).ok()) {
-                rates.extend(self.wireless.stations(index).unwrap_or_default());
+                radios.extend(self.wireless.stations(index).unwrap_or_default());
             }
         }
-        rates
+        radios
     }
 
     fn publish(&mut self) {

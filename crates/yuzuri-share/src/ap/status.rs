@@ -118,11 +118,14 @@ pub struct SegmentCounts {
     pub foreign: u64,
     /// Windows that could not be written.
     pub failed: u64,
+    /// ACKs left out.
+    #[serde(default)]
+    pub thinned: u64,
 }
 
 impl From<Counts> for SegmentCounts {
-    fn from(Counts { down, up, lowered, stranger, foreign, failed }: Counts) -> SegmentCounts {
-        SegmentCounts { down, up, lowered, stranger, foreign, failed }
+    fn from(Counts { down, up, lowered, stranger, foreign, failed, thinned }: Counts) -> SegmentCounts {
+        SegmentCounts { down, up, lowered, stranger, foreign, failed, thinned }
     }
 }
 
@@ -180,8 +183,8 @@ impl ApStatus {
         let counts = self.segments;
         writeln!(
             out,
-            "windows lowered {}; segments of connections whose beginning was not seen {}, never touched {}",
-            counts.lowered, counts.stranger, counts.foreign
+            "windows lowered {}, ACKs left out {}; segments of connections whose beginning was not seen {}, never touched {}",
+            counts.lowered, counts.thinned, counts.stranger, counts.foreign
         )?;
         if self.stations.is_empty() {
             return writeln!(out, "\nno station has uploaded anything yet");

@@ -3,13 +3,14 @@
 
 use super::release::Release;
 use super::view::{View, segment_bytes};
+use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
-use yuzuri_gate::{FlowKey, FlowSeen as Gated};
+use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated};
 use yuzuri_policy::{
     Capacity, Decision, FlowSeen, Moment, Phase, Policy, PolicyConfig, PolicyName, RadioHint, Report, Rule,
-    SendersSeen, Summary,
+    SendersSeen, SlowRadio, Summary,
 };
 
 /// A connection on which nothing passed for so long is no part of a look, nanoseconds.
@@ -20,6 +21,9 @@ const GONE_AFTER: u32 = 240;
 const INITIAL_SEGMENTS: u32 = 10;
 /// What a segment takes at most, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
+
+/// Where ACKs are thinned, one of at least so many segments goes down.
+const THIN_SEGMENTS: u32 = 8;
 
 /// A station, by its hardware address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +52,8 @@ pub(crate) struct Row {
 pub(crate) struct Station {
     policy: Policy,
     pub(crate) radio: RadioHint,
+    /// Its ACKs may be thinned.
+    pub(crate) is_thinned: bool,
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) report: Option<Report>,
     pub(crate) rows: Vec<Row>,
@@ -57,8 +63,8 @@ pub(crate) struct Station {
 /// What the gate is to enforce until the next look.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// What connections may have in flight, bytes.
-    pub(crate) flows: Vec<(FlowKey, u32)>,
+    /// What is done to connections.
+    pub(crate) flows: Vec<(FlowKey, Bound)>,
     /// Connections that are free from now on.
     pub(crate) free: Vec<FlowKey>,
     /// What new connections of known stations may have, bytes.
@@ -72,6 +78,7 @@ pub(crate) struct Plan {
 pub(crate) struct Steward {
     config: PolicyConfig,
     exempt: HashSet<StationId>,
+    thin_acks: Vec<SlowRadio>,
     view: View,
     capacity: Capacity,
     pub(crate) stations: BTreeMap<StationId, Station>,
@@ -83,9 +90,14 @@ pub(crate) struct Steward {
 }
 
 impl Steward {
-    pub(crate) fn new(config: PolicyConfig, exempt: impl IntoIterator<Item = StationId>) -> Steward {
+    pub(crate) fn new(
+        config: PolicyConfig,
+        exempt: impl IntoIterator<Item = StationId>,
+        thin_acks: Vec<SlowRadio>,
+    ) -> Steward {
         Steward {
             config,
+            thin_acks,
             exempt: exempt.into_iter().collect(),
             view: View::default(),
             capacity: Capacity::new(config.objective),
@@ -102,14 +114,14 @@ impl Steward {
         self.exempt.contains(&station)
     }
 
-    /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells what a station
-    /// would deliver alone.
+    /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
+    /// it is known.
     pub(crate) fn look(
         &mut self,
         now: Moment,
         now_ns: u64,
         flows: &[Gated],
-        mut radio: impl FnMut(StationId) -> RadioHint,
+        mut radio: impl FnMut(StationId) -> Option<RadioConfig>,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();
         self.view.keep(|key| there.contains(key));
@@ -128,7 +140,11 @@ impl Steward {
         }
         for (id, station) in &mut self.stations {
             station.silent = if station.rows.is_empty() { station.silent + 1 } else { 0 };
-            station.radio = radio(*id);
+            let radio = radio(*id);
+            station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
+            station.is_thinned = radio.is_some_and(|radio| {
+                self.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
+            });
             // In the order of their beginning, as a kernel walks through its own.
             station.rows.sort_by_key(|row| row.seen.id);
         }
@@ -167,7 +183,9 @@ impl Steward {
                 match row.bytes {
                     Some(bytes) => {
                         self.held.insert(key, bytes);
-                        plan.flows.push((key, bytes));
+                        let thin_bytes =
+                            if station.is_thinned { THIN_SEGMENTS * segment_bytes(&row.gated) } else { 0 };
+                        plan.flows.push((key, Bound { bytes, thin_bytes }));
                     }
                     None => {
                         self.releasing.remove(&key);
@@ -222,7 +240,7 @@ impl Steward {
             match step {
                 Some(bytes) => {
                     self.held.insert(key, bytes);
-                    plan.flows.push((key, bytes));
+                    plan.flows.push((key, bytes.into()));
                 }
                 None => plan.free.push(key),
             }
@@ -236,6 +254,7 @@ impl Station {
         Station {
             policy: Policy::new(config),
             radio: RadioHint::default(),
+            is_thinned: false,
             addresses: BTreeSet::new(),
             report: None,
             rows: Vec::new(),
