@@ -1,7 +1,10 @@
 //! From observations to stretches of time, each with the one limit that held the sender in it.
 
+use crate::bound::{Bound, Bounded};
+use crate::buffer::{Buffer, wakes_writer_below};
+use crate::losses::Losses;
 use crate::pace::Pace;
-use crate::{Limit, Moment, Observation, Reduction, State};
+use crate::{Law, Limit, Moment, Observation, Reduction, State};
 
 /// A stretch of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,21 +22,11 @@ pub struct Stretch {
 const TSO_WIN_DIVISOR: u64 = 3;
 /// The largest segment that TCP hands to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
 const MAX_TSO_BYTES: u64 = 65_536;
-/// A writer that waits for room wakes up once a third of the send buffer is free (`sk_stream_min_wspace`).
-const fn wakes_writer_below(buffer_bytes: u64) -> u64 {
-    buffer_bytes / 3 * 2
-}
+/// The initial window (RFC 6928), segments.
+const INITIAL_SEGMENTS: u64 = 10;
 /// A timer fires within this time where something is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with room),
 /// microseconds.
 const TIMERS_US: u64 = 1_000_000;
-
-/// What reduced the window last.
-#[derive(Clone, Copy, Debug)]
-struct Reduced {
-    /// The window before it, segments.
-    from_segments: u32,
-    by: Reduction,
-}
 
 /// Tells of one sender, observation by observation, what limits it.
 ///
@@ -42,12 +35,14 @@ struct Reduced {
 pub struct Classifier {
     last: Option<Observation>,
     limit: Option<Limit>,
-    reduced: Option<Reduced>,
+    losses: Losses,
     largest_window_bytes: u64,
     /// It was observed from its beginning: the largest window is the largest that there ever was.
     saw_begin: bool,
     largest_memory_bytes: u64,
     pace: Pace,
+    bound: Bound,
+    buffer: Buffer,
 }
 
 impl Classifier {
@@ -63,9 +58,13 @@ impl Classifier {
             .max(now.largest_window_bytes.unwrap_or(0));
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
         let Some(last) = self.last else {
+            self.buffer.add(now);
             self.last = Some(*now);
-            self.saw_begin = now.begins;
-            self.reduce(now, now);
+            // Before an initial window was acknowledged no window was larger.
+            let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
+            self.saw_begin = now.begins || now.acked_bytes <= initial_bytes;
+            self.losses.begin(now);
+            self.losses.add(now, now);
             return;
         };
         // A clock that jumps back: that time was told already.
@@ -73,8 +72,22 @@ impl Classifier {
             return;
         }
         self.pace.add(&last, now);
+        // Of two polls the first is judged, and what the second found is not known yet.
+        let polled = last.moment == Moment::Polled && now.moment == Moment::Polled;
+        if !polled {
+            self.buffer.add(now);
+        }
         let limit = self.between(&last, now);
+        if polled {
+            self.buffer.add(now);
+        }
         self.limit = Some(limit);
+        if now.moment != Moment::Processing {
+            let full = limit.is_congestion_window()
+                || matches!(limit, Limit::OwnDevice | Limit::Sharing)
+                || (limit == Limit::Unknown && self.bound.holds(now) != Bounded::No);
+            self.bound.add(&last, now, full);
+        }
         let idle_us = idle_us(&last, now, limit);
         let middle_us = last.time_us + idle_us;
         if idle_us > 0 {
@@ -83,7 +96,7 @@ impl Classifier {
         if middle_us < now.time_us {
             stretch(Stretch { from_us: middle_us, to_us: now.time_us, limit });
         }
-        self.reduce(&last, now);
+        self.losses.add(&last, now);
         self.last = Some(*now);
     }
 
@@ -130,11 +143,13 @@ impl Classifier {
             // Nagle, TCP_CORK, or automatic corking: less than a segment waits for more.
             return Limit::Application;
         }
-        if seen.device_full == Some(true) {
+        // Where the device's queueing discipline paces (fq), what waits for its time lies there.
+        let paced = self.pace.holds(seen) == Some(true);
+        if !(paced && seen.pacing_wait_us.is_none()) && seen.device_is_full() {
             return Limit::OwnDevice;
         }
         // A timer that is late, or an observer that does not know for how long pacing holds.
-        if self.pace.holds(seen) == Some(true) {
+        if paced {
             return Limit::Pacing;
         }
         let room_bytes = cwnd_room_bytes.min(receiver_room_bytes);
@@ -159,8 +174,11 @@ impl Classifier {
         }
         let Some(memory_bytes) = seen.send_memory_bytes else { return Limit::Unknown };
         match seen.send_buffer_bytes {
-            Some(buffer_bytes) if memory_bytes < wakes_writer_below(buffer_bytes) => Limit::Application,
-            Some(_) => Limit::SendBuffer,
+            Some(_) => match self.buffer.writer_waits(seen) {
+                Some(true) => Limit::SendBuffer,
+                Some(false) => Limit::Application,
+                None => Limit::Unknown,
+            },
             // The buffer is at least as large as what was in it once: it only grows.
             None if memory_bytes
                 < wakes_writer_below(self.largest_memory_bytes.saturating_sub(MAX_TSO_BYTES)) =>
@@ -179,19 +197,22 @@ impl Classifier {
         if receiver {
             return self.receiver(seen, window_bytes);
         }
+        match self.bound.holds(seen) {
+            Bounded::Yes => return Limit::Sharing,
+            Bounded::Perhaps => return Limit::Unknown,
+            Bounded::No => {}
+        }
         let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
-        let held = match (seen.prior_cwnd_segments, self.reduced) {
-            (Some(prior), _) => Some(seen.cwnd_segments < prior),
-            (None, Some(reduced)) => Some(seen.cwnd_segments < reduced.from_segments),
-            (None, None) => None,
-        };
-        if self.reduced.is_some_and(|reduced| reduced.by == Reduction::OwnDevice)
-            && (queue || held == Some(true))
-        {
+        let held = self.losses.hold(seen);
+        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == Some(true)) {
             return Limit::OwnDevice;
         }
         if queue {
             return Limit::Path;
+        }
+        if seen.law == Some(Law::Model) {
+            // Its window is a multiple of what it takes for the path's; it has no slow start threshold.
+            return Limit::Unknown;
         }
         if seen.ssthresh_segments.is_none_or(|ssthresh| seen.cwnd_segments < ssthresh) {
             return Limit::SlowStart;
@@ -219,25 +240,6 @@ impl Classifier {
         } else {
             // A reader that reads now and then also makes ACKs late.
             Limit::Unknown
-        }
-    }
-
-    fn reduce(&mut self, last: &Observation, now: &Observation) {
-        match now.reduction {
-            Some(Reduction::Undone) => self.reduced = None,
-            Some(by) => {
-                // A timeout has collapsed the window before it is told; the others have not.
-                let from_segments = now.cwnd_segments.max(last.cwnd_segments);
-                self.reduced = Some(Reduced { from_segments, by });
-            }
-            None => {}
-        }
-        if now.reduction.is_none()
-            && let Some(reduced) = self.reduced.as_mut()
-            && now.cwnd_segments >= reduced.from_segments
-        {
-            // It has grown back: what it loses again without a reduction, no loss has taken.
-            reduced.from_segments = 0;
         }
     }
 }

@@ -26,13 +26,16 @@
 //! assert_eq!(times.share(Limit::ReceiverWindow), 1.0);
 //! ```
 
+mod bound;
+mod buffer;
 mod classifier;
 mod limit;
+mod losses;
 mod observation;
 mod pace;
 mod times;
 
 pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
-pub use observation::{Moment, Observation, Reduction, State};
+pub use observation::{Law, Moment, Observation, Reduction, State};
 pub use times::LimitTimes;

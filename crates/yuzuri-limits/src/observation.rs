@@ -42,6 +42,28 @@ pub enum Reduction {
     Undone,
 }
 
+/// What a congestion control does with its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// It grows by ACKs and is reduced by losses (RFC 5681, RFC 9438).
+    Grows,
+    /// The same, within bounds that a sharing group sets.
+    Bounded,
+    /// It is what a model of the path says (BBR).
+    Model,
+}
+
+impl Law {
+    /// That of the congestion control of this name.
+    pub fn of(congestion_control: &str) -> Law {
+        match congestion_control {
+            name if name.starts_with("bbr") => Law::Model,
+            name if name.starts_with("yuzuri") => Law::Bounded,
+            _ => Law::Grows,
+        }
+    }
+}
+
 /// What is known of a sender at one moment. `None`: whoever observed does not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Observation {
@@ -53,6 +75,8 @@ pub struct Observation {
     pub begins: bool,
     /// State of the congestion machine until now.
     pub state: State,
+    /// What its congestion control does with the window.
+    pub law: Option<Law>,
     /// A reduction that this moment tells of.
     pub reduction: Option<Reduction>,
     /// Congestion window, segments.
@@ -85,6 +109,8 @@ pub struct Observation {
     pub cwnd_limited: Option<bool>,
     /// Enough of what was sent still lies in the device's queue (TCP small queues, TSQ_THROTTLED).
     pub device_full: Option<bool>,
+    /// Memory of what lies in the device and its queueing discipline, bytes (`sk_wmem_alloc`).
+    pub device_memory_bytes: Option<u64>,
     /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
     /// Mean deviation of the RTT, microseconds.
@@ -114,6 +140,18 @@ impl Observation {
     pub fn cwnd_room_bytes(&self) -> u64 {
         let segments = self.cwnd_segments.saturating_sub(self.in_flight_segments);
         u64::from(segments) * u64::from(self.mss_bytes)
+    }
+
+    /// Whether TCP small queues hold segments back. Who does not know the kernel's mark knows what they go by: more lies in
+    /// the device than the pacing rate sends in 1 ms (`sk_pacing_shift`), and more than two segments.
+    pub fn device_is_full(&self) -> bool {
+        self.device_full.unwrap_or_else(|| {
+            let (Some(memory_bytes), Some(rate_bps)) = (self.device_memory_bytes, self.pacing_rate_bps)
+            else {
+                return false;
+            };
+            memory_bytes > (rate_bps / 8 / 1024).max(2 * u64::from(self.mss_bytes))
+        })
     }
 
     /// Bytes that the receiver's window has room for.

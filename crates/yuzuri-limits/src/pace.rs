@@ -7,6 +7,8 @@ use crate::Observation;
 const TOLERANCE: f64 = 0.1;
 /// The rates are compared over this time at least, microseconds, and over twice as much at most.
 const SPAN_US: u64 = 100_000;
+/// And over so many times the distance of two observations: of when a poll was answered nobody knows more.
+const SPAN_OBSERVATIONS: u64 = 30;
 /// And over so many segments at least: of fewer one makes too much of a difference.
 const SPAN_SEGMENTS: u64 = 20;
 
@@ -24,9 +26,17 @@ pub(crate) struct Pace {
     marks: [Option<Mark>; 2],
     paced: f64,
     known: bool,
+    /// The mean distance of two observations, microseconds.
+    distance_us: u64,
+    /// When pacing was last seen to hold a segment.
+    waited_us: Option<u64>,
 }
 
 impl Pace {
+    fn span_us(&self) -> u64 {
+        SPAN_US.max(SPAN_OBSERVATIONS * self.distance_us)
+    }
+
     /// Adds the time between two observations.
     pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
         let time_us = now.time_us.saturating_sub(last.time_us);
@@ -35,14 +45,19 @@ impl Pace {
             return;
         };
         self.known = true;
+        self.distance_us = (self.distance_us * 7 + time_us.min(SPAN_US)) / 8;
+        if now.pacing_wait_us.is_some_and(|wait_us| wait_us > 0) {
+            self.waited_us = Some(now.time_us);
+        }
+        let span_us = self.span_us();
         self.paced += rate_bps as f64 * time_us as f64;
         let mark = Mark { time_us: now.time_us, sent_bytes: now.sent_bytes(), paced: self.paced };
         match self.marks {
-            [Some(_), Some(newer)] if now.time_us.saturating_sub(newer.time_us) >= SPAN_US => {
+            [Some(_), Some(newer)] if now.time_us.saturating_sub(newer.time_us) >= span_us => {
                 self.marks = [Some(newer), Some(mark)];
             }
             [None, _] => self.marks = [Some(mark), None],
-            [Some(first), None] if now.time_us.saturating_sub(first.time_us) >= SPAN_US => {
+            [Some(first), None] if now.time_us.saturating_sub(first.time_us) >= span_us => {
                 self.marks[1] = Some(mark);
             }
             _ => {}
@@ -51,10 +66,17 @@ impl Pace {
 
     /// Whether the sender sends at its pacing rate; `None` where it was not observed for long enough.
     pub(crate) fn holds(&self, now: &Observation) -> Option<bool> {
+        // The kernel has a pacing rate for every sender, and keeps few to it. Whoever knows of segments that are held knows
+        // who is one of these.
+        let span_us = self.span_us();
+        let lately = |at_us| now.time_us.saturating_sub(at_us) <= 2 * span_us;
+        if now.pacing_wait_us.is_some() && !self.waited_us.is_some_and(lately) {
+            return Some(false);
+        }
         let mark = self.marks[0].filter(|_| self.known)?;
         let sent_bytes = now.sent_bytes().saturating_sub(mark.sent_bytes);
         let enough = sent_bytes >= SPAN_SEGMENTS * u64::from(now.mss_bytes.max(1));
-        if now.time_us.saturating_sub(mark.time_us) < SPAN_US || !enough {
+        if now.time_us.saturating_sub(mark.time_us) < span_us || !enough {
             return None;
         }
         let ratio = sent_bytes as f64 * 8e6 / (self.paced - mark.paced);

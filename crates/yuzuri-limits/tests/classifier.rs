@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{Classifier, Law, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 
 const MSS: u32 = 1448;
 
@@ -22,7 +22,7 @@ fn roomy(time_us: u64) -> Observation {
         srtt_us: Some(20_000),
         rttvar_us: 500,
         min_rtt_us: Some(20_000),
-        acked_bytes: time_us * 3,
+        acked_bytes: 1_000_000 + time_us * 3,
         ..Observation::default()
     }
 }
@@ -104,7 +104,18 @@ fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
         }
     };
     assert_eq!(steady(sent(Some(20_000), Some(87_040))), Limit::Application);
-    assert_eq!(steady(sent(Some(80_000), Some(87_040))), Limit::SendBuffer);
+    assert_eq!(steady(sent(Some(85_000), Some(87_040))), Limit::SendBuffer);
+    // Neither full nor as empty as wakes a writer who waits: which it was last decides, for two round trips.
+    let between: Vec<_> = (0..=1000).map(|n| sent(Some(70_000), Some(87_040))(n * 1000)).collect();
+    assert!(told(&between).0.share(Limit::Application) > 0.95);
+    assert_eq!(told(&between[..40]).0.share(Limit::Unknown), 1.0);
+    let after = |memory| {
+        let mut observations = vec![sent(Some(memory), Some(87_040))(0)];
+        observations.extend(&between[1..40]);
+        told(&observations).0
+    };
+    assert_eq!(after(86_000).share(Limit::SendBuffer), 1.0);
+    assert_eq!(after(20_000).share(Limit::Application), 1.0);
     // Whoever does not know how large the buffer is cannot tell.
     assert_eq!(steady(sent(Some(20_000), None)), Limit::Unknown);
     assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);
@@ -145,10 +156,20 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(of(Reduction::Path, 28), Some(Limit::Loss));
     assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
     assert_eq!(of(Reduction::Undone, 28), Some(Limit::CongestionAvoidance));
-    let regrown = Observation { cwnd_segments: 40, in_flight_segments: 40, ..full_cwnd(2000) };
-    let later = Observation { cwnd_segments: 41, in_flight_segments: 41, ..full_cwnd(3000) };
-    let (_, stretches) = told(&[full_cwnd(0), entered(Reduction::Path), regrown, later]);
-    assert_eq!(stretches.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
+    // It has grown back. A loss in the first 3 kB: another is expected within five times that.
+    let after = |time_us, acked_bytes| {
+        let of = |cwnd_segments, time_us| Observation {
+            cwnd_segments,
+            in_flight_segments: cwnd_segments,
+            acked_bytes,
+            ..full_cwnd(time_us)
+        };
+        let (_, stretches) =
+            told(&[full_cwnd(0), entered(Reduction::Path), of(40, time_us), of(41, time_us + 1000)]);
+        stretches.last().map(|s| s.limit)
+    };
+    assert_eq!(after(2000, 1_017_000), Some(Limit::Loss));
+    assert_eq!(after(20_000, 1_020_000), Some(Limit::CongestionAvoidance));
 }
 
 #[test]
@@ -241,6 +262,52 @@ fn less_room_than_a_large_segment_is_a_full_window() {
 }
 
 #[test]
+fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() {
+    let flat =
+        |law, ssthresh_segments| move |t| Observation { law: Some(law), ssthresh_segments, ..full_cwnd(t) };
+    let times =
+        |of: &dyn Fn(u64) -> Observation, ms| told(&(0..=ms).map(|n| of(n * 1000)).collect::<Vec<_>>()).0;
+    // In slow start a window doubles with what it sends: 29 kB, 10 ms here.
+    let slow_start = times(&flat(Law::Bounded, None), 1000);
+    assert!(slow_start.share(Limit::Sharing) > 0.98, "{:?}", slow_start.ranked());
+    assert_eq!(times(&flat(Law::Grows, None), 1000).share(Limit::SlowStart), 1.0);
+    // In congestion avoidance the Reno-friendly window has grown over it after 7 / 0.53 round trips of 20 ms.
+    let avoids = times(&flat(Law::Bounded, Some(10)), 1000);
+    assert!((0.7..0.75).contains(&avoids.share(Limit::Sharing)), "{:?}", avoids.ranked());
+    assert!(avoids.share(Limit::CongestionAvoidance) < 0.05);
+    // A window that shrinks without a reduction is at its bound at once, and one that grows is at none.
+    let to = |segments| {
+        let after = Observation { cwnd_segments: segments, in_flight_segments: segments, ..full_cwnd(1000) };
+        let law = Some(Law::Bounded);
+        told(&[
+            Observation { law, ..full_cwnd(0) },
+            Observation { law, ..full_cwnd(500) },
+            Observation { law, ..after },
+            Observation { law, time_us: 2000, ..after },
+        ])
+        .1
+        .last()
+        .map(|s| s.limit)
+    };
+    assert_eq!(to(15), Some(Limit::Sharing));
+    assert_eq!(to(21), Some(Limit::CongestionAvoidance));
+}
+
+#[test]
+fn a_device_that_is_full_is_told_by_the_memory_in_it() {
+    let polled = |device_memory_bytes| {
+        move |t| Observation {
+            moment: Moment::Polled,
+            device_memory_bytes: Some(device_memory_bytes),
+            pacing_rate_bps: Some(40_000_000),
+            ..roomy(t)
+        }
+    };
+    assert_eq!(steady(polled(10_000)), Limit::OwnDevice);
+    assert_eq!(steady(polled(0)), Limit::Unknown);
+}
+
+#[test]
 fn what_was_not_observed_is_unknown() {
     // TCP is never silent for 5 s with data to send.
     assert_eq!(told(&[full_cwnd(0), full_cwnd(5_000_000)]).0.share(Limit::Unknown), 1.0);
@@ -329,6 +396,8 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             pacing_wait_us: more.3,
             cwnd_limited: more.4,
             device_full: more.5,
+            device_memory_bytes: windows.3,
+            law: [None, Some(Law::Grows), Some(Law::Bounded), Some(Law::Model)][sizes.2 as usize % 4],
             srtt_us: times.0,
             rttvar_us: times.1,
             min_rtt_us: times.2,

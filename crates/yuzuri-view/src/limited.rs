@@ -1,7 +1,7 @@
 //! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures beside each limit.
 
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
-use yuzuri_trace::{CaState, Event, Kind, Marks, Reason};
+use yuzuri_limits::{Classifier, Law, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
 
 /// Means over the time that a limit took.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -78,10 +78,16 @@ pub struct FlowLimits {
     last: Event,
     sends: bool,
     has_window: bool,
+    law: Option<Law>,
     largest_window_bytes: u64,
 }
 
 impl FlowLimits {
+    /// The congestion control's name, as soon as it is known and whenever it changes.
+    pub fn controlled_by(&mut self, congestion_control: &str) {
+        self.law = (!congestion_control.is_empty()).then(|| Law::of(congestion_control));
+    }
+
     /// Takes a record in, and gives the time since the one before as stretches.
     pub fn add(&mut self, event: &Event, mut stretch: impl FnMut(Stretch)) {
         if !event.has_snapshot() {
@@ -94,7 +100,11 @@ impl FlowLimits {
         self.sends |= acked_bytes > 2 || s.notsent > 0 || s.packets_out > 1;
         self.has_window |= s.snd_wnd > 0;
         self.largest_window_bytes = self.largest_window_bytes.max(s.snd_wnd.into());
-        let now = observation(event, self.has_window);
+        let mut now = observation(event, self.has_window);
+        now.law = self.law;
+        if event.marks.contains(Marks::SAMPLED) && now.reduction.is_none() {
+            now.reduction = reduced_between(&self.last.snapshot, s);
+        }
         let FlowLimits { classifier, times, figures, .. } = self;
         classifier.observe(&now, |told| {
             times.add(told.limit, told.to_us - told.from_us);
@@ -191,6 +201,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
     Observation {
         time_us: event.mono_ns / 1000,
         moment,
+        law: None,
         begins: event.kind == Kind::Open && !polled,
         state: state(if polled { event.ca_state } else { event.ca_before }),
         reduction,
@@ -204,7 +215,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         mss_bytes: s.mss,
         receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
         unsent_bytes: Some(s.notsent.into()),
-        send_memory_bytes: (s.wmem_queued > 0).then_some(s.wmem_queued.into()),
+        send_memory_bytes: (s.wmem_queued > 0 || s.sender.sndbuf > 0).then_some(s.wmem_queued.into()),
         send_buffer_bytes: (s.sender.sndbuf > 0).then_some(s.sender.sndbuf.into()),
         writer_waits: bit(Marks::NO_SPACE),
         largest_window_bytes: (s.sender.max_window > 0).then_some(s.sender.max_window.into()),
@@ -212,6 +223,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         pacing_wait_us: known(s.sender.pacing_wait_us),
         cwnd_limited: bit(Marks::CWND_LIMITED),
         device_full: bit(Marks::THROTTLED),
+        device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
         rttvar_us: s.rttvar_us,
         min_rtt_us: s.measured_min_rtt_us(),
@@ -219,6 +231,12 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         acked_bytes: s.bytes_acked,
         retransmitted_segments: s.total_retrans,
     }
+}
+
+/// A recovery that was over before the next poll: another slow start threshold, and retransmissions.
+fn reduced_between(before: &Snapshot, after: &Snapshot) -> Option<Reduction> {
+    let reduced = after.finite_ssthresh().is_some() && after.ssthresh != before.ssthresh;
+    (reduced && after.total_retrans > before.total_retrans).then_some(Reduction::Path)
 }
 
 fn state(state: CaState) -> State {

@@ -147,7 +147,7 @@ impl Case {
             "receiver-window" => {
                 // What of the buffer becomes window is the kernel's affair: half of twice SO_RCVBUF, at least.
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
-                case.receive_buffer = Some(bytes.clamp(4_096.0, 200_000.0) as usize);
+                case.receive_buffer = Some(lot.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {
@@ -165,7 +165,7 @@ impl Case {
             }
             "send-buffer" => {
                 // The kernel doubles it, and counts its own overhead into it.
-                case.send_buffer = Some(bytes.clamp(2_304.0, 200_000.0) as usize);
+                case.send_buffer = Some(lot.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
                 let bytes = lot.log_between(1e3, 256e3) as usize;
                 Phase { writes: Rhythm { bytes, every: Duration::ZERO }, ..Phase::of(&[Limit::SendBuffer]) }
             }
@@ -186,7 +186,8 @@ impl Case {
                 // Holds segments for less than what RFC 9406 takes for a queue.
                 let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
                 case.queue_bytes = (rate * least * lot.between(0.2, 0.6)).max(4.0 * 1500.0);
-                case.warm_up = Duration::from_secs(5);
+                // The first losses come in slow start, long before the window has grown to what the path holds.
+                case.warm_up = Duration::from_secs(15);
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
             }
             "bufferbloat" => {

@@ -174,10 +174,12 @@ fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
         _ => None,
     });
     for item in &items {
-        if let Item::Event(event) = item
-            && Some(event.flow) == flow
-        {
-            limits.add(event, |stretch| stretches.push(stretch));
+        match item {
+            Item::Flow(of) if Some(of.id) == flow => limits.controlled_by(&of.congestion_control),
+            Item::Event(event) if Some(event.flow) == flow => {
+                limits.add(event, |stretch| stretches.push(stretch));
+            }
+            _ => {}
         }
     }
     stretches

@@ -41,6 +41,7 @@ impl Flows {
             match item {
                 Item::Flow(flow) => {
                     if let Some(told) = self.told(flow.id) {
+                        told.limits.controlled_by(&flow.congestion_control);
                         told.flow = Some(flow.clone());
                     }
                 }

@@ -1,0 +1,108 @@
+//! Whether a window that is full and does not grow is at a bound.
+
+use crate::{Law, Observation, State};
+
+/// CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is less than a segment from W_max, with
+/// C = 0.4 (RFC 9438 section 4.2).
+const PLATEAU_US: u64 = 2_720_000;
+
+/// The part of a window by which it is reduced at most (Reno's half; CUBIC: 0.3), and by how many segments it grows each
+/// round trip at least (CUBIC's Reno-friendly region, RFC 9438 section 4.3: 3 × 0.3 / 1.7).
+const REDUCED: f64 = 0.3;
+const GROWS: f64 = 0.53;
+
+/// A window that does not change.
+#[derive(Clone, Copy, Debug)]
+struct Flat {
+    cwnd_segments: u32,
+    since_us: u64,
+    acked_bytes: u64,
+    /// It came down to this without a reduction.
+    fell: bool,
+}
+
+/// What is known of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bounded {
+    No,
+    /// It does not grow, but not for long enough to be sure.
+    Perhaps,
+    Yes,
+}
+
+/// Follows a window that is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bound {
+    flat: Option<Flat>,
+    /// The bound that was found.
+    segments: Option<u32>,
+}
+
+impl Bound {
+    /// Takes in an observation. `full`: the congestion window was what limited.
+    pub(crate) fn add(&mut self, last: &Observation, now: &Observation, full: bool) {
+        if now.law != Some(Law::Bounded) {
+            *self = Bound::default();
+            return;
+        }
+        // A bound that is raised lets the window grow.
+        self.segments = self.segments.filter(|bound| now.cwnd_segments <= *bound);
+        let calm = |state| matches!(state, State::Open | State::Disorder);
+        if !full || !calm(now.state) || !calm(last.state) || now.reduction.is_some() {
+            self.flat = None;
+            return;
+        }
+        let new = Flat {
+            cwnd_segments: now.cwnd_segments,
+            since_us: now.time_us,
+            acked_bytes: now.acked_bytes,
+            fell: false,
+        };
+        let flat = self.flat.get_or_insert(new);
+        if now.cwnd_segments > flat.cwnd_segments {
+            *flat = new;
+        } else if now.cwnd_segments < flat.cwnd_segments {
+            *flat = Flat { fell: true, ..new };
+        }
+        if self.find(now) == Bounded::Yes {
+            self.segments = Some(now.cwnd_segments);
+        }
+    }
+
+    fn find(&self, now: &Observation) -> Bounded {
+        let Some(flat) = self.flat else { return Bounded::No };
+        if flat.fell {
+            return Bounded::Yes;
+        }
+        let Some(srtt_us) = now.srtt_us.filter(|srtt| *srtt > 0) else { return Bounded::No };
+        let acked_bytes = now.acked_bytes.saturating_sub(flat.acked_bytes);
+        // In slow start each acknowledged segment adds one.
+        let slow_start = now.ssthresh_segments.is_none_or(|ssthresh| now.cwnd_segments < ssthresh);
+        if slow_start {
+            return match acked_bytes {
+                bytes if bytes >= now.cwnd_bytes() => Bounded::Yes,
+                bytes if bytes > u64::from(now.mss_bytes) => Bounded::Perhaps,
+                _ => Bounded::No,
+            };
+        }
+        let flat_us = now.time_us.saturating_sub(flat.since_us);
+        let round_trips = flat_us as f64 / f64::from(srtt_us);
+        // The Reno-friendly window grows from the reduced window up to this one, and then beyond it.
+        let friendly = (f64::from(now.cwnd_segments) * REDUCED + 1.0) / GROWS;
+        if flat_us >= PLATEAU_US + u64::from(srtt_us) || round_trips >= friendly {
+            Bounded::Yes
+        } else if round_trips >= 1.0 / GROWS {
+            Bounded::Perhaps
+        } else {
+            Bounded::No
+        }
+    }
+
+    /// Whether the window is at its bound.
+    pub(crate) fn holds(&self, seen: &Observation) -> Bounded {
+        if seen.law != Some(Law::Bounded) {
+            return Bounded::No;
+        }
+        if self.segments == Some(seen.cwnd_segments) { Bounded::Yes } else { self.find(seen) }
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether a writer waits for room in the send buffer, for whoever does not know SOCK_NOSPACE.
+
+use crate::Observation;
+
+/// A writer that waits for room wakes up once a third of the send buffer is free (`sk_stream_min_wspace`).
+pub(crate) const fn wakes_writer_below(buffer_bytes: u64) -> u64 {
+    buffer_bytes / 3 * 2
+}
+
+/// A buffer in which a writer waits fills and drains at least once in two round trips; it is looked at for this time, and
+/// for so many observations, which may all fall between two fillings.
+const ROUND_TRIPS: u64 = 2;
+const OBSERVATIONS: u32 = 20;
+
+/// What a buffer was last, other than between both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Was {
+    /// A segment less than full: whoever wrote more has to wait (`sk_stream_memory_free`).
+    Full,
+    /// So empty that a writer which waited has been woken up.
+    Woken,
+    /// Nothing is known.
+    Unseen,
+}
+
+/// Follows the memory of the send queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    was: Was,
+    since_us: u64,
+    observations: u32,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer { was: Was::Unseen, since_us: 0, observations: 0 }
+    }
+}
+
+impl Buffer {
+    pub(crate) fn add(&mut self, now: &Observation) {
+        let (Some(memory_bytes), Some(buffer_bytes)) = (now.send_memory_bytes, now.send_buffer_bytes) else {
+            *self = Buffer::default();
+            return;
+        };
+        // A segment's memory is nearly twice its data.
+        let is = if memory_bytes + 2 * u64::from(now.mss_bytes) >= buffer_bytes {
+            Was::Full
+        } else if memory_bytes < wakes_writer_below(buffer_bytes) {
+            Was::Woken
+        } else if self.observations == 0 {
+            Was::Unseen
+        } else {
+            self.observations = self.observations.saturating_add(1);
+            return;
+        };
+        *self = Buffer { was: is, since_us: now.time_us, observations: 1 };
+    }
+
+    /// Whether the writer waits.
+    pub(crate) fn writer_waits(&self, now: &Observation) -> Option<bool> {
+        let rtt_us = u64::from(now.srtt_us?) + 4 * u64::from(now.rttvar_us);
+        let long = self.observations > OBSERVATIONS
+            && now.time_us.saturating_sub(self.since_us) > ROUND_TRIPS * rtt_us;
+        match self.was {
+            // Between both for longer than a writer who waits leaves it there.
+            _ if long => Some(false),
+            Was::Full => Some(true),
+            Was::Woken => Some(false),
+            Was::Unseen => None,
+        }
+    }
+}
