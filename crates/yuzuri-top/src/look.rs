@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
 use yuzuri_view::order::{self, Facts};
 use yuzuri_view::{LiveModel, Row, SortKey};
@@ -20,6 +21,8 @@ pub(crate) struct Line {
     pub(crate) is_unwatched: bool,
     /// Sending plus receiving rate over the last second, bits per second.
     pub(crate) rate_bps: f64,
+    /// What limited it for most of the last two seconds, and for which part of them.
+    pub(crate) limit: Option<(Limit, f64)>,
     /// Newest last.
     pub(crate) spark_bps: Vec<f32>,
 }
@@ -34,6 +37,7 @@ impl Line {
             closed_ns: row.ended_ns(),
             is_unwatched: row.closed_ns.is_none() && row.unwatched_ns.is_some(),
             rate_bps: row.sent_bps(now_ns) + row.received_bps(now_ns),
+            limit: row.limited_by(now_ns),
             spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
         }
     }
@@ -78,10 +82,11 @@ impl Line {
         let flow = &self.flow;
         let netns = flow.netns_name.as_deref().unwrap_or_default();
         let all = format!(
-            "{flow} {} {} {} {netns} {}",
+            "{flow} {} {} {} {} {netns} {}",
             self.process(),
             flow.congestion_control,
             self.state_word(),
+            self.limit.map_or("", |(limit, _)| limit.name()),
             flow.netns
         );
         let all = all.to_lowercase();

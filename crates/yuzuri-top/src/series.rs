@@ -1,7 +1,8 @@
 //! Converts a flow's buckets to chart columns.
 
+use yuzuri_limits::Limit;
 use yuzuri_trace::{CaState, Kind, Marks};
-use yuzuri_view::Bucket;
+use yuzuri_view::{Bucket, Held};
 
 /// Minimum, maximum and last value within a dot column, so that extremes narrower than a dot remain
 /// visible.
@@ -42,6 +43,8 @@ pub(crate) struct Series {
     pub(crate) rate_bps: Vec<Option<f64>>,
     /// Per column: the most severe state.
     pub(crate) state: Vec<Option<CaState>>,
+    /// Per column: what limited the flow for most of it; `None` where nothing is told.
+    pub(crate) limit: Vec<Option<Limit>>,
     /// Per column: the most severe event, as a letter (see [`MARKS`]).
     pub(crate) mark: Vec<Option<char>>,
     /// Per column: the values for the cursor.
@@ -101,6 +104,7 @@ impl Series {
             srtt_us: vec![None; dots],
             rate_bps: vec![None; columns],
             state: vec![None; columns],
+            limit: vec![None; columns],
             mark: vec![None; columns],
             bucket: vec![None; columns],
         };
@@ -132,7 +136,44 @@ impl Series {
             }
         }
         series.hold(buckets, &states, dot_ns, end_ns);
+        series.place_limits(buckets);
         series
+    }
+
+    /// Places what the buckets tell of limits: of the time between their records, and of none else.
+    fn place_limits(&mut self, buckets: &[Bucket]) {
+        let mut votes = vec![Held::NOTHING; self.limit.len()];
+        let (from_ns, column_ns) = (self.from_ns, self.column_ns.max(1));
+        // `lead` is the part of that time by which the limit led.
+        let mut place = |limit: Limit, begin_ns: u64, end_ns: u64, lead: f64| {
+            let begin_ns = begin_ns.max(from_ns);
+            if begin_ns >= end_ns {
+                return;
+            }
+            let last = ((end_ns - 1 - from_ns) / column_ns) as usize;
+            for (column, vote) in
+                votes.iter_mut().enumerate().take(last + 1).skip(((begin_ns - from_ns) / column_ns) as usize)
+            {
+                let left_ns = from_ns + column as u64 * column_ns;
+                let time_ns = end_ns.min(left_ns + column_ns) - begin_ns.max(left_ns);
+                vote.add(limit, (time_ns as f64 / 1e3 * lead).ceil() as u64);
+            }
+        };
+        let mut told_ns = None;
+        for bucket in buckets {
+            if let (Some(told_ns), Some(before)) = (told_ns, bucket.limit_before) {
+                place(before, told_ns, bucket.start_ns, 1.0);
+            }
+            // Before the first record nothing is told.
+            let lead_ns = u64::from(bucket.limit.lead_us) * 1000;
+            let begin_ns = bucket.start_ns.max(told_ns.unwrap_or(bucket.last_ns.saturating_sub(lead_ns)));
+            if let Some(limit) = bucket.limit.told() {
+                let time_us = bucket.last_ns.saturating_sub(begin_ns) as f64 / 1e3;
+                place(limit, begin_ns, bucket.last_ns, f64::from(bucket.limit.lead_us) / time_us.max(1.0));
+            }
+            told_ns = Some(bucket.last_ns);
+        }
+        self.limit = votes.into_iter().map(Held::told).collect();
     }
 
     /// Fills the gaps between events: the kernel's variables keep their values.
@@ -236,6 +277,7 @@ impl Counter {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use yuzuri_limits::Stretch;
     use yuzuri_trace::{Event, Snapshot};
     use yuzuri_view::History;
 
@@ -247,7 +289,7 @@ mod tests {
         let mut history = History::default();
         for ms in 1000..3000u64 {
             let recovery = ms == 2000;
-            history.push(&Event {
+            let event = Event {
                 mono_ns: ms * MS,
                 kind: if recovery { Kind::Retransmit } else { Kind::Sample },
                 ca_state: if recovery { CaState::Recovery } else { CaState::Open },
@@ -259,7 +301,8 @@ mod tests {
                     ..Snapshot::default()
                 },
                 ..Event::default()
-            });
+            };
+            history.push(&event, &[]);
         }
         history.window(0, 10_000 * MS, 4096)
     }
@@ -277,6 +320,37 @@ mod tests {
         assert_eq!(series.mark[recovery], Some('r'));
         assert_eq!(series.ssthresh[30], None);
         assert_eq!(series.ssthresh[60], Some(14));
+    }
+
+    #[test]
+    fn limits_lie_where_they_held() {
+        let mut history = History::default();
+        let mut push = |ms: u64, told: &[(u64, u64, Limit)]| {
+            let told: Vec<_> = told
+                .iter()
+                .map(|(from, to, limit)| Stretch { from_us: from * 1000, to_us: to * 1000, limit: *limit })
+                .collect();
+            history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &told);
+        };
+        push(1000, &[]);
+        for ms in 1001..2000 {
+            push(ms, &[(ms - 1, ms, Limit::Path)]);
+        }
+        // Idle, then limited by the receiver.
+        push(4000, &[(1999, 3960, Limit::Application), (3960, 4000, Limit::ReceiverWindow)]);
+        push(4500, &[(4000, 4500, Limit::ReceiverWindow)]);
+        let buckets = history.window(0, 10_000 * MS, 4096);
+        let series = Series::new(&buckets, 0, 100 * MS, 60, 6_000 * MS);
+        let expect = |column: usize| match column {
+            10..20 => Some(Limit::Path),
+            20..39 => Some(Limit::Application),
+            39 => series.limit[39],
+            40..45 => Some(Limit::ReceiverWindow),
+            _ => None,
+        };
+        for (column, limit) in series.limit.iter().enumerate() {
+            assert_eq!(*limit, expect(column), "column {column}: {:?}", series.limit);
+        }
     }
 
     #[test]

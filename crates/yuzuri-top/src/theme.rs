@@ -6,6 +6,7 @@
 use crate::keys::Background;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
+use yuzuri_limits::Limit;
 use yuzuri_trace::CaState;
 
 /// The appearance on this terminal.
@@ -94,6 +95,21 @@ impl Theme {
             CaState::Cwr => self.pick(Color::Yellow, Color::Magenta),
             CaState::Recovery => self.pick(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
             CaState::Loss => self.warning(),
+        }
+    }
+
+    /// What limits a flow. Its word is always shown.
+    pub(crate) fn limit(self, limit: Limit) -> Style {
+        match limit {
+            Limit::Application | Limit::Unknown => self.dim(),
+            Limit::SendBuffer | Limit::OwnDevice => self.pick(Color::Cyan, Color::Blue),
+            Limit::ReceiverWindow | Limit::SlowReader => self.pick(Color::LightMagenta, Color::Magenta),
+            Limit::SlowStart | Limit::CongestionAvoidance => self.pick(Color::LightBlue, Color::Blue),
+            Limit::Sharing => self.pick(Color::LightCyan, Color::Cyan),
+            Limit::Recovery | Limit::Loss => self.pick(Color::Yellow, Color::Red),
+            Limit::Timeout => self.warning(),
+            Limit::Pacing => self.pick(Color::White, Color::Black),
+            Limit::Path => self.pick(Color::Green, Color::Green),
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a flow did, at three resolutions, in bounded memory.
 
+use crate::held::Held;
 use serde::Serialize;
 use std::collections::VecDeque;
+use yuzuri_limits::{Limit, Stretch};
 use yuzuri_trace::{Event, Kind, Marks};
 
 /// What happened to a flow in one stretch of time. Extremes survive every merging.
@@ -23,7 +25,8 @@ pub struct Bucket {
     pub min_rtt_us: u32,
     /// Largest number of segments in flight.
     pub in_flight: u32,
-    /// Sent and not yet cumulatively acknowledged at the last event, bytes (`packets_out` segments of `mss_cache`).
+    /// Sent and not yet cumulatively acknowledged at the last event, bytes (`snd_nxt - snd_una`; where a record does not tell,
+    /// `packets_out` segments of `mss_cache`).
     pub outstanding_bytes: u32,
     /// Selectively acknowledged at the last event, bytes (`sacked_out` segments of `mss_cache`).
     pub sacked_bytes: u32,
@@ -45,11 +48,22 @@ pub struct Bucket {
     pub kinds: u16,
     /// Segments retransmitted (counted from `Kind::Retransmit` events).
     pub retransmits: u32,
+    /// What held the flow from the bucket's start to its last event, as far as it is told.
+    pub limit: Held,
+    /// What held it from the event before until the bucket's start; `None` where nothing is told of that time.
+    #[serde(skip)]
+    pub limit_before: Option<Limit>,
 }
 
 impl Bucket {
-    fn new(start_ns: u64, event: &Event) -> Bucket {
+    fn new(start_ns: u64, event: &Event, limits: &[Stretch]) -> Bucket {
         let s = &event.snapshot;
+        let start_us = start_ns / 1000;
+        let (mut limit, mut before) = (Held::NOTHING, Held::NOTHING);
+        for told in limits {
+            before.add(told.limit, told.to_us.min(start_us).saturating_sub(told.from_us));
+            limit.add(told.limit, told.to_us.saturating_sub(told.from_us.max(start_us)));
+        }
         Bucket {
             start_ns,
             last_ns: event.mono_ns,
@@ -59,7 +73,10 @@ impl Bucket {
             srtt_us: (s.srtt_us, s.srtt_us, s.srtt_us),
             min_rtt_us: s.min_rtt_us,
             in_flight: s.in_flight(),
-            outstanding_bytes: s.packets_out.saturating_mul(s.mss),
+            outstanding_bytes: match s.sender.outstanding_bytes {
+                u32::MAX => s.packets_out.saturating_mul(s.mss),
+                bytes => bytes,
+            },
             sacked_bytes: s.sacked_out.saturating_mul(s.mss),
             snd_wnd: s.snd_wnd,
             rcv_wnd: s.rcv_wnd,
@@ -70,6 +87,8 @@ impl Bucket {
             marks: event.marks,
             kinds: 1 << event.kind as u16,
             retransmits: u32::from(event.kind == Kind::Retransmit),
+            limit,
+            limit_before: before.told(),
         }
     }
 
@@ -90,6 +109,11 @@ impl Bucket {
         self.kinds |= other.kinds;
         self.retransmits += other.retransmits;
         let is_later = other.last_ns >= self.last_ns;
+        if let (true, Some(between)) = (is_later, other.limit_before) {
+            // What lay before the other one's start lies within the two.
+            self.limit.add(between, (other.start_ns / 1000).saturating_sub(self.last_ns / 1000));
+        }
+        self.limit.merge(other.limit);
         if other.min_rtt_us != u32::MAX && (is_later || self.min_rtt_us == u32::MAX) {
             self.min_rtt_us = other.min_rtt_us;
         }
@@ -134,10 +158,11 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event; one that is older than the last bucket counts into the last bucket.
-    pub fn push(&mut self, event: &Event) {
+    /// Adds an event and what held the flow since the one before; one that is older than the last bucket counts into the last
+    /// bucket.
+    pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
-        let bucket = Bucket::new(start, event);
+        let bucket = Bucket::new(start, event, limits);
         match self.buckets.back_mut() {
             Some(last) if start <= last.start_ns => last.merge(&bucket),
             _ => {
@@ -176,10 +201,10 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event.
-    pub fn push(&mut self, event: &Event) {
+    /// Adds an event and what held the flow since the one before.
+    pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         for level in &mut self.levels {
-            level.push(event);
+            level.push(event, limits);
         }
     }
 
@@ -228,7 +253,7 @@ mod tests {
             let mut now = 0;
             for (gap, cwnd) in &values {
                 now += gap;
-                history.push(&event(now, *cwnd));
+                history.push(&event(now, *cwnd), &[]);
             }
             let window = history.window(0, now, most);
             prop_assert!(window.len() <= most + 1);
@@ -243,7 +268,7 @@ mod tests {
     fn memory_is_bounded_and_old_times_come_from_a_coarser_level() {
         let mut history = History::default();
         for ms in 0..300_000u64 {
-            history.push(&event(ms * 1_000_000, 10));
+            history.push(&event(ms * 1_000_000, 10), &[]);
         }
         assert!(history.levels.iter().all(|l| l.buckets.len() <= l.most));
         let recent = history.window(290_000_000_000, 300_000_000_000, 10_000);
@@ -256,11 +281,48 @@ mod tests {
     fn finished_buckets_are_handed_on_once() {
         let mut level = Level::new(4_000_000, 100);
         for ms in 0..10 {
-            level.push(&event(ms * 1_000_000, 10));
+            level.push(&event(ms * 1_000_000, 10), &[]);
         }
         let taken = level.take_finished(10_000_000);
         assert_eq!(taken.iter().map(|b| b.events).collect::<Vec<_>>(), [4, 4]);
         assert_eq!(level.take_finished(10_000_000), []);
         assert_eq!(level.take_finished(12_000_000).len(), 1);
+    }
+
+    #[test]
+    fn limits_stay_where_they_were_at_every_width() {
+        let mut history = History::default();
+        let ms = |n: u64| n * 1_000_000;
+        let told =
+            |from_ms: u64, to_ms: u64, limit| Stretch { from_us: from_ms * 1000, to_us: to_ms * 1000, limit };
+        history.push(&event(ms(64), 10), &[]);
+        history.push(&event(ms(90), 10), &[told(64, 90, Limit::Path)]);
+        // Idle for five seconds, then full of data again for the last 30 ms.
+        history.push(
+            &event(ms(5_200), 10),
+            &[told(90, 5_170, Limit::Application), told(5_170, 5_200, Limit::Path)],
+        );
+        let limits = |most| {
+            let window = history.window(0, ms(6_000), most);
+            window.iter().map(|b| (b.limit_before, b.limit.told())).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            limits(1000),
+            [(None, Some(Limit::Path)), (Some(Limit::Application), Some(Limit::Path))],
+            "the gap is of the limit that held in it"
+        );
+        assert_eq!(limits(1), [(None, Some(Limit::Application))], "it held for most of the time");
+    }
+
+    #[test]
+    fn what_is_outstanding_is_taken_from_the_record_that_knows() {
+        let mut level = Level::new(1_000_000, 10);
+        let mut event = event(0, 10);
+        (event.snapshot.packets_out, event.snapshot.mss) = (3, 1000);
+        level.push(&event, &[]);
+        event.mono_ns = 1_000_000;
+        event.snapshot.sender.outstanding_bytes = 2_100;
+        level.push(&event, &[]);
+        assert_eq!(level.buckets().iter().map(|b| b.outstanding_bytes).collect::<Vec<_>>(), [3_000, 2_100]);
     }
 }

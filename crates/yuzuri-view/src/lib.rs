@@ -5,6 +5,7 @@
 //! machine that was watched), so a replay shows exactly what the live view showed.
 
 mod control;
+mod held;
 mod history;
 pub mod limited;
 mod model;
@@ -14,6 +15,7 @@ pub mod text;
 pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
+pub use held::{Held, Told, short};
 pub use history::{Bucket, History, Level};
 pub use model::{Limits, LiveModel, Logged, Row, Tally};
 pub use order::SortKey;

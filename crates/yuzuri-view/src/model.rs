@@ -1,10 +1,13 @@
 //! A row per flow, the latest notable events, and the account.
 
+use crate::held::{LimitMeter, Told};
 use crate::history::History;
+use crate::limited::FlowLimits;
 use crate::rate::RateMeter;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, Event, Filter, Flow, FlowId, Item, Kind, Marks, Reason, Session, Setting};
 
 /// How much a model remembers.
@@ -98,6 +101,9 @@ pub struct Row {
     pub spark_rate_bps: VecDeque<f32>,
     /// At the same times: cwnd, segments.
     pub spark_cwnd: VecDeque<u32>,
+    /// What limits it.
+    pub limits: FlowLimits,
+    limited: LimitMeter,
     sent: RateMeter,
     received: RateMeter,
 }
@@ -117,6 +123,8 @@ impl Row {
             history: History::default(),
             spark_rate_bps: VecDeque::new(),
             spark_cwnd: VecDeque::new(),
+            limits: FlowLimits::default(),
+            limited: LimitMeter::default(),
             sent: RateMeter::default(),
             received: RateMeter::default(),
         }
@@ -130,6 +138,13 @@ impl Row {
     /// Received bits per second over the last second.
     pub fn received_bps(&self, now_ns: u64) -> f64 {
         self.received.rate_bps(now_ns)
+    }
+
+    /// What limited it for most of the last two seconds, and for which part of them; `None` where nothing tells: it was
+    /// silent, it is closed, or it only receives (what limits a transfer is seen at its sender).
+    pub fn limited_by(&self, now_ns: u64) -> Option<(Limit, f64)> {
+        let is_told = self.ended_ns().is_none() && self.limits.sends();
+        self.limited.most(now_ns / 1000).filter(|_| is_told)
     }
 
     /// When the flow ended for whoever watches: closed, or no longer selected.
@@ -158,7 +173,9 @@ impl Row {
         self.tally.add(event);
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
-        self.history.push(event);
+        let told = Told::by(&mut self.limits, event);
+        told.iter().for_each(|stretch| self.limited.add(*stretch));
+        self.history.push(event, &told);
         match event.kind {
             Kind::Close => self.closed_ns = Some(event.mono_ns),
             Kind::Open => self.closed_ns = None,

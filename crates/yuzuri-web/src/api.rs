@@ -213,7 +213,8 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
             format!("{} browsers look on already: close one", hub::MAX_BROWSERS),
         )
     })?;
-    app.shared.with_feed(|feed| feed.subscribe(&flows));
+    let known = app.shared.limits_of(&flows);
+    app.shared.with_feed(|feed| feed.subscribe(&flows, |id| known.get(&id).cloned().unwrap_or_default()));
     let mut response = Response::new(Body::new(LiveBody::new(outlet, id, app.shared.clone())));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     app.came.notify_one();
@@ -233,6 +234,7 @@ async fn choose(
 ) -> Answer {
     let Choice { client, flows } = body(bytes)?;
     let flows = flow_ids(flows.iter().map(String::as_str))?;
+    let known = app.shared.limits_of(&flows);
     // Subscribed before it is chosen, and under the hub's lock, so that a browser that leaves just now takes the
     // right flows off.
     let mut hub = app.shared.hub.lock();
@@ -240,7 +242,7 @@ async fn choose(
         Refusal(StatusCode::NOT_FOUND, "no such browser looks on (any more): open /api/live".into())
     })?;
     app.shared.with_feed(|feed| {
-        feed.subscribe(&flows);
+        feed.subscribe(&flows, |id| known.get(&id).cloned().unwrap_or_default());
         feed.unsubscribe(&former);
     });
     Ok(done())

@@ -4,6 +4,7 @@
 use crate::places::{self, At};
 use serde_json::json;
 use std::fmt::Write as _;
+use yuzuri_limits::Limit;
 use yuzuri_trace::recording::COLUMNS;
 use yuzuri_trace::{CaState, Density, Flow, Kind, LossReason, Marks, Reason};
 use yuzuri_view::{Bucket, LiveModel, Logged, Replay, Row};
@@ -179,6 +180,7 @@ pub(crate) fn session(model: &LiveModel) -> String {
         "kinds": Kind::ALL.iter().map(|k| k.name()).collect::<Vec<_>>(),
         "reasons": Reason::ALL.iter().map(|r| r.name()).collect::<Vec<_>>(),
         "states": CaState::ALL.iter().map(|s| s.name()).collect::<Vec<_>>(),
+        "limits": Limit::ALL.iter().map(|l| l.name()).collect::<Vec<_>>(),
         "marks": Marks::ALL.iter().map(|(m, word)| (m.0, *word)).collect::<Vec<_>>(),
     })
     .to_string()

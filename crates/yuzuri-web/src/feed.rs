@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use yuzuri_trace::{Event, FlowId, Item};
-use yuzuri_view::{Bucket, Level};
+use yuzuri_view::limited::FlowLimits;
+use yuzuri_view::{Bucket, Level, Told};
 
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
@@ -11,10 +12,19 @@ const MAX_FINE: usize = 4096;
 /// Buckets of a flow in one message at most; more (a fast replay) are merged.
 const MAX_MESSAGE_BUCKETS: usize = 256;
 
+/// A flow that somebody looks at.
+#[derive(Debug)]
+struct Fed {
+    users: u32,
+    level: Level,
+    /// What is known of its limits from before it was looked at, and since.
+    limits: FlowLimits,
+}
+
 /// Fine buckets of subscribed flows.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    flows: HashMap<FlowId, (u32, Level)>,
+    flows: HashMap<FlowId, Fed>,
 }
 
 impl Feed {
@@ -22,23 +32,28 @@ impl Feed {
         self.flows.is_empty()
     }
 
-    pub(crate) fn clear_levels(&mut self) {
-        for (_, level) in self.flows.values_mut() {
-            *level = Level::new(FINE_NS, MAX_FINE);
+    /// Forgets all that was seen.
+    pub(crate) fn clear(&mut self) {
+        for fed in self.flows.values_mut() {
+            fed.level = Level::new(FINE_NS, MAX_FINE);
+            fed.limits = FlowLimits::default();
         }
     }
 
-    pub(crate) fn subscribe(&mut self, flows: &[FlowId]) {
+    /// Adds those flows; `known` says what the model knows of a flow's limits. Records that it has taken in already say
+    /// nothing new here.
+    pub(crate) fn subscribe(&mut self, flows: &[FlowId], known: impl Fn(FlowId) -> FlowLimits) {
         for flow in flows {
-            self.flows.entry(*flow).or_insert_with(|| (0, Level::new(FINE_NS, MAX_FINE))).0 += 1;
+            let new = || Fed { users: 0, level: Level::new(FINE_NS, MAX_FINE), limits: known(*flow) };
+            self.flows.entry(*flow).or_insert_with(new).users += 1;
         }
     }
 
     pub(crate) fn unsubscribe(&mut self, flows: &[FlowId]) {
         for flow in flows {
-            if let Some((users, _)) = self.flows.get_mut(flow) {
-                *users -= 1;
-                if *users == 0 {
+            if let Some(fed) = self.flows.get_mut(flow) {
+                fed.users -= 1;
+                if fed.users == 0 {
                     self.flows.remove(flow);
                 }
             }
@@ -57,15 +72,16 @@ impl Feed {
     }
 
     fn push_event(&mut self, event: &Event) {
-        if let Some((_, level)) = self.flows.get_mut(&event.flow) {
-            level.push(event);
+        if let Some(fed) = self.flows.get_mut(&event.flow) {
+            let told = Told::by(&mut fed.limits, event);
+            fed.level.push(event, &told);
         }
     }
 
     /// Takes out the buckets that ended before `now_ns`, for each flow that has some, and whether there were so many
     /// that older ones have been dropped.
     pub(crate) fn take_finished(&mut self, now_ns: u64) -> Vec<(FlowId, Vec<Bucket>, bool)> {
-        let taken = self.flows.iter_mut().map(|(id, (_, level))| {
+        let taken = self.flows.iter_mut().map(|(id, Fed { level, .. })| {
             let buckets = level.take_finished(now_ns);
             let overflown = buckets.len() + level.buckets().len() >= MAX_FINE;
             (*id, merged(buckets), overflown)
@@ -100,8 +116,8 @@ mod tests {
     #[test]
     fn only_subscribed_flows_are_kept_and_each_bucket_is_handed_on_once() {
         let mut feed = Feed::default();
-        feed.subscribe(&[FlowId(1)]);
-        feed.subscribe(&[FlowId(1)]);
+        feed.subscribe(&[FlowId(1)], |_| FlowLimits::default());
+        feed.subscribe(&[FlowId(1)], |_| FlowLimits::default());
         feed.push(&[sample(1, 0), sample(2, 0), sample(1, 5)]);
         let taken = feed.take_finished(6_000_000);
         assert_eq!(taken.iter().map(|(id, b, _)| (id.0, b.len())).collect::<Vec<_>>(), [(1, 1)]);
@@ -114,7 +130,7 @@ mod tests {
     #[test]
     fn a_fast_replay_is_merged_without_losing_counts() {
         let mut feed = Feed::default();
-        feed.subscribe(&[FlowId(1)]);
+        feed.subscribe(&[FlowId(1)], |_| FlowLimits::default());
         let items: Vec<Item> = (0..10_000).map(|ms| sample(1, ms)).collect();
         feed.push(&items);
         let taken = feed.take_finished(10_000_000_000);

@@ -3,9 +3,11 @@
 use crate::feed::Feed;
 use crate::hub::Hub;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use yuzuri_trace::Item;
+use yuzuri_trace::{FlowId, Item};
+use yuzuri_view::limited::FlowLimits;
 use yuzuri_view::{Control, LiveModel};
 
 /// The live page of one model. Cheap to clone; all clones are the same page.
@@ -54,7 +56,7 @@ impl Page {
     /// Tells every browser to forget what it has and to ask anew. Call it once the model has been filled anew (a
     /// replay's seek).
     pub fn reset(&self) {
-        self.shared.feed.lock().clear_levels();
+        self.shared.feed.lock().clear();
         self.shared.hub.lock().reset();
     }
 
@@ -81,6 +83,12 @@ impl Page {
 }
 
 impl Shared {
+    /// What the model knows of the limits of those flows. Not under the feed's lock: whoever fills the model may wait for that.
+    pub(crate) fn limits_of(&self, flows: &[FlowId]) -> HashMap<FlowId, FlowLimits> {
+        let model = self.model.lock();
+        flows.iter().filter_map(|id| Some((*id, model.row(*id)?.limits.clone()))).collect()
+    }
+
     pub(crate) fn with_feed<T>(&self, action: impl FnOnce(&mut Feed) -> T) -> T {
         let mut feed = self.feed.lock();
         let out = action(&mut feed);

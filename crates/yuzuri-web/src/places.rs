@@ -6,6 +6,7 @@
 
 use crate::encode::{TimeBase, text};
 use std::fmt::Write as _;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{CaState, Marks, Snapshot};
 use yuzuri_view::{Bucket, Logged, Row};
 
@@ -68,6 +69,11 @@ fn pacing_bps(rate_bps: u64) -> u64 {
     if rate_bps == u64::MAX { 0 } else { rate_bps }
 }
 
+/// Index into [`Limit::ALL`]; -1 where nothing is told.
+fn limit_index(limit: Option<Limit>) -> i32 {
+    limit.map_or(-1, |limit| limit as i32)
+}
+
 /// A time, or `null`.
 struct MaybeUs(Option<i64>);
 
@@ -112,6 +118,8 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "ACKED" "bytes_acked": "{}" row.last.snapshot.bytes_acked;
     "BYTES_RECEIVED" "bytes_received": "{}" row.last.snapshot.bytes_received;
     "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" MaybeUs(row.unwatched_ns.map(|since| at.us(since)));
+    "LIMIT" "what limited it for most of the last two seconds, index into LIMITS; -1: not told": "{}" limit_index(row.limited_by(at.now_ns).map(|(limit, _)| limit));
+    "LIMIT_PART" "for which part of that time, per cent; 0: not told": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
 };
 
 /// What happened to a flow in a stretch of time. `merge` of `ui/src/ring.ts` joins them as [`Bucket::merge`] does.
@@ -139,6 +147,9 @@ pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
     "SACKED" "selectively acknowledged at the end, bytes": "{}" b.sacked_bytes;
     "SND_WND" "the peer's receive window at the end, bytes": "{}" b.snd_wnd;
     "RCV_WND" "our receive window at the end, bytes": "{}" b.rcv_wnd;
+    "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
+    "LIMIT_LEAD" "how sure that is, µs (the lead in a majority vote weighted by time); 0: nothing is told": "{}" b.limit.lead_us;
+    "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: not told": "{}" limit_index(b.limit_before);
 };
 
 /// A bucket as a line of CSV; empty where there is no value.
@@ -165,6 +176,7 @@ pub(crate) const CSV: &[Place<Bucket>] = places! { |b: Bucket, at|
     "sacked_bytes" "": "{}" b.sacked_bytes;
     "snd_wnd" "": "{}" b.snd_wnd;
     "rcv_wnd" "": "{}" b.rcv_wnd;
+    "limited_by" "": "{}" b.limit.told().map_or("", Limit::name);
 };
 
 fn unless_zero(number: u32) -> String {
@@ -215,6 +227,7 @@ mod tests {
     use super::*;
     use std::path::Path;
     use yuzuri_trace::{Kind, Reason};
+    use yuzuri_view::Held;
 
     const HTTP_API: &str = "../../docs/http-api.md";
 
@@ -272,6 +285,11 @@ mod tests {
             "State",
             CaState::ALL.into_iter().map(|s| (s as u8, s.name())),
         );
+        out.push_str("\n/** What limits a sender, by its index (`Limit` of `yuzuri-limits`), and its name in a narrow column. */\nexport const LIMITS = [\n");
+        for limit in Limit::ALL {
+            let _ = writeln!(out, "  [\"{limit}\", \"{}\"],", yuzuri_view::short(limit));
+        }
+        out.push_str("] as const;\n");
         out
     }
 
@@ -327,7 +345,8 @@ mod tests {
                 let (cwnd, wider, srtt_us) = (1 + draw(100), draw(9), draw(3) * (1000 + draw(90_000)));
                 let last_us = 1000 + n * 10 + u64::from(draw(40));
                 Bucket {
-                    start_ns: 0,
+                    // Now and then later than what was before it.
+                    start_ns: [0, (last_us - 5) * 1000][if n == 0 { 0 } else { draw(2) as usize }],
                     last_ns: last_us * 1000,
                     events: 1 + draw(5),
                     cwnd: (cwnd, cwnd + wider, cwnd + draw(wider + 1)),
@@ -346,6 +365,8 @@ mod tests {
                     sacked_bytes: draw(50_000),
                     snd_wnd: draw(1 << 20),
                     rcv_wnd: draw(1 << 20),
+                    limit: Held { limit: Limit::ALL[draw(4) as usize], lead_us: draw(4) * draw(9_000) },
+                    limit_before: [None, Some(Limit::ALL[draw(4) as usize])][draw(2) as usize],
                 }
             })
             .collect()

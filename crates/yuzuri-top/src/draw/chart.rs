@@ -23,6 +23,7 @@ struct Parts {
     legend: u16,
     main: Rect,
     states: u16,
+    limits: Option<u16>,
     marks: Option<u16>,
     rtt: Rect,
     times: u16,
@@ -40,7 +41,8 @@ fn parts(area: Rect) -> Parts {
     let top = row();
     let with_marks = area.height >= 12;
     // The two plots share the height that states, marks, times and cursor values leave.
-    let below = 3 + u16::from(with_marks);
+    let with_limits = area.height >= 16;
+    let below = 3 + u16::from(with_marks) + u16::from(with_limits);
     let plots = area.bottom().saturating_sub(top + below).max(3);
     let rtt_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
     // The row count puts axis labels exactly at halves or quarters; the RTT plot gets the remaining
@@ -50,13 +52,15 @@ fn parts(area: Rect) -> Parts {
     let rtt_rows = plots - main_rows;
     let inner = Rect { x: area.x + AXIS, width: area.width - 2 * AXIS, ..area };
     let states = top + main_rows;
-    let marks = with_marks.then_some(states + 1);
-    let rtt_top = states + 1 + u16::from(with_marks);
+    let limits = with_limits.then_some(states + 1);
+    let marks = with_marks.then_some(states + 1 + u16::from(with_limits));
+    let rtt_top = states + 1 + u16::from(with_marks) + u16::from(with_limits);
     Parts {
         details,
         legend,
         main: Rect { y: top, height: main_rows, ..inner },
         states,
+        limits,
         marks,
         rtt: Rect { y: rtt_top, height: rtt_rows, ..inner },
         times: rtt_top + rtt_rows,
@@ -267,6 +271,10 @@ fn states(parts: &Parts, area: Rect, buffer: &mut Buffer, app: &App, series: &Se
             buffer[(parts.main.x + column as u16, parts.states)].set_char(letter(*state)).set_style(style);
         }
     }
+    if let Some(y) = parts.limits {
+        label(buffer, area, y, "limit", theme.dim());
+        limits(Rect { y, height: 1, ..parts.main }, buffer, app, series);
+    }
     let Some(y) = parts.marks else { return };
     label(buffer, area, y, "marks", theme.dim());
     for (column, mark) in series.mark.iter().enumerate() {
@@ -278,6 +286,21 @@ fn states(parts: &Parts, area: Rect, buffer: &mut Buffer, app: &App, series: &Se
             };
             buffer[(parts.main.x + column as u16, y)].set_char(*mark).set_style(style);
         }
+    }
+}
+
+/// Each limit as its word, as far as it fits, and a line for as long as it held.
+fn limits(row: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
+    let mut column = 0;
+    for run in series.limit.chunk_by(|a, b| a == b) {
+        if let Some(limit) = run[0] {
+            let line = std::iter::repeat('─');
+            for (n, c) in yuzuri_view::short(limit).chars().chain(line).take(run.len()).enumerate() {
+                let x = row.x + (column + n) as u16;
+                buffer[(x, row.y)].set_char(c).set_style(app.theme.limit(limit));
+            }
+        }
+        column += run.len();
     }
 }
 
@@ -386,6 +409,9 @@ fn reading(mut pen: Pen, app: &App, look: &Look, series: &Series, cursor: Option
         ("", state.name().to_owned(), theme.state(state)),
         ("in flight", segments(bucket.in_flight), Style::new()),
     ];
+    if let Some(limit) = series.limit[column] {
+        figures.push(("limit", limit.name().to_owned(), theme.limit(limit)));
+    }
     if bucket.retransmits > 0 {
         figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
     }

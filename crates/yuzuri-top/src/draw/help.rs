@@ -6,6 +6,7 @@ use crate::series::MARKS;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{CaState, Filter};
 
 enum Item {
@@ -54,8 +55,14 @@ fn items() -> Vec<Item> {
     }
     items.push(Item::Head("Marks"));
     items.extend(MARKS.map(|(letter, means)| Item::Pair(letter.into(), means.into())));
+    items.extend([Item::Head("Limits: what keeps a sender from sending more")]);
+    items.extend(Limit::ALL.map(|limit| {
+        let short = yuzuri_view::short(limit);
+        Item::Pair(short.into(), limit.name().replace('-', " "))
+    }));
     items.extend([
         Item::Head("Columns"),
+        pair("limit", "what limited the flow for most of the last two seconds; - if it only receives"),
         pair("cwnd, ssthresh, flight", "segments"),
         pair("rate", "acknowledged and received bits per second over the last second"),
         pair("delivery", "the kernel's own estimate (tcpi_delivery_rate)"),

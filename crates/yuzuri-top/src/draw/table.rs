@@ -15,6 +15,7 @@ enum Column {
     Remote,
     Process,
     Control,
+    Limit,
     State,
     Cwnd,
     Ssthresh,
@@ -29,11 +30,12 @@ enum Column {
 }
 
 /// In display order.
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     Column::Local,
     Column::Remote,
     Column::Process,
     Column::Control,
+    Column::Limit,
     Column::State,
     Column::Cwnd,
     Column::Ssthresh,
@@ -48,7 +50,7 @@ const COLUMNS: [Column; 15] = [
 ];
 
 /// Columns that a wider terminal adds, most important first. The first seven fit the minimum width.
-const STEPS: [(Column, u16); 23] = [
+const STEPS: [(Column, u16); 25] = [
     (Column::State, 1),
     (Column::Local, 6),
     (Column::Remote, 17),
@@ -57,14 +59,16 @@ const STEPS: [(Column, u16); 23] = [
     (Column::Rate, 11),
     (Column::Retransmits, 5),
     (Column::Remote, 21),
-    (Column::Spark, 8),
+    (Column::Limit, 6),
     (Column::Control, 6),
+    (Column::Spark, 8),
     (Column::Ssthresh, 8),
     (Column::Process, 11),
     (Column::InFlight, 6),
     (Column::Process, 14),
     (Column::Local, 21),
     (Column::State, 8),
+    (Column::Limit, 20),
     (Column::MinRtt, 7),
     (Column::Delivery, 11),
     (Column::Lost, 5),
@@ -105,6 +109,8 @@ impl Column {
             Column::Remote => "remote address",
             Column::Process => "process",
             Column::Control => "cc",
+            Column::Limit if cells < 10 => "limit",
+            Column::Limit => "limited by",
             Column::State if cells < 5 => "",
             Column::State => "state",
             Column::Cwnd => "cwnd",
@@ -159,6 +165,11 @@ impl Column {
             Column::Remote => fit_middle(&line.flow.remote.to_string(), cells.into()),
             Column::Process => line.process(),
             Column::Control => line.flow.congestion_control.clone(),
+            Column::Limit => match line.limit {
+                None => "-".into(),
+                Some((limit, _)) if cells < 10 => yuzuri_view::short(limit).into(),
+                Some((limit, _)) => limit.name().into(),
+            },
             Column::State if cells < 8 => line.state_letter().to_string(),
             Column::State => line.state_word().into(),
             Column::Cwnd => count(s.cwnd),
@@ -183,6 +194,7 @@ impl Column {
         match (self, line.live_state()) {
             (_, None) => theme.dim(),
             (Column::State, Some(state)) => theme.state(state),
+            (Column::Limit, _) => line.limit.map_or(theme.dim(), |(limit, _)| theme.limit(limit)),
             (Column::Cwnd, _) => theme.cwnd(),
             (Column::Rate | Column::Spark, _) => theme.rate(),
             (Column::Lost, _) if line.last.snapshot.lost_out > 0 => theme.warning(),

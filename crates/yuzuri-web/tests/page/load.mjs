@@ -39,8 +39,8 @@ function watch() {
           if (!(name in counts)) continue;
           counts[name] += 1;
           counts.bytes += data.length;
-          // Buckets of 23 numbers (`STRIDE`); the third says how many samples are in it.
-          if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 23) counts.samples += list[n];
+          // Buckets of 26 numbers (`STRIDE`); the third says how many samples are in it.
+          if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 26) counts.samples += list[n];
         }
       },
     });

@@ -94,7 +94,7 @@ test("the list is sorted and found in", async (url) => {
 });
 
 /** Numbers of a bucket (`STRIDE` of `ui/src/places.ts`). */
-const STRIDE = 23;
+const STRIDE = 26;
 
 test("the cursor reads what the server knows", async (url) => {
   const page = await open(url);
@@ -130,6 +130,47 @@ test("the cursor reads what the server knows", async (url) => {
     checked += 1;
   }
   assert.ok(checked >= 4, `${checked} places could be compared`);
+  await page.context().close();
+});
+
+test("what limits a flow stands in the list, above the chart, in its lane and in the CSV", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await line(page, "--cwnd");
+  const limits = await page.evaluate(async (token) => (await (await fetch("/api/session", { headers: { Authorization: `Bearer ${token}` } })).json()).limits, new URL(url).hash.slice("#token=".length));
+  assert.ok(limits.includes("path") && limits.includes("receiver-window"));
+  const cell = page.locator('tr.flow[aria-selected="true"] .limit-cell');
+  await until(page, () => document.querySelector('tr.flow[aria-selected="true"] .limit-cell').title !== "");
+  const [name, part] = (await cell.getAttribute("title")).match(/^([a-z-]+): .*; (\d+) % of/).slice(1);
+  assert.ok(limits.includes(name) && Number(part) > 0 && Number(part) <= 100, `${name} ${part}`);
+  // The lane and the reading at the cursor say the same.
+  await page.focus("#chart");
+  await page.keyboard.press(" ");
+  await page.keyboard.press("Shift+ArrowLeft");
+  await drawn(page);
+  const read = await value(page, "limit");
+  assert.ok(limits.includes(read), read);
+  const colors = await page.evaluate(() => {
+    const canvas = document.querySelector("canvas.strip");
+    const ratio = canvas.width / canvas.clientWidth;
+    const { data } = canvas.getContext("2d").getImageData(0, Math.round(25 * ratio), canvas.width, 1);
+    return new Set(Array.from({ length: canvas.width }, (_, x) => [...data.slice(x * 4, x * 4 + 4)].join())).size;
+  });
+  assert.ok(colors >= 2, `${colors} colours in the lane of limits`);
+  const file = await download(page, () => page.click("#csv"));
+  const lines = file.data.toString().trim().split("\n").map((row) => row.split(","));
+  const told = lines.slice(1).map((row) => row[lines[0].indexOf("limited_by")]);
+  assert.ok(told.every((limit) => limit === "" || limits.includes(limit)) && told.includes(name === "unknown" ? read : name), [...new Set(told)].join());
+  await page.context().close();
+});
+
+test("the toolbar is one line at 1280, and headings are whole", async (url) => {
+  const page = await open(url, { viewport: { width: 1280, height: 860 } });
+  await ready(page);
+  const height = await page.evaluate(() => document.querySelector(".controls").clientHeight);
+  assert.ok(height < 40, `${height}`);
+  const cut = await page.evaluate(() => [...document.querySelectorAll(".list th button")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
+  assert.deepEqual(cut, []);
   await page.context().close();
 });
 

@@ -1,4 +1,5 @@
 // Saving what is shown: a picture, or the data.
+import { limitName } from "./limits";
 import { B, Mark, STATES } from "./wire";
 import type { Drawn, View } from "./drawn";
 import type { Panel } from "./panel";
@@ -55,7 +56,7 @@ export function savePng(panels: { panel: Panel; title: string }[], head: string,
 }
 
 const HEAD =
-  "time_unix_us,since_start_us,flow,local,remote,cwnd_min,cwnd_max,cwnd,ssthresh,throughput_bps,srtt_min_us,srtt_max_us,srtt_us,min_rtt_us,in_flight_max,bytes_acked,bytes_received,state,gravest_state,marks,retransmits,samples";
+  "time_unix_us,since_start_us,flow,local,remote,cwnd_min,cwnd_max,cwnd,ssthresh,throughput_bps,srtt_min_us,srtt_max_us,srtt_us,min_rtt_us,in_flight_max,bytes_acked,bytes_received,state,gravest_state,marks,retransmits,samples,limited_by";
 
 /** A field of CSV; text that a spreadsheet would take for a formula is made harmless. */
 function field(text: string): string {
@@ -91,7 +92,7 @@ export function csvOf(flows: (Drawn & { local: string; remote: string })[], view
           [
             Math.round(zeroUnixUs + time), time, flow.id, field(flow.local), field(flow.remote), d(B.CWND_MIN), d(B.CWND_MAX), d(B.CWND), blank(d(B.SSTHRESH)), throughput,
             blank(d(B.SRTT_MIN)), blank(d(B.SRTT_MAX)), blank(d(B.SRTT)), blank(d(B.MIN_RTT)), d(B.IN_FLIGHT), d(B.ACKED), d(B.RECEIVED),
-            STATES[d(B.STATE) as 0].toLowerCase(), STATES[gravest as 0].toLowerCase(), marks.join(" "), d(B.RETRANSMITS), d(B.EVENTS),
+            STATES[d(B.STATE) as 0].toLowerCase(), STATES[gravest as 0].toLowerCase(), marks.join(" "), d(B.RETRANSMITS), d(B.EVENTS), d(B.LIMIT_LEAD) > 0 ? limitName(d(B.LIMIT)) ?? "" : "",
           ].join(","),
         );
       }

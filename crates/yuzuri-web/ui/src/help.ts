@@ -2,9 +2,10 @@
 import { rebuild } from "./chart";
 import { el } from "./dom";
 import { LOWER_DASH, UPPER_DASH } from "./plots";
+import { limitColor, limitMeaning } from "./limits";
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState } from "./marks";
 import { color, startTheme } from "./theme";
-import { STATES } from "./wire";
+import { LIMITS, STATES } from "./wire";
 
 const help = el<HTMLDialogElement>("help");
 export const openHelp = (): void => help.showModal();
@@ -55,6 +56,19 @@ function legends(): void {
   const why = ["", "duplicate ACKs or SACKs came", "the window is being reduced (ECN, own queue full)", "fast retransmission", "after a timeout"];
   el("help-states").replaceChildren(
     ...[1, 2, 3, 4].flatMap((state) => entry((c) => drawState(c, state, 0, 2, 34, 14, color(STATE_COLORS[state]), color("--ink")), `${STATES[state]}: ${why[state]}`)),
+  );
+  el("help-limits").replaceChildren(
+    ...LIMITS.flatMap(([name, short], limit) =>
+      entry((c) => {
+        c.fillStyle = color(limitColor(limit));
+        c.fillRect(0, 2, 34, 14);
+        c.fillStyle = color("--ink");
+        c.font = "600 9px system-ui, sans-serif";
+        c.textAlign = "center";
+        c.textBaseline = "middle";
+        c.fillText(short, 17, 9.5);
+      }, `${name}: ${limitMeaning(limit)}`),
+    ),
   );
   el("help-marks").replaceChildren(
     ...Object.values(GLYPHS).flatMap((glyph) => entry((c) => drawGlyph(c, glyph, 12, 9, 5.8, color(glyph.color), color("--ink")), glyph.label)),

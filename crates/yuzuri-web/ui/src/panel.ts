@@ -3,6 +3,7 @@ import type uPlot from "uplot";
 import { put } from "./dom";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { rate, roundUp, timeUs } from "./format";
+import { UNTOLD, limitName } from "./limits";
 import { STATE_COLORS } from "./marks";
 import { FONT, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type TimeAxis } from "./plots";
 import { Sequence } from "./sequence";
@@ -264,6 +265,11 @@ export class Panel implements Ground, StripGround {
   rateAt(n: number, time: number): number | null {
     const p = Math.floor((time - this.grid.start) / this.grid.pixel);
     return this.columns[n]?.rate[p * 2] ?? null;
+  }
+
+  /** What limited the n-th flow at a time, as it is drawn. */
+  limitAt(n: number, time: number): string | undefined {
+    return limitName(this.columns[n]?.limit[Math.floor((time - this.grid.start) / this.grid.pixel)] ?? UNTOLD);
   }
 
   /** What is drawn, for a picture: canvases with their places in `lanes`, and the titles of the axes. */

@@ -63,6 +63,10 @@ export const R = {
   BYTES_RECEIVED: 28,
   /** since when the filter no longer selects it, µs; null: it is watched */
   UNWATCHED: 29,
+  /** what limited it for most of the last two seconds, index into LIMITS; -1: not told */
+  LIMIT: 30,
+  /** for which part of that time, per cent; 0: not told */
+  LIMIT_PART: 31,
 } as const;
 
 /** Indices of a bucket, of which messages hold many one after the other. */
@@ -113,9 +117,15 @@ export const B = {
   SND_WND: 21,
   /** our receive window at the end, bytes */
   RCV_WND: 22,
+  /** what limited the flow for most of the time, index into LIMITS */
+  LIMIT: 23,
+  /** how sure that is, µs (the lead in a majority vote weighted by time); 0: nothing is told */
+  LIMIT_LEAD: 24,
+  /** what limited it from the record before until the start, index into LIMITS; -1: not told */
+  LIMIT_BEFORE: 25,
 } as const;
 /** Numbers per bucket. */
-export const STRIDE = 23;
+export const STRIDE = 26;
 
 /** Indices of an event's array. */
 export const E = {
@@ -206,3 +216,21 @@ export const State = {
   RECOVERY: 3,
   LOSS: 4,
 } as const;
+
+/** What limits a sender, by its index (`Limit` of `yuzuri-limits`), and its name in a narrow column. */
+export const LIMITS = [
+  ["application", "app"],
+  ["send-buffer", "sndbuf"],
+  ["receiver-window", "rwnd"],
+  ["slow-reader", "reader"],
+  ["slow-start", "start"],
+  ["congestion-avoidance", "cwnd"],
+  ["loss", "loss"],
+  ["sharing", "share"],
+  ["recovery", "recov"],
+  ["timeout", "rto"],
+  ["pacing", "pacing"],
+  ["own-device", "device"],
+  ["path", "path"],
+  ["unknown", "?"],
+] as const;

@@ -18,6 +18,7 @@ export interface Reading {
   window: string;
   bounds: string;
   state: string;
+  limit: string;
 }
 
 const NONE = "–";
@@ -90,5 +91,6 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     sacked: bytes(data[at + B.SACKED]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
+    limit: panel?.limitAt(n, time) ?? NONE,
   };
 }

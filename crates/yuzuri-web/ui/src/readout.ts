@@ -88,6 +88,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     item("minRtt", "min RTT", "--min-rtt", "dotted");
     item("inFlight", "in flight", "", "");
     item("state", "state", "", "");
+    item("limit", "limited by", "", "");
     readout.replaceChildren(...items);
   }
   const write = (key: string, text: string): void => put(slots.get(key), text);
@@ -96,7 +97,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
-  for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "window", "rate", "srtt", "minRtt", "inFlight", "state"] as const) write(key, values?.[key] ?? "–");
+  for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "window", "rate", "srtt", "minRtt", "inFlight", "state", "limit"] as const) write(key, values?.[key] ?? "–");
   // A flow that nobody bounds has none to tell of.
   const bounds = slots.get("bounds")?.parentElement;
   if (bounds) bounds.hidden = flow.bounds === undefined;
@@ -104,7 +105,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
 
 function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
   const key = `${state.mode}:${drawn.map((flow) => flow.id).join()}`;
-  const columns = ["cwnd", "ssthresh", "rate", "srtt", "inFlight", "state"] as const;
+  const columns = ["cwnd", "ssthresh", "rate", "srtt", "inFlight", "state", "limit"] as const;
   if (state.mode === "small") {
     if (readoutShape !== key) {
       readoutShape = key;
@@ -122,7 +123,7 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     slots.clear();
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
-    for (const [name, column] of [["Flow", ""], ["cwnd", "cwnd"], ["ssthresh", "ssthresh"], ["throughput", "rate"], ["srtt", "srtt"], ["in flight", "inFlight"], ["state", "state"]] as const) {
+    for (const [name, column] of [["Flow", ""], ["cwnd", "cwnd"], ["ssthresh", "ssthresh"], ["throughput", "rate"], ["srtt", "srtt"], ["in flight", "inFlight"], ["state", "state"], ["limited by", "limit"]] as const) {
       const th = document.createElement("th");
       th.textContent = name;
       th.className = column;

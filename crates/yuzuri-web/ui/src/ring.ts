@@ -1,4 +1,5 @@
 // What a flow did, in four rings of buckets of growing width. All memory is taken at once and never grows.
+import { vote } from "./limits";
 import { B, E, STRIDE, type EventData } from "./wire";
 
 /** Buckets of one width, the newest overwriting the oldest. */
@@ -41,8 +42,12 @@ export class Ring {
       this.count -= 1;
     }
     const to = this.at(this.count);
+    const before = this.count > 0 ? this.data[this.at(this.count - 1) + B.LAST] : Infinity;
     this.count += 1;
     for (let n = 0; n < STRIDE; n += 1) this.data[to + n] = from[at + n];
+    // Begins earlier here: what limited the flow before the bucket has a part in it.
+    const early = from[at + B.START] - Math.max(start, before);
+    if (early > 0 && from[at + B.LIMIT_BEFORE] >= 0) vote(this.data, to + B.LIMIT, from[at + B.LIMIT_BEFORE], early);
     this.data[to + B.START] = start;
   }
 
@@ -82,6 +87,8 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
   into[i + B.KINDS] |= from[j + B.KINDS];
   into[i + B.RETRANSMITS] += from[j + B.RETRANSMITS];
   const isLater = from[j + B.LAST] >= into[i + B.LAST];
+  if (isLater && from[j + B.LIMIT_BEFORE] >= 0) vote(into, i + B.LIMIT, from[j + B.LIMIT_BEFORE], Math.max(from[j + B.START] - into[i + B.LAST], 0));
+  vote(into, i + B.LIMIT, from[j + B.LIMIT], from[j + B.LIMIT_LEAD]);
   if (from[j + B.MIN_RTT] > 0 && (isLater || into[i + B.MIN_RTT] === 0)) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
   if (isLater) {
     into[i + B.LAST] = from[j + B.LAST];

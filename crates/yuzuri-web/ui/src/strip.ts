@@ -1,5 +1,6 @@
 // What lies below the lines: a strip of states per flow and, for one flow, marks of what happened.
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState, glyphOf, glyphsOfKinds, type Glyph } from "./marks";
+import { UNTOLD, limitColor, limitShort } from "./limits";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { FONT } from "./plots";
 import { color, flowColor, flowLetter } from "./theme";
@@ -11,7 +12,15 @@ const LINE_HEIGHT = 17;
 const MARK_WIDTH = 14;
 const ROOM_FOR_WORDS = 50;
 /** Height of the states and, below them, where the lines of marks begin, CSS pixels. */
-const MARKS_TOP = 16;
+const MARKS_TOP = 30;
+/** Heights of the lanes of states and of limits and how far the lanes of the next flow are below them, CSS pixels. */
+const LANES = {
+  one: { state: 13, limit: 12, next: 30 },
+  seq: { state: 13, limit: 12, next: 30 },
+  small: { state: 8, limit: 5, next: 15 },
+  over: { state: 9, limit: 5, next: 17 },
+} as const;
+const SHORT_FONT = "600 9.5px system-ui, sans-serif";
 
 /** What is drawn, and where. */
 export interface StripGround {
@@ -32,14 +41,21 @@ export interface PlacedMark {
   events: EventData[];
 }
 
-/** Calls back for each stretch of a state other than Open: pixels `first` to `last` (exclusive). */
-export function runs({ state }: Columns, each: (state: number, first: number, last: number) => void): void {
+/** Calls back for each stretch of one value: pixels `first` to `last` (exclusive). */
+function stretches(values: Uint8Array, each: (value: number, first: number, last: number) => void): void {
   let first = 0;
-  for (let p = 1; p <= state.length; p += 1) {
-    if (p < state.length && state[p] === state[first]) continue;
-    if (state[first] !== 0 && state[first] !== 255) each(state[first], first, p);
+  for (let p = 1; p <= values.length; p += 1) {
+    if (p < values.length && values[p] === values[first]) continue;
+    each(values[first], first, p);
     first = p;
   }
+}
+
+/** Calls back for each stretch of a state other than Open: pixels `first` to `last` (exclusive). */
+export function runs({ state }: Columns, each: (state: number, first: number, last: number) => void): void {
+  stretches(state, (value, first, last) => {
+    if (value !== 0 && value !== 255) each(value, first, last);
+  });
 }
 
 /** The graver before the less grave. */
@@ -54,7 +70,7 @@ export class Strip {
   }
 
   size(width: number, flows: number): void {
-    const height = isSingle(this.kind) ? MARKS_TOP + LINES.length * LINE_HEIGHT : this.kind === "small" ? 9 : flows * 12 + 4;
+    const height = isSingle(this.kind) ? MARKS_TOP + LINES.length * LINE_HEIGHT : flows * LANES[this.kind].next + 4;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -72,10 +88,11 @@ export class Strip {
     const ink = color("--ink");
     const x = (pixel: number): number => Math.max(ground.xOf(ground.grid.start + pixel * ground.grid.pixel), left);
     const right = left + width;
-    const height = isSingle(this.kind) ? 13 : this.kind === "small" ? 8 : 10;
+    const lanes = LANES[this.kind];
+    const height = lanes.state;
     c.font = FONT;
     ground.columns.forEach((columns, n) => {
-      const y = this.kind === "over" ? 2 + n * 12 : this.kind === "small" ? 1 : 0;
+      const y = isSingle(this.kind) ? 0 : 2 + n * lanes.next;
       c.fillStyle = color("--strip");
       c.fillRect(left, y, width, height);
       runs(columns, (state, first, last) => {
@@ -83,11 +100,26 @@ export class Strip {
         const to = Math.min(Math.max(x(last), from + 2), right);
         if (to > from) drawState(c, state, from, y, to - from, height, color(STATE_COLORS[state]), ink);
       });
+      const limitY = y + height + 1;
+      c.font = SHORT_FONT;
+      c.textAlign = "center";
+      c.textBaseline = "middle";
+      stretches(columns.limit, (limit, first, last) => {
+        const [from, to] = [x(first), Math.min(x(last), right)];
+        if (limit === UNTOLD || to <= from) return;
+        c.fillStyle = color(limitColor(limit));
+        c.fillRect(from, limitY, to - from, lanes.limit);
+        const word = limitShort(limit) ?? "";
+        if (lanes.limit < 10 || to - from < 6 * word.length + 4) return;
+        c.fillStyle = ink;
+        c.fillText(word, (from + to) / 2, limitY + lanes.limit / 2 + 0.5);
+      });
+      c.font = FONT;
       if (this.kind === "over") {
         c.fillStyle = flowColor(n);
         c.textAlign = "right";
         c.textBaseline = "middle";
-        c.fillText(left < ROOM_FOR_WORDS ? flowLetter(n) : `${flowLetter(n)} state`, left - 6, y + height / 2);
+        c.fillText(left < ROOM_FOR_WORDS ? flowLetter(n) : `${flowLetter(n)} state`, left - 6, y + height / 2 + 3);
       }
     });
     if (!isSingle(this.kind)) return;
@@ -95,6 +127,7 @@ export class Strip {
     c.textAlign = "right";
     c.textBaseline = "middle";
     c.fillText("state", left - 6, 7);
+    c.fillText("limit", left - 6, 21);
     LINES.forEach((name, n) => {
       const y = MARKS_TOP + n * LINE_HEIGHT + LINE_HEIGHT / 2;
       c.fillStyle = color("--muted");

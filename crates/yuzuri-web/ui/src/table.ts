@@ -3,12 +3,13 @@
 import { put } from "./dom";
 import { closedAt, endedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
+import { limitColor, limitMeaning, limitName, limitShort } from "./limits";
 import { STATE_LETTERS } from "./marks";
 import { Spark } from "./spark";
 import { R, STATES } from "./wire";
 
-export type SortKey = "name" | "rate" | "cwnd" | "srtt" | "resent" | "state";
-const KEYS: readonly SortKey[] = ["rate", "cwnd", "srtt", "resent", "state", "name"];
+export type SortKey = "name" | "rate" | "limit" | "cwnd" | "srtt" | "resent" | "state";
+const KEYS: readonly SortKey[] = ["rate", "limit", "cwnd", "srtt", "resent", "state", "name"];
 /** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
 const MAX_ROWS = 400;
 /** A line out of sight is told every so many turns, one part of them at each. */
@@ -20,7 +21,7 @@ interface Line {
   name: HTMLElement;
   more: HTMLElement;
   picture: Spark;
-  cells: Record<"rate" | "cwnd" | "srtt" | "resent", HTMLTableCellElement>;
+  cells: Record<"rate" | "limit" | "cwnd" | "srtt" | "resent", HTMLTableCellElement>;
   state: HTMLElement;
   seen: boolean;
   told: string;
@@ -28,6 +29,9 @@ interface Line {
   marked: string | undefined;
   drawn: number;
 }
+
+/** What limits a flow, index into `LIMITS`; below 0 where nothing tells. */
+const limitOf = (flow: Flow): number => Number(flow.row[R.LIMIT] ?? -1);
 
 export class List {
   private readonly body = document.createElement("tbody");
@@ -78,9 +82,10 @@ export class List {
     th("Flow", "name", "What tells the flow from the others; below it the other end, the process, the congestion control and this end", "text");
     th("Last 30 s", undefined, "", "spark");
     th("Rate", "rate", "Throughput over the last second", "rate-cell");
+    th("Limit", "limit", "What limited the flow for most of the last two seconds", "limit-cell");
     th("cwnd", "cwnd", "Congestion window, segments", "cwnd-cell");
     th("srtt", "srtt", "Smoothed round-trip time", "srtt-cell");
-    th("Resent", "resent", "Retransmissions since the connection's start", "resent-cell");
+    th("Retr", "resent", "Segments retransmitted since the connection's start, as the kernel counts them", "resent-cell");
     th("", "state", "State of the congestion machine: D Disorder, C CWR, R Recovery, L Loss", "");
     this.heads.get("state")?.querySelector("button")?.setAttribute("aria-label", "State");
     const thead = document.createElement("thead");
@@ -121,7 +126,7 @@ export class List {
   }
 
   sortBy(key: SortKey): void {
-    this.sort = this.sort.key === key ? { key, up: !this.sort.up } : { key, up: key === "name" };
+    this.sort = this.sort.key === key ? { key, up: !this.sort.up } : { key, up: key === "name" || key === "limit" };
     this.sortedAt = 0;
     this.headings();
   }
@@ -129,7 +134,7 @@ export class List {
   /** Sorts by the next column; its name. */
   sortNext(): string {
     const key = KEYS[(KEYS.indexOf(this.sort.key) + 1) % KEYS.length];
-    this.sort = { key, up: key === "name" };
+    this.sort = { key, up: key === "name" || key === "limit" };
     this.sortedAt = 0;
     this.headings();
     return key;
@@ -162,6 +167,7 @@ export class List {
     switch (this.sort.key) {
       case "name": return flow.name;
       case "rate": return flowRate(flow);
+      case "limit": return limitName(limitOf(flow)) ?? "~";
       case "cwnd": return number(flow, R.CWND);
       case "srtt": return number(flow, R.SRTT);
       case "resent": return number(flow, R.TOTAL_RETRANS);
@@ -173,7 +179,7 @@ export class List {
     const found: [number | string, Flow][] = [];
     for (const flow of this.flows.all.values()) {
       const state = closedAt(flow) !== null ? "closed" : endedAt(flow) !== null ? "unwatched" : STATES[number(flow, R.STATE) as 0].toLowerCase();
-      const text = `${flow.text} ${flow.name.toLowerCase()} ${state}`;
+      const text = `${flow.text} ${flow.name.toLowerCase()} ${state} ${limitName(limitOf(flow)) ?? ""}`;
       if (this.words.every((word) => text.includes(word))) found.push([this.value(flow), flow]);
     }
     const sign = this.sort.up ? 1 : -1;
@@ -247,7 +253,7 @@ export class List {
     cell("text").append(name, more);
     const picture = new Spark();
     cell("spark").append(picture.root);
-    const cells = { rate: cell("rate-cell"), cwnd: cell("cwnd-cell"), srtt: cell("srtt-cell"), resent: cell("resent-cell") };
+    const cells = { rate: cell("rate-cell"), limit: cell("limit-cell"), cwnd: cell("cwnd-cell"), srtt: cell("srtt-cell"), resent: cell("resent-cell") };
     const state = document.createElement("span");
     cell("").append(state);
     const line: Line = { tr, box, name, more, picture, cells, state, seen: false, told: "", marked: undefined, drawn: 0 };
@@ -272,9 +278,10 @@ export class List {
   private tell(line: Line, flow: Flow): void {
     const ended = endedAt(flow) === null ? "" : closedAt(flow) === null ? "not watched" : "closed";
     const state = number(flow, R.STATE);
+    const limit = limitOf(flow);
     const texts = [
       flow.name, flow.more, ended !== "" ? ended : rate(flowRate(flow)), count(number(flow, R.CWND)),
-      number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state),
+      number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state), limitShort(limit) ?? "–", String(number(flow, R.LIMIT_PART)),
     ];
     const told = texts.join("\n");
     if (told === line.told) return;
@@ -284,6 +291,9 @@ export class List {
     put(line.more, texts[1]);
     line.name.title = `${flow.who.local} > ${flow.who.remote}`;
     put(cells.rate, texts[2]);
+    put(cells.limit, texts[7]);
+    cells.limit.style.color = limitName(limit) === undefined ? "" : `var(${limitColor(limit)})`;
+    cells.limit.title = limitName(limit) === undefined ? "" : `${limitName(limit)}: ${limitMeaning(limit)}; ${texts[8]} % of the last two seconds`;
     put(cells.cwnd, texts[3]);
     put(cells.srtt, texts[4]);
     put(cells.resent, texts[5]);

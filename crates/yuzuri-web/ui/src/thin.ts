@@ -1,7 +1,8 @@
 // From buckets to what a chart of so many pixels can show. Extremes are kept: each pixel has two points.
 import type { Bounds } from "./bounds";
-import { B } from "./wire";
+import { UNTOLD, vote } from "./limits";
 import type { Store } from "./ring";
+import { B } from "./wire";
 
 /** A stretch of time in pixels. Pixels are aligned to multiples of their width, so that nothing flickers as it moves. */
 export interface Grid {
@@ -33,6 +34,8 @@ export class Columns {
   upper: Values = [];
   /** Per pixel: the gravest state, 255 where nothing is known. */
   state = new Uint8Array(0);
+  /** Per pixel: what limited the flow for most of it, `UNTOLD` where nothing is told. */
+  limit = new Uint8Array(0);
   marks = new Uint16Array(0);
   kinds = new Uint16Array(0);
   /** Largest values. */
@@ -41,6 +44,8 @@ export class Columns {
   private bytes = new Float64Array(0);
   /** What one window can bring at once: a counter that grew by more while nothing was recorded did not stand still. */
   private bursts = new Float64Array(0);
+  /** Per pixel, the vote of the limits. */
+  private votes = new Float64Array(0);
 
   private reset(pixels: number): void {
     for (const list of [this.cwnd, this.ssthresh, this.rate, this.srtt, this.srttMin, this.srttMax, this.minRtt, this.lower, this.upper]) {
@@ -49,10 +54,14 @@ export class Columns {
     }
     if (this.state.length !== pixels) {
       this.state = new Uint8Array(pixels);
+      this.limit = new Uint8Array(pixels);
+      this.votes = new Float64Array(pixels * 2);
       this.marks = new Uint16Array(pixels);
       this.kinds = new Uint16Array(pixels);
     }
     this.state.fill(255);
+    this.limit.fill(UNTOLD);
+    this.votes.fill(0);
     this.marks.fill(0);
     this.kinds.fill(0);
     this.most = { cwnd: 0, ssthresh: 0, bound: 0, rate: 0, rtt: 0 };
@@ -80,6 +89,7 @@ export class Columns {
     let wide = 0;
     let previous = -1;
     let [cwnd, ssthresh, srtt, minRtt, state] = [-1, 0, 0, 0, 255];
+    let told = -Infinity;
     const hold = (upTo: number): void => {
       for (let p = Math.max(previous + 1, 0); p < upTo && p < g.pixels; p += 1) {
         this.put(p, cwnd, cwnd, ssthresh, srtt, srtt, srtt, minRtt);
@@ -97,6 +107,12 @@ export class Columns {
         this.bytes[count] = data[i + counter];
         this.bursts[count] = 2 * data[i + B.CWND_MAX] * mss;
         count += 1;
+        const start = data[i + B.START];
+        if (data[i + B.LIMIT_BEFORE] >= 0 && told > -Infinity) this.limited(g, data[i + B.LIMIT_BEFORE], told, start, start - told);
+        // Before the first record nothing is told.
+        const since = told > -Infinity ? told : last - data[i + B.LIMIT_LEAD];
+        this.limited(g, data[i + B.LIMIT], Math.max(start, since), last, data[i + B.LIMIT_LEAD]);
+        told = last;
         const p = Math.floor((last - g.start) / g.pixel);
         if (p >= g.pixels) break;
         if (p >= 0) {
@@ -121,6 +137,18 @@ export class Columns {
     if (cwnd >= 0) hold(Math.floor((Math.min(end, to) - g.start) / g.pixel) + 1);
     this.rates(g, count, Math.max(window, wide > g.pixel ? 2 * wide : 0), Math.min(end, to));
     this.order(g.pixels);
+    for (let p = 0; p < g.pixels; p += 1) if (this.votes[p * 2 + 1] > 0) this.limit[p] = this.votes[p * 2];
+  }
+
+  /** A limit that held from one time to another, with its lead of that time. */
+  private limited(g: Grid, limit: number, from: number, to: number, lead: number): void {
+    if (!(lead > 0) || !(to > from)) return;
+    const first = Math.max(Math.floor((from - g.start) / g.pixel), 0);
+    const last = Math.min(Math.ceil((to - g.start) / g.pixel), g.pixels);
+    for (let p = first; p < last; p += 1) {
+      const left = g.start + p * g.pixel;
+      vote(this.votes, p * 2, limit, (Math.min(to, left + g.pixel) - Math.max(from, left)) * (lead / (to - from)));
+    }
   }
 
   /** Adds the bounds of the window to what `fill` has filled. */

@@ -69,7 +69,7 @@ export function setCursor(time: number | undefined, spoken: boolean): void {
   const flow = drawn()[0];
   const values = flow === undefined ? undefined : read(flow, panels[0], 0, time, flows.all.get(flow.id)?.row);
   if (values === undefined) say(`${timeText(time, 3)}: nothing known`);
-  else say(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}`);
+  else say(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}, limited by ${values.limit}`);
 }
 
 /** Shows all since the start of watching. */

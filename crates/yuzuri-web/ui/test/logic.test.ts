@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ring, Store } from "../src/ring";
-import { B, STRIDE } from "../src/wire";
+import { limitName } from "../src/limits";
+import { B, LIMITS, STRIDE } from "../src/wire";
 import { Columns, grid, smoothing } from "../src/thin";
 import { clock, elapsed, rate, roundUp, timeUs } from "../src/format";
 import { csvOf } from "../src/export";
@@ -16,6 +17,7 @@ function bucket(start: number, last: number, cwnd: [number, number, number], ack
   [b[B.CWND_MIN], b[B.CWND_MAX], b[B.CWND]] = cwnd;
   b[B.ACKED] = acked;
   b[B.STATES] = 1;
+  b[B.LIMIT_BEFORE] = -1;
   for (const [name, value] of Object.entries(more)) b[B[name as keyof typeof B]] = value;
   return b;
 }
@@ -49,6 +51,26 @@ test("buckets of one stretch are joined with their extremes, also when they come
   assert.equal(ring.count, 1);
   const d = (place: number): number => ring.data[ring.at(0) + place];
   assert.deepEqual([d(B.CWND_MIN), d(B.CWND_MAX), d(B.CWND), d(B.ACKED), d(B.MARKS), d(B.STATES), d(B.STATE), d(B.EVENTS)], [1, 9, 4, 20, 2, 9, 3, 3]);
+});
+
+test("limits lie where they held, at every zoom and after buckets are joined", () => {
+  const store = new Store();
+  store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  const [path, app] = [LIMITS.findIndex(([name]) => name === "path"), LIMITS.findIndex(([name]) => name === "application")];
+  // The path for two seconds, idle for three, the path again for a second, a sample each 4 ms.
+  for (let n = 0; n < 1500; n += 1) {
+    if (n > 500 && n < 1250) continue;
+    const told = n === 0 ? {} : { LIMIT: path, LIMIT_LEAD: 3999, LIMIT_BEFORE: n === 1250 ? app : -1 };
+    store.push(bucket(n * 4000, n * 4000 + 3999, [9, 9, 9], n, told));
+  }
+  for (const pixels of [6, 60, 600, 3000]) {
+    const columns = new Columns();
+    const g = grid(0, 6e6, pixels);
+    columns.fill(store, g, 6e6, false, 20000);
+    const at = (us: number): string | undefined => limitName(columns.limit[Math.floor((us - g.start) / g.pixel)]);
+    assert.deepEqual([1e6, 1.5e6, 2.5e6, 3.5e6, 4.7e6, 5.5e6].map(at), ["path", "path", "application", "application", "application", "path"], `${pixels} pixels`);
+    assert.equal(at(6.1e6), undefined, "nothing is told of what comes after the last record");
+  }
 });
 
 test("a dip of one bucket is seen at every zoom", () => {

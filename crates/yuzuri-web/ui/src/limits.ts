@@ -1,0 +1,55 @@
+// What limits a flow: its names, its colours, and the vote that joins stretches of time.
+import { LIMITS } from "./wire";
+
+/** Nothing is told. */
+export const UNTOLD = 255;
+
+/** Colour properties, by index into `LIMITS`. */
+const COLORS: Record<(typeof LIMITS)[number][0], string> = {
+  "application": "--limit-app",
+  "send-buffer": "--limit-buffer",
+  "receiver-window": "--limit-window",
+  "slow-reader": "--limit-reader",
+  "slow-start": "--limit-start",
+  "congestion-avoidance": "--limit-growth",
+  "loss": "--loss",
+  "sharing": "--bound",
+  "recovery": "--recovery",
+  "timeout": "--limit-timeout",
+  "pacing": "--disorder",
+  "own-device": "--cwr",
+  "path": "--good",
+  "unknown": "--limit-unknown",
+};
+
+/** In a few words, for the legend. */
+const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
+  "application": "the application gives nothing more to send",
+  "send-buffer": "the send buffer is full",
+  "receiver-window": "the receiver's window is full, its buffer small",
+  "slow-reader": "the receiving application reads slowly",
+  "slow-start": "the congestion window, in slow start",
+  "congestion-avoidance": "the congestion window, which grows",
+  "loss": "the congestion window, reduced by a loss",
+  "sharing": "the bound of the sharing group",
+  "recovery": "fast recovery",
+  "timeout": "a retransmission timeout",
+  "pacing": "the pacing rate",
+  "own-device": "the queue of this machine's own device",
+  "path": "the path: a queue stands before its narrowest link",
+  "unknown": "the records do not tell; of a flow that only receives, its sender knows",
+};
+
+export const limitName = (limit: number): string | undefined => LIMITS[limit]?.[0];
+export const limitShort = (limit: number): string | undefined => LIMITS[limit]?.[1];
+export const limitColor = (limit: number): string => COLORS[LIMITS[limit as 0][0]];
+export const limitMeaning = (limit: number): string => MEANINGS[LIMITS[limit as 0][0]];
+
+/** Adds time to a vote at `held` (the limit) and `held + 1` (its lead), as `Held::add` of `yuzuri-view` does. */
+export function vote(votes: Float64Array, held: number, limit: number, us: number): void {
+  if (votes[held] === limit) votes[held + 1] += us;
+  else if (us > votes[held + 1]) {
+    votes[held + 1] = us - votes[held + 1];
+    votes[held] = limit;
+  } else votes[held + 1] -= us;
+}
