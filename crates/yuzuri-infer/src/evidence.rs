@@ -8,6 +8,11 @@ use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 
+/// The median; `None` of none.
+pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
+    Measured::of(values).map(|measured| measured.median)
+}
+
 impl Measured {
     /// Of several measurements; `None` of none. The interval is that of the order statistics.
     pub fn of(mut values: Vec<f64>) -> Option<Measured> {

@@ -1,9 +1,10 @@
 //! From a window trace to a verdict.
 
 use crate::evidence;
-use crate::name::{Ranked, candidates, rank, temperature};
+use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
+use crate::unmodelled::Growth;
 use crate::verdict::{Answer, Verdict};
 use crate::window_trace::{SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
-    let ranked = rank(&window_trace, &candidates());
+    let Ranking { candidates: ranked, none } = rank(&window_trace, &candidates());
     let (constants, evidence) = evidence::gather(&window_trace, ranked.first());
     let mut predicted = vec![f32::NAN; window_trace.rounds.len()];
     if let Some((_, best)) = ranked.first() {
@@ -37,7 +38,9 @@ pub fn identify(
         .as_ref()
         .filter(|seen| evidence::is_blind(&window_trace, seen))
         .map(|_| evidence::BLIND.to_owned());
-    let answer = match blind.or_else(|| thin(&window_trace, counted, ranked.first())) {
+    let thin = || thin(&window_trace, counted, ranked.first());
+    let none_of_these = || none_of_these(&none, ranked.first()?);
+    let answer = match blind.or_else(thin).or_else(none_of_these) {
         Some(because) => Answer::Unknown { because },
         None => named(&ranked),
     };
@@ -47,6 +50,7 @@ pub fn identify(
         to,
         answer,
         ranked,
+        none,
         evidence,
         notes,
         constants,
@@ -101,6 +105,26 @@ fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Op
             "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
             best.name,
             best.score.excess()
+        )
+    })
+}
+
+/// Why none is named where a flight without an algorithm is likelier than the best.
+fn none_of_these(none: &NoneOfThese, best: &Ranked) -> Option<String> {
+    let grows = match none.growth {
+        Growth::Stands => "stands still".to_owned(),
+        Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
+        Growth::ByFactor => format!("grows by {:.1} % a round", none.step * 100.0),
+    };
+    let keeps = if none.score.reductions > 0 {
+        format!(" and keeps {:.2} of the window after losses", none.kept)
+    } else {
+        String::new()
+    };
+    (none.probability > best.probability).then(|| {
+        format!(
+            "none of the known algorithms: {} comes nearest, but a flight that just {grows}{keeps} comes nearer",
+            best.name
         )
     })
 }

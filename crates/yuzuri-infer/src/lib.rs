@@ -12,6 +12,7 @@ pub mod packets;
 mod probes;
 pub mod replay;
 pub mod score;
+mod unmodelled;
 pub mod verdict;
 pub mod window_trace;
 

@@ -3,6 +3,8 @@
 use crate::probes::{paced_part, probe_rtt_dips_on_time, probes, stretches_without_half};
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
+pub use crate::unmodelled::Growth;
+use crate::unmodelled::{Unmodelled, unmodelled};
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit, Yeah};
@@ -18,8 +20,32 @@ pub struct Ranked {
     pub score: Score,
 }
 
-/// All candidates, best first, with the replay of each.
-pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Vec<(Ranked, Replay)> {
+/// None of the candidates: a flight that follows no known algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoneOfThese {
+    /// Probability, 0 to 1.
+    pub probability: f64,
+    /// How the flight grows that comes nearest.
+    pub growth: Growth,
+    /// By how many segments, or by what part, a round.
+    pub step: f64,
+    /// What part of the window losses leave.
+    pub kept: f64,
+    /// Its agreement.
+    pub score: Score,
+}
+
+/// The candidates, best first, with the replay of each.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// All candidates, the best first.
+    pub candidates: Vec<(Ranked, Replay)>,
+    /// That it is none of them.
+    pub none: NoneOfThese,
+}
+
+/// Ranks the candidates.
+pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let found = probes(window_trace);
     let (on_time, without_half) =
         (probe_rtt_dips_on_time(window_trace), stretches_without_half(window_trace));
@@ -40,24 +66,52 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Vec<(Ranked
                 .unwrap_or_default();
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
+            score.prior = score::prior(*candidate);
             score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
     let windows = |ranked: &Ranked| ranked.score.windows();
     let nearest = ranked.iter().map(|(ranked, _)| ranked).max_by(|a, b| windows(a).total_cmp(&windows(b)));
+    let none = none_of_these(window_trace, temperature);
     // If the nearest of all is off by more than noise, so is the measure of what others are off.
     let temperature = temperature * nearest.map_or(1.0, |ranked| ranked.score.excess());
-    let certainty = |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host;
+    let certainty =
+        |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host + score.prior;
     ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
-    let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score));
-    let weight = |r: &Ranked| (certainty(&r.score) - best).exp();
-    let sum: f64 = ranked.iter().map(|r| weight(&r.0)).sum();
+    let none_certainty = none.0.score.windows() / temperature + none.1;
+    let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score)).max(none_certainty);
+    let weight = |certainty: f64| (certainty - best).exp();
+    let sum: f64 = ranked.iter().map(|r| weight(certainty(&r.0.score))).sum::<f64>() + weight(none_certainty);
     for (ranked, _) in &mut ranked {
-        ranked.probability = weight(ranked) / sum;
+        ranked.probability = weight(certainty(&ranked.score)) / sum;
     }
-    ranked
+    let none = NoneOfThese { probability: weight(none_certainty) / sum, ..none.0 };
+    Ranking { candidates: ranked, none }
 }
+
+/// The flight without an algorithm that comes nearest, and the logarithm of how likely it is before anything is seen: each constant that is
+/// fitted to the flow costs (the Bayesian information criterion).
+fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, f64) {
+    let reno =
+        replay(Algorithm::Reno.make(SlowStartExit::Loss, 1).as_mut(), window_trace, Chances::default());
+    unmodelled(window_trace, &reno)
+        .into_iter()
+        .map(|unmodelled| {
+            let score = score(&unmodelled.replay, Algorithm::Reno);
+            let prior = NONE - unmodelled.parameters() * (1.0 + score.observations / temperature).ln() / 2.0;
+            let Unmodelled { growth, step, kept, .. } = unmodelled;
+            (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
+        })
+        .max_by(|a, b| {
+            let of = |(none, prior): &(NoneOfThese, f64)| none.score.windows() / temperature + prior;
+            of(a).total_cmp(&of(b))
+        })
+        .unwrap_or_default()
+}
+
+/// How likely it is before anything is seen that none of them moves a flight: as likely as one that is not usual.
+const NONE: f64 = 0.0;
 
 /// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {

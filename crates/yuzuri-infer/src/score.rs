@@ -41,6 +41,9 @@ pub struct Score {
     /// Of what is no matter of windows: whether the handshake speaks ECN as this algorithm's does, and segments leave by a clock.
     #[serde(default)]
     pub host: f64,
+    /// Before anything is seen.
+    #[serde(default)]
+    pub prior: f64,
     /// Of falls of what is in flight at set times, by which an algorithm by rate looks for the least round-trip time.
     #[serde(default)]
     pub probe_rtt_dips: f64,
@@ -97,6 +100,18 @@ const NOT_PACED: f64 = -10.0;
 
 /// Of an algorithm that no released kernel has (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
+/// ln 3: of an algorithm that systems come with and hosts run unless told otherwise (CUBIC of Linux, Apple and Windows, NewReno of the BSDs,
+/// BBR of large operators). Others have to be chosen by somebody.
+const USUAL: f64 = 1.1;
+
+/// How likely an algorithm is before anything is seen, as a logarithm.
+pub fn prior(algorithm: Algorithm) -> f64 {
+    match algorithm {
+        Algorithm::Cubic | Algorithm::Reno | Algorithm::Bbr => USUAL,
+        Algorithm::Bbr3 => OUT_OF_TREE,
+        _ => 0.0,
+    }
+}
 
 /// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
 /// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
@@ -110,8 +125,7 @@ pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: A
         Some(part) if part < NOT_BY_CLOCK && by_rate => NOT_PACED,
         _ => 0.0,
     };
-    let rare = if algorithm == Algorithm::Bbr3 { OUT_OF_TREE } else { 0.0 };
-    handshake + pace + rare
+    handshake + pace
 }
 
 /// Poisson's deviance of a count from the one that is expected, as a logarithm of likelihood.
@@ -168,8 +182,27 @@ fn student(square: f64, weight: f64) -> f64 {
     -weight * (NU + 1.0) / 2.0 * (square / NU).ln_1p()
 }
 
+/// Of a choice between two, in natural logarithms.
+fn entropy(part: f64) -> f64 {
+    let of = |part: f64| if part > 0.0 { -part * part.ln() } else { 0.0 };
+    let part = part.clamp(0.0, 0.5);
+    of(part) + of(1.0 - part)
+}
+
 fn unit(noise: (f32, f32), of: f32) -> f32 {
     noise.0 + noise.1 * of
+}
+
+/// Logarithm of the likelihood of a window that was seen after a reduction, where another was foreseen.
+pub(crate) fn off_by_reduction(predicted: f32, seen: f32, before: f32) -> f64 {
+    let z = f64::from((predicted - seen) / unit(BETA_NOISE, before));
+    student(z * z, 1.0)
+}
+
+/// The same of a fall without a visible loss.
+pub(crate) fn off_by_fall(predicted: f32, seen: f32, _before: f32) -> f64 {
+    let z = f64::from((predicted - seen) / unit(CUT_NOISE, seen));
+    student(z * z, 1.0)
 }
 
 /// An algorithm that goes by a rate: how its flight lies about what it has while it does not probe.
@@ -244,11 +277,6 @@ impl Cruise {
     }
 }
 
-/// What a held window costs, that an algorithm might as well have predicted: to begin, and each round. An
-/// algorithm that holds does so for a while, and a window that grows by less than one a round is none that
-/// holds every other.
-const HOLDS: f64 = 0.3;
-const CWND_HELD: f64 = 0.02;
 /// What CDG keeps when it gives way to a delay (`backoff_beta`).
 const CDG_BETA: f32 = 717.0 / 1024.0;
 /// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
@@ -303,16 +331,16 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         rounds += count;
     }
     let growth = score.growth;
-    score.growth -= HOLDS * f64::from(replay.holds) + CWND_HELD * f64::from(replay.cwnd_held);
+    // Where a window was taken to have been held it was not predicted: what it takes to say in which rounds.
+    if rounds > 0 {
+        score.growth -= score.observations * entropy(f64::from(replay.holds) / rounds as f64);
+    }
     score.residual = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for backoff in &replay.backoff {
         score.backoff += if let Some(cruise) = cruise {
             cruise.likelihood(backoff.seen, backoff.predicted, unit(BETA_NOISE, backoff.before))
         } else {
-            let of = |predicted: f32| {
-                let z = f64::from((predicted - backoff.seen) / unit(BETA_NOISE, backoff.before));
-                student(z * z, 1.0)
-            };
+            let of = |predicted: f32| off_by_reduction(predicted, backoff.seen, backoff.before);
             if algorithm == Algorithm::Cdg {
                 let [cca, half, all] = CDG_REDUCES;
                 (cca * of(backoff.predicted).exp()
@@ -333,10 +361,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     }
     let mut falls = 0.0;
     for cut in &replay.cuts {
-        let of = |predicted: f32| {
-            let z = f64::from((predicted - cut.seen) / unit(CUT_NOISE, cut.seen));
-            student(z * z, 1.0)
-        };
+        let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
         // How well it fits, and how unlikely it is that it comes about.
         let unseen = cut.kept.map(|kept| (of(kept), UNSEEN_LOSS));
         let by_lot = match algorithm {

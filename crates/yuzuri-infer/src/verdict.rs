@@ -1,7 +1,7 @@
 //! What is said of a flow: the answer, its reasons, its constants.
 
 use crate::cubic::{Cycle, Fit};
-use crate::name::Ranked;
+use crate::name::{NoneOfThese, Ranked};
 use crate::packets::Seen;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,9 @@ pub struct Verdict {
     pub answer: Answer,
     /// All candidates, the best first.
     pub ranked: Vec<Ranked>,
+    /// That it is none of them.
+    #[serde(default)]
+    pub none: NoneOfThese,
     /// Why, in words.
     pub evidence: Vec<String>,
     /// What was odd and may spoil the answer, in words.

@@ -69,7 +69,8 @@ proptest! {
             let all = window_trace.rounds.len();
             let verdict = identify(window_trace, Some(ended.seen), None, None);
             prop_assert_eq!(verdict.predicted.len(), all);
-            let sum: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();
+            let named: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();
+            let sum = named + verdict.none.probability;
             prop_assert!((sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
         }
     }

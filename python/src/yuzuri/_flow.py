@@ -51,7 +51,8 @@ class Flow:
     """The kernel's name of the most probable algorithm; None if no algorithm can be named (see
     `because`)."""
     candidates: dict[str, float] = field(repr=False)
-    """Probability of every algorithm tried, highest first."""
+    """Probability of every algorithm tried, highest first. What is missing to 1 is that it is none
+    of them."""
     set: list[str]
     """The algorithms that this flow cannot distinguish from `name`, starting with `name`; empty
     without a name."""

@@ -36,8 +36,11 @@ pub fn run(args: &Args) -> Result<()> {
         };
         let Some((_, window_trace)) = ended.main() else { continue };
         if let Some(cca) = cca.as_deref().and_then(Algorithm::named) {
-            let (ranked, replay) =
-                name::rank(window_trace, &[cca]).into_iter().next().context("no form of this algorithm")?;
+            let (ranked, replay) = name::rank(window_trace, &[cca])
+                .candidates
+                .into_iter()
+                .next()
+                .context("no form of this algorithm")?;
             for f in &replay.rounds {
                 let r = window_trace.rounds[f.round];
                 println!(
@@ -72,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
             println!("{:?}", ranked.score);
             continue;
         }
-        let ranked = name::rank(window_trace, &name::candidates());
+        let ranked = name::rank(window_trace, &name::candidates()).candidates;
         let shown = if prefix.is_some() { ranked.len() } else { 4 };
         let words: Vec<String> = ranked
             .iter()

@@ -170,13 +170,13 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
         escaped(&sentence(flow)),
     );
     text += "<div class=\"two\"><div><h3>Candidates</h3><div class=\"bars\">";
-    for ranked in verdict.ranked.iter().take(MAX_BARS) {
-        let percent = ranked.probability * 100.0;
+    let named = verdict.ranked.iter().take(MAX_BARS).map(|ranked| (ranked.name.as_str(), ranked.probability));
+    for (name, probability) in named.chain([("none of these", verdict.none.probability)]) {
+        let percent = probability * 100.0;
         let _ = write!(
             text,
-            "<span>{}</span><i><b style=\"width:{percent:.1}%\"></b></i><span>{:.2}</span>",
-            escaped(&ranked.name),
-            ranked.probability
+            "<span>{}</span><i><b style=\"width:{percent:.1}%\"></b></i><span>{probability:.2}</span>",
+            escaped(name),
         );
     }
     text += "</div></div><div><h3>Evidence</h3><ul>";

@@ -68,6 +68,9 @@ pub(super) struct Flow {
 /// them in, or where addresses were changed in the capture.
 const DAMAGED: u64 = 8;
 
+/// A handshake that takes less tells where the capture is by what hosts take to answer, not by the way.
+const MIN_HANDSHAKE_NS: i64 = 2_000_000;
+
 /// A SYN: when, and what it offered.
 #[derive(Clone, Copy, Debug)]
 struct Syn {
@@ -209,7 +212,7 @@ impl Flow {
         }
         self.third = true;
         let (there, back) = (second.at_ns - first.at_ns, segment.time_ns - second.at_ns);
-        if there < 0 || back < 0 || there + back < 50_000 {
+        if there < 0 || back < 0 || there + back < MIN_HANDSHAKE_NS {
             return;
         }
         let rtt_us = u32::try_from((there + back) / 1000).unwrap_or(u32::MAX);

@@ -28,6 +28,8 @@ const ALIKE: u8 = 32;
 const DRAINED: (u64, u64) = (2, 3);
 /// Segments acknowledged from which on a round that hardly sends tells that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
+/// A receiver's window with room for fewer segments is full: it moves by the two segments of a delayed acknowledgement (RFC 1122).
+const FULL: u64 = 2;
 /// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
 const MAX_HOLE: u64 = 16_384;
 
@@ -45,6 +47,8 @@ struct Open {
     /// The round ends when this place is acknowledged.
     until: u64,
     receiver_full: bool,
+    /// The segment with which most was in flight was not a full one: the sender had no more.
+    ran_out: bool,
 }
 
 /// A reduction under way.
@@ -220,7 +224,7 @@ impl Half {
                 if bytes % mss != 0 {
                     self.open.small += 1;
                 }
-                self.measure(before, mss);
+                self.measure(before, bytes, mss);
             }
             Kind::Again => {
                 self.open.round.retransmitted += count;
@@ -247,7 +251,7 @@ impl Half {
             return None;
         }
         self.board.miss(start, segment.time_ns, u64::from(mss));
-        self.measure(nxt, mss);
+        self.measure(nxt, mss, mss);
         Some(nxt)
     }
 
@@ -299,12 +303,13 @@ impl Half {
     }
 
     /// After data was sent: how much is in flight.
-    fn measure(&mut self, before: u64, mss: u32) {
+    fn measure(&mut self, before: u64, bytes: u32, mss: u32) {
         let flight = self.board.in_flight();
         let open = &mut self.open;
         if flight > open.flight_bytes {
             open.flight_bytes = flight;
-            open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < u64::from(mss);
+            open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < FULL * u64::from(mss);
+            open.ran_out = !bytes.is_multiple_of(mss);
         }
         if self.repair.is_none() && self.board.sacked_bytes() == 0 && self.duplicates == 0 {
             self.window_bytes = flight;
@@ -595,7 +600,7 @@ impl Half {
             round.limits.recovery |=
                 round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
-            round.limits.application |= open.small * 5 > round.sent || self.fin;
+            round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
             if self.window_trace.keep(round) && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }

@@ -1,0 +1,195 @@
+//! A flight that follows no known algorithm: what an algorithm must explain better to be named.
+//!
+//! Whatever is not a window moves a flight, too: an application, a pacing rate, the sender's own device, an algorithm that is not among the
+//! known ones. Of candidates that are all wrong one is nearest, and the more a flow shows of it the surer it is, unless it has to be nearer
+//! than a flight that knows nothing of congestion control. Such a flight goes on from the same windows as a replay does, by the plainest
+//! growth there is, with constants that are fitted to the flow.
+
+use crate::evidence::median;
+use crate::replay::{Backoff, Replay};
+use crate::score;
+use crate::window_trace::WindowTrace;
+use serde::{Deserialize, Serialize};
+
+/// How a flight grows that follows no algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Growth {
+    /// Not at all.
+    #[default]
+    Stands,
+    /// By as many segments each round.
+    ByAddition,
+    /// By the same part each round.
+    ByFactor,
+}
+
+/// A flight that follows no algorithm.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unmodelled {
+    pub(crate) growth: Growth,
+    /// Segments, or part, of a round.
+    pub(crate) step: f64,
+    /// Part of the window that is left by a loss.
+    pub(crate) kept: f64,
+    pub(crate) replay: Replay,
+}
+
+impl Unmodelled {
+    /// Constants that were fitted.
+    pub(crate) fn parameters(&self) -> f64 {
+        let reduces = !self.replay.backoff.is_empty() || !self.replay.cuts.is_empty();
+        f64::from(u8::from(self.growth != Growth::Stands)) + f64::from(u8::from(reduces))
+    }
+}
+
+/// The part kept that explains best what was left of windows, given how far a window may be from what was foreseen.
+fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32, f32, f32) -> f64) -> f64 {
+    if windows.clone().next().is_none() {
+        return 1.0;
+    }
+    let hundredths = MIN_KEPT_HUNDREDTHS..=MAX_KEPT_HUNDREDTHS;
+    let likelihood = |hundredth: &u8| {
+        let part = f32::from(*hundredth) / 100.0;
+        windows.clone().map(|(seen, before)| off(part * before, seen, before)).sum::<f64>()
+    };
+    let best = hundredths.max_by(|a, b| likelihood(a).total_cmp(&likelihood(b)));
+    best.map_or(1.0, |hundredth| f64::from(hundredth) / 100.0)
+}
+
+/// Parts of a window that are looked for: BBR keeps it all, and a flight that is read a round late may have grown.
+const MIN_KEPT_HUNDREDTHS: u8 = 20;
+const MAX_KEPT_HUNDREDTHS: u8 = 120;
+
+/// Such flights, from the replay of an algorithm: rounds, reductions and falls are the same for all.
+pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodelled> {
+    let mut additions = Vec::new();
+    let mut factors = Vec::new();
+    for epoch in of.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
+        let counted: Vec<f64> = epoch.iter().filter(|f| f.counts).map(|f| f64::from(f.seen)).collect();
+        if let [first, .., last] = counted[..] {
+            let rounds = (counted.len() - 1) as f64;
+            additions.push((last - first) / rounds);
+            factors.push((last / first.max(1.0)).max(0.01).ln() / rounds);
+        }
+    }
+    let read = |backoff: &Backoff| {
+        window_trace.reductions.get(backoff.reduction).is_some_and(|reduction| reduction.before > 0.0)
+    };
+    let kept =
+        kept_part(of.backoff.iter().filter(|b| read(b)).map(|b| (b.seen, b.before)), score::off_by_reduction);
+    let fallen = kept_part(of.cuts.iter().map(|c| (c.seen, c.before)), score::off_by_fall);
+    let (addition, factor) = (median(additions).unwrap_or(0.0), median(factors).unwrap_or(0.0));
+    let steps = [(Growth::Stands, 0.0), (Growth::ByAddition, addition), (Growth::ByFactor, factor)];
+    steps
+        .into_iter()
+        .map(|(growth, step)| {
+            let mut replay = of.clone();
+            (replay.cwnd_held, replay.holds) = (0, 0);
+            let mut cuts = replay.cuts.iter_mut().peekable();
+            let (mut epoch, mut from, mut since) = (None, 0.0, 0.0);
+            let at = |from: f64, since: f64| match growth {
+                Growth::Stands => from,
+                Growth::ByAddition => from + step * since,
+                Growth::ByFactor => from * (step * since).exp(),
+            };
+            for f in replay.rounds.iter_mut() {
+                while let Some(cut) = cuts.next_if(|cut| cut.round <= f.round) {
+                    cut.predicted = if epoch.is_some() { at(from, since) as f32 } else { cut.before };
+                    cut.kept = Some(cut.before * fallen as f32);
+                }
+                if !f.counts {
+                    continue;
+                }
+                if epoch != Some(f.epoch) {
+                    (epoch, from, since) = (Some(f.epoch), f64::from(f.seen), 0.0);
+                }
+                f.predicted = at(from, since) as f32;
+                since += 1.0;
+            }
+            let mut left = None;
+            for backoff in &mut replay.backoff {
+                // Of a reduction upon a reduction the window before it was not seen: it is what the former left.
+                let before = if read(backoff) { backoff.before } else { left.unwrap_or(backoff.before) };
+                backoff.predicted = before * kept as f32;
+                left = Some(backoff.seen);
+            }
+            Unmodelled { growth, step, kept, replay }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::identify;
+    use crate::name::{candidates, rank};
+    use crate::verdict::Answer;
+    use crate::window_trace::{CapturePoint, Cause, Reduction, Round, WindowTrace};
+
+    const RTT_NS: i64 = 20_000_000;
+
+    /// Slow start, and then epochs of so many rounds whose windows these are, with a loss between them.
+    fn trace(epochs: usize, rounds: usize, window: impl Fn(usize) -> f32) -> WindowTrace {
+        let mut trace = WindowTrace {
+            capture_point: CapturePoint::Sender,
+            mss_bytes: 1448,
+            min_rtt_us: 20_000,
+            ..WindowTrace::default()
+        };
+        let round = |trace: &mut WindowTrace, window: f32| {
+            let start_ns = trace.rounds.len() as i64 * RTT_NS;
+            trace.rounds.push(Round {
+                start_ns,
+                end_ns: start_ns + RTT_NS,
+                window,
+                acked: window,
+                acks: window as u32,
+                sent: window as u32,
+                rtt_first_us: 20_000,
+                rtt_min_us: 20_000,
+                rtt_max_us: 20_000,
+                rtt_last_us: 20_000,
+                rtt_mean_us: 20_000,
+                ..Round::default()
+            });
+        };
+        [4.0, 8.0, 16.0].into_iter().for_each(|window| round(&mut trace, window));
+        for epoch in 0..epochs {
+            if epoch > 0 {
+                let at_ns = trace.rounds.len() as i64 * RTT_NS;
+                let (before, place) = (window(rounds - 1), trace.rounds.len() as u32);
+                let reduction = Reduction::begun(at_ns, Cause::Recovery, before);
+                trace.reductions.push(Reduction { after: window(0), round: place, ..reduction });
+            }
+            (0..rounds).for_each(|n| round(&mut trace, window(n)));
+        }
+        trace
+    }
+
+    #[test]
+    fn what_stands_still_follows_none() {
+        // As an application that writes at a steady rate, with a late write now and then.
+        let swings = |n: usize| if n % 20 == 10 { 16.0 } else { 10.0 };
+        let verdict = identify(trace(1, 400, swings), None, None, None);
+        assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
+        let by_window = verdict.ranked.iter().find(|ranked| !ranked.name.starts_with("bbr")).unwrap();
+        assert!(verdict.none.probability > 10.0 * by_window.probability, "{:?} {by_window:?}", verdict.none);
+    }
+
+    #[test]
+    fn an_algorithm_explains_its_own_windows_with_fewer_constants() {
+        let reno = rank(&trace(12, 21, |n| 20.0 + n as f32), &candidates());
+        let best = &reno.candidates.first().unwrap().0;
+        assert_eq!(best.name, "reno");
+        assert!(reno.none.probability < 0.1 && best.probability > 0.5, "{:?} {best:?}", reno.none);
+    }
+
+    #[test]
+    fn growth_that_no_algorithm_has_is_fitted() {
+        // Three segments a round, and a quarter is kept.
+        let none = rank(&trace(12, 21, |n| 20.0 + 3.0 * n as f32), &candidates()).none;
+        assert!(none.probability > 0.9 && (none.step - 3.0).abs() < 0.01, "{none:?}");
+        assert!((none.kept - 0.25).abs() < 0.02, "{none:?}");
+    }
+}
