@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the integration tests of the monitor and of the window control, and the command, and runs
+# Builds the integration tests of the monitor, of the window control and of the gate, and the command, and runs
 # them under Debian's kernels in QEMU: kernels.sh [KERNEL...] (default: 6.1-amd64 6.12-amd64
 # 6.1-arm64). KERNELS_WORDS has further arguments for `yuzuri-vm test` (--only filters). The guests'
 # output is stored in target/kernels/logs.
@@ -11,7 +11,7 @@ scripts/setup.sh vm
 
 kernels=("$@")
 [ ${#kernels[@]} != 0 ] || kernels=(6.1-amd64 6.12-amd64 6.1-arm64)
-crates=(-p yuzuri-kernel)
+crates=(-p yuzuri-kernel -p yuzuri-gate)
 base=${CARGO_TARGET_DIR:-target}/kernels
 # Keep the programs small: the guest's files are in its memory.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols
