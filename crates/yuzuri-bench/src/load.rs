@@ -188,7 +188,7 @@ struct Connection {
 }
 
 fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
-    netns::inside(name, f).map_err(anyhow::Error::msg)?
+    netns::inside(name, f)?
 }
 
 fn socket(args: &LoadArgs) -> anyhow::Result<Socket> {

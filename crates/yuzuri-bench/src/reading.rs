@@ -46,7 +46,7 @@ impl MonitorReader {
     pub fn set(&self, density: Density) -> anyhow::Result<()> {
         self.with(|monitor| {
             let filter = monitor.filter().clone();
-            monitor.set(&filter, density).map_err(anyhow::Error::msg).context("changing the density")
+            monitor.set(&filter, density).context("changing the density")
         })?
     }
 

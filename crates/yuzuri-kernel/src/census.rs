@@ -100,9 +100,10 @@ impl Census {
 pub(crate) fn hook() -> Hook {
     let state = match netns::enter(Path::new("/proc/thread-self/ns/net"), || ()) {
         Ok(()) => HookState::Used,
-        Err(why) => {
-            HookState::Missing { why, instead: "silent flows of our own network namespace only".into() }
-        }
+        Err(why) => HookState::Missing {
+            why: why.to_string(),
+            instead: "silent flows of our own network namespace only".into(),
+        },
     };
     let tells =
         "flows that are silent, at the start and at each change of filter; flows that are gone, after losses";

@@ -147,7 +147,8 @@ pub fn examine() -> Vec<Finding> {
         poller.read(&mut items);
         "answers".to_owned()
     });
-    let polled = polled.map_err(|e| (Missing, e, "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG"));
+    let polled = polled
+        .map_err(|e| (Missing, e.to_string(), "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG"));
     findings.push(finding("sock_diag", "watch --poll: without privilege", polled));
 
     let jit = first_line("/proc/sys/net/core/bpf_jit_enable");

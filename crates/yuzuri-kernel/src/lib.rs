@@ -17,6 +17,7 @@
 
 mod abi;
 mod census;
+mod cgroups;
 pub mod clock;
 pub mod control;
 mod decode;
@@ -61,6 +62,7 @@ mod skel {
     }
 }
 
+pub use cgroups::CgroupError;
 #[doc(hidden)]
 #[cfg(any(fuzzing, debug_assertions))]
 pub use diag::fuzz as fuzz_sock_diag;
@@ -68,12 +70,30 @@ pub use features::with_log;
 #[doc(hidden)]
 pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
+pub use netns::NamespaceError;
 pub use places::Symbols;
 pub use poll::Poller;
 
 use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{Account, Density, Filter, Item, Session};
+
+/// Why flows cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The filter names a network namespace that cannot be found or entered.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// The filter names a control group that cannot be found.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// No thread can be started.
+    #[error("starting a thread: {0}")]
+    Thread(std::io::Error),
+    /// The programs' settings cannot be written.
+    #[error("the settings of the kernel's programs are not mapped")]
+    NotMapped,
+}
 
 /// A source of items: the kernel monitor, or polling.
 pub trait Watch: Send {
@@ -87,7 +107,7 @@ pub trait Watch: Send {
     ///
     /// # Errors
     /// Where the filter names what does not exist; then nothing changes.
-    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), String>;
+    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), WatchError>;
     /// Takes what there is, in order of time, and once a second an account.
     fn read(&mut self, out: &mut Vec<Item>);
     /// How long to wait before the next [`Watch::read`].

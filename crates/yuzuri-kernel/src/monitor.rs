@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::ring::Rings;
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
-use crate::{Watch, features, room, session};
+use crate::{Watch, WatchError, features, room, session};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ pub enum MonitorError {
     Load(String),
     /// A filter names something that does not exist.
     #[error("filter: {0}")]
-    Filter(String),
+    Filter(#[from] WatchError),
 }
 
 /// What the tables in the kernel have room for; see docs/monitor.md, "Tables in the kernel".
@@ -369,11 +369,11 @@ impl Watch for Monitor {
         self.density
     }
 
-    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), String> {
+    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), WatchError> {
         let generation = self.generation.wrapping_add(1).max(1);
         let config = settings::config(filter, density, generation)?;
         let target = self.skel.maps.data_data.as_deref_mut().map(|data| &raw mut data.config);
-        let Some(target) = target else { return Err("the config is not mapped".into()) };
+        let Some(target) = target else { return Err(WatchError::NotMapped) };
         // SAFETY: the pointer is to our mapping of the program's data section, aligned for the type. The programs read
         // it at any time; a flow decided on half-written terms still carries the former generation and is decided
         // again, so the generation must become visible last.

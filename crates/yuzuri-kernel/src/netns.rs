@@ -1,34 +1,83 @@
-//! Network namespaces and control groups by name.
+//! Network namespaces by name.
 
 use crate::diag::Diag;
 use crate::helper;
-use nix::fcntl::{OFlag, open, openat};
-use nix::sys::stat::{Mode, fstat};
 use std::collections::HashMap;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const NAMED: &str = "/run/netns";
 
+/// Why a network namespace cannot be found or entered.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// It would lead out of `/run/netns`.
+    #[error("'{0}' is no name of a network namespace")]
+    BadName(String),
+    /// There is none.
+    #[error(
+        "there is no network namespace '{name}' ({path}: {source}); `ip netns list` shows the named ones"
+    )]
+    Missing {
+        /// As given.
+        name: String,
+        /// Where it was looked for.
+        path: String,
+        /// Why it is not there.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{0} is no namespace")]
+    NotANamespace(String),
+    /// It was given by its number, and has no file to enter it by.
+    #[error("namespace {0} has no name in {NAMED} to enter it by")]
+    Unnamed(u32),
+    /// Its file cannot be opened.
+    #[error("opening {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refuses to enter it.
+    #[error("entering network namespace {}: {source} (it needs root)", path.display())]
+    Enter {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: nix::Error,
+    },
+    /// Its sockets cannot be asked for.
+    #[error("opening a sock_diag socket in namespace '{name}': {source}")]
+    Diag {
+        /// Name or number.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
 /// Inode number of a namespace given by its name in `/run/netns`, its number, or `self`.
 ///
 /// # Errors
 /// Where there is no namespace of that name.
-pub fn inode(name: &str) -> Result<u32, String> {
+pub fn inode(name: &str) -> Result<u32, NamespaceError> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
     let path = if name == "self" { "/proc/self/ns/net".to_owned() } else { named(name)? };
-    let number = std::fs::metadata(&path).map(|m| m.ino()).map_err(|e| {
-        format!("there is no network namespace '{name}' ({path}: {e}); `ip netns list` shows the named ones")
-    })?;
-    u32::try_from(number).map_err(|_| format!("{path} is no namespace"))
+    match std::fs::metadata(&path) {
+        Ok(file) => u32::try_from(file.ino()).map_err(|_| NamespaceError::NotANamespace(path)),
+        Err(source) => Err(NamespaceError::Missing { name: name.to_owned(), path, source }),
+    }
 }
 
 /// Where a name stands: in that folder, and nowhere else.
-fn named(name: &str) -> Result<String, String> {
+fn named(name: &str) -> Result<String, NamespaceError> {
     if name.contains(['/', '\0']) || matches!(name, "" | "." | "..") {
-        return Err(format!("'{name}' is no name of a network namespace"));
+        return Err(NamespaceError::BadName(name.to_owned()));
     }
     Ok(format!("{NAMED}/{name}"))
 }
@@ -90,12 +139,13 @@ pub(crate) fn is_own(number: u32) -> bool {
 ///
 /// # Errors
 /// Where there is none, or it cannot be entered (it needs CAP_SYS_ADMIN).
-pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Result<T, String> {
-    let file = std::fs::File::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
+pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
+    let file =
+        std::fs::File::open(path).map_err(|source| NamespaceError::Open { path: path.to_owned(), source })?;
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
             nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
-                .map_err(|e| format!("entering network namespace {}: {e} (it needs root)", path.display()))?;
+                .map_err(|source| NamespaceError::Enter { path: path.to_owned(), source })?;
             Ok(f())
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -106,16 +156,14 @@ pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Resul
 ///
 /// # Errors
 /// Where the namespace cannot be entered (it needs CAP_SYS_ADMIN) or found.
-pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, String> {
+pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     if name == "self" {
         return Ok(f());
     }
     let path = match name.parse::<u32>() {
         Ok(number) => {
             let names = names();
-            let name = names
-                .get(&number)
-                .ok_or(format!("namespace {number} has no name in {NAMED} to enter it by"))?;
+            let name = names.get(&number).ok_or(NamespaceError::Unnamed(number))?;
             format!("{NAMED}/{name}")
         }
         Err(_) => named(name)?,
@@ -133,20 +181,20 @@ pub(crate) fn is_at(home: &std::fs::File) -> bool {
 ///
 /// # Errors
 /// Where it cannot be entered.
-pub(crate) fn diag_in(space: &Space) -> Result<Diag, String> {
+pub(crate) fn diag_in(space: &Space) -> Result<Diag, NamespaceError> {
     let opened = match helper::diag(space.number) {
         Some(opened) => opened,
         None => enter(&space.path, Diag::open)?,
     };
-    opened.map_err(|e| format!("opening a sock_diag socket in namespace {}: {e}", space.number))
+    opened.map_err(|source| NamespaceError::Diag { name: space.number.to_string(), source })
 }
 
 /// The same in a namespace by its name in `/run/netns`, its number, or `self`.
 ///
 /// # Errors
 /// Where it cannot be found or entered.
-pub(crate) fn diag_named(name: &str) -> Result<Diag, String> {
-    let failed = |e| format!("opening a sock_diag socket in namespace '{name}': {e}");
+pub(crate) fn diag_named(name: &str) -> Result<Diag, NamespaceError> {
+    let failed = |source| NamespaceError::Diag { name: name.to_owned(), source };
     let number = inode(name)?;
     if name == "self" || is_own(number) {
         return Diag::open().map_err(failed);
@@ -157,70 +205,22 @@ pub(crate) fn diag_named(name: &str) -> Result<Diag, String> {
     }
 }
 
-/// Folder of the control group (version 2) at a path below the mount point. No part of the path leads out of there: each
-/// is opened by itself, and none is a link or another file system.
-///
-/// # Errors
-/// Where there is no such group.
-pub(crate) fn cgroup_folder(path: &str) -> Result<PathBuf, String> {
-    let mount = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-        .into_iter()
-        .find(|mount| Path::new(mount).join("cgroup.controllers").exists())
-        .ok_or("no version 2 control groups are mounted at /sys/fs/cgroup")?;
-    // The same answer whatever is or is not there.
-    let none = || format!("there is no control group '{path}' below {mount}");
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let mut folder = open(mount, flags, Mode::empty()).map_err(|e| format!("opening {mount}: {e}"))?;
-    let device = fstat(&folder).map_err(|e| format!("looking at {mount}: {e}"))?.st_dev;
-    let mut full = PathBuf::from(mount);
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        if matches!(part, "." | "..") {
-            return Err(none());
-        }
-        folder = openat(&folder, part, flags, Mode::empty()).map_err(|_| none())?;
-        if fstat(&folder).map_or(true, |stat| stat.st_dev != device) {
-            return Err(none());
-        }
-        full.push(part);
-    }
-    Ok(full)
-}
-
-/// Id of a control group: its folder's inode number.
-pub(crate) fn cgroup_id(path: &str) -> Result<u64, String> {
-    let folder = cgroup_folder(path)?;
-    std::fs::metadata(&folder).map(|m| m.ino()).map_err(|e| format!("{}: {e}", folder.display()))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn no_path_leads_out_of_the_control_groups() {
-        let Ok(root) = cgroup_folder("/") else { return println!("skipped: no version 2 control groups") };
-        let answer = |path: &str| cgroup_folder(path).unwrap_err().replace(path, "PATH");
-        let missing = answer("no-such-group");
-        for path in
-            ["../../etc", "../../no-such", "..", "a/../b", "/../..", ".", "./", "cgroup.procs", "../cgroup"]
-        {
-            assert_eq!(answer(path), missing, "{path}");
-        }
-        let below =
-            std::fs::read_dir(&root).unwrap().flatten().find(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        if let Some(below) = below {
-            let name = below.file_name().into_string().unwrap();
-            assert_eq!(cgroup_folder(&format!("//{name}/")).unwrap(), below.path());
-            assert_eq!(cgroup_id(&name).unwrap(), below.metadata().unwrap().ino());
-        }
-    }
-
-    #[test]
     fn a_namespace_is_named_within_its_folder() {
         for name in ["../../etc", "..", ".", "", "a/b", "/proc/1/ns/net", "a\0b"] {
-            assert!(inode(name).unwrap_err().contains("is no name of a network namespace"), "{name}");
-            assert!(inside(name, || ()).unwrap_err().contains("is no name of a network namespace"), "{name}");
+            assert!(
+                inode(name).unwrap_err().to_string().contains("is no name of a network namespace"),
+                "{name}"
+            );
+            assert!(
+                inside(name, || ()).unwrap_err().to_string().contains("is no name of a network namespace"),
+                "{name}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::diag::{Diag, Socket};
 use crate::own::Own;
 use crate::owners::{self, Owners};
 use crate::sampled::{self, Scope};
-use crate::{Watch, clock, netns, session};
+use crate::{Watch, WatchError, clock, netns, session};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub struct Poller {
 }
 
 /// A socket for each namespace that the filter names, or for our own.
-fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, String> {
+fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, WatchError> {
     if filter.netns.is_empty() {
         return Ok(vec![(
             netns::inode("self").unwrap_or(0),
@@ -97,7 +97,7 @@ impl Poller {
     ///
     /// # Errors
     /// Where the filter names what does not exist, or a namespace that may not be entered.
-    pub fn start(filter: &Filter, density: Density, why: &str) -> Result<Poller, String> {
+    pub fn start(filter: &Filter, density: Density, why: &str) -> Result<Poller, WatchError> {
         let hooks = vec![
             Hook {
                 name: "sock_diag".into(),
@@ -120,7 +120,7 @@ impl Poller {
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub fn of_own(own: Own, density: Density) -> Result<Poller, String> {
+    pub fn of_own(own: Own, density: Density) -> Result<Poller, WatchError> {
         let hooks = vec![Hook {
             name: "TCP_INFO".into(),
             tells: "the variables of this program's own connections every 10 ms or so".into(),
@@ -134,7 +134,7 @@ impl Poller {
         density: Density,
         hooks: Vec<Hook>,
         own: Option<Own>,
-    ) -> Result<Poller, String> {
+    ) -> Result<Poller, WatchError> {
         let place = Place::named(if own.is_some() { "TCP_INFO" } else { sampled::PLACE });
         let session = Arc::new(session::describe(Source::Sampled, density, filter, hooks));
         let mut poller = Poller {
@@ -144,7 +144,7 @@ impl Poller {
             scope: Scope::default(),
             density,
             known: HashMap::new(),
-            owners: Owners::new().map_err(|e| format!("starting a thread: {e}"))?,
+            owners: Owners::new().map_err(WatchError::Thread)?,
             round: 0,
             rest: SHORTEST,
             kept: 0,
@@ -158,7 +158,7 @@ impl Poller {
         Ok(poller)
     }
 
-    fn choose(&mut self, filter: &Filter) -> Result<(), String> {
+    fn choose(&mut self, filter: &Filter) -> Result<(), WatchError> {
         let asked = match &self.own {
             Some(own) => vec![(netns::inode("self").unwrap_or(0), None, Asked::Own(own.clone()))],
             None => open(filter)?,
@@ -312,7 +312,7 @@ impl Watch for Poller {
         self.density
     }
 
-    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), String> {
+    fn set(&mut self, filter: &Filter, density: Density) -> Result<(), WatchError> {
         if *filter != self.filter {
             self.choose(filter)?;
         }

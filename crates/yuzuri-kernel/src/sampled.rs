@@ -1,7 +1,7 @@
 //! What `sock_diag` tells of a socket, in the words of `yuzuri_trace`, and whether a filter chooses it.
 
+use crate::cgroups::{self, CgroupError};
 use crate::diag::Socket;
-use crate::netns;
 use std::collections::{HashMap, HashSet};
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Marks, Place, Role};
 
@@ -21,11 +21,11 @@ pub(crate) struct Scope {
 impl Scope {
     /// # Errors
     /// Where the filter names a control group that does not exist.
-    pub(crate) fn new(filter: &Filter) -> Result<Scope, String> {
+    pub(crate) fn new(filter: &Filter) -> Result<Scope, CgroupError> {
         let groups = filter.cgroups.iter().map(|path| Ok((path.clone(), group_ids(path)?)));
         let within = Filter { netns: Vec::new(), ..filter.clone() };
         let but_for_owner = Filter { pids: Vec::new(), names: Vec::new(), ..within.clone() };
-        Ok(Scope { cgroups: groups.collect::<Result<_, String>>()?, within, but_for_owner })
+        Ok(Scope { cgroups: groups.collect::<Result<_, CgroupError>>()?, within, but_for_owner })
     }
 
     /// Whether the flow is chosen.
@@ -44,9 +44,9 @@ impl Scope {
 }
 
 /// Ids of a control group and all below it.
-fn group_ids(path: &str) -> Result<HashSet<u64>, String> {
+fn group_ids(path: &str) -> Result<HashSet<u64>, CgroupError> {
     use std::os::unix::fs::MetadataExt;
-    let top = netns::cgroup_folder(path)?;
+    let top = cgroups::folder(path)?;
     let mut ids = HashSet::new();
     let mut folders = vec![top];
     while let Some(folder) = folders.pop() {

@@ -1,7 +1,7 @@
 //! A filter and a density in the kernel's form.
 
 use crate::abi::config;
-use crate::netns;
+use crate::{WatchError, cgroups, netns};
 use std::net::IpAddr;
 use yuzuri_trace::{Density, End, Filter, Prefix};
 
@@ -28,7 +28,7 @@ fn words(prefix: &Prefix) -> ([u32; 4], [u32; 4]) {
 }
 
 /// The config for the programs; names of namespaces and control groups become numbers.
-pub(crate) fn config(filter: &Filter, density: Density, generation: u32) -> Result<config, String> {
+pub(crate) fn config(filter: &Filter, density: Density, generation: u32) -> Result<config, WatchError> {
     let mut config = config { generation, ..Default::default() };
     config.interval_ns = density.interval().as_nanos() as u64;
     config.ports = filter.ports.len() as u8;
@@ -49,7 +49,7 @@ pub(crate) fn config(filter: &Filter, density: Density, generation: u32) -> Resu
     }
     config.cgroups = filter.cgroups.len() as u8;
     for (to, path) in config.cgroup.iter_mut().zip(&filter.cgroups) {
-        *to = netns::cgroup_id(path)?;
+        *to = cgroups::id(path)?;
     }
     config.netns = filter.netns.len() as u8;
     for (to, name) in config.ns.iter_mut().zip(&filter.netns) {
@@ -77,6 +77,6 @@ mod tests {
     #[test]
     fn a_namespace_that_does_not_exist_is_named() {
         let filter: Filter = "netns:no-such-namespace".parse().unwrap();
-        assert!(config(&filter, Density::EveryAck, 1).unwrap_err().contains("no-such-namespace"));
+        assert!(config(&filter, Density::EveryAck, 1).unwrap_err().to_string().contains("no-such-namespace"));
     }
 }

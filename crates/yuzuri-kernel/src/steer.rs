@@ -415,7 +415,8 @@ impl Steering {
         } else {
             // The kernel walks through the namespace of who opens the walk.
             let path = PathBuf::from(format!("/proc/self/fd/{}", self.netns.as_raw_fd()));
-            netns::enter(&path, || read_walk(link, buffer)).map_err(ControlError::Steering)?
+            netns::enter(&path, || read_walk(link, buffer))
+                .map_err(|error| ControlError::Steering(error.to_string()))?
         };
         read.map_err(steering("walking through the flows"))
     }

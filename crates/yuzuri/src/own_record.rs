@@ -36,7 +36,7 @@ impl OwnRecord {
 
     fn try_start(path: &Path, overwrite: bool, voice: Voice) -> anyhow::Result<OwnRecord> {
         let own = Own::default();
-        let poller = Poller::of_own(own.clone(), Density::default()).map_err(anyhow::Error::msg)?;
+        let poller = Poller::of_own(own.clone(), Density::default())?;
         let writer = Writer::create(path, poller.session(), overwrite)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();

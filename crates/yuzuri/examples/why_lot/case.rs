@@ -147,7 +147,8 @@ impl Case {
             "receiver-window" => {
                 // What of the buffer becomes window is the kernel's affair: half of twice SO_RCVBUF, at least.
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
-                case.receive_buffer = Some(lot.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
+                case.receive_buffer =
+                    Some(lot.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {

@@ -136,7 +136,7 @@ fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
 /// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
 pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> {
     let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
-        let poller = Poller::start(&options.filter, options.density, why).map_err(anyhow::Error::msg)?;
+        let poller = Poller::start(&options.filter, options.density, why)?;
         Ok(Box::new(poller))
     };
     if polls {
@@ -217,7 +217,7 @@ pub fn pump(
             Ok(wish) => {
                 let filter = wish.filter.unwrap_or_else(|| watch.filter().clone());
                 let result = watch.set(&filter, wish.density.unwrap_or(watch.density()));
-                let _ = wish.answer.send(result);
+                let _ = wish.answer.send(result.map_err(|error| error.to_string()));
             }
             Err(RecvTimeoutError::Timeout) => {}
             // Nobody can wish any more.
