@@ -2,8 +2,8 @@
  *
  * The gate: tc programs at an access point's devices towards its stations. `down` runs at egress and lowers the
  * receive window in ACKs, so that what a connection has in flight stays at its bound, and may leave ACKs out
- * that later ones make needless; `up` runs at ingress and measures. Whatever is not wholly understood goes on
- * untouched. docs/access-point.md says what each rule is for.
+ * that later ones make needless; `up` runs at ingress and measures, and polices what has no such window.
+ * Whatever is not wholly understood goes on untouched. docs/access-point.md says what each rule is for.
  */
 #include "gate.h"
 #include "packet.h"
@@ -12,6 +12,7 @@
 #include "handshake.h"
 #include "measure.h"
 #include "thin.h"
+#include "police.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -43,7 +44,7 @@ int down(struct __sk_buff *skb)
 	u32 before;
 	u16 window;
 
-	if (!parse(skb, &s, true))
+	if (parse(skb, &s, true) != PARSED)
 		return TC_ACT_UNSPEC;
 	count(COUNT_DOWN);
 	now = bpf_ktime_get_ns();
@@ -99,12 +100,16 @@ int up(struct __sk_buff *skb)
 {
 	struct segment s = {};
 	struct flow *f;
+	int parsed;
 	u64 now;
 
-	if (!parse(skb, &s, false))
+	parsed = parse(skb, &s, false);
+	now = bpf_ktime_get_ns();
+	if (parsed == PARSED_OTHER)
+		return police(skb, &s, now) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+	if (parsed != PARSED)
 		return TC_ACT_UNSPEC;
 	count(COUNT_UP);
-	now = bpf_ktime_get_ns();
 	f = bpf_map_lookup_elem(&flows, &s.key);
 	if (on_handshake(skb, f, &s, FLOW_STATION_SYN, now))
 		return TC_ACT_UNSPEC;

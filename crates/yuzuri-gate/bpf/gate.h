@@ -95,6 +95,29 @@ struct flow {
 
 #define PROMISE_KNOWN (1ULL << 32)
 
+/* A station that sends what no window bounds (QUIC and other UDP, tunnels), by its hardware address. */
+struct mac {
+	u8 address[6];
+	u16 zero;
+};
+
+/* What it may send of that. Written by user space alone. */
+struct rate {
+	u64 until_ns;    /* expired: as much as it wants */
+	u64 bytes_per_s; /* IP packets, headers included */
+};
+
+/* What it sends of that. */
+struct bucket {
+	u64 filled_ns;
+	s64 tokens;  /* bytes; below 0: a debt */
+	u64 last_ns; /* the last packet */
+	u64 bytes;
+	u64 packets;
+	u64 marked; /* packets that passed with a mark of congestion */
+	u64 dropped;
+};
+
 /* What the programs count, an index each into `counts`. */
 enum count {
 	COUNT_DOWN,     /* TCP segments towards stations */
@@ -104,6 +127,9 @@ enum count {
 	COUNT_FOREIGN,  /* segments down of connections that are never touched */
 	COUNT_FAILED,   /* windows that could not be written: the packet went on as it was */
 	COUNT_THINNED,  /* ACKs left out */
+	COUNT_OTHER,    /* packets from stations that no window bounds */
+	COUNT_MARKED,   /* of these, marked */
+	COUNT_DROPPED,  /* dropped */
 	COUNTS,
 };
 

@@ -50,6 +50,36 @@ struct {
 	__type(value, struct bound);
 } default_bound SEC(".maps");
 
+/* What stations may send that no window bounds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct mac);
+	__type(value, struct rate);
+} rates SEC(".maps");
+
+/* What they send. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct mac);
+	__type(value, struct bucket);
+} buckets SEC(".maps");
+
+/* The small allowance of each of their streams. */
+struct allowance {
+	u64 filled_ns;
+	u64 tokens; /* bytes */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct flow_key);
+	__type(value, struct allowance);
+} allowances SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, COUNTS);

@@ -30,7 +30,17 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, gso_size) == 176, "as in uap
 #define ETH_P_PPP_SES 0x8864
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
+#define PROTO_IPIP 4
 #define PROTO_TCP 6
+#define PROTO_UDP 17
+#define PROTO_DCCP 33
+#define PROTO_IPV6 41
+#define PROTO_GRE 47
+#define PROTO_ESP 50
+#define PROTO_AH 51
+#define PROTO_L2TP 115
+#define PROTO_SCTP 132
+#define PROTO_UDPLITE 136
 #define MAX_TAGS 2 /* 802.1ad outside, 802.1Q inside */
 
 #define TCP_FIN 1
@@ -99,10 +109,15 @@ struct segment {
 	u32 seq;
 	u32 ack;
 	u32 payload; /* bytes */
+	u32 packet;  /* the IP packet, bytes */
 	u32 stamp;
 	u32 echo;
 	u16 window; /* not scaled */
 	u16 at;     /* where the TCP header begins */
+	u16 ip;     /* where the IP header does */
+	u16 first; /* the IP header's first two bytes, with the marks of congestion (RFC 3168), in network order
+		    */
+	u8 version;
 	u16 header; /* its length, bytes */
 	u8 flags;
 	bool has_stamps;
@@ -114,9 +129,30 @@ struct segment {
 
 enum parsed {
 	PARSED,
+	PARSED_OTHER, /* what carries data and has no window that we know: only the addresses, ports and length
+			 hold */
 	PARSED_NOT_OURS,
 	PARSED_SHORT, /* the headers are not all in the packet's linear part */
 };
+
+/* What carries users' data, and is no TCP. Others, as ICMP and routing protocols, keep a network alive. */
+static __always_inline bool carries_data(u8 protocol)
+{
+	switch (protocol) {
+	case PROTO_IPIP:
+	case PROTO_UDP:
+	case PROTO_DCCP:
+	case PROTO_IPV6:
+	case PROTO_GRE:
+	case PROTO_ESP:
+	case PROTO_AH:
+	case PROTO_L2TP:
+	case PROTO_SCTP:
+	case PROTO_UDPLITE:
+		return true;
+	}
+	return false;
+}
 
 /* The headers, as far as they are in the linear part. Not inlined, since it is called a second time after more
  * was made linear. */
@@ -126,7 +162,8 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 	void *end = (void *)(long)skb->data_end;
 	u32 at = ETH_HEADER, left, total, header;
 	u16 protocol;
-	u8 ecn;
+	u8 ecn, carried;
+	bool is_fragment = false;
 
 	if (data + ETH_HEADER > end)
 		return PARSED_SHORT;
@@ -161,6 +198,10 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		at += 8;
 		left = said - 2;
 	}
+	s->ip = at;
+	if (data + at + 2 > end)
+		return PARSED_SHORT;
+	s->first = *(u16 *)(data + at);
 	if (protocol == ETH_P_IP) {
 		struct ipv4_header *ip = data + at;
 		u32 *station = (u32 *)s->key.station.address, *server = (u32 *)s->key.server.address;
@@ -168,9 +209,10 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		if ((void *)(ip + 1) > end)
 			return PARSED_SHORT;
 		header = (ip->version_length & 15) * 4;
-		if (ip->version_length >> 4 != 4 || header < 20 || ip->protocol != PROTO_TCP ||
-		    (ip->fragment & bpf_htons(0x3fff)))
+		if (ip->version_length >> 4 != 4 || header < 20)
 			return PARSED_NOT_OURS;
+		carried = ip->protocol;
+		is_fragment = ip->fragment & bpf_htons(0x3fff);
 		total = bpf_ntohs(ip->total);
 		/* A packet of more than 64 kB, which the kernel will segment, says 0. */
 		if (!total && skb->gso_size)
@@ -178,6 +220,8 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		if (total < header || total > left)
 			return PARSED_NOT_OURS;
 		left = total - header;
+		s->packet = total;
+		s->version = 4;
 		ecn = ip->tos;
 		station[0] = station[1] = server[0] = server[1] = 0;
 		station[2] = server[2] = bpf_htonl(0xffff);
@@ -189,8 +233,9 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 
 		if ((void *)(ip + 1) > end)
 			return PARSED_SHORT;
-		if (*(u8 *)ip >> 4 != 6 || ip->next != PROTO_TCP || left < sizeof(*ip))
+		if (*(u8 *)ip >> 4 != 6 || left < sizeof(*ip))
 			return PARSED_NOT_OURS;
+		carried = ip->next;
 		left -= sizeof(*ip);
 		total = bpf_ntohs(ip->payload);
 		if (!total && skb->gso_size)
@@ -198,6 +243,8 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		if (total > left)
 			return PARSED_NOT_OURS;
 		left = total;
+		s->packet = left + sizeof(*ip);
+		s->version = 6;
 		ecn = bpf_ntohl(ip->version_class_label) >> 20;
 		if (down) {
 			__builtin_memcpy(&s->key.station, ip->destination, 16);
@@ -210,7 +257,21 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 	} else {
 		return PARSED_NOT_OURS;
 	}
-	if (left < TCP_HEADER || at > MAX_HEADERS - TCP_HEADER)
+	if (carried != PROTO_TCP) {
+		u16 *ports = data + at;
+
+		s->key.station_port = s->key.server_port = 0;
+		if (down || !carries_data(carried))
+			return PARSED_NOT_OURS;
+		if (is_fragment || (carried != PROTO_UDP && carried != PROTO_UDPLITE) || left < 8)
+			return PARSED_OTHER;
+		if ((void *)(ports + 2) > end)
+			return PARSED_SHORT;
+		s->key.station_port = ports[0];
+		s->key.server_port = ports[1];
+		return PARSED_OTHER;
+	}
+	if (is_fragment || left < TCP_HEADER || at > MAX_HEADERS - TCP_HEADER)
 		return PARSED_NOT_OURS;
 
 	struct tcp_header *tcp = data + at;
@@ -244,14 +305,14 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 	return PARSED;
 }
 
-static __always_inline bool parse(struct __sk_buff *skb, struct segment *s, bool down)
+static __always_inline int parse(struct __sk_buff *skb, struct segment *s, bool down)
 {
 	u32 headers = skb->len < MAX_HEADERS ? skb->len : MAX_HEADERS;
 	int parsed = parse_linear(skb, s, down);
 
 	if (parsed == PARSED_SHORT && !bpf_skb_pull_data(skb, headers))
 		parsed = parse_linear(skb, s, down);
-	return parsed == PARSED;
+	return parsed;
 }
 
 /* What a SYN says in its options. */

@@ -154,6 +154,36 @@ fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
     (room != raw::ROOM_UNKNOWN).then_some(room)
 }
 
+/// What a station sent that no window bounds: QUIC and other UDP, tunnels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherSeen {
+    /// The station's hardware address.
+    pub mac: [u8; 6],
+    /// When the last packet came, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    pub last_ns: u64,
+    /// IP packets, headers included, bytes.
+    pub bytes: u64,
+    /// Packets, as the kernel merged them.
+    pub packets: u64,
+    /// Of these, such that passed with a mark of congestion (ECN).
+    pub marked: u64,
+    /// Such that were dropped.
+    pub dropped: u64,
+}
+
+impl OtherSeen {
+    pub(crate) fn of(mac: &[u8], raw: &raw::bucket, clock: KernelClock) -> Option<OtherSeen> {
+        Some(OtherSeen {
+            mac: *mac.first_chunk()?,
+            last_ns: clock.ours(raw.last_ns),
+            bytes: raw.bytes,
+            packets: raw.packets,
+            marked: raw.marked,
+            dropped: raw.dropped,
+        })
+    }
+}
+
 /// What the programs counted since they were loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -171,6 +201,12 @@ pub struct Counts {
     pub failed: u64,
     /// ACKs left out.
     pub thinned: u64,
+    /// Packets from stations that no window bounds.
+    pub other: u64,
+    /// Of these, marked.
+    pub marked: u64,
+    /// Dropped.
+    pub dropped: u64,
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::attach::{Attached, How};
 use crate::key::{FlowKey, address_bytes};
-use crate::raw::{bound_bytes, read_flow};
+use crate::raw::{bound_bytes, mac_bytes, rate_bytes, read_bucket, read_flow};
 use crate::skel::{GateSkel, GateSkelBuilder};
-use crate::{Counts, FlowSeen, GateError};
+use crate::{Counts, FlowSeen, GateError, OtherSeen};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use std::mem::MaybeUninit;
@@ -185,6 +185,37 @@ impl Gate {
         told.map_err(GateError::table("writing the bound of new connections"))
     }
 
+    /// What stations sent that no window bounds.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn others(&self) -> Result<Vec<OtherSeen>, GateError> {
+        const WHAT: &str = "reading what stations send besides TCP";
+        let all = self.skel.maps.buckets.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let all = all.map_err(GateError::table(WHAT))?;
+        Ok(all.filter_map(|(mac, value)| OtherSeen::of(&mac, &read_bucket(&value)?, self.clock)).collect())
+    }
+
+    /// Gives stations, by hardware address, a rate in bit/s for what no window bounds, for a time. Streams of less than
+    /// 512 kbit/s go first. Beyond the rate packets are marked (ECN) or dropped.
+    ///
+    /// # Errors
+    /// As [`Gate::bound`].
+    pub fn police(&mut self, stations: &[([u8; 6], u64)], lasts: Duration) -> Result<(), GateError> {
+        let until_ns = self.until(lasts);
+        stations.iter().try_for_each(|(mac, bps)| {
+            let value = rate_bytes(until_ns, bps / 8);
+            let told = self.skel.maps.rates.update(&mac_bytes(*mac), &value, MapFlags::ANY);
+            told.map_err(GateError::table("writing a station's rate"))
+        })
+    }
+
+    /// Takes the rate of a station away.
+    pub fn unpolice(&mut self, mac: [u8; 6]) {
+        // It may have none: that is as good.
+        let _ = self.skel.maps.rates.delete(&mac_bytes(mac));
+    }
+
     /// Takes the bound of a connection away.
     pub fn release(&mut self, flow: &FlowKey) {
         // It may have none: that is as good.
@@ -217,6 +248,9 @@ impl Gate {
             foreign: count(4)?,
             failed: count(5)?,
             thinned: count(6)?,
+            other: count(7)?,
+            marked: count(8)?,
+            dropped: count(9)?,
         })
     }
 

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "records of the kernel's are taken from bytes")]
 
-pub(crate) use crate::skel::types::{bound, flow};
+pub(crate) use crate::skel::types::{bound, bucket, flow, rate};
 
 // `#define`s of the header; a test reads them there.
 pub(crate) const FLOW_KNOWN: u8 = 4;
@@ -13,7 +13,7 @@ pub(crate) const PERIOD_SHIFT: u8 = 29;
 pub(crate) const ROOM_UNKNOWN: u32 = u32::MAX;
 pub(crate) const PROMISE_KNOWN: u64 = 1 << 32;
 
-const _: () = assert!(size_of::<bound>() == 16);
+const _: () = assert!(size_of::<bound>() == 16 && size_of::<rate>() == 16);
 
 /// What is known of a connection, from a value of the table `flows`.
 pub(crate) fn read_flow(bytes: &[u8]) -> Option<flow> {
@@ -23,6 +23,30 @@ pub(crate) fn read_flow(bytes: &[u8]) -> Option<flow> {
     // SAFETY: the slice is as long as the record, which is integers throughout: every bit pattern is valid; it need
     // not be aligned.
     Some(unsafe { bytes.as_ptr().cast::<flow>().read_unaligned() })
+}
+
+/// What a station sends that no window bounds, from a value of the table `buckets`.
+pub(crate) fn read_bucket(bytes: &[u8]) -> Option<bucket> {
+    if bytes.len() != size_of::<bucket>() {
+        return None;
+    }
+    // SAFETY: as above: as long as the record, which is integers throughout.
+    Some(unsafe { bytes.as_ptr().cast::<bucket>().read_unaligned() })
+}
+
+/// As `struct mac` lies in memory.
+pub(crate) fn mac_bytes(mac: [u8; 6]) -> [u8; 8] {
+    let mut raw = [0; 8];
+    raw[..6].copy_from_slice(&mac);
+    raw
+}
+
+/// As `struct rate` lies in memory.
+pub(crate) fn rate_bytes(until_ns: u64, bytes_per_s: u64) -> [u8; size_of::<rate>()] {
+    let mut raw = [0; size_of::<rate>()];
+    raw[..8].copy_from_slice(&until_ns.to_ne_bytes());
+    raw[8..].copy_from_slice(&bytes_per_s.to_ne_bytes());
+    raw
 }
 
 /// As `struct bound` lies in memory.
@@ -60,6 +84,10 @@ mod tests {
         assert!(read_flow(&[0; size_of::<flow>() - 1]).is_none());
         let read = read_flow(&[1; size_of::<flow>()]).unwrap();
         assert_eq!((read.promise, read.scale), (0x0101_0101_0101_0101, 1));
+        assert!(read_bucket(&[0; size_of::<bucket>() + 1]).is_none());
+        assert_eq!(read_bucket(&[1; size_of::<bucket>()]).unwrap().tokens, 0x0101_0101_0101_0101);
+        assert_eq!(mac_bytes([1, 2, 3, 4, 5, 6]), [1, 2, 3, 4, 5, 6, 0, 0]);
+        assert_eq!(rate_bytes(7, 9), *[7u64.to_ne_bytes(), 9u64.to_ne_bytes()].concat());
         let bytes = bound_bytes(1, 2, 3);
         let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((u64::from_ne_bytes(bytes[..8].try_into().unwrap()), number(8), number(12)), (1, 2, 3));

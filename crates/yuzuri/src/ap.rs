@@ -63,6 +63,10 @@ struct RunArgs {
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     thin_acks: Vec<SlowRadio>,
 
+    /// Leave alone what no window bounds (QUIC and other UDP, tunnels), instead of keeping it to its share
+    #[arg(long)]
+    no_police: bool,
+
     /// Attach by clsact, as kernels before 6.6 need, instead of tcx
     #[arg(long)]
     clsact: bool,
@@ -141,6 +145,7 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
         exempt: args.exempt,
         radio: args.radio,
         thin_acks: args.thin_acks,
+        no_police: args.no_police,
         gate: yuzuri_share::gate_options(!args.clsact),
         status_file: Some(places.status_file()),
         ..ApConfig::default()

@@ -43,6 +43,8 @@ pub struct ApConfig {
     pub radios: HashMap<StationId, RadioConfig>,
     /// On which radios ACKs are left out that later ones make needless.
     pub thin_acks: Vec<SlowRadio>,
+    /// Whether what no window bounds (QUIC and other UDP, tunnels) is left alone, instead of kept to a share.
+    pub no_police: bool,
     /// How the gate is made.
     pub gate: Options,
     /// Where the status is written; `None`: nowhere.
@@ -78,7 +80,12 @@ impl ApLoop {
         for device in &config.devices {
             gate.attach(device)?;
         }
-        let steward = Steward::new(config.policy, config.exempt.iter().copied(), config.thin_acks.clone());
+        let steward = Steward::new(
+            config.policy,
+            config.exempt.iter().copied(),
+            config.thin_acks.clone(),
+            !config.no_police,
+        );
         Ok(ApLoop {
             gate,
             steward,
@@ -131,13 +138,17 @@ impl ApLoop {
             Ok(flows) => flows,
             Err(error) => return self.problems.push(error.to_string()),
         };
+        let others = self.gate.others().unwrap_or_else(|error| {
+            self.problems.push(error.to_string());
+            Vec::new()
+        });
         let (config, heard) = (&self.config, &self.heard);
         let radio = |station: StationId| {
             let known = config.radios.get(&station).or_else(|| heard.get(&station.0));
             known.copied().or(config.radio)
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
-        let plan = self.steward.look(clock::now(), now_ns, &flows, radio);
+        let plan = self.steward.look(clock::now(), now_ns, &flows, &others, radio);
         if !self.config.dry_run {
             self.enforce(&plan);
         }
@@ -146,7 +157,10 @@ impl ApLoop {
     fn enforce(&mut self, plan: &Plan) {
         let gate = &mut self.gate;
         plan.free.iter().for_each(|flow| gate.release(flow));
+        plan.unpoliced.iter().for_each(|station| gate.unpolice(station.0));
+        let rates: Vec<_> = plan.rates.iter().map(|(station, bps)| (station.0, *bps)).collect();
         let done = [
+            gate.police(&rates, LASTS),
             gate.bound(&plan.flows, LASTS),
             gate.bound_stations(&plan.stations, LASTS),
             plan.others.map_or(Ok(()), |bytes| gate.bound_others(bytes, LASTS)),

@@ -3,6 +3,7 @@
 
 mod daemon;
 mod doctor;
+mod other;
 mod release;
 mod status;
 mod steward;

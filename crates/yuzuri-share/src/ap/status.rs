@@ -1,5 +1,6 @@
 //! What the access point's daemon shows: as JSON, and as text for people.
 
+use super::other::Other;
 use super::steward::{Station, StationId, Steward};
 use crate::{PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,15 @@ pub struct StationStatus {
     pub uploads: u32,
     /// Of these, bounded ones.
     pub bounded: u32,
+    /// What it sends that no window bounds (QUIC and other UDP, tunnels), IP packets, bit/s.
+    #[serde(default)]
+    pub other_bps: u64,
+    /// What it may send of that, bit/s; absent: as much as it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_rate_bps: Option<u64>,
+    /// It was kept to that, did not answer to losses, and is left alone.
+    #[serde(default)]
+    pub other_left_alone: bool,
     /// How many uploads each rule is for.
     pub rules: BTreeMap<String, u32>,
     /// The busiest uploads.
@@ -121,11 +131,21 @@ pub struct SegmentCounts {
     /// ACKs left out.
     #[serde(default)]
     pub thinned: u64,
+    /// Packets from stations that no window bounds (QUIC and other UDP, tunnels).
+    #[serde(default)]
+    pub other: u64,
+    /// Of these, marked.
+    #[serde(default)]
+    pub marked: u64,
+    /// Dropped.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 impl From<Counts> for SegmentCounts {
-    fn from(Counts { down, up, lowered, stranger, foreign, failed, thinned }: Counts) -> SegmentCounts {
-        SegmentCounts { down, up, lowered, stranger, foreign, failed, thinned }
+    fn from(counts: Counts) -> SegmentCounts {
+        let Counts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped } = counts;
+        SegmentCounts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped }
     }
 }
 
@@ -183,31 +203,43 @@ impl ApStatus {
         let counts = self.segments;
         writeln!(
             out,
-            "windows lowered {}, ACKs left out {}; segments of connections whose beginning was not seen {}, never touched {}",
-            counts.lowered, counts.thinned, counts.stranger, counts.foreign
+            "windows lowered {}, ACKs left out {}; segments of connections whose beginning was not seen {}, never touched {}\n\
+             packets besides TCP {}, marked {}, dropped {}",
+            counts.lowered,
+            counts.thinned,
+            counts.stranger,
+            counts.foreign,
+            counts.other,
+            counts.marked,
+            counts.dropped
         )?;
         if self.stations.is_empty() {
             return writeln!(out, "\nno station has uploaded anything yet");
         }
         writeln!(
             out,
-            "\n{:<17}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  rules",
-            "station", "Mbit/s", "share", "alone", "RTT ms", "bounded"
+            "\n{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  rules",
+            "station", "Mbit/s", "no TCP", "share", "alone", "RTT ms", "bounded"
         )?;
         for s in &self.stations {
             let some = |bps: Option<u64>| bps.filter(|b| *b > 0).map_or("-".to_owned(), mbps);
             let rules: Vec<String> = s.rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
             writeln!(
                 out,
-                "{:<17}  {:>10}  {:>10}  {:>10}  {:>8.1}  {:>7}  {}{}",
+                "{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8.1}  {:>7}  {}{}",
                 s.station,
                 mbps(s.rate_bps),
+                some(Some(s.other_bps)),
                 some(s.share_bps),
                 some(Some(s.alone_bps)),
                 f64::from(s.srtt_us) / 1e3,
                 format!("{}/{}", s.bounded, s.uploads),
                 rules.join(", "),
-                if s.exempt { " (exempt)" } else { "" }
+                match (s.exempt, s.other_left_alone) {
+                    (true, _) => " (exempt)",
+                    (_, true) => " (does not answer to losses)",
+                    _ => "",
+                }
             )?;
         }
         Ok(())
@@ -239,6 +271,7 @@ impl StationStatus {
             rule: row.why,
         });
         let report = station.report.as_ref();
+        let other = station.other.as_ref();
         let shares =
             report.and(steward.summary.as_ref()).map(|summary| summary.share_of(station.radio) as u64);
         StationStatus {
@@ -251,6 +284,9 @@ impl StationStatus {
             srtt_us: report.map_or(0, |report| report.srtt_us),
             uploads: station.rows.len() as u32,
             bounded: station.rows.iter().filter(|row| row.bytes.is_some()).count() as u32,
+            other_bps: other.map_or(0, |other| other.passed_bps as u64),
+            other_rate_bps: other.and_then(|other| other.rate_bps),
+            other_left_alone: other.is_some_and(Other::is_left_alone),
             rules,
             flows: flows.collect(),
         }

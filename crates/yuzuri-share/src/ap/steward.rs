@@ -1,13 +1,14 @@
 //! Speaks for stations that run nothing: each is a member of the group whose report the gate makes, and whose bounds the gate enforces. Capacity
 //! and shares are those of `yuzuri-policy`, as on terminals. No I/O and no clock.
 
+use super::other::{self, Other};
 use super::release::Release;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
-use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated};
+use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
 use yuzuri_policy::{
     Capacity, Decision, FlowSeen, Moment, Phase, Policy, PolicyConfig, PolicyName, RadioHint, Report, Rule,
     SendersSeen, SlowRadio, Summary,
@@ -57,6 +58,8 @@ pub(crate) struct Station {
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) report: Option<Report>,
     pub(crate) rows: Vec<Row>,
+    /// What it sends that no window bounds.
+    pub(crate) other: Option<Other>,
     silent: u32,
 }
 
@@ -71,6 +74,10 @@ pub(crate) struct Plan {
     pub(crate) stations: Vec<(IpAddr, u32)>,
     /// What connections of unknown stations may have, bytes.
     pub(crate) others: Option<u32>,
+    /// What stations may send that no window bounds, bit/s.
+    pub(crate) rates: Vec<(StationId, u64)>,
+    /// Stations that may send as much of that as they want, from now on.
+    pub(crate) unpoliced: Vec<StationId>,
 }
 
 /// All stations of an access point.
@@ -79,6 +86,8 @@ pub(crate) struct Steward {
     config: PolicyConfig,
     exempt: HashSet<StationId>,
     thin_acks: Vec<SlowRadio>,
+    /// Whether what no window bounds is kept to a share.
+    polices: bool,
     view: View,
     capacity: Capacity,
     pub(crate) stations: BTreeMap<StationId, Station>,
@@ -94,10 +103,12 @@ impl Steward {
         config: PolicyConfig,
         exempt: impl IntoIterator<Item = StationId>,
         thin_acks: Vec<SlowRadio>,
+        polices: bool,
     ) -> Steward {
         Steward {
             config,
             thin_acks,
+            polices,
             exempt: exempt.into_iter().collect(),
             view: View::default(),
             capacity: Capacity::new(config.objective),
@@ -115,12 +126,13 @@ impl Steward {
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
-    /// it is known.
+    /// it is known. `others`: what stations sent that no window bounds.
     pub(crate) fn look(
         &mut self,
         now: Moment,
         now_ns: u64,
         flows: &[Gated],
+        others: &[OtherSeen],
         mut radio: impl FnMut(StationId) -> Option<RadioConfig>,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();
@@ -138,8 +150,20 @@ impl Steward {
             let row = Row { key: flow.key, gated: flow.clone(), seen, why: Rule::Unknown, bytes: None };
             station.rows.push(row);
         }
+        for seen in others.iter().filter(|seen| now_ns.saturating_sub(seen.last_ns) < SILENT_NS) {
+            let station =
+                self.stations.entry(StationId(seen.mac)).or_insert_with(|| Station::new(self.config));
+            match &mut station.other {
+                Some(other) => other.look(now_ns, *seen),
+                none => *none = Some(Other::new(now_ns, *seen)),
+            }
+        }
         for (id, station) in &mut self.stations {
-            station.silent = if station.rows.is_empty() { station.silent + 1 } else { 0 };
+            if !others.iter().any(|o| o.mac == id.0 && now_ns.saturating_sub(o.last_ns) < SILENT_NS) {
+                station.other = None;
+            }
+            station.silent =
+                if station.rows.is_empty() && station.other.is_none() { station.silent + 1 } else { 0 };
             let radio = radio(*id);
             station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
             station.is_thinned = radio.is_some_and(|radio| {
@@ -159,13 +183,33 @@ impl Steward {
 
     fn decide(&mut self, now: Moment, plan: &mut Plan) {
         let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
+        let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
-            let seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
+            let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
+            let share_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio));
+            seen.extend(station.other.as_ref().and_then(|other| {
+                let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
+                other.as_flow(like.or(usual.as_ref())?, share_bps)
+            }));
             station.report = station.policy.observe(now, &seen, station.radio);
             let senders = SendersSeen { proved: members, unproved: 0 };
             let summary = self.summary.as_ref();
             station.policy.decide(now, &seen, station.radio, summary, senders, &mut self.decisions);
             let is_exempt = self.exempt.contains(id);
+            if let Some(other) = &mut station.other {
+                let was_policed = other.rate_bps.is_some();
+                // Each that would take more has as much.
+                let shares = |d: &&Decision| matches!(d.why, Rule::Share | Rule::Probe | Rule::Doubt);
+                let willing = self.decisions.iter().filter(shares).count();
+                let decided = self.decisions.iter().find(|d| d.flow == other::ID).filter(shares);
+                let may = self.polices && !is_exempt;
+                let part_bps = share_bps.filter(|_| may && decided.is_some()).map(|bps| bps / willing as f64);
+                match other.keep_to(part_bps) {
+                    Some(rate_bps) => plan.rates.push((*id, rate_bps)),
+                    None if was_policed => plan.unpoliced.push(*id),
+                    None => {}
+                }
+            }
             for (row, decision) in station.rows.iter_mut().zip(&self.decisions) {
                 row.why = decision.why;
                 let upper = if is_exempt { 0 } else { decision.bound.upper };
@@ -200,6 +244,12 @@ impl Steward {
         self.summary = Some(self.capacity.sum(now, members, reports));
     }
 
+    /// The connection that carries most, for what has no round-trip time of its own.
+    fn usual_flow(&self) -> Option<FlowSeen> {
+        let all = self.stations.values().flat_map(|station| &station.rows).map(|row| row.seen);
+        all.filter(|flow| flow.min_rtt_us > 0).max_by_key(|flow| flow.cwnd)
+    }
+
     /// Connections that begin before the next look get what a sender more would leave them.
     fn expect_new_ones(&self, plan: &mut Plan) {
         let Some(summary) = self.summary.as_ref().filter(|s| matches!(s.phase, Phase::Hold | Phase::Probe))
@@ -231,6 +281,10 @@ impl Steward {
     pub(crate) fn let_go(&mut self, flows: &[Gated]) -> Plan {
         let mut plan = Plan::default();
         let by_key: HashMap<&FlowKey, &Gated> = flows.iter().map(|flow| (&flow.key, flow)).collect();
+        for (id, station) in &mut self.stations {
+            let was_policed = station.other.as_mut().is_some_and(|other| other.rate_bps.take().is_some());
+            plan.unpoliced.extend(was_policed.then_some(*id));
+        }
         let held = std::mem::take(&mut self.held);
         for (key, bytes) in held {
             let gated = by_key.get(&key);
@@ -258,6 +312,7 @@ impl Station {
             addresses: BTreeSet::new(),
             report: None,
             rows: Vec::new(),
+            other: None,
             silent: 0,
         }
     }

@@ -108,7 +108,7 @@ impl Wire {
     fn look(&mut self, steward: &mut Steward) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, |_| None);
+        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, &[], |_| None);
         self.bounds.retain(|key, _| !plan.free.contains(key));
         self.bounds.extend(plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)));
         plan
@@ -119,7 +119,7 @@ impl Wire {
 fn uploads_share_the_wire_and_keep_its_queue_short() {
     for (stations, base_ms) in [(2, 20.0), (8, 40.0), (4, 100.0)] {
         let mut wire = Wire::new(50.0, base_ms, stations);
-        let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new());
+        let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
         let mut longest_s = 0.0_f64;
         let mut carried = 0;
         for look in 0..60 {
@@ -150,7 +150,7 @@ fn uploads_share_the_wire_and_keep_its_queue_short() {
 fn what_an_application_leaves_is_the_others() {
     let mut wire = Wire::new(50.0, 30.0, 4);
     wire.application_bps[3] = Some(2e6);
-    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new());
+    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
     let mut before = Vec::new();
     for look in 0..120 {
         wire.look(&mut steward);
@@ -171,7 +171,7 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
     wire.flows[1].standing = Standing::Foreign;
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
-    let mut steward = Steward::new(PolicyConfig::default(), [exempt], Vec::new());
+    let mut steward = Steward::new(PolicyConfig::default(), [exempt], Vec::new(), true);
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
     let bounded: HashSet<FlowKey> = plan.flows.iter().map(|(key, _)| *key).collect();
     assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
@@ -189,7 +189,7 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
 fn nothing_is_bounded_while_the_policy_is_off() {
     let mut wire = Wire::new(50.0, 20.0, 3);
     let config = PolicyConfig { name: PolicyName::Off, ..PolicyConfig::default() };
-    let mut steward = Steward::new(config, [], Vec::new());
+    let mut steward = Steward::new(config, [], Vec::new(), true);
     for _ in 0..40 {
         assert_eq!(wire.look(&mut steward), Plan::default());
     }
@@ -198,7 +198,7 @@ fn nothing_is_bounded_while_the_policy_is_off() {
 #[test]
 fn connections_are_let_go_step_by_step_until_they_lose() {
     let mut wire = Wire::new(50.0, 20.0, 2);
-    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new());
+    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
     let before: HashMap<FlowKey, u32> = plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     let (first, second) = (wire.flows[0].key, wire.flows[1].key);
@@ -224,12 +224,12 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
     use yuzuri_policy::Aggregation;
     let radio = |rate_mbps: f64, aggregation: Aggregation| Some(RadioConfig { rate_mbps, aggregation });
     let mut wire = Wire::new(20.0, 30.0, 4);
-    let mut steward = Steward::new(PolicyConfig::default(), [], vec![SlowRadio::G]);
+    let mut steward = Steward::new(PolicyConfig::default(), [], vec![SlowRadio::G], true);
     let mut plan = Plan::default();
     for _ in 0..40 {
         wire.pass();
         let now_ns = wire.now.as_nanos() as u64;
-        plan = steward.look(Moment::at(wire.now), now_ns, &wire.flows, |station| match station.0[5] {
+        plan = steward.look(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| match station.0[5] {
             0 => radio(54.0, Aggregation::None),
             1 => radio(65.0, Aggregation::Ht),
             2 => radio(390.0, Aggregation::Vht),

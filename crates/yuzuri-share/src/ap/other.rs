@@ -1,0 +1,211 @@
+//! What a station sends that no window bounds: QUIC and other UDP, tunnels. To the policy it is one more upload of the station, and what is
+//! decided for it is enforced by a token bucket. No I/O and no clock.
+
+use yuzuri_gate::OtherSeen;
+use yuzuri_policy::FlowSeen;
+
+/// Less than this is no upload, bit/s: calls, DNS, games. The gate lets streams of so little go first.
+const SMALL_BPS: f64 = 512_000.0;
+/// From this part of its share on it would take more.
+const NEARLY_ALL: f64 = 0.9;
+/// It would take more, too, as long after something was marked or dropped, nanoseconds.
+const HELD_BACK_NS: u64 = 10_000_000_000;
+/// Who loses more than this part of its packets for so many looks, does not answer to losses ...
+const DOES_NOT_ANSWER: f64 = 0.2;
+const LOOKS: u32 = 20;
+/// ... and is left alone for so long, nanoseconds: nothing is won by it.
+const LEFT_ALONE_NS: u64 = 300_000_000_000;
+/// Payload of a segment, and its packet, bytes.
+const SEGMENT: (u64, f64) = (1448, 1500.0);
+
+/// The id of its flow; connections' begin at 1.
+pub(super) const ID: u64 = 0;
+
+/// It over time.
+#[derive(Debug, Clone)]
+pub(crate) struct Other {
+    last: OtherSeen,
+    looked_ns: u64,
+    /// What passed, bytes.
+    passed: f64,
+    held_back_ns: Option<u64>,
+    vain: u32,
+    left_alone_until_ns: u64,
+    /// What came, and what passed, since the look before, bit/s of IP packets.
+    pub(crate) came_bps: f64,
+    pub(crate) passed_bps: f64,
+    /// What it may pass, bit/s; `None`: as much as it wants.
+    pub(crate) rate_bps: Option<u64>,
+}
+
+impl Other {
+    /// At its beginning.
+    pub(super) fn new(now_ns: u64, seen: OtherSeen) -> Other {
+        Other {
+            last: seen,
+            looked_ns: now_ns,
+            passed: 0.0,
+            held_back_ns: None,
+            vain: 0,
+            left_alone_until_ns: 0,
+            came_bps: 0.0,
+            passed_bps: 0.0,
+            rate_bps: None,
+        }
+    }
+
+    /// Takes in what is seen now.
+    pub(super) fn look(&mut self, now_ns: u64, seen: OtherSeen) {
+        let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
+        // Less than before: the gate had forgotten the station, and counts anew.
+        let since = |now: u64, before: u64| if now >= before { now - before } else { now } as f64;
+        let packets = since(seen.packets, self.last.packets);
+        let dropped = since(seen.dropped, self.last.dropped) / packets.max(1.0);
+        let came = since(seen.bytes, self.last.bytes);
+        let passed = came * (1.0 - dropped);
+        self.passed += passed;
+        if seconds > 0.0 {
+            (self.came_bps, self.passed_bps) = (came * 8.0 / seconds, passed * 8.0 / seconds);
+        }
+        if seen.dropped != self.last.dropped || seen.marked != self.last.marked {
+            self.held_back_ns = Some(now_ns);
+        }
+        self.vain = if dropped > DOES_NOT_ANSWER { self.vain + 1 } else { 0 };
+        if self.vain == LOOKS {
+            self.left_alone_until_ns = now_ns.saturating_add(LEFT_ALONE_NS);
+            self.vain = 0;
+        }
+        (self.last, self.looked_ns) = (seen, now_ns);
+    }
+
+    /// Whether it is left alone because it does not answer to losses.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.looked_ns < self.left_alone_until_ns
+    }
+
+    /// Whether it would take more than it has, as far as can be told.
+    fn is_elastic(&self, share_bps: f64) -> bool {
+        let lately = self.held_back_ns.is_some_and(|at| self.looked_ns.saturating_sub(at) < HELD_BACK_NS);
+        lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
+    }
+
+    /// As an upload, if it is one. Its round-trip time is not known: that of a connection that goes the same way, `like`, stands in for
+    /// it. `share_bps`: what its station may have.
+    pub(super) fn as_flow(&self, like: &FlowSeen, share_bps: Option<f64>) -> Option<FlowSeen> {
+        let is_elastic = share_bps.is_some_and(|share_bps| self.is_elastic(share_bps));
+        if self.passed_bps < SMALL_BPS && !is_elastic {
+            return None;
+        }
+        let in_flight = self.passed_bps / 8.0 * f64::from(like.srtt_us) / 1e6 / SEGMENT.1;
+        Some(FlowSeen {
+            id: ID,
+            destination: like.destination,
+            mss_bytes: SEGMENT.0 as u32,
+            cwnd: in_flight as u32,
+            in_flight: in_flight as u32,
+            srtt_us: like.srtt_us,
+            min_rtt_us: like.min_rtt_us,
+            delivered: (self.passed / SEGMENT.1) as u64,
+            bytes_acked: self.passed as u64,
+            app_limited: !is_elastic,
+            ..FlowSeen::default()
+        })
+    }
+
+    /// Keeps it to a part of the group, payload bit/s, until the next look; `None`: it may have what it wants.
+    pub(super) fn keep_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
+        let packets = |payload_bps: f64| payload_bps * SEGMENT.1 / SEGMENT.0 as f64;
+        self.rate_bps = part_bps.filter(|_| !self.is_left_alone()).map(|bps| packets(bps) as u64);
+        self.rate_bps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const LOOK_NS: u64 = 500_000_000;
+
+    fn like() -> FlowSeen {
+        FlowSeen { srtt_us: 60_000, min_rtt_us: 40_000, ..FlowSeen::default() }
+    }
+
+    /// A sender that sends `bps` and of whose packets this part is dropped.
+    struct Sender {
+        seen: OtherSeen,
+        other: Other,
+        now_ns: u64,
+    }
+
+    impl Sender {
+        fn new() -> Sender {
+            let seen = OtherSeen { mac: [2; 6], last_ns: 0, bytes: 0, packets: 0, marked: 0, dropped: 0 };
+            Sender { seen, other: Other::new(0, seen), now_ns: 0 }
+        }
+
+        fn send(&mut self, bps: f64, dropped: f64) {
+            self.now_ns += LOOK_NS;
+            let packets = bps / 2.0 / 8.0 / 1250.0;
+            self.seen.packets += packets as u64;
+            self.seen.bytes += packets as u64 * 1250;
+            self.seen.dropped += (packets * dropped) as u64;
+            self.other.look(self.now_ns, self.seen);
+        }
+
+        fn flow(&self, share_bps: f64) -> Option<FlowSeen> {
+            self.other.as_flow(&like(), Some(share_bps))
+        }
+    }
+
+    #[test]
+    fn a_call_is_no_upload_and_a_large_one_is() {
+        let mut call = Sender::new();
+        call.send(100_000.0, 0.0);
+        assert_eq!(call.flow(5e6), None);
+        let mut upload = Sender::new();
+        upload.send(2e6, 0.0);
+        let flow = upload.flow(5e6).unwrap();
+        assert!(flow.app_limited, "it takes less than its share");
+        assert_eq!((flow.delivered, flow.min_rtt_us), (2_000_000 / 16 / 1500, 40_000));
+        upload.send(4.6e6, 0.0);
+        assert!(!upload.flow(5e6).unwrap().app_limited);
+        assert!(upload.other.as_flow(&like(), None).unwrap().app_limited, "nothing is shared yet");
+    }
+
+    #[test]
+    fn who_was_dropped_would_take_more_for_a_while() {
+        let mut sender = Sender::new();
+        sender.send(8e6, 0.05);
+        sender.send(2e6, 0.0);
+        assert!(!sender.flow(5e6).unwrap().app_limited);
+        (0..20).for_each(|_| sender.send(2e6, 0.0));
+        assert!(sender.flow(5e6).unwrap().app_limited);
+        assert_eq!(sender.other.keep_to(None), None);
+    }
+
+    #[test]
+    fn who_does_not_answer_to_losses_is_left_alone() {
+        let mut sender = Sender::new();
+        for _ in 0..LOOKS {
+            assert!(sender.other.keep_to(Some(5e6)).is_some());
+            sender.send(10e6, 0.5);
+        }
+        assert!(sender.other.is_left_alone());
+        assert_eq!(sender.other.keep_to(Some(5e6)), None);
+        // One that answers in between is not.
+        let mut sender = Sender::new();
+        (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
+        assert!(!sender.other.is_left_alone());
+    }
+
+    #[test]
+    fn what_is_dropped_has_not_passed_and_a_forgotten_station_begins_anew() {
+        let mut sender = Sender::new();
+        sender.send(8e6, 0.5);
+        assert!((sender.other.passed_bps / sender.other.came_bps - 0.5).abs() < 0.01);
+        sender.seen = OtherSeen { bytes: 0, packets: 0, dropped: 0, ..sender.seen };
+        sender.send(4e6, 0.0);
+        assert!((sender.other.came_bps / 4e6 - 1.0).abs() < 0.01, "{}", sender.other.came_bps);
+    }
+}
