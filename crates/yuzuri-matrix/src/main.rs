@@ -63,6 +63,9 @@ struct LotArgs {
     /// Also write all figures to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Compare with what a user would do instead: BBR, fq, static limits, FQ-CoDel with airtime fairness, both
+    #[arg(long)]
+    alternatives: bool,
 }
 
 /// Says how far the runs are.
@@ -98,13 +101,24 @@ fn write(path: &Path, text: String) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
+fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let lines = of.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+    write(path, lines.join("\n") + "\n")
+}
+
 fn lot(args: &LotArgs) -> anyhow::Result<()> {
+    if args.alternatives {
+        let compared = watched(args.jobs, |jobs, stop, progress| {
+            lot::compare(args.seed, args.settings, jobs, stop, progress)
+        })?;
+        write_lines(args.json.as_deref(), &compared)?;
+        print!("{}", lot::alternative_tables(args.seed, &compared));
+        return Ok(());
+    }
     let outcomes =
         watched(args.jobs, |jobs, stop, progress| lot::run(args.seed, args.settings, jobs, stop, progress))?;
-    if let Some(path) = &args.json {
-        let lines = outcomes.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
-        write(path, lines.join("\n") + "\n")?;
-    }
+    write_lines(args.json.as_deref(), &outcomes)?;
     print!("{}", lot::tables(args.seed, &outcomes));
     Ok(())
 }

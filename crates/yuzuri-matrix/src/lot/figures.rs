@@ -3,7 +3,7 @@
 use super::draw::Drawn;
 use serde::Serialize;
 use yuzuri_netmodel::Time;
-use yuzuri_policy::{Phase, PolicyConfig, Rule};
+use yuzuri_policy::{Objective, Phase, PolicyConfig, Rule};
 use yuzuri_scenario::fairness::jain_of_alone;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
@@ -61,16 +61,7 @@ impl Outcome {
     /// # Errors
     /// None for settings that are drawn.
     pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
-        let taking_part = drawn.phys.len() - drawn.outside;
-        let radios: Vec<_> = drawn
-            .phys
-            .iter()
-            .enumerate()
-            .map(|(number, phy)| (number < taking_part).then(|| hint_of(*phy)))
-            .collect();
-        let sharing = Sharing::new(PolicyConfig::default(), &radios)
-            .following(&drawn.scenario)
-            .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number });
+        let sharing = sharing(&drawn, Objective::default());
         let mut watched = Watched { sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 };
         let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
         let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
@@ -128,8 +119,23 @@ impl Outcome {
     }
 }
 
+/// The group of a setting.
+pub(super) fn sharing(drawn: &Drawn, objective: Objective) -> Sharing {
+    let taking_part = drawn.phys.len() - drawn.outside;
+    let radios: Vec<_> = drawn
+        .phys
+        .iter()
+        .enumerate()
+        .map(|(number, phy)| (number < taking_part).then(|| hint_of(*phy)))
+        .collect();
+    let config = PolicyConfig { objective, ..PolicyConfig::default() };
+    Sharing::new(config, &radios)
+        .following(&drawn.scenario)
+        .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number })
+}
+
 impl Figures {
-    fn of(drawn: &Drawn, results: &Results) -> Figures {
+    pub(super) fn of(drawn: &Drawn, results: &Results) -> Figures {
         let scenario = &drawn.scenario;
         let wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64;
         let least_ms = (scenario.wire.up.delay_us + scenario.wire.down.delay_us) as f64 / 1e3;

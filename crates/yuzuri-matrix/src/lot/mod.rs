@@ -1,12 +1,15 @@
 //! Settings by lot: drawn from distributions that [`draw`] describes, with CUBIC and with the policy.
 
+mod alternatives;
 mod draw;
 mod figures;
 mod table;
 
 use crate::contest::each;
 use std::sync::atomic::AtomicBool;
+use table::quantile;
 
+pub use alternatives::{Compared, tables as alternative_tables};
 pub use figures::Outcome;
 pub use table::tables;
 
@@ -24,6 +27,21 @@ pub const CLASSES: [&str; 11] = [
     "loss",
     "managed queues",
 ];
+
+/// Runs so many settings of the lot with this seed with each alternative; `None` if it was stopped.
+///
+/// # Errors
+/// None for the settings that are drawn.
+pub fn compare(
+    seed: u64,
+    settings: u64,
+    jobs: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> anyhow::Result<Option<Vec<Compared>>> {
+    let numbers: Vec<u64> = (0..settings).collect();
+    each(&numbers, jobs, stop, progress, |number| Compared::of(draw::setting(seed, *number)))
+}
 
 /// Runs so many settings of the lot with this seed; `None` if it was stopped.
 ///

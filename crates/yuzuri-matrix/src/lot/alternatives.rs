@@ -1,0 +1,188 @@
+//! What a user would do instead of sharing, in the settings of a lot.
+
+use super::draw::Drawn;
+use super::figures::{Figures, sharing};
+use super::quantile;
+use serde::Serialize;
+use std::fmt::Write as _;
+use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
+use yuzuri_policy::Objective;
+use yuzuri_sim::cc::{Algorithm, Bounds};
+use yuzuri_sim::{Fixed, NoSteer, Scenario, ScenarioError, Steer, run};
+
+/// What is set up, on the terminals that take part and at the access point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alternative {
+    /// Nothing: CUBIC.
+    Cubic,
+    /// BBR version 1 on the terminals.
+    Bbr,
+    /// CUBIC paced by fq on the terminals.
+    Paced,
+    /// A window that is limited for good: an equal part of the wire's first rate, times the least RTT.
+    StaticLimit,
+    /// FQ-CoDel with airtime fairness at the access point.
+    FqCodel,
+    /// Sharing.
+    Yuzuri,
+    /// Sharing, behind FQ-CoDel with airtime fairness.
+    YuzuriAndFqCodel,
+}
+
+impl Alternative {
+    /// In the order of the tables.
+    pub const ALL: [Alternative; 7] = [
+        Alternative::Cubic,
+        Alternative::Bbr,
+        Alternative::Paced,
+        Alternative::StaticLimit,
+        Alternative::FqCodel,
+        Alternative::Yuzuri,
+        Alternative::YuzuriAndFqCodel,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Alternative::Cubic => "CUBIC, nothing set up",
+            Alternative::Bbr => "BBR on the terminals",
+            Alternative::Paced => "CUBIC paced by fq",
+            Alternative::StaticLimit => "static limits: the wire's rate over the terminals",
+            Alternative::FqCodel => "FQ-CoDel with airtime fairness at the access point",
+            Alternative::Yuzuri => "Yuzuri on the terminals",
+            Alternative::YuzuriAndFqCodel => "both",
+        }
+    }
+
+    /// What it does in a setting.
+    ///
+    /// # Errors
+    /// None for settings that are drawn.
+    fn figures(self, drawn: &Drawn) -> Result<Figures, ScenarioError> {
+        let taking_part = drawn.phys.len() - drawn.outside;
+        let mut scenario = drawn.scenario.clone();
+        for terminal in &mut scenario.terminals[..taking_part] {
+            match self {
+                Alternative::Bbr => terminal.sender.algorithm = Algorithm::Bbr,
+                Alternative::Paced => terminal.sender.paced_by_fq = true,
+                _ => {}
+            }
+        }
+        if matches!(self, Alternative::FqCodel | Alternative::YuzuriAndFqCodel)
+            && let Some(cell) = &mut scenario.cell
+        {
+            cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
+            cell.ap.airtime_fairness = true;
+        }
+        let mut steer: Box<dyn Steer> = match self {
+            Alternative::Yuzuri | Alternative::YuzuriAndFqCodel => {
+                Box::new(sharing(drawn, Objective::default()))
+            }
+            Alternative::StaticLimit => Box::new(Fixed(static_bounds(&scenario, taking_part))),
+            _ => Box::new(NoSteer),
+        };
+        Ok(Figures::of(drawn, &run(&scenario, &mut *steer)?))
+    }
+}
+
+fn static_bounds(scenario: &Scenario, taking_part: usize) -> Vec<Bounds> {
+    let rate_bps = scenario.wire.up.rate_bps.unwrap_or(0) / scenario.terminals.len() as u64;
+    let least_us = scenario.wire.up.delay_us + scenario.wire.down.delay_us;
+    let terminals = scenario.terminals[..taking_part].iter();
+    terminals
+        .map(|terminal| {
+            let bytes = rate_bps / 8 * (least_us + terminal.extra_rtt_us) / 1_000_000;
+            Bounds { upper: Some((bytes / 1448).max(2) as u32), ..Bounds::default() }
+        })
+        .collect()
+}
+
+/// A setting, and what came of each alternative.
+#[derive(Serialize)]
+pub struct Compared {
+    number: u64,
+    words: String,
+    classes: Vec<&'static str>,
+    figures: Vec<(Alternative, Figures)>,
+}
+
+impl Compared {
+    /// Runs a setting with each.
+    ///
+    /// # Errors
+    /// None for settings that are drawn.
+    pub fn of(drawn: Drawn) -> Result<Compared, ScenarioError> {
+        let figures = Alternative::ALL.into_iter().map(|one| Ok((one, one.figures(&drawn)?)));
+        let figures = figures.collect::<Result<_, ScenarioError>>()?;
+        Ok(Compared { number: drawn.number, words: drawn.words, classes: drawn.classes, figures })
+    }
+}
+
+/// A table for each class that is told apart.
+pub fn tables(seed: u64, compared: &[Compared]) -> String {
+    let mut text = format!(
+        "\n### What a user would do instead: {} settings by lot, seed {seed}\n\n\
+         Total over CUBIC's; Jain's index among those that upload from beginning to end, on rate over rate alone; time above the least RTT.\n",
+        compared.len()
+    );
+    for class in super::CLASSES {
+        let of: Vec<&Compared> = compared.iter().filter(|one| one.classes.contains(&class)).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "\n**{class}** ({} settings)\n\n| | total over CUBIC, p5 | median | Jain mean | p10 | queue median, ms | p90 | 1 MB, s |\n|---|---|---|---|---|---|---|---|",
+            of.len()
+        );
+        for (place, alternative) in Alternative::ALL.into_iter().enumerate() {
+            let figures: Vec<&Figures> = of.iter().map(|one| &one.figures[place].1).collect();
+            let ratios: Vec<f64> = of
+                .iter()
+                .map(|one| one.figures[place].1.total_mbps / one.figures[0].1.total_mbps.max(1e-9))
+                .collect();
+            let jain: Vec<f64> = figures.iter().map(|f| f.jain).collect();
+            let queue: Vec<f64> = figures.iter().map(|f| f.queue_ms).collect();
+            let uploads: Vec<f64> = figures.iter().flat_map(|f| f.uploads_s.iter().copied()).collect();
+            let upload =
+                if uploads.is_empty() { "-".into() } else { format!("{:.1}", quantile(&uploads, 0.5)) };
+            let _ = writeln!(
+                text,
+                "| {} | {:.2} | {:.2} | {:.3} | {:.2} | {:.0} | {:.0} | {upload} |",
+                alternative.name(),
+                quantile(&ratios, 0.05),
+                quantile(&ratios, 0.5),
+                jain.iter().sum::<f64>() / jain.len() as f64,
+                quantile(&jain, 0.1),
+                quantile(&queue, 0.5),
+                quantile(&queue, 0.9),
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::lot::draw;
+
+    #[test]
+    fn every_alternative_does_something_else() {
+        // Several terminals behind a FIFO, so that each of them matters.
+        let drawn = (0..)
+            .map(|number| draw::setting(5, number))
+            .find(|d| d.phys.len() > 4 && d.outside == 0 && !d.classes.contains(&"managed queues"))
+            .unwrap();
+        let compared = Compared::of(drawn).unwrap();
+        for (place, (one, figures)) in compared.figures.iter().enumerate() {
+            assert!(figures.total_mbps > 0.0, "{one:?}");
+            for (other, others) in &compared.figures[..place] {
+                assert_ne!(figures.total_mbps, others.total_mbps, "{one:?} and {other:?}");
+            }
+        }
+        let text = tables(5, &[compared]);
+        assert!(Alternative::ALL.iter().all(|one| text.contains(one.name())), "{text}");
+    }
+}
