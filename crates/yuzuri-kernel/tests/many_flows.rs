@@ -213,6 +213,12 @@ fn what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later() {
     let seen = watched.finish();
     println!("{TEST}: {first} flows at first, all after {rounds} rounds; {}", seen.account);
     assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
+    yuzuri_testnet::attack(
+        "flows beyond the kernel's table of owners",
+        (FLOWS - ROOM as usize) as u64,
+        "flows",
+        "counted, and shown later",
+    );
 }
 
 /// Flows of others, and those nobody can know of: the first are no loss once they are known, the second stay

@@ -93,6 +93,13 @@ fn a_thousand_slow_clients_on_each_listener_keep_nobody_waiting() {
     );
     assert!([asked, ordered, scraped].iter().all(|time| *time < Duration::from_secs(1)));
     assert!(closed < Duration::from_secs(1), "{closed:?}");
+    let clients = 2 * CLIENTS as u64;
+    yuzuri_testnet::attack(
+        "clients that send slowly to status and metrics",
+        clients,
+        "clients",
+        "others wait below 1 s",
+    );
 }
 
 /// How long the daemon keeps a client that sends one byte every 0.3 s.

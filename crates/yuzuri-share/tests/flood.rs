@@ -188,6 +188,8 @@ fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
         assert_eq!(split, 0, "the group was not one");
         assert_eq!(count(&of(flooded), "refused", "rate-limited"), 0);
         used = used.max(share);
+        let lost = "no message missed, no group split";
+        yuzuri_testnet::attack("garbage in a member's name", sent, "datagrams", lost);
     }
     assert_eq!(led(), led_before, "somebody had to look for a leader");
     Some(used)

@@ -193,6 +193,12 @@ fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
     println!("of {ticks} decisions {obeyed} obeyed, {mistrusted} mistrusted");
     assert!(obeyed <= ticks / 5, "{obeyed} of {ticks} decisions: {:#?}", victim.status());
     assert!(mistrusted >= ticks / 2, "{mistrusted} of {ticks} decisions: {:#?}", victim.status());
+    yuzuri_testnet::attack(
+        "insider that leads and invents 1,000 members",
+        1,
+        "insider",
+        "mistrusted; obeyed in a fifth of 80 decisions at most",
+    );
 }
 
 fn keyed_with(key: [u8; 32]) -> ShareConfig {

@@ -130,4 +130,11 @@ fn an_insider_that_invents_members_starves_nobody() {
     }
     println!("{} of {cases} cases below {MIN_RATIO} of plain CUBIC", below.len());
     assert!(below.is_empty(), "{below:#?}");
+    let lost = format!("each victim has at least {MIN_RATIO} of plain CUBIC");
+    yuzuri_testnet::attack(
+        "insider as leader that invents up to 1,000 members, simulated",
+        cases,
+        "groups",
+        &lost,
+    );
 }

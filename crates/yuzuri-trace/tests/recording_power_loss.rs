@@ -128,7 +128,14 @@ fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
         let end_mark = of.batches[of.batches.len() - 2].0;
         cuts.extend((end_mark..length).step_by(1 + random.below(60) as usize));
         println!("{} cuts of {length} bytes", cuts.len());
-        cuts.into_iter().filter(|at| *at < length).for_each(|at| cut_at(of, at));
+        cuts.retain(|at| *at < length);
+        cuts.iter().for_each(|at| cut_at(of, *at));
+        yuzuri_testnet::attack(
+            "power loss: writes cut",
+            cuts.len() as u64,
+            "cuts",
+            "whole batches are read, and the cut is said",
+        );
     }
 }
 
@@ -166,6 +173,12 @@ fn pages_that_never_reached_the_disk_are_said() {
         assert!(count <= whole_before(long(), page), "page at {page}: {count} items");
         assert_eq!(complete, Some(false), "page at {page}");
     }
+    yuzuri_testnet::attack(
+        "power loss: pages never written",
+        60,
+        "pages",
+        "at most what lies behind them, and it is said",
+    );
 }
 
 /// A flipped bit anywhere but in the head never changes a row: the batch in which it is, and all behind it, are refused.

@@ -116,6 +116,13 @@ fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
     }
     assert!(said >= 3);
     drop(server);
+    let tried = (HELD + made) as u64;
+    yuzuri_testnet::attack(
+        "half-open connections to the page",
+        tried,
+        "connections",
+        "the token is answered within 1 s",
+    );
 }
 
 /// One after the other: each needs all descriptors.

@@ -295,6 +295,18 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     }
     assert_eq!(ask(address, "GET", "/api/session", &bearer, "").0, 200);
     replay.end();
+    yuzuri_testnet::attack(
+        "another local user at root's page",
+        ROUTES.len() as u64,
+        "requests",
+        "all refused",
+    );
+    yuzuri_testnet::attack(
+        "paths that lead out of the control groups or namespaces",
+        8,
+        "filters",
+        "all refused alike",
+    );
 }
 
 #[test]
