@@ -71,15 +71,18 @@ pub struct FileInterface {
 pub fn read_config(file: &Path) -> Result<ConfigFile, ShareError> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| ShareError::Config(format!("reading the configuration {}: {e}", file.display())))?;
-    parse(&text).map_err(|(at, what)| {
-        let before = &text[..at.unwrap_or(0).min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        let what = what.trim().replace('\n', "; ");
-        ShareError::Config(match at {
-            Some(_) => format!("{}:{line}:{column}: {what}", file.display()),
-            None => format!("{}: {what}", file.display()),
-        })
+    parse(&text).map_err(|(at, what)| config_error(file, &text, at, &what))
+}
+
+/// What is wrong in a file, with the line and the column of a place in its text.
+pub(crate) fn config_error(file: &Path, text: &str, at: Option<usize>, what: &str) -> ShareError {
+    let before = &text[..at.unwrap_or(0).min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let what = what.trim().replace('\n', "; ");
+    ShareError::Config(match at {
+        Some(_) => format!("{}:{line}:{column}: {what}", file.display()),
+        None => format!("{}: {what}", file.display()),
     })
 }
 
@@ -143,37 +146,42 @@ fn check_accepted(config: &ConfigFile) -> Result<(), Problem> {
 
 impl FileInterface {
     fn radio(&self) -> Result<Option<RadioConfig>, Problem> {
-        let (rate, aggregation) = match (&self.rate_mbps, &self.aggregation) {
-            (None, None) => return Ok(None),
-            (Some(rate), Some(aggregation)) => (rate, aggregation),
-            (Some(rate), None) => {
-                return Err((
-                    Some(rate.span().start),
-                    "rate_mbps: needs `aggregation` beside it: none, ht or vht".into(),
-                ));
-            }
-            (None, Some(aggregation)) => {
-                return Err((
-                    Some(aggregation.span().start),
-                    "aggregation: needs `rate_mbps` beside it".into(),
-                ));
-            }
-        };
-        if !(0.1..=100_000.0).contains(rate.get_ref()) {
-            let what = format!("rate_mbps: {} is not from 0.1 to 100000", rate.get_ref());
-            return Err((Some(rate.span().start), what));
-        }
-        let aggregation = match aggregation.get_ref().as_str() {
-            "none" => Aggregation::None,
-            "ht" => Aggregation::Ht,
-            "vht" => Aggregation::Vht,
-            other => {
-                let what = format!("aggregation: '{other}' is none of none, ht, vht");
-                return Err((Some(aggregation.span().start), what));
-            }
-        };
-        Ok(Some(RadioConfig { rate_mbps: *rate.get_ref(), aggregation }))
+        radio(self.rate_mbps.as_ref(), self.aggregation.as_ref())
     }
+}
+
+/// A radio, from `rate_mbps` and `aggregation`.
+pub(crate) fn radio(
+    rate_mbps: Option<&Spanned<f64>>,
+    aggregation: Option<&Spanned<String>>,
+) -> Result<Option<RadioConfig>, Problem> {
+    let (rate, aggregation) = match (rate_mbps, aggregation) {
+        (None, None) => return Ok(None),
+        (Some(rate), Some(aggregation)) => (rate, aggregation),
+        (Some(rate), None) => {
+            return Err((
+                Some(rate.span().start),
+                "rate_mbps: needs `aggregation` beside it: none, ht or vht".into(),
+            ));
+        }
+        (None, Some(aggregation)) => {
+            return Err((Some(aggregation.span().start), "aggregation: needs `rate_mbps` beside it".into()));
+        }
+    };
+    if !(0.1..=100_000.0).contains(rate.get_ref()) {
+        let what = format!("rate_mbps: {} is not from 0.1 to 100000", rate.get_ref());
+        return Err((Some(rate.span().start), what));
+    }
+    let aggregation = match aggregation.get_ref().as_str() {
+        "none" => Aggregation::None,
+        "ht" => Aggregation::Ht,
+        "vht" => Aggregation::Vht,
+        other => {
+            let what = format!("aggregation: '{other}' is none of none, ht, vht");
+            return Err((Some(aggregation.span().start), what));
+        }
+    };
+    Ok(Some(RadioConfig { rate_mbps: *rate.get_ref(), aggregation }))
 }
 
 impl ConfigFile {

@@ -1,6 +1,7 @@
 //! `yuzuri ap`: the daemon of an access point, and its status.
 
-use crate::share::{notify, objective};
+use crate::share::{Signals, notify, objective};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
 use std::io::{IsTerminal, Write};
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName, SlowRadio};
-use yuzuri_share::{ApConfig, ApLoop, Places, RadioConfig, StationId};
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
+use yuzuri_share::{ApConfig, ApLoop, Places, RadioConfig, Rules, StationId, StationRule};
 
 pub const ENDS: &str = "\
 The gate lowers the receive window in ACKs to the stations. It drops no packet, and touches nothing that it does not wholly \
@@ -32,11 +33,20 @@ enum Task {
     Run(Box<RunArgs>),
     /// Show the running daemon's stations, their shares and their uploads
     Status(StatusArgs),
+    /// Check a configuration file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// Options of the daemon.
 #[derive(Debug, Default, Args)]
 struct RunArgs {
+    /// Configuration file; flags override what it says. SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
     /// Device towards the stations, such as the bridge; may be repeated
     ///
     /// Name the bridge, or the device of each radio, but not both: a connection must pass the gate once.
@@ -52,11 +62,11 @@ struct RunArgs {
     objective: Option<Objective>,
 
     /// Hardware address of a station that is left alone; may be repeated
-    #[arg(long, value_name = "MAC", value_parser = station)]
+    #[arg(long, value_name = "MAC")]
     exempt: Vec<StationId>,
 
     /// PHY rate of every station, for radios that the kernel does not report, such as `65:n`, `390:ac` or `54:g`
-    #[arg(long, value_name = "MBIT:STANDARD", value_parser = radio)]
+    #[arg(long, value_name = "MBIT:STANDARD")]
     radio: Option<RadioConfig>,
 
     /// Radios on which ACKs are left out that later ones make needless: g (a, b and g), n
@@ -82,6 +92,10 @@ struct StatusArgs {
     #[arg(long)]
     json: bool,
 
+    /// Print Prometheus' text format
+    #[arg(long, conflicts_with = "json")]
+    metrics: bool,
+
     /// Refresh every second until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -91,41 +105,17 @@ struct StatusArgs {
     runtime: Option<PathBuf>,
 }
 
-/// A hardware address, six pairs of hexadecimal digits.
-fn station(text: &str) -> Result<StationId, String> {
-    let wrong = || format!("'{text}' is no hardware address: write it as 02:00:5e:10:00:01");
-    let pairs: Vec<&str> = text.split([':', '-']).collect();
-    let bytes: Option<Vec<u8>> = pairs
-        .iter()
-        .map(|pair| (pair.len() == 2).then(|| u8::from_str_radix(pair, 16).ok()).flatten())
-        .collect();
-    bytes.and_then(|bytes| bytes.try_into().ok()).map(StationId).ok_or_else(wrong)
-}
-
-/// `RATE:STANDARD`.
-fn radio(text: &str) -> Result<RadioConfig, String> {
-    let wrong = || {
-        format!(
-            "'{text}' is no radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax"
-        )
-    };
-    let (rate, standard) = text.split_once(':').ok_or_else(wrong)?;
-    let rate_mbps = rate.parse().ok().filter(|rate| (0.1..=100_000.0).contains(rate)).ok_or_else(wrong)?;
-    let aggregation = match standard {
-        "a" | "b" | "g" => Aggregation::None,
-        "n" => Aggregation::Ht,
-        "ac" | "ax" | "be" => Aggregation::Vht,
-        _ => return Err(wrong()),
-    };
-    Ok(RadioConfig { rate_mbps, aggregation })
-}
-
 /// Runs the chosen command.
 pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
     match args.task {
         None => daemon(args.run),
         Some(Task::Run(args)) => daemon(*args),
         Some(Task::Status(args)) => status(&args),
+        Some(Task::Check { file }) => {
+            let (_, rules) = yuzuri_share::read_ap_file(&file)?;
+            println!("{}: right; {} stations have rules of their own", file.display(), rules.stations.len());
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -133,26 +123,64 @@ fn say(what: &str) {
     eprintln!("yuzuri ap: {what}");
 }
 
+/// What the file and the flags say.
+struct Chosen {
+    devices: Vec<String>,
+    dry_run: bool,
+    objective: Objective,
+    rules: Rules,
+    radio: Option<RadioConfig>,
+    clsact: bool,
+    metrics_file: Option<PathBuf>,
+}
+
+impl Chosen {
+    fn of(args: &RunArgs) -> anyhow::Result<Chosen> {
+        let (file, mut rules) = match &args.config {
+            Some(path) => yuzuri_share::read_ap_file(path)?,
+            None => Default::default(),
+        };
+        let left_alone = |station: &StationId| (*station, StationRule { exempt: true, ..rules.of(*station) });
+        let exempt: Vec<_> = args.exempt.iter().map(left_alone).collect();
+        rules.stations.extend(exempt);
+        if !args.thin_acks.is_empty() {
+            rules.thin_acks.clone_from(&args.thin_acks);
+        }
+        rules.no_police |= args.no_police;
+        // The file was checked when it was read.
+        let radio = file.radio().ok().flatten();
+        Ok(Chosen {
+            devices: if args.interface.is_empty() { file.interface } else { args.interface.clone() },
+            dry_run: args.dry_run || file.dry_run,
+            objective: args.objective.or(file.objective).unwrap_or_default(),
+            rules,
+            radio: args.radio.or(radio),
+            clsact: args.clsact || file.clsact,
+            metrics_file: file.metrics_file,
+        })
+    }
+}
+
 fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let stop = yuzuri_exit::stop_flag()?;
-    let places = Places::of_access_point(args.runtime);
+    let Signals { stop, reload } = Signals::take().context("preparing for signals")?;
+    let chosen = Chosen::of(&args)?;
+    let places = Places::of_access_point(args.runtime.clone());
     let sole = places.take()?;
-    let objective = args.objective.unwrap_or_default();
+    let dry_run = chosen.dry_run;
     let mut ap = ApLoop::start(ApConfig {
-        devices: args.interface,
-        policy: PolicyConfig { name: PolicyName::Yuzuri, objective, capacity_bps: None },
-        dry_run: args.dry_run,
-        exempt: args.exempt,
-        radio: args.radio,
-        thin_acks: args.thin_acks,
-        no_police: args.no_police,
-        gate: yuzuri_share::gate_options(!args.clsact),
+        devices: chosen.devices,
+        policy: PolicyConfig { name: PolicyName::Yuzuri, objective: chosen.objective, capacity_bps: None },
+        dry_run,
+        rules: chosen.rules,
+        radio: chosen.radio,
+        gate: yuzuri_share::gate_options(!chosen.clsact),
         status_file: Some(places.status_file()),
+        metrics_file: chosen.metrics_file,
         ..ApConfig::default()
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
-    let what = if args.dry_run { "only telling what it would do" } else { "sharing" };
+    let what = if dry_run { "only telling what it would do" } else { "sharing" };
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     notify(&[NotifyState::Ready]);
@@ -160,7 +188,23 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut fed = Instant::now();
     let mut told = Vec::new();
     while !stop.load(Ordering::Relaxed) {
+        if reload.swap(false, Ordering::Relaxed) {
+            match Chosen::of(&args) {
+                Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
+                    ap.reload(rules, objective, radio);
+                    ap.only_tell(dry_run);
+                    say("the settings were read again; devices, clsact and the metrics' file stay");
+                }
+                Err(error) => say(&format!("the settings stay as they were: {error:#}")),
+            }
+        }
         ap.step(&stop);
+        if let Some(device) = ap.lost_device() {
+            anyhow::bail!(
+                "device {device} is gone or was made anew, and the gate with it: connections are plain; start the daemon again \
+                 (a service manager does)"
+            );
+        }
         // Each problem once, until it is another.
         if ap.status().problems != told {
             told.clone_from(&ap.status().problems);
@@ -183,7 +227,11 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let stop = yuzuri_exit::stop_flag()?;
     loop {
         let status = yuzuri_share::read_ap_status(&file)?;
-        let text = if args.json { format!("{}\n", serde_json::to_string(&status)?) } else { status.table() };
+        let text = match (args.json, args.metrics) {
+            (true, _) => format!("{}\n", serde_json::to_string(&status)?),
+            (_, true) => yuzuri_share::ap_metrics(&status),
+            _ => status.table(),
+        };
         let mut out = std::io::stdout().lock();
         if args.watch && out.is_terminal() && !args.json {
             out.write_all(b"\x1b[H\x1b[2J")?;
@@ -194,23 +242,5 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(Duration::from_secs(1));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn stations_and_radios_are_read() {
-        assert_eq!(station("02:00:5E:10:00:01").unwrap(), StationId([2, 0, 0x5e, 0x10, 0, 1]));
-        for wrong in ["", "02:00:5e:10:00", "02:00:5e:10:00:01:02", "2:0:5e:10:0:1", "02:00:5e:10:00:0g"] {
-            assert!(station(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(radio("65:n").unwrap(), RadioConfig { rate_mbps: 65.0, aggregation: Aggregation::Ht });
-        for wrong in ["65", "0:n", "n:65", "65:", "65:xy", "NaN:n"] {
-            assert!(radio(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -287,13 +287,13 @@ fn metrics_address(args: &RunArgs, file: &ConfigFile) -> anyhow::Result<Option<S
 }
 
 /// Signals to stop and to reload.
-struct Signals {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
+pub(crate) struct Signals {
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) reload: Arc<AtomicBool>,
 }
 
 impl Signals {
-    fn take() -> std::io::Result<Signals> {
+    pub(crate) fn take() -> std::io::Result<Signals> {
         let signals = Signals { stop: Arc::default(), reload: Arc::default() };
         for signal in [SIGINT, SIGTERM] {
             // A second one ends the process at once; bounds then expire by themselves.

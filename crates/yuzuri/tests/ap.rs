@@ -1,7 +1,7 @@
 //! `yuzuri ap` at a forwarding access point, beside nobody: the same uploads, less queue.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -350,6 +350,108 @@ fn it_gives_up_its_privileges() {
         let shown =
             net.command(Host::AccessPoint, "tc").args(["filter", "show", "dev", "br0", "egress"]).output();
         assert_eq!(String::from_utf8_lossy(&shown.unwrap().stdout).trim(), "", "{words:?}");
+    }
+}
+
+/// The settings' file: what it says holds, SIGHUP reads it again, and one that is wrong changes nothing.
+#[test]
+fn settings_come_from_a_file_and_are_read_again() {
+    let test = "settings_come_from_a_file_and_are_read_again";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, metrics) = (folder.path().join("ap.toml"), folder.path().join("ap.prom"));
+    let write = |rest: &str| {
+        let head = format!("interface = [\"br0\"]\nmetrics_file = \"{}\"\n", metrics.display());
+        std::fs::write(&file, head + rest).unwrap();
+    };
+    write("objective = \"latency\"\n[guests]\nmax_mbps = 2\n");
+    let config = file.to_str().unwrap();
+    let mut command = net.command(Host::AccessPoint, YUZURI);
+    command.args(["ap", "run", "--config", config, "--runtime"]).arg(folder.path());
+    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+    assert!(eventually(|| status(folder.path()).is_some()));
+    let lines = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
+    let mut lines = lines.map(Result::unwrap);
+    let told = || status(folder.path()).unwrap();
+    assert_eq!(told().policy.objective, yuzuri_policy::Objective::Latency);
+    let (figures, ()) = uploads(&net, Duration::from_secs(4), Duration::from_secs(4), || {
+        let text = std::fs::read_to_string(&metrics).unwrap();
+        assert!(text.contains("yuzuri_ap_station_rate_bps{station=\""), "{text}");
+        assert!(text.contains("# TYPE yuzuri_ap_windows_lowered_total counter"), "{text}");
+        let printed = asked(folder.path(), &["--metrics"]).stdout;
+        assert!(String::from_utf8(printed).unwrap().contains("yuzuri_ap_senders 6"));
+        let least = told().stations.iter().flat_map(|s| &s.flows).all(|f| f.bound_bytes == Some(4 * 1460));
+        assert!(least, "{:?}", told().stations);
+    });
+    // On a path without delay no window is small enough for 2 Mbit/s: each has the least one, of four segments.
+    println!("{test}: {:.2?} Mbit/s, {:.1} ms", figures.mbps, figures.rtt_ms);
+    assert!(figures.rtt_ms < 30.0, "{figures:?}");
+
+    let pid = nix::unistd::Pid::from_raw(daemon.0.id() as i32);
+    let mut hang_up = |what: &str| {
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).unwrap();
+        assert!(lines.any(|line| line.contains(what)), "{what}");
+    };
+    write("[guests]\nweight = 99\n");
+    hang_up("weight: 99 is not from 0.1 to 10");
+    assert_eq!(told().policy.objective, yuzuri_policy::Objective::Latency, "the settings stay");
+    write("objective = \"throughput\"\n");
+    hang_up("the settings were read again");
+    assert!(eventually(|| told().policy.objective == yuzuri_policy::Objective::Throughput));
+    let (figures, ()) = uploads(&net, Duration::from_secs(4), Duration::from_secs(3), || ());
+    assert!(figures.total() > 25.0, "the limit is gone: {figures:?}");
+    let checked = Command::new(YUZURI).args(["ap", "check", config]).output().unwrap();
+    assert!(checked.status.success());
+    assert_eq!(daemon.end(), Some(0));
+}
+
+/// A device that goes away takes the gate along: the daemon says so and ends, so that a service manager starts it anew.
+#[test]
+fn it_ends_when_its_device_is_gone() {
+    let test = "it_ends_when_its_device_is_gone";
+    let Some(net) = network(test) else { return };
+    if !can(test, &net) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for words in [&[][..], &["--clsact"][..]] {
+        let mut command = net.command(Host::AccessPoint, YUZURI);
+        command.args(["ap", "-i", "s5", "--runtime"]).arg(folder.path()).args(words);
+        let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+        assert!(eventually(|| status(folder.path()).is_some_and(|s| s.pid == daemon.0.id())));
+        // Another device of the same name.
+        for words in ["link del s5", "link add name s5 type bridge"] {
+            let done = net.command(Host::AccessPoint, "ip").args(words.split(' ')).status().unwrap();
+            assert!(done.success(), "{words}");
+        }
+        let mut why = String::new();
+        daemon.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+        assert_eq!(daemon.0.wait().unwrap().code(), Some(1));
+        assert!(why.contains("device s5 is gone or was made anew"), "{why}");
+    }
+}
+
+/// The example in the package says what the program reads.
+#[test]
+fn the_package_s_settings_are_right() {
+    let example =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/ap.toml")).unwrap();
+    // Every setting, without the sign in front of it.
+    let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
+    let used: String = example
+        .lines()
+        .map(|l| if is_setting(l) { format!("{}\n", &l[1..]) } else { format!("{l}\n") })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text, says) in [("as-it-is", &example, "0 stations"), ("used", &used, "1 stations")] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let checked = Command::new(YUZURI).args(["ap", "check"]).arg(&file).output().unwrap();
+        let out = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(out.contains(says), "{name}: {out}{}", String::from_utf8_lossy(&checked.stderr));
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
-use yuzuri_share::{ApConfig, ApLoop, ApStatus, StationId};
+use yuzuri_share::{ApConfig, ApLoop, ApStatus, Rules, StationId};
 
 /// The state of the access point's daemon at the end of the evaluated part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl GateRun {
             devices: vec![CELL.into()],
             policy: spec.policy_config(),
             radios: radios.collect(),
-            thin_acks: spec.thin_acks.clone(),
+            rules: Rules { thin_acks: spec.thin_acks.clone(), ..Rules::default() },
             dry_run: spec.starts_s > 0.0,
             ..ApConfig::default()
         };

@@ -1,7 +1,8 @@
 //! The loop around gate and steward: twice a second.
 
-use super::status::ApStatus;
-use super::steward::{Plan, StationId, Steward};
+use super::rules::{Rules, StationId};
+use super::status::{ApStatus, ap_metrics};
+use super::steward::{Plan, Steward};
 use crate::wireless::Wireless;
 use crate::{PolicyStatus, RadioConfig, ShareError, clock, folder, privilege};
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_gate::{Gate, GateError, How, Options};
-use yuzuri_policy::{PolicyConfig, SlowRadio};
+use yuzuri_policy::{Objective, PolicyConfig};
 
 /// From one look to the next.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -35,20 +36,18 @@ pub struct ApConfig {
     pub policy: PolicyConfig,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Stations that are left alone.
-    pub exempt: Vec<StationId>,
+    /// Weights, limits and exemptions of stations, and what else the user decides.
+    pub rules: Rules,
     /// The radio of stations of which the kernel does not report it.
     pub radio: Option<RadioConfig>,
     /// The radios of certain stations, before what the kernel reports.
     pub radios: HashMap<StationId, RadioConfig>,
-    /// On which radios ACKs are left out that later ones make needless.
-    pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds (QUIC and other UDP, tunnels) is left alone, instead of kept to a share.
-    pub no_police: bool,
     /// How the gate is made.
     pub gate: Options,
     /// Where the status is written; `None`: nowhere.
     pub status_file: Option<PathBuf>,
+    /// Where metrics are written, for a collector that reads files.
+    pub metrics_file: Option<PathBuf>,
 }
 
 /// A running daemon. It belongs to the network namespace of the thread that starts it.
@@ -62,6 +61,9 @@ pub struct ApLoop {
     next: Instant,
     status: ApStatus,
     problems: Vec<String>,
+    /// The devices, as they were when the gate was attached.
+    indices: Vec<(String, Option<u32>)>,
+    metrics_failed: Option<String>,
 }
 
 impl ApLoop {
@@ -80,12 +82,8 @@ impl ApLoop {
         for device in &config.devices {
             gate.attach(device)?;
         }
-        let steward = Steward::new(
-            config.policy,
-            config.exempt.iter().copied(),
-            config.thin_acks.clone(),
-            !config.no_police,
-        );
+        let indices = config.devices.iter().map(|device| (device.clone(), index(device))).collect();
+        let steward = Steward::new(config.policy, config.rules.clone());
         Ok(ApLoop {
             gate,
             steward,
@@ -95,6 +93,8 @@ impl ApLoop {
             next: Instant::now(),
             status: ApStatus::default(),
             problems: Vec::new(),
+            indices,
+            metrics_failed: None,
             config,
         })
     }
@@ -125,6 +125,7 @@ impl ApLoop {
         // After a pause of the machine looks are not made up for.
         self.next = (self.next + PERIOD).max(Instant::now());
         self.problems.clear();
+        self.problems.extend(self.metrics_failed.take());
         self.look();
         self.publish();
     }
@@ -196,11 +197,31 @@ impl ApLoop {
         let text = serde_json::to_string(&self.status).unwrap_or_default();
         // Whoever asks is told that the status is old.
         let _ = folder::replace(file, &text);
+        if let Some(file) = &self.config.metrics_file {
+            let written = folder::replace(file, &ap_metrics(&self.status));
+            self.metrics_failed =
+                written.err().map(|e| format!("writing metrics to {}: {e}", file.display()));
+        }
     }
 
     /// From the next look on, only tells what it would do, or bounds. What is bounded already expires by itself.
     pub fn only_tell(&mut self, dry_run: bool) {
         self.config.dry_run = dry_run;
+    }
+
+    /// Goes on with other rules, and with another objective.
+    pub fn reload(&mut self, rules: Rules, objective: Objective, radio: Option<RadioConfig>) {
+        self.config.policy.objective = objective;
+        self.config.radio = radio;
+        self.config.rules = rules.clone();
+        self.steward.choose(self.config.policy, rules);
+    }
+
+    /// A device that is gone, or was made anew: the gate is not there any more, and attaching it again needs privileges that
+    /// were given up.
+    pub fn lost_device(&self) -> Option<&str> {
+        let lost = self.indices.iter().find(|(device, before)| index(device) != *before);
+        lost.map(|(device, _)| device.as_str())
     }
 
     /// The state at the last look.
@@ -226,6 +247,10 @@ impl ApLoop {
             let _ = std::fs::remove_file(file);
         }
     }
+}
+
+fn index(device: &str) -> Option<u32> {
+    nix::net::if_::if_nametoindex(device).ok()
 }
 
 /// The status of a running daemon, from its file.

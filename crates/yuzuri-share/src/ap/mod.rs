@@ -5,11 +5,12 @@ mod daemon;
 mod doctor;
 mod other;
 mod release;
+mod rules;
 mod status;
 mod steward;
 mod view;
 
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
-pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus};
-pub use steward::StationId;
+pub use rules::{ApFile, Rules, StationId, StationRule, read_ap_file};
+pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics};

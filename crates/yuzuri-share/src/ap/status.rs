@@ -1,7 +1,8 @@
 //! What the access point's daemon shows: as JSON, and as text for people.
 
 use super::other::Other;
-use super::steward::{Station, StationId, Steward};
+use super::rules::StationId;
+use super::steward::{Station, Steward};
 use crate::{PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -246,6 +247,60 @@ impl ApStatus {
     }
 }
 
+/// The status in Prometheus' text format.
+pub fn ap_metrics(status: &ApStatus) -> String {
+    let mut out = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, rows: Vec<(String, f64)>| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "# HELP yuzuri_ap_{name} {help}\n# TYPE yuzuri_ap_{name} {kind}");
+        for (labels, value) in rows {
+            let _ = writeln!(out, "yuzuri_ap_{name}{labels} {value}");
+        }
+    };
+    let of_all = |of: &dyn Fn(&StationStatus) -> Option<f64>| -> Vec<(String, f64)> {
+        let row = |s: &StationStatus| Some((format!("{{station=\"{}\"}}", s.station), of(s)?));
+        status.stations.iter().filter_map(row).collect()
+    };
+    let one = |value: f64| vec![(String::new(), value)];
+    let summary = status.summary.as_ref();
+    family(
+        "capacity_bps",
+        "gauge",
+        "What the stations together are seen to carry at best, payload bit/s.",
+        one(summary.map_or(0.0, |s| s.capacity_bps as f64)),
+    );
+    family("senders", "gauge", "Stations that send.", one(summary.map_or(0.0, |s| s.senders.into())));
+    family("problems", "gauge", "What went wrong at the last look.", one(status.problems.len() as f64));
+    let rate = of_all(&|s| Some(s.rate_bps as f64));
+    family("station_rate_bps", "gauge", "What a station's uploads deliver, payload bit/s.", rate);
+    let share = of_all(&|s| s.share_bps.map(|bps| bps as f64));
+    family("station_share_bps", "gauge", "A station's share, payload bit/s.", share);
+    let rtt = of_all(&|s| Some(f64::from(s.srtt_us) / 1e6));
+    family("station_rtt_seconds", "gauge", "Largest mean round-trip time of a station's uploads.", rtt);
+    let uploads = of_all(&|s| Some(s.uploads.into()));
+    family("station_uploads", "gauge", "A station's uploads.", uploads);
+    let bounded = of_all(&|s| Some(s.bounded.into()));
+    family("station_bounded", "gauge", "Of these, bounded ones.", bounded);
+    let other = of_all(&|s| Some(s.other_bps as f64));
+    family("station_other_bps", "gauge", "What a station sends that no window bounds, bit/s.", other);
+    let counts = status.segments;
+    for (name, help, value) in [
+        ("segments_down", "TCP segments towards stations.", counts.down),
+        ("segments_up", "TCP segments from stations.", counts.up),
+        ("windows_lowered", "Windows lowered.", counts.lowered),
+        ("windows_failed", "Windows that could not be written.", counts.failed),
+        ("acks_left_out", "ACKs left out.", counts.thinned),
+        ("segments_stranger", "Segments of connections whose beginning was not seen.", counts.stranger),
+        ("segments_foreign", "Segments of connections that are never touched.", counts.foreign),
+        ("other_packets", "Packets from stations that no window bounds.", counts.other),
+        ("other_marked", "Of these, marked.", counts.marked),
+        ("other_dropped", "Of these, dropped.", counts.dropped),
+    ] {
+        family(&format!("{name}_total"), "counter", help, one(value as f64));
+    }
+    out
+}
+
 fn mbps(bps: u64) -> String {
     format!("{:.1}", bps as f64 / 1e6)
 }
@@ -272,8 +327,7 @@ impl StationStatus {
         });
         let report = station.report.as_ref();
         let other = station.other.as_ref();
-        let shares =
-            report.and(steward.summary.as_ref()).map(|summary| summary.share_of(station.radio) as u64);
+        let shares = report.and(station.share_bps).map(|bps| bps as u64);
         StationStatus {
             station: id.to_string(),
             addresses: station.addresses.iter().copied().collect(),

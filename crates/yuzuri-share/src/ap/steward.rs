@@ -3,15 +3,15 @@
 
 use super::other::{self, Other};
 use super::release::Release;
+use super::rules::{Rules, StationId};
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt;
 use std::net::IpAddr;
 use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
 use yuzuri_policy::{
     Capacity, Decision, FlowSeen, Moment, Phase, Policy, PolicyConfig, PolicyName, RadioHint, Report, Rule,
-    SendersSeen, SlowRadio, Summary,
+    SendersSeen, Summary,
 };
 
 /// A connection on which nothing passed for so long is no part of a look, nanoseconds.
@@ -23,19 +23,11 @@ const INITIAL_SEGMENTS: u32 = 10;
 /// What a segment takes at most, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
 
+/// A limited station has at least so many segments in flight; round trips below this, µs, are mostly the measurement's grain.
+const LEAST_SEGMENTS: u32 = 4;
+const LEAST_RTT_US: u32 = 2_000;
 /// Where ACKs are thinned, one of at least so many segments goes down.
 const THIN_SEGMENTS: u32 = 8;
-
-/// A station, by its hardware address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StationId(pub [u8; 6]);
-
-impl fmt::Display for StationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
 
 /// A connection of a station, at the last look.
 #[derive(Debug, Clone)]
@@ -60,6 +52,8 @@ pub(crate) struct Station {
     pub(crate) rows: Vec<Row>,
     /// What it sends that no window bounds.
     pub(crate) other: Option<Other>,
+    /// What it may have, payload bit/s, with its weight and its limit.
+    pub(crate) share_bps: Option<f64>,
     silent: u32,
 }
 
@@ -84,12 +78,10 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Steward {
     config: PolicyConfig,
-    exempt: HashSet<StationId>,
-    thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds is kept to a share.
-    polices: bool,
+    rules: Rules,
     view: View,
     capacity: Capacity,
+    looked: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
     pub(crate) summary: Option<Summary>,
     /// What is bounded, bytes.
@@ -99,19 +91,13 @@ pub(crate) struct Steward {
 }
 
 impl Steward {
-    pub(crate) fn new(
-        config: PolicyConfig,
-        exempt: impl IntoIterator<Item = StationId>,
-        thin_acks: Vec<SlowRadio>,
-        polices: bool,
-    ) -> Steward {
+    pub(crate) fn new(config: PolicyConfig, rules: Rules) -> Steward {
         Steward {
             config,
-            thin_acks,
-            polices,
-            exempt: exempt.into_iter().collect(),
+            rules,
             view: View::default(),
             capacity: Capacity::new(config.objective),
+            looked: Moment::default(),
             stations: BTreeMap::new(),
             summary: None,
             held: HashMap::new(),
@@ -122,7 +108,19 @@ impl Steward {
 
     /// Whether a station is left alone.
     pub(crate) fn is_exempt(&self, station: StationId) -> bool {
-        self.exempt.contains(&station)
+        self.rules.of(station).exempt
+    }
+
+    /// Goes on with other rules and another objective. What is known of stations and of the path stays.
+    pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
+        if config != self.config {
+            self.stations.values_mut().for_each(|station| station.policy.choose(config));
+            self.capacity = match &self.summary {
+                Some(last) => Capacity::resume(self.looked, last, config.objective),
+                None => Capacity::new(config.objective),
+            };
+        }
+        (self.config, self.rules) = (config, rules);
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
@@ -167,7 +165,7 @@ impl Steward {
             let radio = radio(*id);
             station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
             station.is_thinned = radio.is_some_and(|radio| {
-                self.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
+                self.rules.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
             });
             // In the order of their beginning, as a kernel walks through its own.
             station.rows.sort_by_key(|row| row.seen.id);
@@ -182,28 +180,47 @@ impl Steward {
     }
 
     fn decide(&mut self, now: Moment, plan: &mut Plan) {
+        self.looked = now;
         let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
+        let mean_weight = self.mean_weight();
         let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
-            let share_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio));
+            let rule = self.rules.of(*id);
+            let part = rule.weight / mean_weight;
+            let wanted_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio) * part);
+            let most_bps = rule.max_bps.unwrap_or(f64::INFINITY);
+            let share_bps = wanted_bps.map(|bps| bps.min(most_bps));
+            station.share_bps = share_bps;
             seen.extend(station.other.as_ref().and_then(|other| {
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
                 other.as_flow(like.or(usual.as_ref())?, share_bps)
             }));
             station.report = station.policy.observe(now, &seen, station.radio);
-            let senders = SendersSeen { proved: members, unproved: 0 };
-            let summary = self.summary.as_ref();
-            station.policy.decide(now, &seen, station.radio, summary, senders, &mut self.decisions);
-            let is_exempt = self.exempt.contains(id);
+            // Who cannot take its share leaves the rest to the others.
+            let is_limited = wanted_bps.is_some_and(|bps| bps > most_bps);
+            if let Some(report) = station.report.as_mut().filter(|_| is_limited) {
+                report.elastic = false;
+            }
+            // To its policy a station of twice the weight is one of half as many.
+            let part =
+                share_bps.zip(wanted_bps).map_or(part, |(share, wanted)| part * share / wanted.max(1.0));
+            let weighted = self.summary.as_ref().map(|summary| in_parts(summary, part));
+            let of_all = |n: u16| (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16;
+            let senders = SendersSeen { proved: of_all(members), unproved: 0 };
+            station.policy.decide(now, &seen, station.radio, weighted.as_ref(), senders, &mut self.decisions);
+            let is_exempt = rule.exempt;
+            let most_bytes = rule.max_bps.filter(|_| !is_exempt).map(|bps| most_in_flight(bps, &seen));
             if let Some(other) = &mut station.other {
                 let was_policed = other.rate_bps.is_some();
                 // Each that would take more has as much.
                 let shares = |d: &&Decision| matches!(d.why, Rule::Share | Rule::Probe | Rule::Doubt);
                 let willing = self.decisions.iter().filter(shares).count();
                 let decided = self.decisions.iter().find(|d| d.flow == other::ID).filter(shares);
-                let may = self.polices && !is_exempt;
+                let may = !self.rules.no_police && !is_exempt;
                 let part_bps = share_bps.filter(|_| may && decided.is_some()).map(|bps| bps / willing as f64);
+                // A limit holds while nothing is shared, too.
+                let part_bps = part_bps.or(rule.max_bps.filter(|_| may));
                 match other.keep_to(part_bps) {
                     Some(rate_bps) => plan.rates.push((*id, rate_bps)),
                     None if was_policed => plan.unpoliced.push(*id),
@@ -214,9 +231,10 @@ impl Steward {
                 row.why = decision.why;
                 let upper = if is_exempt { 0 } else { decision.bound.upper };
                 let key = row.key;
-                row.bytes = if upper > 0 {
+                let shared = (upper > 0).then(|| upper.saturating_mul(segment_bytes(&row.gated)));
+                row.bytes = if let Some(bytes) = shared.into_iter().chain(most_bytes).min() {
                     self.releasing.remove(&key);
-                    Some(upper.saturating_mul(segment_bytes(&row.gated)))
+                    Some(bytes)
                 } else {
                     let held = self.held.get(&key);
                     if let Some(held) = held {
@@ -244,6 +262,17 @@ impl Steward {
         self.summary = Some(self.capacity.sum(now, members, reports));
     }
 
+    /// The mean of what stations that would take more have by their weights, beside what they would have without.
+    fn mean_weight(&self) -> f64 {
+        let Some(summary) = &self.summary else { return 1.0 };
+        let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
+        let (with, without) = willing.fold((0.0, 0.0), |(with, without), (id, station)| {
+            let share_bps = summary.share_of(station.radio);
+            (with + share_bps * self.rules.of(*id).weight, without + share_bps)
+        });
+        if without > 0.0 { with / without } else { 1.0 }
+    }
+
     /// The connection that carries most, for what has no round-trip time of its own.
     fn usual_flow(&self) -> Option<FlowSeen> {
         let all = self.stations.values().flat_map(|station| &station.rows).map(|row| row.seen);
@@ -266,12 +295,13 @@ impl Steward {
         let senders = f64::from(summary.senders.max(1));
         let one_more = senders / (senders + 1.0);
         for (id, station) in &self.stations {
+            let share_bps = station.share_bps.unwrap_or_else(|| summary.share_of(station.radio));
             let part = match (&station.report, self.is_exempt(*id)) {
                 (_, true) => None,
                 (Some(report), _) => Some(1.0 / (f64::from(report.flows) + 1.0)),
                 (None, _) => Some(one_more),
             };
-            let told = part.map_or(0, |part| bytes(summary.share_of(station.radio) * part));
+            let told = part.map_or(0, |part| bytes(share_bps * part));
             plan.stations.extend(station.addresses.iter().map(|address| (*address, told)));
         }
         plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
@@ -303,6 +333,28 @@ impl Steward {
     }
 }
 
+/// What the group says to a station that has this part of a usual one's share.
+fn in_parts(summary: &Summary, part: f64) -> Summary {
+    if part == 1.0 {
+        return summary.clone();
+    }
+    let scaled = |n: u16| (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16;
+    Summary {
+        senders: scaled(summary.senders),
+        share_bps: (summary.share_bps as f64 * part) as u64,
+        air_share_ppm: (f64::from(summary.air_share_ppm) * part) as u32,
+        ..summary.clone()
+    }
+}
+
+/// What each of a station's uploads may have in flight so that together they carry no more, bytes.
+fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
+    let sends = seen.iter().filter(|flow| flow.in_flight > 0).count().max(1) as f64;
+    let rtt_s = seen.iter().map(|flow| flow.srtt_us).max().unwrap_or(0).max(LEAST_RTT_US);
+    let bytes = bps / 8.0 * f64::from(rtt_s) / 1e6 / sends;
+    (bytes as u32).max(LEAST_SEGMENTS * SEGMENT_BYTES)
+}
+
 impl Station {
     fn new(config: PolicyConfig) -> Station {
         Station {
@@ -313,6 +365,7 @@ impl Station {
             report: None,
             rows: Vec::new(),
             other: None,
+            share_bps: None,
             silent: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! Stations behind a wire of fixed rate, as a gate would see them.
 #![allow(clippy::unwrap_used)]
 
+use super::super::rules::StationRule;
 use super::*;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl Wire {
 fn uploads_share_the_wire_and_keep_its_queue_short() {
     for (stations, base_ms) in [(2, 20.0), (8, 40.0), (4, 100.0)] {
         let mut wire = Wire::new(50.0, base_ms, stations);
-        let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
+        let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
         let mut longest_s = 0.0_f64;
         let mut carried = 0;
         for look in 0..60 {
@@ -150,7 +151,7 @@ fn uploads_share_the_wire_and_keep_its_queue_short() {
 fn what_an_application_leaves_is_the_others() {
     let mut wire = Wire::new(50.0, 30.0, 4);
     wire.application_bps[3] = Some(2e6);
-    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let mut before = Vec::new();
     for look in 0..120 {
         wire.look(&mut steward);
@@ -171,7 +172,11 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
     wire.flows[1].standing = Standing::Foreign;
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
-    let mut steward = Steward::new(PolicyConfig::default(), [exempt], Vec::new(), true);
+    let left_alone = StationRule { exempt: true, ..StationRule::default() };
+    let mut steward = Steward::new(
+        PolicyConfig::default(),
+        Rules { stations: [(exempt, left_alone)].into(), ..Rules::default() },
+    );
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
     let bounded: HashSet<FlowKey> = plan.flows.iter().map(|(key, _)| *key).collect();
     assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
@@ -189,7 +194,7 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
 fn nothing_is_bounded_while_the_policy_is_off() {
     let mut wire = Wire::new(50.0, 20.0, 3);
     let config = PolicyConfig { name: PolicyName::Off, ..PolicyConfig::default() };
-    let mut steward = Steward::new(config, [], Vec::new(), true);
+    let mut steward = Steward::new(config, Rules::default());
     for _ in 0..40 {
         assert_eq!(wire.look(&mut steward), Plan::default());
     }
@@ -198,7 +203,7 @@ fn nothing_is_bounded_while_the_policy_is_off() {
 #[test]
 fn connections_are_let_go_step_by_step_until_they_lose() {
     let mut wire = Wire::new(50.0, 20.0, 2);
-    let mut steward = Steward::new(PolicyConfig::default(), [], Vec::new(), true);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
     let before: HashMap<FlowKey, u32> = plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     let (first, second) = (wire.flows[0].key, wire.flows[1].key);
@@ -221,10 +226,11 @@ fn connections_are_let_go_step_by_step_until_they_lose() {
 /// Only on the radios that were chosen, and only what is bounded.
 #[test]
 fn acks_are_thinned_on_slow_radios_that_were_chosen() {
-    use yuzuri_policy::Aggregation;
+    use yuzuri_policy::{Aggregation, SlowRadio};
     let radio = |rate_mbps: f64, aggregation: Aggregation| Some(RadioConfig { rate_mbps, aggregation });
     let mut wire = Wire::new(20.0, 30.0, 4);
-    let mut steward = Steward::new(PolicyConfig::default(), [], vec![SlowRadio::G], true);
+    let mut steward =
+        Steward::new(PolicyConfig::default(), Rules { thin_acks: vec![SlowRadio::G], ..Rules::default() });
     let mut plan = Plan::default();
     for _ in 0..40 {
         wire.pass();
@@ -243,4 +249,79 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
         assert!(bound.bytes > 0);
     }
     assert!(steward.let_go(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
+}
+
+/// What uploads of the stations come to, Mbit/s, under these rules: over the second half of two minutes.
+fn under(rules: Rules, stations: u8) -> Vec<f64> {
+    let mut wire = Wire::new(48.0, 30.0, stations);
+    let mut steward = Steward::new(PolicyConfig::default(), rules);
+    let mut before = Vec::new();
+    for look in 0..240 {
+        wire.look(&mut steward);
+        if look == 119 {
+            before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
+        }
+    }
+    assert!(wire.queue_s() < 0.045, "{}", wire.queue_s());
+    let mbps = |(flow, before): (&Gated, &u64)| (flow.acked_bytes - before) as f64 * 8.0 / 60.0 / 1e6;
+    wire.flows.iter().zip(&before).map(mbps).collect()
+}
+
+#[test]
+fn weights_and_limits_divide_the_wire() {
+    let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
+    let rule = |weight: f64, max_bps: Option<f64>| StationRule { weight, max_bps, exempt: false };
+    let near = |mbps: f64, expected: f64| (mbps / expected - 1.0).abs() < 0.1;
+    // Twice, usual and half: of 48 Mbit/s 27.4, 13.7 and 6.9.
+    let stations = [(id(0), rule(2.0, None)), (id(2), rule(0.5, None))].into();
+    let got = under(Rules { stations, ..Rules::default() }, 3);
+    assert!(near(got[0], 27.4) && near(got[1], 13.7) && near(got[2], 6.9), "{got:?}");
+    // Who is limited leaves the rest to the others.
+    let stations = [(id(0), rule(1.0, Some(4e6)))].into();
+    let got = under(Rules { stations, ..Rules::default() }, 3);
+    assert!(near(got[0], 4.0) && near(got[1], 22.0) && near(got[2], 22.0), "{got:?}");
+    // Guests are all that are not named.
+    let stations = [(id(0), rule(1.0, None))].into();
+    let guests = rule(1.0, Some(5e6));
+    let got = under(Rules { stations, guests, ..Rules::default() }, 3);
+    assert!(near(got[0], 38.0) && near(got[1], 5.0) && near(got[2], 5.0), "{got:?}");
+}
+
+/// A limit holds for a station that is alone, and in start-up.
+#[test]
+fn a_limit_holds_while_nothing_is_shared() {
+    let guests = StationRule { max_bps: Some(2e6), ..StationRule::default() };
+    let mut wire = Wire::new(48.0, 30.0, 1);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules { guests, ..Rules::default() });
+    let plan = (0..4).map(|_| wire.look(&mut steward)).last().unwrap();
+    assert_eq!(plan.flows.len(), 1);
+    let mut before = 0;
+    for look in 0..40 {
+        wire.look(&mut steward);
+        if look == 19 {
+            before = wire.flows[0].acked_bytes;
+        }
+    }
+    let mbps = (wire.flows[0].acked_bytes - before) as f64 * 8.0 / 10.0 / 1e6;
+    assert!((1.5..2.3).contains(&mbps), "{mbps}");
+}
+
+#[test]
+fn other_rules_hold_from_the_next_look_on() {
+    let mut wire = Wire::new(48.0, 30.0, 2);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    (0..60).for_each(|_| drop(wire.look(&mut steward)));
+    let phase = steward.summary.as_ref().unwrap().phase;
+    let left_alone = StationRule { exempt: true, ..StationRule::default() };
+    let rules = Rules { stations: [(StationId([2, 0, 0, 0, 0, 1]), left_alone)].into(), ..Rules::default() };
+    let config = PolicyConfig { objective: yuzuri_policy::Objective::Latency, ..PolicyConfig::default() };
+    steward.choose(config, rules);
+    let plan = wire.look(&mut steward);
+    assert!(plan.flows.iter().any(|(key, _)| *key == wire.flows[0].key));
+    let summary = steward.summary.as_ref().unwrap();
+    assert!(summary.phase != Phase::StartUp && phase != Phase::StartUp, "it does not begin anew");
+    assert!(summary.queue_us < 20_000, "{summary:?}");
+    // The other one is let go.
+    (0..12).for_each(|_| drop(wire.look(&mut steward)));
+    assert!(!wire.bounds.contains_key(&wire.flows[1].key));
 }
