@@ -68,6 +68,11 @@ pub enum TopError {
 /// Redraw interval without key presses.
 const FRAME: Duration = Duration::from_millis(100);
 
+/// How many columns the terminal has.
+pub fn terminal_columns() -> Option<u16> {
+    ratatui::crossterm::terminal::size().ok().map(|(columns, _)| columns)
+}
+
 /// Shows the screen until the user quits or `stop` is set (by the caller's handler for SIGTERM and
 /// SIGHUP).
 ///

@@ -60,10 +60,14 @@ fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Ma
     if text == "none" { Ok(Maximum(None)) } else { parse(text).map(|limit| Maximum(Some(limit))) }
 }
 
-/// `ack`, or the least time between two samples of a flow.
+/// `ack`, or the least time between two samples of a flow. A number without a unit could be milliseconds or seconds: only 0
+/// is the same of both.
 pub fn density(text: &str) -> Result<Density, String> {
     if text == "ack" {
         return Ok(Density::EveryAck);
+    }
+    if text.parse::<f64>().is_ok_and(|number| number != 0.0) {
+        return Err(format!("'{text}' has no unit: write {text}ms or {text}s, or ack for every ACK"));
     }
     match duration(text) {
         Ok(time) if time.is_zero() => Ok(Density::EveryAck),
@@ -94,5 +98,6 @@ mod tests {
         assert_eq!(density("ack"), Ok(Density::EveryAck));
         assert_eq!(density("1ms"), Ok(Density::default()));
         assert!(density("2h").is_err());
+        assert!(density("5").is_err_and(|why| why.contains("5ms")) && density("0") == Ok(Density::EveryAck));
     }
 }

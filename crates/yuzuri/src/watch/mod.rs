@@ -5,6 +5,7 @@ mod identify;
 pub mod print;
 pub mod recorder;
 mod remote;
+mod rows;
 pub mod sinks;
 mod summary;
 
@@ -92,9 +93,10 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     if let Some(server) = server {
         server.stop();
     }
+    let flows = sinks.flows();
     let finished = sinks.finish();
     eprintln!("yuzuri: {account}");
-    tell_of_no_match(&session.filter, &account);
+    tell_of_no_match(&session.filter, flows);
     finished?;
     Ok(ExitCode::SUCCESS)
 }
@@ -152,8 +154,8 @@ pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> 
 }
 
 /// Says that a filter chose nothing, which otherwise looks like a quiet host.
-fn tell_of_no_match(filter: &str, account: &Account) {
-    if !filter.is_empty() && account.seen() == 0 {
+fn tell_of_no_match(filter: &str, flows: u64) {
+    if !filter.is_empty() && flows == 0 {
         eprintln!("yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows");
     }
 }

@@ -1,12 +1,10 @@
 //! Items as lines.
 
+use super::rows::{Look, Rows};
 use super::sinks::Sink;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 use std::io::Write;
-use std::sync::Arc;
-use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Marks, Session, visible};
-use yuzuri_view::text;
+use yuzuri_trace::{Event, Item, Kind, Session, visible};
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +25,7 @@ pub struct Printer {
     style: Style,
     /// Whole lines: others print to standard output as well.
     out: Vec<u8>,
-    flows: HashMap<FlowId, Arc<Flow>>,
-    started_mono_ns: u64,
+    rows: Rows,
     wall_offset_ns: i64,
     /// Events that it never got.
     missed: u64,
@@ -44,8 +41,7 @@ impl Printer {
         let mut printer = Printer {
             style,
             out,
-            flows: HashMap::new(),
-            started_mono_ns: session.started_mono_ns,
+            rows: Rows::new(Look::of_stdout(), session.started_mono_ns),
             wall_offset_ns: session.wall_offset_ns(),
             missed: 0,
         };
@@ -81,26 +77,15 @@ impl Printer {
 
     fn line(&mut self, item: &Item) -> anyhow::Result<()> {
         match item {
-            Item::Flow(flow) => {
-                if self.flows.insert(flow.id, flow.clone()).is_none() {
-                    let owner =
-                        flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
-                    let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
-                    let told = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
-                    writeln!(self.out, "{}", visible(&told).replace('\n', "?"))?;
-                }
-            }
+            Item::Flow(flow) => self.rows.flow(flow, &mut self.out)?,
             Item::Event(event) => {
-                if event.kind == Kind::Close {
-                    self.flows.remove(&event.flow);
-                }
-                if self.style == Style::All || event.kind != Kind::Sample {
-                    let s = event.mono_ns.saturating_sub(self.started_mono_ns) as f64 / 1e9;
-                    writeln!(self.out, "{s:12.6}  {}", sentence(event))?;
-                }
+                let shows_all = self.style == Style::All;
+                let shows = shows_all || event.kind != Kind::Sample;
+                self.rows.event(event, shows, !shows_all, &mut self.out)?;
             }
             Item::Account(_) => {}
             Item::Setting(setting) => {
+                self.rows.flush(&mut self.out)?;
                 let filter = visible(or_all(&setting.filter));
                 writeln!(self.out, "now watching: {filter} at {}", setting.density)?;
             }
@@ -112,36 +97,6 @@ impl Printer {
 /// The filter in words.
 pub fn or_all(filter: &str) -> &str {
     if filter.is_empty() { "all flows" } else { filter }
-}
-
-fn sentence(event: &Event) -> String {
-    if !event.has_snapshot() {
-        return format!("{}  close      {}", event.flow, event.reason.name());
-    }
-    let s = &event.snapshot;
-    let state = if event.ca_before == event.ca_state {
-        event.ca_state.name().to_owned()
-    } else {
-        format!("{} > {}", event.ca_before.name(), event.ca_state.name())
-    };
-    let ssthresh = s.finite_ssthresh().map_or("-".to_owned(), |v| v.to_string());
-    let srtt = s.measured_srtt_us().map_or("-".to_owned(), |us| text::time_us(us.into()));
-    let mut line = format!(
-        "{}  {:<10} {:<16} {:<20} cwnd {:<5} ssthresh {ssthresh:<5} in flight {:<5} srtt {srtt}",
-        event.flow,
-        event.kind.name(),
-        event.reason.name(),
-        state,
-        s.cwnd,
-        s.in_flight(),
-    );
-    if event.marks != Marks::default() {
-        line += &format!("  {}", event.marks.words().collect::<Vec<_>>().join(","));
-    }
-    if event.kind != Kind::Sample {
-        line += &format!("  at {}", event.place);
-    }
-    line
 }
 
 /// An event under the names that the columns of a recording have (docs/recording-format.md).
@@ -196,6 +151,16 @@ impl Sink for Printer {
                 self.print()?;
             }
         }
+        self.print()
+    }
+
+    fn tick(&mut self) -> anyhow::Result<()> {
+        self.rows.tick(&mut self.out)?;
+        if self.out.is_empty() { Ok(()) } else { self.print() }
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        self.rows.flush(&mut self.out)?;
         self.print()
     }
 }

@@ -93,6 +93,7 @@ struct Worker {
 #[derive(Default)]
 pub struct Sinks {
     workers: Vec<Worker>,
+    flows: AtomicU64,
 }
 
 impl Sinks {
@@ -116,7 +117,14 @@ impl Sinks {
         }
     }
 
+    /// How often the sinks were told who a flow is; 0: there was none.
+    pub fn flows(&self) -> u64 {
+        self.flows.load(Ordering::Relaxed)
+    }
+
     fn hand_out(&self, batch: &Batch) {
+        let flows = batch.iter().filter(|item| matches!(item, Item::Flow(_))).count() as u64;
+        self.flows.fetch_add(flows, Ordering::Relaxed);
         for worker in &self.workers {
             let waiting = worker.waiting.fetch_add(batch.len(), Ordering::Relaxed);
             let batch = if waiting > MAX_WAITING {
