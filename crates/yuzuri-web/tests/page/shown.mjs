@@ -77,8 +77,8 @@ test("the list is sorted and found in", async (url) => {
   await page.getByRole("button", { name: "cwnd" }).click();
   await sorted("ascending");
   const name = await page.locator("tr.flow .name").first().textContent();
-  await page.fill("#find", name);
   const all = await page.locator("tr.flow").count();
+  await page.fill("#find", name);
   // The flow of that name, and no flow that lacks a word of it.
   await until(page, ([wanted, before]) => {
     const rows = [...document.querySelectorAll("tr.flow")];
@@ -90,6 +90,34 @@ test("the list is sorted and found in", async (url) => {
   await page.fill("#find", "no such flow");
   await until(page, () => document.querySelectorAll("tr.flow").length === 0);
   assert.match(await text(page, "#found"), /^0 of \d+/);
+  await page.context().close();
+});
+
+test("flows are grouped, folded and summed", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  const flows = await page.locator("tr.flow").count();
+  assert.equal(await text(page, "tfoot .more"), `${flows} flows`);
+  await page.selectOption("#group", "process");
+  await until(page, () => document.querySelectorAll("tr.group").length > 1);
+  // Each group's line stands above its flows, and says how many they are.
+  const told = await page.evaluate(() => {
+    const groups = [];
+    for (const row of document.querySelectorAll(".list tbody tr")) {
+      if (row.classList.contains("group")) groups.push([Number.parseInt(row.querySelector(".more").textContent, 10), 0]);
+      else groups[groups.length - 1][1] += 1;
+    }
+    return groups;
+  });
+  assert.ok(told.every(([said, listed]) => said === listed), JSON.stringify(told));
+  assert.equal(told.reduce((sum, [said]) => sum + said, 0), flows);
+  await page.locator("tr.group").first().click();
+  await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - told[0][1]);
+  assert.equal(await page.locator("tr.group .fold").first().getAttribute("aria-expanded"), "false");
+  // What is folded is still in the sum.
+  assert.equal(await text(page, "tfoot .more"), `${flows} flows`);
+  await page.selectOption("#group", "");
+  await until(page, (all) => document.querySelectorAll("tr.group").length === 0 && document.querySelectorAll("tr.flow").length === all, flows);
   await page.context().close();
 });
 
@@ -200,6 +228,8 @@ test("on a phone nothing is wider than the screen", async (url) => {
   const page = await open(url, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   await ready(page);
   await line(page, "--cwnd", 50);
+  const [flows, chart] = await page.evaluate(() => ["#list", "#chart"].map((id) => document.querySelector(id).getBoundingClientRect().top));
+  assert.ok(flows < chart && flows < 400, `the list comes first: ${flows}, ${chart}`);
   for (const mode of ["one", "over", "small"]) {
     await page.click(`[data-mode="${mode}"]`);
     await drawn(page);

@@ -117,6 +117,9 @@ test("fingers move and zoom", async (url) => {
   await ready(page);
   await until(page, () => document.querySelector("#chart-text").textContent.includes("following live"));
   const cdp = await page.context().newCDPSession(page);
+  // The list comes first: a tap on a flow brings its chart into sight.
+  await page.locator("tr.flow .name").nth(1).tap();
+  await until(page, () => document.querySelector("#chart").getBoundingClientRect().bottom <= window.innerHeight + 1);
   const box = await page.locator(".lanes").boundingBox();
   const middle = box.x + box.width / 2;
   const y = box.y + box.height * 0.3;

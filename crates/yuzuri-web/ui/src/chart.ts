@@ -36,6 +36,8 @@ export const pixelUs = (): number => state.span / Math.max(panels[0]?.edges.widt
 /** Makes the panels anew, for other flows or in another mode. */
 export function rebuild(): void {
   readAgain();
+  // What is below the chart stays where it is until the new one is drawn.
+  chart.style.minHeight = `${chart.offsetHeight}px`;
   for (const panel of panels) panel.destroy();
   panels.length = 0;
   chart.classList.toggle("grid", state.mode === "small");
@@ -91,6 +93,7 @@ export function draw(): void {
     panels[0]?.cursor(state.cursor);
     panels[0]?.sharingSince(state.sharingSince);
   }
+  chart.style.minHeight = "";
   showReading(all, panels[0]);
   describeChart(all, panels);
 }

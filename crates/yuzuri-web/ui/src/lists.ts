@@ -2,6 +2,7 @@
 import { charted } from "./charted";
 import { el } from "./dom";
 import { EventList } from "./eventlist";
+import type { GroupKey } from "./groups";
 import { flows, state, stores } from "./state";
 import { List } from "./table";
 import { timeText } from "./time";
@@ -12,6 +13,11 @@ export const events = new EventList(el("events"), el("events-skipped"));
 el<HTMLInputElement>("events-own").addEventListener("change", () => events.touch());
 el<HTMLInputElement>("find").addEventListener("input", (event) => {
   list.find((event.target as HTMLInputElement).value);
+  state.listDirty = true;
+});
+
+el<HTMLSelectElement>("group").addEventListener("change", (event) => {
+  list.groupBy((event.target as HTMLSelectElement).value as GroupKey);
   state.listDirty = true;
 });
 

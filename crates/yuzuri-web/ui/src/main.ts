@@ -1,6 +1,6 @@
 // The page: its parts are put together, and drawn in turn with the screen.
 import "./main.css";
-import { draw, pixelUs } from "./chart";
+import { chart, draw, pixelUs } from "./chart";
 import { beginWith, choose, setFocus } from "./choice";
 import { isSingle } from "./drawn";
 import "./keys";
@@ -39,8 +39,15 @@ function frame(at: number): void {
   draw();
 }
 
-list.onFocus = setFocus;
+list.onFocus = (id) => {
+  setFocus(id);
+  // Where the list comes first, the chart is out of sight.
+  if (window.innerWidth <= 860) chart.scrollIntoView({ block: "nearest" });
+};
 list.onChoice = choose;
+list.onFold = () => {
+  state.listDirty = true;
+};
 events.onChoice = goTo;
 const view = viewIn(location.hash);
 takeToken();

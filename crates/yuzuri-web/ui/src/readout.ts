@@ -3,6 +3,7 @@ import { isSingle, type Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
+import { beforeAndSince } from "./since";
 import { flows, state } from "./state";
 import { flowLetter } from "./theme";
 import { timeText } from "./time";
@@ -158,9 +159,12 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
       const [name, value] = [document.createElement("dt"), document.createElement("dd")];
       name.textContent = label;
       tile.title = title;
-      tile.append(name, value);
+      const past = document.createElement("dd");
+      past.className = "past";
+      past.title = "Means of up to half a minute: before sharing began, and now";
+      tile.append(name, value, past);
       tiles.append(tile);
-      slots.set(`together ${slot}`, value);
+      slots.set(`together ${slot}`, value).set(`past ${slot}`, past);
     }
     const rows = document.createElement("div");
     rows.className = "rows";
@@ -168,7 +172,13 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     readout.replaceChildren(tiles, rows);
   }
   const together = readTogether(drawn, panel, state.cursor ?? state.view.to);
-  for (const slot of ["rate", "jain", "srtt"] as const) put(slots.get(`together ${slot}`), together[slot]);
+  const compared = beforeAndSince(drawn, state.sharingSince, state.view.to);
+  for (const slot of ["rate", "jain", "srtt"] as const) {
+    put(slots.get(`together ${slot}`), together[slot]);
+    const past = slots.get(`past ${slot}`);
+    if (past !== undefined) past.hidden = compared === undefined;
+    if (compared !== undefined) put(past, `${compared.before[slot]} → ${compared.since[slot]} by sharing`);
+  }
   drawn.forEach((flow, n) => {
     const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);
     put(slots.get(`${n}name`), flow.name);

@@ -206,6 +206,11 @@ export class Store {
     return undefined;
   }
 
+  /** Start of the oldest bucket; Infinity where there is none. */
+  get oldest(): number {
+    return Math.min(...this.levels.map((level) => level.oldest));
+  }
+
   /** Time of the latest bucket; 0 when there is none. */
   get latest(): number {
     let latest = 0;

@@ -3,9 +3,11 @@
 import { put } from "./dom";
 import { closedAt, endedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
+import { grouped, sumOf, type GroupKey } from "./groups";
 import { limitColor, limitMeaning, limitName, limitShort } from "./limits";
 import { STATE_LETTERS } from "./marks";
 import { Spark } from "./spark";
+import { SumLine } from "./sumline";
 import { R, STATES } from "./wire";
 
 export type SortKey = "name" | "rate" | "limit" | "cwnd" | "srtt" | "resent" | "state";
@@ -42,6 +44,13 @@ export class List {
   private sort: { key: SortKey; up: boolean } = { key: "rate", up: false };
   private words: string[] = [];
   private order: string[] = [];
+  private by: GroupKey = "";
+  private readonly folded = new Set<string>();
+  /** The groups' names and flows, in order, and their lines; one group without a name where there are none. */
+  private groups: { name: string; ids: string[] }[] = [];
+  private readonly groupLines = new Map<string, SumLine>();
+  private readonly total = new SumLine();
+  private found: Flow[] = [];
   private sortedAt = 0;
   private turn = 0;
   private pointer = false;
@@ -49,6 +58,7 @@ export class List {
   /** What the reader does with a line: looks at its flow, or chooses it. */
   onFocus: (id: string) => void = () => undefined;
   onChoice: (id: string, chosen: boolean) => void = () => undefined;
+  onFold: () => void = () => undefined;
 
   constructor(root: HTMLElement, private readonly flows: Flows) {
     const table = document.createElement("table");
@@ -90,8 +100,10 @@ export class List {
     this.heads.get("state")?.querySelector("button")?.setAttribute("aria-label", "State");
     const thead = document.createElement("thead");
     thead.append(head);
-    for (const group of [thead, this.body]) group.setAttribute("role", "rowgroup");
-    table.append(thead, this.body);
+    const foot = document.createElement("tfoot");
+    foot.append(this.total.tr);
+    for (const group of [thead, this.body, foot]) group.setAttribute("role", "rowgroup");
+    table.append(thead, this.body, foot);
     this.note.className = "note";
     this.note.hidden = true;
     root.append(table, this.note);
@@ -122,6 +134,13 @@ export class List {
 
   find(text: string): void {
     this.words = text.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    this.sortedAt = 0;
+  }
+
+  /** Puts flows that have something in common together, each group below a line with its sums. */
+  groupBy(by: GroupKey): void {
+    this.by = by;
+    this.folded.clear();
     this.sortedAt = 0;
   }
 
@@ -187,8 +206,11 @@ export class List {
       const order = typeof a === "string" ? a.localeCompare(String(b), "en", { numeric: true }) : a - Number(b);
       return order !== 0 ? sign * order : x.who.id < y.who.id ? -1 : 1;
     });
-    this.order = found.slice(0, MAX_ROWS).map(([, flow]) => flow.who.id);
-    const more = found.length - this.order.length;
+    this.found = found.map(([, flow]) => flow);
+    const shown = this.found.slice(0, MAX_ROWS);
+    this.groups = grouped(shown, this.by).map(({ name, flows }) => ({ name, ids: flows.map((flow) => flow.who.id) }));
+    this.order = this.groups.flatMap(({ name, ids }) => (this.folded.has(name) ? [] : ids));
+    const more = found.length - shown.length;
     this.note.hidden = more <= 0;
     put(this.note, `${more} more: narrow the list with the filter above.`);
   }
@@ -202,6 +224,7 @@ export class List {
       this.sortedAt = now;
     }
     this.order = this.order.filter((id) => this.flows.all.has(id));
+    this.found = this.found.filter((flow) => this.flows.all.has(flow.who.id));
     this.turn = (this.turn + 1) % UNSEEN_TURNS;
     const wanted = new Set(this.order);
     for (const [id, line] of this.lines) {
@@ -211,8 +234,24 @@ export class List {
       this.lines.delete(id);
     }
     const active = document.activeElement;
+    this.sums();
     let place: Element | null = this.body.firstElementChild;
+    const stand = (tr: HTMLTableRowElement): void => {
+      if (tr === place) place = place.nextElementSibling;
+      else this.body.insertBefore(tr, place);
+    };
+    const first = new Map(this.groups.map(({ name, ids }) => [ids.find((id) => wanted.has(id)), name]));
+    let next = 0;
+    const heads = (upTo: number): void => {
+      for (; next < upTo; next += 1) {
+        const line = this.groupLines.get(this.groups[next].name);
+        if (line !== undefined) stand(line.tr);
+      }
+    };
     for (const [n, id] of this.order.entries()) {
+      const group = first.get(id);
+      // Folded groups before this one have a line and no flows.
+      if (this.by !== "" && group !== undefined) heads(this.groups.findIndex(({ name }) => name === group) + 1);
       const flow = this.flows.all.get(id);
       if (flow === undefined) continue;
       let line = this.lines.get(id);
@@ -220,15 +259,44 @@ export class List {
         line = this.line(id);
         this.lines.set(id, line);
       }
-      if (line.tr === place) place = place.nextElementSibling;
-      else this.body.insertBefore(line.tr, place);
+      stand(line.tr);
       this.mark(line, focus === id, chosen.has(id));
       if (line.seen || line.told === "" || n % UNSEEN_TURNS === this.turn) this.tell(line, flow);
       if (line.seen && now - line.drawn > 500) this.draw(line, flow);
     }
+    heads(this.groups.length);
     // A line that is put elsewhere loses the keyboard's focus.
     if (active instanceof HTMLElement && active !== document.activeElement && this.body.contains(active)) active.focus({ preventScroll: true });
-    return this.order.length;
+    return this.found.length;
+  }
+
+  /** Tells the sums of all flows and of each group. */
+  private sums(): void {
+    this.total.tr.hidden = this.found.length < 2;
+    if (this.found.length > 1) this.total.tell("Sum", sumOf(this.found), false);
+    const named = this.by === "" ? [] : this.groups;
+    const names = new Set(named.map(({ name }) => name));
+    for (const [name, line] of this.groupLines) {
+      if (names.has(name)) continue;
+      line.tr.remove();
+      this.groupLines.delete(name);
+    }
+    for (const { name, ids } of named) {
+      let line = this.groupLines.get(name);
+      if (line === undefined) {
+        line = new SumLine(() => this.fold(name));
+        this.groupLines.set(name, line);
+      }
+      const flows = ids.map((id) => this.flows.all.get(id)).filter((flow): flow is Flow => flow !== undefined);
+      line.tell(name, sumOf(flows), this.folded.has(name));
+    }
+  }
+
+  /** Folds a group, or opens it again; nothing else moves. */
+  private fold(name: string): void {
+    if (!this.folded.delete(name)) this.folded.add(name);
+    this.order = this.groups.flatMap((group) => (this.folded.has(group.name) ? [] : group.ids));
+    this.onFold();
   }
 
   private line(id: string): Line {

@@ -1,0 +1,68 @@
+// Flows in groups, and what those of a group do together.
+import { endedAt, flowRate, number, type Flow } from "./flows";
+import { R } from "./wire";
+
+/** What flows may be grouped by. */
+export type GroupKey = "" | "terminal" | "remote" | "process" | "control";
+
+const host = (end: string): string => end.slice(0, Math.max(end.lastIndexOf(":"), 0)) || end;
+
+/** The name of a flow's group. */
+export function groupOf(flow: Flow, by: GroupKey): string {
+  const { who } = flow;
+  switch (by) {
+    case "": return "";
+    case "terminal": return who.netns_name ?? host(who.local);
+    case "remote": return host(who.remote);
+    case "process": return who.process === null ? "unknown process" : `${who.process}/${who.pid ?? "?"}`;
+    case "control": return who.control === "" ? "unknown control" : who.control;
+  }
+}
+
+/** What flows do together. */
+export interface Sum {
+  flows: number;
+  /** Of those that are open and watched. */
+  open: number;
+  /** Bits per second. */
+  rate: number;
+  /** Segments, of those that are open and watched. */
+  cwnd: number;
+  /** The median of what is measured, microseconds; 0: nothing is. */
+  srtt: number;
+  resent: number;
+  /** The limit of most of them, index into `LIMITS`; below 0: none is told. */
+  limit: number;
+}
+
+export function sumOf(flows: readonly Flow[]): Sum {
+  const open = flows.filter((flow) => endedAt(flow) === null);
+  const add = (of: (flow: Flow) => number, list: readonly Flow[]): number => list.reduce((sum, flow) => sum + of(flow), 0);
+  const srtts = open.map((flow) => number(flow, R.SRTT)).filter((us) => us > 0).sort((a, b) => a - b);
+  const limits = new Map<number, number>();
+  for (const flow of open) {
+    const limit = Number(flow.row[R.LIMIT] ?? -1);
+    if (limit >= 0) limits.set(limit, (limits.get(limit) ?? 0) + 1);
+  }
+  return {
+    flows: flows.length,
+    open: open.length,
+    rate: add(flowRate, open),
+    cwnd: add((flow) => number(flow, R.CWND), open),
+    srtt: srtts[srtts.length >> 1] ?? 0,
+    resent: add((flow) => number(flow, R.TOTAL_RETRANS), flows),
+    limit: [...limits].sort(([a, m], [b, n]) => n - m || a - b)[0]?.[0] ?? -1,
+  };
+}
+
+/** Groups in the order of their first flow; the flows within keep their order. */
+export function grouped(flows: readonly Flow[], by: GroupKey): { name: string; flows: Flow[] }[] {
+  const groups = new Map<string, Flow[]>();
+  for (const flow of flows) {
+    const name = groupOf(flow, by);
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [flow]);
+    else group.push(flow);
+  }
+  return [...groups].map(([name, members]) => ({ name, flows: members }));
+}

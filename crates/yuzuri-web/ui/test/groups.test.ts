@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Drawn } from "../src/drawn";
+import type { Flow } from "../src/flows";
+import { grouped, sumOf } from "../src/groups";
+import { Store } from "../src/ring";
+import { beforeAndSince } from "../src/since";
+import { B, LIMITS, R, STRIDE, type RowData } from "../src/wire";
+
+const index = (name: string): number => LIMITS.findIndex(([limit]) => limit === name);
+
+function flow(id: number, netns: string | null, process: string | null, values: Partial<Record<keyof typeof R, number | null>>): Flow {
+  const row: RowData = [String(id), ...new Array<number | null>(Object.keys(R).length - 1).fill(0)];
+  row[R.CLOSED] = row[R.UNWATCHED] = null;
+  row[R.LIMIT] = -1;
+  for (const [name, value] of Object.entries(values)) (row as (string | number | null)[])[R[name as keyof typeof R]] = value;
+  const who = { id: String(id), local: `10.0.0.${id}:50${id}`, remote: "10.9.9.9:443", netns: 1, netns_name: netns, pid: 7, process, cgroup: 0, control: "cubic", role: "", first: 0 };
+  return { who, row, name: "", owner: "", more: "", receives: false, text: "", rates: [], windows: [], sparkAt: 0 };
+}
+
+const FLOWS = [
+  flow(1, "a", "curl", { SENT: 5e6, CWND: 10, SRTT: 30_000, TOTAL_RETRANS: 3, LIMIT: index("path") }),
+  flow(2, "b", "curl", { SENT: 3e6, RECEIVED: 1e6, CWND: 20, SRTT: 10_000, LIMIT: index("pacing") }),
+  flow(3, "a", null, { SENT: 2e6, CWND: 40, SRTT: 90_000, TOTAL_RETRANS: 1, CLOSED: 5 }),
+  flow(4, null, null, { SENT: 1e6, CWND: 5, SRTT: 20_000, LIMIT: index("path") }),
+];
+
+test("groups keep the order of the list, and sums leave out what has ended", () => {
+  const by = (key: Parameters<typeof grouped>[1]): [string, string][] => grouped(FLOWS, key).map(({ name, flows }) => [name, flows.map(({ who }) => who.id).join()]);
+  assert.deepEqual(by("terminal"), [["a", "1,3"], ["b", "2"], ["10.0.0.4", "4"]]);
+  assert.deepEqual(by("remote"), [["10.9.9.9", "1,2,3,4"]]);
+  assert.deepEqual(by("process"), [["curl/7", "1,2"], ["unknown process", "3,4"]]);
+  assert.deepEqual(by("control"), [["cubic", "1,2,3,4"]]);
+  assert.deepEqual(sumOf(FLOWS), { flows: 4, open: 3, rate: 10e6, cwnd: 35, srtt: 20_000, resent: 4, limit: index("path") });
+  assert.deepEqual(sumOf([]), { flows: 0, open: 0, rate: 0, cwnd: 0, srtt: 0, resent: 0, limit: -1 });
+});
+
+/** A flow that sends so many bytes a second before and after a time, with these RTTs. */
+function sender(cut: number, bytes: [number, number], srtts: [number, number]): Drawn {
+  const store = new Store();
+  store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  let acked = 0;
+  for (let time = 0; time < 40e6; time += 100_000) {
+    const late = Number(time >= cut);
+    acked += bytes[late] / 10;
+    const bucket = new Array<number>(STRIDE).fill(0);
+    Object.assign(bucket, { [B.START]: time, [B.LAST]: time + 50_000, [B.EVENTS]: 1, [B.ACKED]: acked, [B.SRTT]: srtts[late], [B.SRTT_MIN]: srtts[late], [B.SRTT_MAX]: srtts[late], [B.LIMIT_BEFORE]: -1 });
+    store.push(bucket);
+  }
+  return { id: "", name: "", store, receives: false, srttUs: 0, mss: 1448, bounds: undefined, end: 40e6 };
+}
+
+test("what sharing has brought is told once there is enough of both", () => {
+  const flows = [sender(20e6, [900_000, 500_000], [140_000, 40_000]), sender(20e6, [100_000, 500_000], [142_000, 42_000])];
+  const compared = beforeAndSince(flows, 20e6, 40e6);
+  assert.ok(compared !== undefined);
+  // Of the bucket that the beginning lies in, a part is of either side.
+  assert.ok(compared.before.rate === "8.00 Mbit/s" && /^14[12] ms$/.test(compared.before.srtt), JSON.stringify(compared.before));
+  assert.ok(Math.abs(Number(compared.before.jain) - 0.61) < 0.005, compared.before.jain);
+  assert.equal(compared.since.srtt, "42.0 ms");
+  assert.ok(Number(compared.since.jain) > 0.999 && /^(7\.9|8\.)/.test(compared.since.rate), JSON.stringify(compared.since));
+  assert.equal(beforeAndSince(flows, 20e6, 24e6), undefined, "the windows have not settled");
+  assert.equal(beforeAndSince(flows, 2e6, 40e6), undefined, "too little before");
+  assert.equal(beforeAndSince(flows, undefined, 40e6), undefined);
+});
