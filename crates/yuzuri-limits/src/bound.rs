@@ -21,6 +21,14 @@ struct Flat {
     fell: bool,
 }
 
+impl Flat {
+    fn has_grown(&self, now: &Observation) -> bool {
+        // Where the law is not known, the window is not either: a flight varies by a segment or two.
+        let blur = if now.law.is_none() { 1 + self.cwnd_segments / 50 } else { 0 };
+        now.cwnd_segments > self.cwnd_segments.saturating_add(blur)
+    }
+}
+
 /// What is known of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounded {
@@ -28,6 +36,11 @@ pub(crate) enum Bounded {
     /// It does not grow, but not for long enough to be sure.
     Perhaps,
     Yes,
+}
+
+/// Where the law is not known, it may be one.
+fn may_be_bounded(seen: &Observation) -> bool {
+    !matches!(seen.law, Some(Law::Grows | Law::Model))
 }
 
 /// Follows a window that is full.
@@ -41,7 +54,7 @@ pub(crate) struct Bound {
 impl Bound {
     /// Takes in an observation. `full`: the congestion window was what limited.
     pub(crate) fn add(&mut self, last: &Observation, now: &Observation, full: bool) {
-        if now.law != Some(Law::Bounded) {
+        if !may_be_bounded(now) {
             *self = Bound::default();
             return;
         }
@@ -59,9 +72,9 @@ impl Bound {
             fell: false,
         };
         let flat = self.flat.get_or_insert(new);
-        if now.cwnd_segments > flat.cwnd_segments {
+        if flat.has_grown(now) {
             *flat = new;
-        } else if now.cwnd_segments < flat.cwnd_segments {
+        } else if now.cwnd_segments < flat.cwnd_segments && now.law == Some(Law::Bounded) {
             *flat = Flat { fell: true, ..new };
         }
         if self.find(now) == Bounded::Yes {
@@ -70,7 +83,7 @@ impl Bound {
     }
 
     fn find(&self, now: &Observation) -> Bounded {
-        let Some(flat) = self.flat else { return Bounded::No };
+        let Some(flat) = self.flat.filter(|flat| !flat.has_grown(now)) else { return Bounded::No };
         if flat.fell {
             return Bounded::Yes;
         }
@@ -88,7 +101,8 @@ impl Bound {
         let flat_us = now.time_us.saturating_sub(flat.since_us);
         let round_trips = flat_us as f64 / f64::from(srtt_us);
         // The Reno-friendly window grows from the reduced window up to this one, and then beyond it.
-        let friendly = (f64::from(now.cwnd_segments) * REDUCED + 1.0) / GROWS;
+        let more = if now.law.is_none() { 2.0 + f64::from(now.cwnd_segments) / 50.0 } else { 1.0 };
+        let friendly = (f64::from(now.cwnd_segments) * REDUCED + more) / GROWS;
         if flat_us >= PLATEAU_US + u64::from(srtt_us) || round_trips >= friendly {
             Bounded::Yes
         } else if round_trips >= 1.0 / GROWS {
@@ -100,7 +114,7 @@ impl Bound {
 
     /// Whether the window is at its bound.
     pub(crate) fn holds(&self, seen: &Observation) -> Bounded {
-        if seen.law != Some(Law::Bounded) {
+        if !may_be_bounded(seen) {
             return Bounded::No;
         }
         if self.segments == Some(seen.cwnd_segments) { Bounded::Yes } else { self.find(seen) }

@@ -198,9 +198,10 @@ impl Classifier {
             return self.receiver(seen, window_bytes);
         }
         match self.bound.holds(seen) {
-            Bounded::Yes => return Limit::Sharing,
-            Bounded::Perhaps => return Limit::Unknown,
-            Bounded::No => {}
+            Bounded::Yes if seen.law == Some(Law::Bounded) => return Limit::Sharing,
+            Bounded::Yes => return Limit::Unknown,
+            Bounded::Perhaps if seen.law == Some(Law::Bounded) => return Limit::Unknown,
+            Bounded::Perhaps | Bounded::No => {}
         }
         let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
         let held = self.losses.hold(seen);
@@ -230,7 +231,7 @@ impl Classifier {
         let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
         let knows_largest = self.saw_begin || seen.largest_window_bytes.is_some();
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
-        if window_bytes == 0 || missing_bytes > window_bytes {
+        if window_bytes == 0 || missing_bytes > window_bytes || seen.window_updates == Some(true) {
             Limit::SlowReader
         } else if !waits {
             Limit::ReceiverWindow

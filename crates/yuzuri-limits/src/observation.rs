@@ -101,6 +101,8 @@ pub struct Observation {
     pub writer_waits: Option<bool>,
     /// The largest window that the receiver ever advertised, bytes (`max_window`).
     pub largest_window_bytes: Option<u64>,
+    /// The receiver's window opened although nothing was acknowledged: what had filled it was not read before.
+    pub window_updates: Option<bool>,
     /// Congestion window before the last reduction, segments, 0 before the first (`prior_cwnd`).
     pub prior_cwnd_segments: Option<u32>,
     /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`).

@@ -10,6 +10,7 @@ const MSS: u32 = 1448;
 fn roomy(time_us: u64) -> Observation {
     Observation {
         time_us,
+        law: Some(Law::Grows),
         mss_bytes: MSS,
         cwnd_segments: 100,
         ssthresh_segments: Some(50),
@@ -271,6 +272,9 @@ fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() 
     let slow_start = times(&flat(Law::Bounded, None), 1000);
     assert!(slow_start.share(Limit::Sharing) > 0.98, "{:?}", slow_start.ranked());
     assert_eq!(times(&flat(Law::Grows, None), 1000).share(Limit::SlowStart), 1.0);
+    // Of a law that is not known it is not told.
+    let unknown = times(&|t| Observation { law: None, ssthresh_segments: None, ..full_cwnd(t) }, 1000);
+    assert!(unknown.share(Limit::Unknown) > 0.98, "{:?}", unknown.ranked());
     // In congestion avoidance the Reno-friendly window has grown over it after 7 / 0.53 round trips of 20 ms.
     let avoids = times(&flat(Law::Bounded, Some(10)), 1000);
     assert!((0.7..0.75).contains(&avoids.share(Limit::Sharing)), "{:?}", avoids.ranked());
@@ -397,6 +401,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             cwnd_limited: more.4,
             device_full: more.5,
             device_memory_bytes: windows.3,
+            window_updates: more.4,
             law: [None, Some(Law::Grows), Some(Law::Bounded), Some(Law::Model)][sizes.2 as usize % 4],
             srtt_us: times.0,
             rttvar_us: times.1,

@@ -68,16 +68,28 @@ impl Figures {
     }
 }
 
+/// What counts up in a flow, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    time_us: u64,
+    acked_bytes: u64,
+    received_bytes: u64,
+    retransmitted: u32,
+    /// Slow start threshold, segments.
+    ssthresh: u32,
+}
+
 /// Tells of one flow, record by record, what limits it.
 #[derive(Debug, Clone, Default)]
 pub struct FlowLimits {
     classifier: Classifier,
     times: LimitTimes,
     figures: Vec<(Limit, Figures)>,
-    first: Option<Event>,
-    last: Event,
+    first: Option<Counts>,
+    last: Counts,
     sends: bool,
     has_window: bool,
+    from_packets: bool,
     law: Option<Law>,
     largest_window_bytes: u64,
 }
@@ -89,33 +101,63 @@ impl FlowLimits {
     }
 
     /// Takes a record in, and gives the time since the one before as stretches.
-    pub fn add(&mut self, event: &Event, mut stretch: impl FnMut(Stretch)) {
+    pub fn add(&mut self, event: &Event, stretch: impl FnMut(Stretch)) {
         if !event.has_snapshot() {
             return;
         }
         let s = &event.snapshot;
-        let first = *self.first.get_or_insert(*event);
-        // SYN and FIN count as a byte each.
-        let acked_bytes = s.bytes_acked.saturating_sub(first.snapshot.bytes_acked);
-        self.sends |= acked_bytes > 2 || s.notsent > 0 || s.packets_out > 1;
         self.has_window |= s.snd_wnd > 0;
-        self.largest_window_bytes = self.largest_window_bytes.max(s.snd_wnd.into());
         let mut now = observation(event, self.has_window);
         now.law = self.law;
-        if event.marks.contains(Marks::SAMPLED) && now.reduction.is_none() {
-            now.reduction = reduced_between(&self.last.snapshot, s);
+        let counts = Counts {
+            time_us: now.time_us,
+            acked_bytes: s.bytes_acked,
+            received_bytes: s.bytes_received,
+            retransmitted: s.total_retrans,
+            ssthresh: s.ssthresh,
+        };
+        if event.marks.contains(Marks::SAMPLED) && now.reduction.is_none() && self.first.is_some() {
+            now.reduction = reduced_between(&self.last, &counts);
         }
+        self.sends |= s.packets_out > 1;
+        self.take(&now, counts, stretch);
+    }
+
+    /// Takes in what packets tell, and gives the time since what was taken before as stretches.
+    pub fn add_packets(&mut self, now: &Observation, stretch: impl FnMut(Stretch)) {
+        self.from_packets = true;
+        let counts = Counts {
+            time_us: now.time_us,
+            acked_bytes: now.acked_bytes,
+            retransmitted: now.retransmitted_segments,
+            ..Counts::default()
+        };
+        self.take(now, counts, stretch);
+    }
+
+    fn take(&mut self, now: &Observation, counts: Counts, mut stretch: impl FnMut(Stretch)) {
+        let first = *self.first.get_or_insert(counts);
+        // SYN and FIN count as a byte each.
+        let acked_bytes = counts.acked_bytes.saturating_sub(first.acked_bytes);
+        self.sends |= acked_bytes > 2 || now.unsent_bytes.is_some_and(|unsent| unsent > 0);
+        let window_bytes = now.receive_window_bytes.unwrap_or(0);
+        self.largest_window_bytes = self.largest_window_bytes.max(window_bytes);
         let FlowLimits { classifier, times, figures, .. } = self;
-        classifier.observe(&now, |told| {
+        classifier.observe(now, |told| {
             times.add(told.limit, told.to_us - told.from_us);
             let place = figures.iter().position(|(limit, _)| *limit == told.limit).unwrap_or_else(|| {
                 figures.push((told.limit, Figures::default()));
                 figures.len() - 1
             });
-            figures[place].1.add(&now, told.to_us - told.from_us);
+            figures[place].1.add(now, told.to_us - told.from_us);
             stretch(told);
         });
-        self.last = *event;
+        self.last = counts;
+    }
+
+    /// Whether it is packets that tell, which know no more of the congestion window than what is in flight.
+    pub fn from_packets(&self) -> bool {
+        self.from_packets
     }
 
     /// Whether the flow sent anything while it was observed, or tried to. Of one that did not it is unknown what limits
@@ -144,27 +186,24 @@ impl FlowLimits {
         self.figures.iter().find(|(of, _)| *of == limit).map(|(_, figures)| *figures).unwrap_or_default()
     }
 
-    /// The first and the latest record with the connection's variables.
-    pub fn ends(&self) -> Option<(&Event, &Event)> {
-        Some((self.first.as_ref()?, &self.last))
+    /// The time over which it was observed, microseconds.
+    pub fn time_us(&self) -> u64 {
+        self.first.map_or(0, |first| self.last.time_us.saturating_sub(first.time_us))
     }
 
     /// Bytes that were acknowledged while the flow was observed.
     pub fn acked_bytes(&self) -> u64 {
-        let first = self.first.map_or(0, |first| first.snapshot.bytes_acked);
-        self.last.snapshot.bytes_acked.saturating_sub(first)
+        self.first.map_or(0, |first| self.last.acked_bytes.saturating_sub(first.acked_bytes))
     }
 
     /// Bytes that were received while the flow was observed.
     pub fn received_bytes(&self) -> u64 {
-        let first = self.first.map_or(0, |first| first.snapshot.bytes_received);
-        self.last.snapshot.bytes_received.saturating_sub(first)
+        self.first.map_or(0, |first| self.last.received_bytes.saturating_sub(first.received_bytes))
     }
 
     /// Segments that were retransmitted while the flow was observed.
     pub fn retransmitted(&self) -> u32 {
-        let first = self.first.map_or(0, |first| first.snapshot.total_retrans);
-        self.last.snapshot.total_retrans.saturating_sub(first)
+        self.first.map_or(0, |first| self.last.retransmitted.saturating_sub(first.retransmitted))
     }
 
     /// The largest window that the receiver advertised, bytes.
@@ -223,6 +262,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         pacing_wait_us: known(s.sender.pacing_wait_us),
         cwnd_limited: bit(Marks::CWND_LIMITED),
         device_full: bit(Marks::THROTTLED),
+        window_updates: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
         rttvar_us: s.rttvar_us,
@@ -234,9 +274,9 @@ fn observation(event: &Event, has_window: bool) -> Observation {
 }
 
 /// A recovery that was over before the next poll: another slow start threshold, and retransmissions.
-fn reduced_between(before: &Snapshot, after: &Snapshot) -> Option<Reduction> {
-    let reduced = after.finite_ssthresh().is_some() && after.ssthresh != before.ssthresh;
-    (reduced && after.total_retrans > before.total_retrans).then_some(Reduction::Path)
+fn reduced_between(before: &Counts, after: &Counts) -> Option<Reduction> {
+    let reduced = after.ssthresh != Snapshot::SSTHRESH_INFINITE && after.ssthresh != before.ssthresh;
+    (reduced && after.retransmitted > before.retransmitted).then_some(Reduction::Path)
 }
 
 fn state(state: CaState) -> State {

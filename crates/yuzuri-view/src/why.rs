@@ -81,10 +81,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn rate_bps(&self) -> f64 {
-        self.flow.ends().map_or(0.0, |(first, last)| {
-            let time_ns = last.mono_ns.saturating_sub(first.mono_ns).max(1);
-            self.flow.acked_bytes() as f64 * 8e9 / time_ns as f64
-        })
+        self.flow.acked_bytes() as f64 * 8e6 / self.flow.time_us().max(1) as f64
     }
 
     /// "20 kB over 41 ms allow 3.9 Mbit/s".
@@ -132,12 +129,20 @@ impl Teller<'_> {
                     text::bytes(f.outstanding_bytes),
                     self.allow(f.outstanding_bytes)
                 ),
-                format!(
-                    "the buffer is {}: raise it (net.ipv4.tcp_wmem; SO_SNDBUF in the program, or better no SO_SNDBUF \
-                     at all); it would have to be {}",
-                    text::bytes(f.send_buffer_bytes),
-                    self.for_more(f.send_buffer_bytes)
-                ),
+                if f.send_buffer_bytes > 0.0 {
+                    format!(
+                        "the buffer is {}: raise it (net.ipv4.tcp_wmem; SO_SNDBUF in the program, or better no \
+                         SO_SNDBUF at all); it would have to be {}",
+                        text::bytes(f.send_buffer_bytes),
+                        self.for_more(f.send_buffer_bytes)
+                    )
+                } else {
+                    format!(
+                        "raise the buffer (net.ipv4.tcp_wmem; SO_SNDBUF in the program, or better no SO_SNDBUF at all), \
+                         so that it holds {}",
+                        self.for_more(f.outstanding_bytes)
+                    )
+                },
             ),
             Limit::ReceiverWindow => (
                 format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
@@ -197,7 +202,9 @@ impl Teller<'_> {
                 "whole windows are lost, or the path breaks off: look at the link, a firewall, the path MTU".into(),
             ),
             Limit::Pacing => {
-                let rate = text::rate(f.pacing_rate_bps);
+                // Packets do not tell the rate that is set, but the one that it makes.
+                let known = f.pacing_rate_bps.is_finite() && f.pacing_rate_bps > 0.0;
+                let rate = text::rate(if known { f.pacing_rate_bps } else { self.rate_bps() });
                 if self.congestion_control.starts_with("bbr") {
                     let own = format!("pacing at {rate}: what {} takes for the path's rate", self.congestion_control);
                     (own, "nothing, if that is the path's rate".into())
@@ -234,6 +241,12 @@ impl Teller<'_> {
                 ),
                 "ask at the other end: what limits a transfer is seen at its sender".into(),
             ),
+            Limit::Unknown if self.flow.from_packets() => (
+                "what passed the capture does not tell".into(),
+                "packets do not tell apart a bound on the window, and what holds a flow that is seen from its middle; capture \
+                 from the connection's beginning, at the sender, or ask there (yuzuri why)"
+                    .into(),
+            ),
             Limit::Unknown => (
                 "what was observed does not tell".into(),
                 "the records lack what tells these apart: application and send buffer, or pacing and the device's queue; \
@@ -246,7 +259,9 @@ impl Teller<'_> {
     /// The lowest of the limits that were not reached.
     fn next(&self, limit: Limit) -> Option<Next> {
         let f = &self.figures;
-        let congestion = f.cwnd_bps().map(|rate_bps| Next { limit: "congestion-window", rate_bps });
+        let told = !self.flow.from_packets();
+        let congestion =
+            f.cwnd_bps().filter(|_| told).map(|rate_bps| Next { limit: "congestion-window", rate_bps });
         let receiver = f.receiver_bps().map(|rate_bps| Next { limit: "receiver-window", rate_bps });
         let candidates = match limit {
             Limit::ReceiverWindow => [congestion, None],

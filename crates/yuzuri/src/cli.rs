@@ -202,7 +202,7 @@ pub struct TopArgs {
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A recording, or the flows to watch (see `yuzuri watch --help` for the terms), or both: flows of the recording
+    /// A recording or a packet capture, or the flows to watch (see `yuzuri watch --help` for the terms), or both: flows of the file
     #[arg(value_name = "FILE|FILTER")]
     pub words: Vec<String>,
 

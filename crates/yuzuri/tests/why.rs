@@ -179,6 +179,47 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     assert!(text(&output.stderr).contains("is cut"), "{}", text(&output.stderr));
 }
 
+/// The same words from packets, from both ends.
+#[test]
+fn a_capture_tells_the_same() {
+    let test = "a_capture_tells_the_same";
+    let Some(net) = Net::or_skip(test) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut captures = Vec::new();
+    for side in [Side::A, Side::B] {
+        let file = folder.path().join(format!("{side:?}.pcapng"));
+        let mut command = net.command(side, "dumpcap");
+        command.args(["-q", "-i", "any", "-s", "120", "-w"]).arg(&file).stderr(Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            println!("{test}: skipped: dumpcap is not installed");
+            return;
+        };
+        // Capturing has begun once the file is named; whoever cannot write any more would end.
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(said.by_ref().any(|line| line.starts_with("File:")));
+        std::thread::spawn(move || said.for_each(drop));
+        captures.push((child, file));
+    }
+    let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
+    assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > 200_000));
+    let local = transfer.local;
+    drop(transfer);
+    for (mut child, file) in captures {
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        child.wait().unwrap();
+        let output = yuzuri(&["why", file.to_str().unwrap(), "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let lines = json_lines(&output);
+        let told = of(&lines, local);
+        assert_eq!(told["limit"], "receiver-window", "{told:#}");
+        assert!(share(told, "receiver-window") > 0.8, "{told:#}");
+        assert_eq!(lines.last().unwrap()["source"], "capture");
+        // Of other flows it holds nothing, and of processes neither.
+        assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "port:1"]).status.code(), Some(3));
+        assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "pid:1"]).status.code(), Some(2));
+    }
+}
+
 #[test]
 fn ctrl_c_ends_it_early_with_the_answer_so_far() {
     let Some(net) = Net::or_skip("ctrl_c_ends_it_early") else { return };

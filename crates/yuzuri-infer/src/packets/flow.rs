@@ -3,6 +3,8 @@
 use super::capture_point::capture_point;
 use super::copies::Copies;
 use super::half::Half;
+use super::limits::{PacketLimits, packet_limits};
+use super::look::Looks;
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
@@ -91,6 +93,8 @@ pub struct Ended {
     pub seen: Seen,
     /// By end, lower first: the window trace of the data it sent; `None` where it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
+    /// By end: of each round of the window trace, what was seen beside its flight.
+    pub looks: [Looks; 2],
 }
 
 impl Flow {
@@ -225,19 +229,30 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut window_traces =
-            self.halves.map(|half| half.filter(|half| half.has_data()).map(|half| half.finish()));
+        let mut looks = [Looks::default(), Looks::default()];
+        let mut window_traces = [None, None];
+        for (end, half) in self.halves.into_iter().enumerate() {
+            if let Some(half) = half.filter(|half| half.has_data()) {
+                let (window_trace, seen) = half.finish();
+                (window_traces[end], looks[end]) = (Some(window_trace), seen);
+            }
+        }
         for (window_trace, syn) in window_traces.iter_mut().zip(self.syn) {
             if let (Some(window_trace), Some(syn)) = (window_trace, syn.filter(|syn| !syn.answers)) {
                 window_trace.syn_ecn_capable = Some(syn.ecn_capable);
             }
         }
-        Ended { seen: self.seen, window_traces }
+        Ended { seen: self.seen, window_traces, looks }
     }
 }
 
-/// The end with most data, and its window trace.
 impl Ended {
+    /// What limited the data that an end sent; `None` where it sent none.
+    pub fn limits(&self, end: End) -> Option<PacketLimits> {
+        let window_trace = self.window_traces[end.index()].as_ref()?;
+        Some(packet_limits(window_trace, &self.looks[end.index()]))
+    }
+
     /// The end that sent most, and its window trace; `None` where no data was seen.
     pub fn main(&self) -> Option<(End, &WindowTrace)> {
         let ends = [(End::Lower, &self.window_traces[0]), (End::Higher, &self.window_traces[1])];

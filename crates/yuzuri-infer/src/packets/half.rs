@@ -4,6 +4,7 @@
 //! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
 
 use super::capture_point::{Delays, as_sent};
+use super::look::{Looker, Looks};
 use super::scoreboard::{Kind, Scoreboard};
 use super::sender_clock::{SenderClock, TickTally};
 use super::waiting::{Answer, Blocks, Waiting};
@@ -112,6 +113,9 @@ pub(super) struct Half {
     fin: bool,
     /// Bytes of the segment sent last, and how many in a row had as many.
     alike: (u32, u8),
+    looks: Looker,
+    /// When the acknowledgement passed the capture that acted last.
+    acted_passed_ns: i64,
     window_trace: WindowTrace,
 }
 
@@ -225,11 +229,17 @@ impl Half {
                     self.open.small += 1;
                 }
                 self.measure(before, bytes, mss);
+                let flight = self.board.in_flight();
+                self.looks.sent(segment, (mss, flight), self.acted_passed_ns, self.capture_point);
+                self.looks.used(self.board.nxt() - self.board.una());
             }
             Kind::Again => {
                 self.open.round.retransmitted += count;
                 self.window_trace.retransmitted += u64::from(count);
                 self.sent_again(start, now, silence_ns);
+                if let Some(repair) = &self.repair {
+                    self.looks.repairs(repair.reduction.cause == Cause::Timeout);
+                }
             }
             Kind::Late => {}
         }
@@ -385,6 +395,7 @@ impl Half {
             // As in most directions of most flows: nothing to acknowledge.
             let window_bytes = u64::from(segment.window) << scale.min(14);
             self.window_end = self.place(segment.ack).saturating_add(window_bytes);
+            self.looks.window(segment.window);
             return;
         }
         let sack = &segment.options.sack[..];
@@ -395,11 +406,15 @@ impl Half {
             ack: self.place(segment.ack),
             timestamp,
             echo,
+            window: segment.window,
             window_bytes: u32::from(segment.window) << scale.min(14),
             timed: segment.options.timestamps.is_some(),
             ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
             blocks_used: sack.len() as u8,
         };
+        if answer.timed {
+            self.looks.passed(timestamp, segment.time_ns);
+        }
         if self.capture_point == CapturePoint::Sender || !answer.timed {
             self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
         } else {
@@ -474,7 +489,12 @@ impl Half {
         }
         self.selective |= !blocks.is_empty();
         let done = self.board.acknowledge(answer.ack, blocks, mss);
-        self.window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
+        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
+        if answer.ack == una && blocks.is_empty() && window_end >= self.window_end.saturating_add(mss) {
+            self.looks.updated();
+        }
+        self.window_end = window_end;
+        self.looks.window(answer.window);
         if answer.ece {
             self.open.round.ece += 1;
         }
@@ -488,6 +508,7 @@ impl Half {
         let new_bytes = self.delivered(done.bytes, duplicate, mss);
         if done.bytes > 0 {
             self.last_acted_ns = now;
+            self.acted_passed_ns = answer.at_ns;
             if let Some(after) = &mut self.after {
                 after.acted |= after.flight_bytes > 0;
             }
@@ -601,7 +622,18 @@ impl Half {
                 round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
-            if self.window_trace.keep(round) && self.capture_point != CapturePoint::Sender {
+            let kept = self.window_trace.keep(round);
+            if self.repair.is_some() {
+                self.looks.repairs(false);
+            }
+            let room_bytes = self.window_end.saturating_sub(self.board.nxt());
+            self.looks.idle(
+                !self.board.holds()
+                    && self.scale.is_some()
+                    && room_bytes < u64::from(self.window_trace.mss_bytes),
+            );
+            self.looks.close(kept);
+            if kept && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }
         }
@@ -614,7 +646,7 @@ impl Half {
         self.window_trace.rounds.len()
     }
 
-    pub(super) fn finish(mut self) -> WindowTrace {
+    pub(super) fn finish(mut self) -> (WindowTrace, Looks) {
         self.read_after();
         self.window_trace.capture_point = self.capture_point;
         if self.capture_point == CapturePoint::Receiver {
@@ -623,6 +655,7 @@ impl Half {
         if self.capture_point != CapturePoint::Sender {
             self.clock.set(&mut self.window_trace);
         }
-        self.window_trace
+        let looks = self.looks.finish(self.scale);
+        (self.window_trace, looks)
     }
 }

@@ -5,6 +5,8 @@ mod capture_point;
 mod copies;
 mod flow;
 mod half;
+mod limits;
+mod look;
 mod readers;
 mod scoreboard;
 mod sender_clock;
@@ -12,6 +14,8 @@ mod spread;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
+pub use limits::{PacketLimits, packet_limits};
+pub use look::{Look, Looks};
 pub use readers::{MAX_READERS, read_each};
 pub use spread::{Part, spread};
 

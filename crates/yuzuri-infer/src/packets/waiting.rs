@@ -11,6 +11,8 @@ pub(super) struct Answer {
     pub(super) timestamp: u32,
     pub(super) echo: u32,
     pub(super) window_bytes: u32,
+    /// As the segment said it, without its scale.
+    pub(super) window: u16,
     pub(super) timed: bool,
     pub(super) ece: bool,
     pub(super) blocks_used: u8,

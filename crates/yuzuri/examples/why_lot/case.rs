@@ -177,8 +177,11 @@ impl Case {
                 case.rtt = Duration::from_secs_f64(lot.log_between(0.02, 0.08));
                 case.queue_bytes = 4e6;
                 // CUBIC's and Reno's windows at this loss (RFC 9438 section 5.2, RFC 3649) fill less than half the path.
-                let cubic = 1.17 * (case.rtt.as_secs_f64() / case.loss.powi(3)).powf(0.25);
-                while cubic.max(1.2 / case.loss.sqrt()) * MSS > case.bdp_bytes() / 2.0 {
+                let window = |loss: f64| {
+                    let cubic = 1.17 * (case.rtt.as_secs_f64() / loss.powi(3)).powf(0.25);
+                    cubic.max(1.2 / loss.sqrt())
+                };
+                while window(case.loss) * MSS > case.bdp_bytes() / 2.0 {
                     case.loss *= 2.0;
                 }
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])

@@ -6,8 +6,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use yuzuri_capture::{Capture, End, Item, Options};
+use yuzuri_infer::packets::Tracker;
 use yuzuri_limits::{Limit, LimitTimes, Stretch};
-use yuzuri_trace::Item;
+use yuzuri_trace::Item as Recorded;
 use yuzuri_trace::recording::Reader;
 use yuzuri_view::limited::FlowLimits;
 
@@ -16,6 +18,7 @@ struct Label {
     kind: String,
     case: String,
     local: SocketAddr,
+    realtime_minus_monotonic_us: i64,
     phases: Vec<Phase>,
 }
 
@@ -29,8 +32,23 @@ struct Phase {
     sndbuf_limited_us: u64,
 }
 
-/// What observes.
-const SEEN_BY: [&str; 3] = ["ack", "default", "poll"];
+/// What observes: recordings, and captures at both ends.
+const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
+
+impl Phase {
+    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path, and a bound is no word of
+    /// any packet.
+    fn right_words(&self, how: &str) -> Vec<&str> {
+        let mut right: Vec<&str> = self.right.iter().map(String::as_str).collect();
+        if how == "receiver" && right.contains(&Limit::OwnDevice.name()) {
+            right.push(Limit::Path.name());
+        }
+        if matches!(how, "sender" | "receiver") && right.contains(&Limit::Sharing.name()) {
+            right = vec![Limit::Unknown.name()];
+        }
+        right
+    }
+}
 
 /// Right, unknown and wrong; microseconds.
 #[derive(Clone, Copy, Default)]
@@ -42,9 +60,9 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, phase: &Phase, told: &LimitTimes) {
+    fn add(&mut self, phase: &Phase, told: &LimitTimes, how: &str) {
         let all = (phase.to_us - phase.from_us) as f64;
-        let right = |limit: &Limit| phase.right.iter().any(|right| right == limit.name());
+        let right = |limit: &Limit| phase.right_words(how).contains(&limit.name());
         let sum = |of: &dyn Fn(&Limit) -> bool| -> f64 {
             Limit::ALL.iter().filter(|limit| of(limit)).map(|limit| told.time_us(*limit) as f64).sum()
         };
@@ -52,7 +70,8 @@ impl Score {
         self.all += all;
         self.right += rights;
         // What nobody tells of is unknown, too.
-        self.unknown += told.time_us(Limit::Unknown) as f64 + (all - told.total_us() as f64).max(0.0);
+        let unknown = if right(&Limit::Unknown) { 0.0 } else { told.time_us(Limit::Unknown) as f64 };
+        self.unknown += unknown + (all - told.total_us() as f64).max(0.0);
         self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
     }
 
@@ -102,15 +121,18 @@ pub fn all(args: &Args) {
             }
         }
         for (by, how) in SEEN_BY.into_iter().enumerate() {
-            let stretches = recorded(&file.with_extension(format!("{how}.arrows")), label.local);
+            let stretches = match how {
+                "sender" | "receiver" => captured(&file.with_extension(format!("{how}.pcapng")), &label),
+                _ => recorded(&file.with_extension(format!("{how}.arrows")), label.local),
+            };
             for phase in &label.phases {
                 let told = within(&stretches, phase);
-                scores.entry((kind, by)).or_default().add(phase, &told);
+                scores.entry((kind, by)).or_default().add(phase, &told, how);
                 if args.list {
                     let ranked = told.ranked();
                     let words: Vec<String> =
                         ranked.iter().map(|(limit, share)| format!("{limit} {:.1}", share * 100.0)).collect();
-                    println!("    {how:<8} [{}] {}", phase.right.join(" "), words.join(", "));
+                    println!("    {how:<8} [{}] {}", phase.right_words(how).join(" "), words.join(", "));
                 }
             }
         }
@@ -127,8 +149,15 @@ fn print(
         "Per cent of the time: right word, wrong word (the rest is unknown), right word in the worst case.\n"
     );
     println!(
-        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>12}",
-        "made", "cases", "every ACK", "default density", "polling", "ss rwnd snd"
+        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>18}  {:>18}  {:>12}",
+        "made",
+        "cases",
+        "every ACK",
+        "default density",
+        "polling",
+        "capture, sender",
+        "capture, receiver",
+        "ss rwnd snd"
     );
     let mut sums = [Score::default(); SEEN_BY.len()];
     for (&kind, count) in cases {
@@ -170,13 +199,13 @@ fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
         items.extend(batch);
     }
     let flow = items.iter().find_map(|item| match item {
-        Item::Flow(flow) if flow.local == local => Some(flow.id),
+        Recorded::Flow(flow) if flow.local == local => Some(flow.id),
         _ => None,
     });
     for item in &items {
         match item {
-            Item::Flow(of) if Some(of.id) == flow => limits.controlled_by(&of.congestion_control),
-            Item::Event(event) if Some(event.flow) == flow => {
+            Recorded::Flow(of) if Some(of.id) == flow => limits.controlled_by(&of.congestion_control),
+            Recorded::Event(event) if Some(event.flow) == flow => {
                 limits.add(event, |stretch| stretches.push(stretch));
             }
             _ => {}
@@ -194,4 +223,74 @@ fn within(stretches: &[Stretch], phase: &Phase) -> LimitTimes {
         }
     }
     times
+}
+
+/// What the packets tell of the flow from this address.
+fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
+    let mut capture = Capture::open(file, &Options::default()).unwrap();
+    let (mut tracker, mut found) = (Tracker::new(), None);
+    while let Some(item) = capture.next_item().unwrap() {
+        let Item::Segment(segment) = item else { continue };
+        let segment = *segment;
+        tracker.segment(&segment);
+        if segment.first
+            && let Some(key) = capture.key(segment.flow)
+        {
+            let end = [End::Lower, End::Higher].into_iter().find(|end| key.end(*end) == label.local);
+            found = found.or(end.map(|end| (segment.flow, end)));
+        }
+    }
+    if std::env::var_os("WHY_DUMP").is_some() {
+        let (slot, end) = found.unwrap();
+        let ended = tracker.now(slot).unwrap();
+        let trace = ended.window_traces[end.index()].as_ref().unwrap();
+        let limits = ended.limits(end).unwrap();
+        println!(
+            "{:?} mss {} min {} handshake {:?} red {}",
+            trace.capture_point,
+            trace.mss_bytes,
+            trace.min_rtt_us,
+            trace.handshake_rtt_us,
+            trace.reductions.len()
+        );
+        let least = ended.looks[end.index()].rounds.iter().filter_map(|l| l.passage_us).min().unwrap_or(0);
+        for ((round, look), limit) in
+            trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(40).take(60)
+        {
+            println!(
+                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} lag {:?} {}{}{} {limit}",
+                round.start_ns as f64 / 1e6 % 1e6,
+                round.end_ns as f64 / 1e6 % 1e6,
+                round.window,
+                round.acked,
+                round.sent,
+                round.retransmitted,
+                round.by_clock,
+                round.rtt_min_us,
+                round.rtt_mean_us,
+                round.rtt_max_us,
+                look.runs,
+                look.emptied,
+                look.drawn,
+                look.woken,
+                look.refilled / look.runs.max(1) as f32,
+                look.used_bytes,
+                look.window,
+                {
+                    let m = look.gaps_ms / look.runs.max(1) as f64;
+                    look.gaps_ms2 / look.runs.max(1) as f64 / m / m - 1.0
+                },
+                look.held_us,
+                look.updates,
+                look.passage_us.map(|p| p - least),
+                if look.repair { "R" } else { "" },
+                if look.timeout { "T" } else { "" },
+                if look.closed { "C" } else { "" }
+            );
+        }
+    }
+    let limits = found.and_then(|(slot, end)| tracker.end(slot)?.limits(end)).unwrap_or_default();
+    let monotonic = |us: u64| us.saturating_add_signed(-label.realtime_minus_monotonic_us);
+    let to_clock = |s: Stretch| Stretch { from_us: monotonic(s.from_us), to_us: monotonic(s.to_us), ..s };
+    limits.stretches.into_iter().map(to_clock).collect()
 }

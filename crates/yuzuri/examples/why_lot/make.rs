@@ -77,7 +77,7 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
     let net = Net::new().unwrap();
     let _path = path(&net, case, seed);
     let control = case.bound.map(|upper| {
-        let name = format!("yuzuri-w{}", std::process::id() % 100_000);
+        let name = format!("yuzuri_w{}", std::process::id() % 100_000);
         let always = Bound { lower: 0, upper };
         Control::register(&CubicParams { name, always, ..CubicParams::default() }).unwrap()
     });

@@ -4,11 +4,12 @@ use super::Shared;
 use crate::watch::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
+use yuzuri_limits::Observation;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
 
 /// Flows that are followed; later ones are only counted.
-const MAX_FLOWS: usize = 65_536;
+pub const MAX_FLOWS: usize = 65_536;
 
 /// A flow and what limits it.
 #[derive(Default)]
@@ -65,6 +66,21 @@ impl Flows {
                 told.limits.add(event, |_| {});
             }
         }
+    }
+
+    /// Takes what packets tell of a sender.
+    pub fn take_packets(&mut self, flow: Arc<Flow>, observations: &[Observation]) {
+        if let Some(told) = self.told(flow.id) {
+            for now in observations {
+                told.limits.add_packets(now, |_| {});
+            }
+            told.flow = Some(flow);
+        }
+    }
+
+    /// A flow beyond those that are followed.
+    pub fn leave_out(&mut self) {
+        self.beyond += 1;
     }
 
     fn told(&mut self, id: FlowId) -> Option<&mut Told> {

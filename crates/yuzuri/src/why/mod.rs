@@ -1,5 +1,6 @@
-//! `yuzuri why`: what limits each transfer, live or in a recording.
+//! `yuzuri why`: what limits each transfer, live, in a recording or in a capture.
 
+mod captured;
 mod flows;
 mod print;
 
@@ -10,6 +11,7 @@ use flows::{Collector, Flows};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_kernel::{Options, Poller, Watch};
@@ -30,11 +32,12 @@ pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A first word that is a file, or looks like the name of one, is the recording.
+/// A first word that is a file, or looks like the name of one, is the recording or the capture.
 fn file_and_terms(words: &[String]) -> (Option<PathBuf>, &[String]) {
     if let [first, rest @ ..] = words {
         let path = Path::new(first);
-        if first.ends_with(".arrows") || first.starts_with(['/', '.']) || path.is_file() {
+        let named = [".arrows", ".pcap", ".pcapng", ".cap", ".gz"].iter().any(|end| first.ends_with(end));
+        if named || first.starts_with(['/', '.']) || path.is_file() {
             return (Some(path.to_owned()), rest);
         }
     }
@@ -84,6 +87,9 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         return Ok(ExitCode::from(2));
     }
     let stop = stop_flag()?;
+    if !captured::is_recording(file) {
+        return captured(args, file, filter, &stop);
+    }
     let mut reader = Reader::open(file)?;
     let source = serde_json::to_value(reader.session().source)?;
     let mut flows = Flows::chosen_by(filter.clone());
@@ -109,6 +115,22 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         }
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
         _ => {}
+    }
+    Ok(code(told, complete, &format!("{} holds no flow that sent anything", file.display()), &flows))
+}
+
+fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let of_processes = [!filter.pids.is_empty(), !filter.names.is_empty(), !filter.netns.is_empty()];
+    if of_processes.contains(&true) {
+        eprintln!("yuzuri: a capture does not tell processes and namespaces: choose by addresses and ports");
+        return Ok(ExitCode::from(2));
+    }
+    let (flows, broke) = captured::read(file, filter, stop)?;
+    let complete = broke.is_none().then_some(true).or(Some(false));
+    let told = print::all(args, &flows)?;
+    print::end(args, &flows, None, complete, Some("capture".into()))?;
+    if let Some(broke) = &broke {
+        eprintln!("yuzuri: {}: {broke}; what came before is told", file.display());
     }
     Ok(code(told, complete, &format!("{} holds no flow that sent anything", file.display()), &flows))
 }

@@ -1,0 +1,268 @@
+//! What packets tell of why a sender stopped sending, round by round.
+
+use crate::window_trace::CapturePoint;
+use std::collections::VecDeque;
+use yuzuri_capture::{Flags, Segment};
+
+/// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by it.
+const AT_ONCE_NS: i64 = 200_000;
+/// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
+const WAKES_NS: i64 = 1_000_000;
+/// Readings of the sender's clock: milliseconds with Linux and nearly all others.
+const TICK_NS: i64 = 1_000_000;
+
+/// What was seen in a round beside its flight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// Segments that were sent together: how many times.
+    pub runs: u32,
+    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the sender's queue was empty. Of
+    /// several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite GRO flush").
+    pub emptied: u32,
+    /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
+    pub drawn: u32,
+    /// Of all, those that followed an acknowledgement as closely as what a writer writes that it woke up.
+    pub woken: u32,
+    /// Sum over the runs of the part of the flight that each of them was.
+    pub refilled: f32,
+    /// Segments of all runs.
+    pub segments: u32,
+    /// From one run's begin to the next one's, milliseconds: the sum, and the sum of the squares.
+    pub gaps_ms: f64,
+    /// The sum of the squares.
+    pub gaps_ms2: f64,
+    /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that had passed the capture
+    /// before, and that the timestamps of the segment do not echo. Near the sender.
+    pub held_us: u32,
+    /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging anything: its program had not
+    /// read before.
+    pub updates: u32,
+    /// When the receiver's window was fullest: what of it was used, bytes.
+    pub used_bytes: u64,
+    /// What it was then, as the segment said it, without its scale.
+    pub window: u16,
+    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only differences have a meaning.
+    pub passage_us: Option<i64>,
+    /// The least of these.
+    pub least_passage_us: Option<i64>,
+    /// Losses were being repaired, or began to be.
+    pub repair: bool,
+    /// A retransmission timeout.
+    pub timeout: bool,
+    /// The receiver's window had no room when nothing was outstanding any more.
+    pub closed: bool,
+}
+
+/// All looks at a sender.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looks {
+    /// The scale of the receiver's window; `None` where its SYN was not seen.
+    pub scale: Option<u8>,
+    /// By round, as in the window trace.
+    pub rounds: Vec<Look>,
+}
+
+impl Default for Look {
+    fn default() -> Look {
+        Look {
+            runs: 0,
+            emptied: 0,
+            drawn: 0,
+            woken: 0,
+            refilled: 0.0,
+            segments: 0,
+            gaps_ms: 0.0,
+            gaps_ms2: 0.0,
+            held_us: 0,
+            updates: 0,
+            used_bytes: 0,
+            window: 0,
+            passage_us: None,
+            least_passage_us: None,
+            repair: false,
+            timeout: false,
+            closed: false,
+        }
+    }
+}
+
+/// Acknowledgements remembered until they are echoed: what passes in the time that a device holds a segment.
+const PASSED: usize = 256;
+
+/// Segments that were sent together.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first_ns: i64,
+    last_ns: i64,
+    stamp: u32,
+    drawn: bool,
+    woken: bool,
+    emptied: bool,
+    segments: u32,
+    before_bytes: u64,
+    after_bytes: u64,
+}
+
+/// Looks at what a sender sends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looker {
+    look: Look,
+    run: Option<Run>,
+    /// When the last run began.
+    run_ns: Option<i64>,
+    /// Acknowledgements that passed: their timestamps, and when the first with that did.
+    passed: VecDeque<(u32, i64)>,
+    held: (i64, i64),
+    window: Option<u16>,
+    passages: (i64, i64),
+    first_passage_ns: Option<i64>,
+    /// The least time from an acknowledgement to the data that it draws: none at the sender.
+    least_back_ns: Option<i64>,
+    done: Vec<Look>,
+}
+
+impl Looker {
+    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which the sender knows.
+    pub(super) fn sent(
+        &mut self,
+        segment: &Segment,
+        (mss, flight_bytes): (u32, u64),
+        acted_ns: i64,
+        point: CapturePoint,
+    ) {
+        let now = segment.time_ns;
+        let stamp = segment.options.timestamps.map(|(stamp, _)| stamp);
+        let near = point == CapturePoint::Sender || stamp.is_none();
+        // Away from the sender segments come as the path lets them: there its clock tells what was sent together.
+        let goes_on = self
+            .run
+            .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
+        if !goes_on {
+            self.close_run();
+            let after_ns = now - acted_ns;
+            let least_ns =
+                if near { 0 } else { self.least_back_ns.map_or(after_ns, |least| least.min(after_ns)) };
+            self.least_back_ns = Some(least_ns);
+            let tick_ns = if near { 0 } else { TICK_NS };
+            self.run = Some(Run {
+                first_ns: now,
+                last_ns: now,
+                stamp: stamp.unwrap_or_default(),
+                drawn: after_ns - least_ns < AT_ONCE_NS + tick_ns,
+                woken: after_ns - least_ns < WAKES_NS + tick_ns,
+                emptied: false,
+                segments: 0,
+                before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),
+                after_bytes: 0,
+            });
+        }
+        if let Some(run) = &mut self.run {
+            run.last_ns = now;
+            run.segments += segment.payload_bytes.div_ceil(mss.max(1));
+            run.after_bytes = flight_bytes;
+            run.emptied = !segment.payload_bytes.is_multiple_of(mss.max(1))
+                || (run.segments == 1 && segment.flags.contains(Flags::PSH));
+        }
+        if let Some((_, echo)) = segment.options.timestamps {
+            self.held(echo, now);
+        }
+        if let Some(stamp) = stamp {
+            let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
+            // Far from the first: the clock is another one, or ran over.
+            let first_ns = *self.first_passage_ns.get_or_insert(passage_ns);
+            let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
+            self.passages.0 = self.passages.0.wrapping_add(passage_us);
+            self.passages.1 += 1;
+            let least_us = &mut self.look.least_passage_us;
+            *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
+        }
+    }
+
+    /// An acknowledgement with this timestamp passed the capture.
+    pub(super) fn passed(&mut self, stamp: u32, now: i64) {
+        if self.passed.back().is_none_or(|(last, _)| *last != stamp) {
+            if self.passed.len() == PASSED {
+                self.passed.pop_front();
+            }
+            self.passed.push_back((stamp, now));
+        }
+    }
+
+    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not echo.
+    fn held(&mut self, echo: u32, now: i64) {
+        let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
+        while self.passed.front().is_some_and(|(stamp, _)| !newer(*stamp)) {
+            self.passed.pop_front();
+        }
+        let held_ns = self.passed.front().map_or(0, |(_, at_ns)| now - at_ns);
+        self.held.0 += held_ns.max(0) / 1000;
+        self.held.1 += 1;
+    }
+
+    /// The receiver's window opened without an acknowledgement of anything.
+    pub(super) fn updated(&mut self) {
+        self.look.updates += 1;
+    }
+
+    /// The receiver's window that acted last, without its scale.
+    pub(super) fn window(&mut self, window: u16) {
+        self.window = Some(window);
+    }
+
+    /// So much is outstanding.
+    pub(super) fn used(&mut self, used_bytes: u64) {
+        let Some(window) = self.window else { return };
+        let fuller = u128::from(used_bytes) * u128::from(self.look.window)
+            >= u128::from(self.look.used_bytes) * u128::from(window);
+        if fuller || self.look.window == 0 {
+            (self.look.used_bytes, self.look.window) = (used_bytes, window);
+        }
+    }
+
+    pub(super) fn repairs(&mut self, timeout: bool) {
+        self.look.repair = true;
+        self.look.timeout |= timeout;
+    }
+
+    /// Nothing is outstanding; whether the window is closed.
+    pub(super) fn idle(&mut self, closed: bool) {
+        self.look.closed = closed;
+    }
+
+    fn close_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.look.runs += 1;
+            self.look.segments += run.segments;
+            if let Some(before_ns) = self.run_ns.replace(run.first_ns) {
+                let gap_ms = (run.first_ns - before_ns) as f64 / 1e6;
+                self.look.gaps_ms += gap_ms;
+                self.look.gaps_ms2 += gap_ms * gap_ms;
+            }
+            self.look.drawn += u32::from(run.drawn);
+            self.look.emptied += u32::from(run.emptied);
+            self.look.woken += u32::from(run.woken);
+            let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
+            self.look.refilled += refilled / (run.after_bytes.max(1) as f32);
+        }
+    }
+
+    /// A round is over; whether it is kept.
+    pub(super) fn close(&mut self, kept: bool) {
+        self.close_run();
+        let (sum_us, count) = std::mem::take(&mut self.passages);
+        let mut look = std::mem::take(&mut self.look);
+        let (held_us, segments) = std::mem::take(&mut self.held);
+        look.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
+        if count > 0 {
+            look.passage_us = Some(sum_us / count);
+        }
+        if kept {
+            self.done.push(look);
+        }
+    }
+
+    /// `scale`: of the receiver's window, where its SYN was seen.
+    pub(super) fn finish(self, scale: Option<u8>) -> Looks {
+        Looks { scale, rounds: self.done }
+    }
+}

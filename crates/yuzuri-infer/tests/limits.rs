@@ -1,0 +1,121 @@
+//! What limited a sender, told from its packets.
+#![allow(missing_docs)]
+
+mod made_up;
+
+use made_up::{ACK, SYN, segment};
+use proptest::prelude::*;
+use yuzuri_capture::{End, FlowSlot, Segment};
+use yuzuri_infer::packets::{PacketLimits, Tracker};
+use yuzuri_limits::{Limit, LimitTimes};
+
+const MS: i64 = 1_000_000;
+const NEAR: End = End::Lower;
+const FAR: End = End::Higher;
+
+/// Segments of a flow whose handshake took 20 ms, seen at its sender.
+fn told(window: u16, segments: impl IntoIterator<Item = Segment>) -> PacketLimits {
+    let mut tracker = Tracker::new();
+    tracker.segment(&segment(0, NEAR, SYN, 999, 0, 0));
+    tracker.segment(&Segment { window, ..segment(20 * MS, FAR, SYN | ACK, 0, 1000, 0) });
+    tracker.segment(&segment(20 * MS + 1000, NEAR, ACK, 1000, 1, 0));
+    segments.into_iter().for_each(|segment| tracker.segment(&segment));
+    let ended = tracker.end(FlowSlot(0)).expect("the flow");
+    let limits = ended.limits(NEAR).expect("data");
+    let rounds = ended.window_traces[NEAR.index()].as_ref().expect("data").rounds.len();
+    assert_eq!(limits.rounds.len(), rounds);
+    for pair in limits.stretches.windows(2) {
+        assert_eq!(pair[0].to_us, pair[1].from_us, "no time without a limit");
+    }
+    limits
+}
+
+fn shares(limits: &PacketLimits) -> LimitTimes {
+    let mut times = LimitTimes::default();
+    limits.stretches.iter().for_each(|s| times.add(s.limit, s.to_us - s.from_us));
+    times
+}
+
+/// Flights of so many segments, each sent so long after the acknowledgement of the one before, a round trip of 19 ms.
+fn flights(sizes: impl Fn(u32) -> u32, last_bytes: u32, window: u16, rest: i64) -> PacketLimits {
+    let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+    for flight in 0..40 {
+        let count = sizes(flight);
+        for n in 0..count {
+            let bytes = if n == count - 1 { last_bytes } else { 1000 };
+            segments.push(segment(at + i64::from(n) * 10_000, NEAR, ACK, seq, 1, bytes));
+            seq += bytes;
+        }
+        at += 19 * MS;
+        segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
+        at += rest;
+    }
+    told(window, segments)
+}
+
+#[test]
+fn a_full_window_of_the_receiver_is_its_window() {
+    let times = shares(&flights(|_| 10, 1000, 10_000, 50_000));
+    assert!(times.share(Limit::ReceiverWindow) > 0.9, "{:?}", times.ranked());
+    // With more room it is something else.
+    let times = shares(&flights(|_| 10, 1000, 65_535, 50_000));
+    assert_eq!(times.share(Limit::ReceiverWindow), 0.0);
+}
+
+#[test]
+fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
+    let times = shares(&flights(|_| 5, 400, 65_535, 80 * MS));
+    assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
+}
+
+#[test]
+fn a_window_that_doubles_is_slow_start_and_one_that_stays_is_not_told() {
+    let doubles = flights(|flight| 2 << flight.min(5), 1000, 65_535, 50_000);
+    assert_eq!(doubles.rounds.get(2), Some(&Limit::SlowStart), "{:?}", doubles.rounds);
+    let stays = flights(|_| 10, 1000, 65_535, 50_000);
+    assert_eq!(stays.rounds.last(), Some(&Limit::Unknown), "{:?}", stays.rounds);
+}
+
+#[test]
+fn a_window_that_a_queue_holds_is_the_paths() {
+    // 20 segments, one more each round, at 1 ms each: beyond the 20 that the path holds they wait.
+    let (mut segments, mut at, mut seq) = (Vec::new(), 21 * MS, 1000u32);
+    for flight in 0..40u32 {
+        let count = 20 + flight;
+        for n in 0..count {
+            segments.push(segment(at + i64::from(n) * MS, NEAR, ACK, seq + n * 1000, 1, 1000));
+            segments.push(segment(
+                at + i64::from(n) * MS + i64::from(count) * MS - 5_000,
+                FAR,
+                ACK,
+                1,
+                seq + n * 1000 + 1000,
+                0,
+            ));
+        }
+        seq += count * 1000;
+        at += i64::from(count) * MS;
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let limits = told(65_535, segments);
+    assert_eq!(limits.rounds.last(), Some(&Limit::Path), "{:?}", limits.rounds);
+}
+
+proptest! {
+    /// Segments that nobody would send: every moment has one limit, and each round has one.
+    #[test]
+    fn any_segments_have_limits_without_a_gap(
+        any in prop::collection::vec((any::<bool>(), 0i64..50_000_000, 0u32..40_000, 0u32..40_000, 0u32..3000, any::<u16>(), any::<u32>()), 1..80)
+    ) {
+        let mut now = 21 * MS;
+        let data = segment(now, NEAR, ACK, 1000, 1, 1000);
+        let segments = any.into_iter().map(|(near, later, seq, ack, bytes, window, stamp)| {
+            now += later;
+            let (from, payload) = if near { (NEAR, bytes) } else { (FAR, 0) };
+            let mut segment = Segment { window, ..segment(now, from, ACK, seq, ack, payload) };
+            segment.options.timestamps = Some((stamp, stamp.wrapping_mul(7)));
+            segment
+        });
+        told(65_535, std::iter::once(data).chain(segments));
+    }
+}
