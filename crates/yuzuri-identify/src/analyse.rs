@@ -5,7 +5,9 @@ use crate::input::{self, Input, Kind};
 use crate::known;
 use crate::live::{Live, Pace};
 use crate::report::{Counted, FileReport, FlowReport};
+use crate::spill::{Spill, Spilled};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Partition, Segment};
 use yuzuri_exit::stopped;
@@ -23,6 +25,8 @@ pub struct Options {
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
     pub rounds: bool,
+    /// Whether flows of captures are written away as JSON once they are judged: for who wants nothing but the document.
+    pub spill: bool,
     /// Threads that share the flows of a capture. Each reads it, where that can be done, of a few; one reads what is packed or comes from a pipe, and
     /// hands on.
     pub threads: usize,
@@ -36,6 +40,7 @@ impl Default for Options {
             min_segments: 100,
             filter: Filter::default(),
             rounds: true,
+            spill: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             live: None,
         }
@@ -123,9 +128,14 @@ fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Res
         all.add_share(&share);
         all
     });
+    let mut spills = Vec::new();
     for part in parts {
         report.counted += part.counted;
         report.flows.extend(part.flows);
+        spills.extend(part.spill);
+    }
+    if options.spill {
+        report.spilled = Some(Arc::new(Spilled::of(spills)?));
     }
     Ok(read?)
 }
@@ -136,6 +146,8 @@ struct Sorter<'a> {
     tracker: Tracker,
     counted: Counted,
     flows: Vec<FlowReport>,
+    /// Where flows go instead.
+    spill: Option<Spill>,
     /// By slot.
     states: Vec<Option<State>>,
 }
@@ -189,6 +201,7 @@ impl<'a> Sorter<'a> {
             tracker: Tracker::new(),
             counted: Counted::default(),
             flows: Vec::new(),
+            spill: options.spill.then(|| Spill::new(options.rounds)),
             states: Vec::new(),
         }
     }
@@ -230,6 +243,10 @@ impl<'a> Sorter<'a> {
             let flow = direction(key, end);
             if self.chooses(&flow) {
                 let mut report = judge(window_trace, &flow, Some(ended.seen));
+                if let Some(spill) = &mut self.spill {
+                    spill.push(report);
+                    continue;
+                }
                 if !self.options.rounds {
                     // The first stays, by which directions are sorted.
                     report.verdict.window_trace.rounds.truncate(1);

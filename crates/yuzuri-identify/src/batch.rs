@@ -139,6 +139,10 @@ pub fn run(
         totals.unread += u64::from(report.stopped);
         totals.flows += report.flows.len() as u64;
         totals.named += report.flows.iter().filter(|flow| flow.name().is_some()).count() as u64;
+        if let Some(spilled) = &report.spilled {
+            totals.flows += spilled.flows();
+            totals.named += spilled.named();
+        }
         each(report)
     };
     for report in &plan.failed {

@@ -72,6 +72,15 @@ pub enum IdentifyError {
         /// Which.
         name: String,
     },
+    /// Flows could not be written away.
+    #[error(
+        "keeping flows in a temporary file in {}: {source}; check free space and permissions there, or set TMPDIR to another folder",
+        std::env::temp_dir().display()
+    )]
+    Spill {
+        /// Why.
+        source: io::Error,
+    },
     /// Whoever read the output has had enough.
     #[error(transparent)]
     Closed(io::Error),

@@ -29,22 +29,27 @@ impl<W: Write> Document<W> {
         let comma = if self.files == 0 { "\n" } else { ",\n" };
         self.files += 1;
         self.out.write_all(comma.as_bytes()).map_err(failed)?;
-        // What is left out is put back: others want it.
-        let mut beta = Vec::new();
-        if !self.rounds {
-            for flow in &mut report.flows {
-                let verdict = &mut flow.verdict;
-                beta.push((
-                    std::mem::take(&mut verdict.window_trace.rounds),
-                    std::mem::take(&mut verdict.predicted),
-                ));
-            }
+        // Flows come one by one: all others' fields first, which end with an empty list of them.
+        let flows = std::mem::take(&mut report.flows);
+        let head = serde_json::to_string(report).map_err(|error| failed(error.into()));
+        report.flows = flows;
+        let head = head?;
+        let head = head.strip_suffix("]}").unwrap_or(&head);
+        self.out.write_all(head.as_bytes()).map_err(failed)?;
+        let mut comma = "";
+        for report in &mut report.flows {
+            self.out.write_all(comma.as_bytes()).map_err(failed)?;
+            flow(&mut self.out, report, self.rounds).map_err(failed)?;
+            comma = ",";
         }
-        let written = serde_json::to_writer(&mut self.out, report);
-        for (flow, (rounds, predicted)) in report.flows.iter_mut().zip(beta) {
-            (flow.verdict.window_trace.rounds, flow.verdict.predicted) = (rounds, predicted);
+        if let Some(spilled) = &report.spilled {
+            spilled.each(|flow| {
+                let written = self.out.write_all(comma.as_bytes()).and_then(|()| self.out.write_all(flow));
+                comma = ",";
+                written.map_err(failed)
+            })?;
         }
-        written.map_err(|error| failed(error.into()))
+        self.out.write_all(b"]}").map_err(failed)
     }
 
     /// Ends it.
@@ -54,6 +59,20 @@ impl<W: Write> Document<W> {
         self.out.write_all(b"}\n").and_then(|()| self.out.flush()).map_err(failed)?;
         Ok(self.out)
     }
+}
+
+/// Writes a flow as it is in the document.
+pub(crate) fn flow(out: &mut impl Write, flow: &mut FlowReport, rounds: bool) -> std::io::Result<()> {
+    // What is left out is put back: others want it.
+    let left_out = (!rounds).then(|| {
+        let verdict = &mut flow.verdict;
+        (std::mem::take(&mut verdict.window_trace.rounds), std::mem::take(&mut verdict.predicted))
+    });
+    let written = serde_json::to_writer(out, flow);
+    if let Some((rounds, predicted)) = left_out {
+        (flow.verdict.window_trace.rounds, flow.verdict.predicted) = (rounds, predicted);
+    }
+    Ok(written?)
 }
 
 /// A flow's verdict as a line of JSON, for whoever follows while it is made: the flow as in the document, without its rounds, with

@@ -12,4 +12,5 @@ pub mod json;
 pub mod known;
 pub mod live;
 pub mod report;
+pub mod spill;
 pub mod table;

@@ -146,6 +146,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         min_segments: if args.all { 1 } else { args.min_segments },
         filter,
         rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
+        spill: args.json && !args.live && args.html.is_none() && args.parquet.is_none(),
         threads: jobs / plan.entries.len().clamp(1, jobs),
         live: args.live.then(|| listener(args.json, args.quiet)),
     };
@@ -169,7 +170,9 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         if let Some(tables) = &mut tables {
             tables.add(&report)?;
         }
-        table.add(&report);
+        if !args.json {
+            table.add(&report);
+        }
         if args.live && args.json {
             for flow in report.flows {
                 print(&json::line(flow, true)?)?;

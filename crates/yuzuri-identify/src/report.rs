@@ -1,7 +1,9 @@
 //! What was found in a file.
 
 use crate::input::Kind;
+use crate::spill::Spilled;
 use serde::Serialize;
+use std::sync::Arc;
 use yuzuri_capture::FileFacts;
 use yuzuri_cca::Algorithm;
 use yuzuri_infer::verdict::{Answer, Verdict};
@@ -183,7 +185,10 @@ pub struct FileReport {
     pub error: Option<String>,
     /// Whether the user ended it before the file's end.
     pub stopped: bool,
-    /// Directions of flows, in the order of their beginnings.
+    /// Flows that were written away as they were judged, instead of below ([`Options::spill`](crate::analyse::Options::spill)).
+    #[serde(skip)]
+    pub spilled: Option<Arc<Spilled>>,
+    /// Directions of flows, in the order of their beginnings. The last field: the document writes them one by one.
     pub flows: Vec<FlowReport>,
 }
 

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use yuzuri_capture::{Framing, PcapWriter};
+use yuzuri_capture::{Framing, NewSegment, PcapWriter};
 use yuzuri_sim::cc::Algorithm;
 
 /// Calls the program in a folder, so that names in outputs are short.
@@ -398,4 +398,45 @@ fn live_verdicts_come_while_the_file_is_written() {
     let names: Vec<&Value> = before.iter().map(|line| &line["answer"]["name"]).collect();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "only changes are told: {names:?}");
     assert!(identify(Path::new("."), &["--live", "--json", "--all-rounds", "-"]).status.code() == Some(2));
+}
+
+/// A page wants the flows themselves: then they are not written away. The document is the same.
+#[test]
+fn the_document_is_the_same_whether_flows_were_written_away() {
+    let folder = with_capture();
+    for words in [&["--json"][..], &["--json", "--all-rounds"], &["--json", "--all", "--jobs", "2"]] {
+        let written = identify(folder.path(), &[words, &["cubic.pcap"]].concat());
+        let kept = identify(folder.path(), &[words, &["--html", "page.html", "cubic.pcap"]].concat());
+        assert_eq!((written.status.code(), kept.status.code()), (Some(0), Some(0)), "{words:?}");
+        assert!(written.stdout == kept.stdout, "{words:?}");
+        let document: Value = serde_json::from_slice(&written.stdout).unwrap();
+        assert_eq!(document["totals"]["flows"], document["files"][0]["flows"].as_array().unwrap().len());
+        assert_eq!(document["totals"]["named"], 1, "{words:?}");
+    }
+}
+
+#[test]
+fn a_temporary_file_that_cannot_be_made_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // Enough flows for more than a block.
+    let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();
+    let mut frame = Vec::new();
+    for port in 1..2000 {
+        let (near, far) = (([192, 0, 2, 1], port).into(), ([192, 0, 2, 2], 443).into());
+        let segment = NewSegment { payload_bytes: 100, ..NewSegment::new(near, far) };
+        frame.clear();
+        let bytes = segment.encode(Framing::Ethernet, &mut frame);
+        writer.write(i64::from(port), &frame, bytes).unwrap();
+    }
+    std::fs::write(folder.path().join("many.pcap"), writer.into_inner()).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_yuzuri-identify"))
+        .args(["--json", "--all", "many.pcap"])
+        .current_dir(folder.path())
+        .env("TMPDIR", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("temporary file in /nonexistent"), "{}", text(&out.stderr));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(document["files"][0]["error"].is_string());
 }

@@ -12,6 +12,8 @@ use yuzuri_cca::Algorithm;
 
 /// Rounds that something must have been seen in, after slow start, for an answer.
 const MIN_ROUNDS: usize = 8;
+/// Rounds that a flow must have to be replayed at all.
+const MIN_SEEN: usize = 3;
 /// An algorithm whose probability is at least this part of the best one's is not told apart from it.
 const NOT_TOLD_APART: f64 = 0.2;
 /// More names than these tell nobody anything.
@@ -24,7 +26,11 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
-    let Ranking { candidates: ranked, none } = rank(&window_trace, &candidates());
+    let Ranking { candidates: ranked, none } = if window_trace.rounds.len() < MIN_SEEN {
+        Ranking::default()
+    } else {
+        rank(&window_trace, &candidates())
+    };
     let (constants, evidence) = evidence::gather(&window_trace, ranked.first());
     let mut predicted = vec![f32::NAN; window_trace.rounds.len()];
     if let Some((_, best)) = ranked.first() {
@@ -65,7 +71,7 @@ pub fn identify(
 fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Option<String> {
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
     let first = window_trace.rounds.first().map_or(0.0, |round| round.window);
-    if window_trace.rounds.len() < 3 {
+    if window_trace.rounds.len() < MIN_SEEN {
         return Some(format!("only {} rounds were seen", window_trace.rounds.len()));
     }
     if most <= first.max(10.0) && window_trace.reductions.is_empty() {

@@ -71,7 +71,8 @@ proptest! {
             prop_assert_eq!(verdict.predicted.len(), all);
             let named: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();
             let sum = named + verdict.none.probability;
-            prop_assert!((sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
+            // What has hardly a round is not replayed.
+            prop_assert!(all < 3 && sum == 0.0 || (sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
         }
     }
 }

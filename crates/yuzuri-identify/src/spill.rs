@@ -1,0 +1,270 @@
+//! Flows written away as JSON while a capture is read, and read back in their order: a million of them would fill gigabytes.
+
+use crate::error::IdentifyError;
+use crate::json;
+use crate::report::FlowReport;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileExt;
+
+/// Bytes of JSON that are packed together.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Blocks held unpacked while they are read: flows that began one after the other mostly end so.
+const BLOCKS: usize = 64;
+/// A fast level: verdicts of flows are much alike.
+const LEVEL: i32 = 1;
+/// An address and a port, in the order of addresses; all zeros is none.
+type PackedAddress = [u8; 19];
+
+/// Where a flow's JSON is, and what flows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    start_ns: i64,
+    from: PackedAddress,
+    to: PackedAddress,
+    part: u16,
+    block: u32,
+    offset: u32,
+    bytes: u32,
+}
+
+/// Flows of a part of a capture, written away as they come.
+#[derive(Debug)]
+pub struct Spill {
+    block: Vec<u8>,
+    block_bytes: usize,
+    /// By number: where it is in the file, packed.
+    blocks: Vec<(u64, u32)>,
+    end: u64,
+    /// None until there is more than a block.
+    file: Option<File>,
+    places: Vec<Place>,
+    named: u64,
+    rounds: bool,
+    failed: Option<io::Error>,
+}
+
+impl Spill {
+    /// Nothing so far. Rounds are left out unless `rounds`.
+    pub fn new(rounds: bool) -> Spill {
+        Spill::with_blocks(rounds, BLOCK_BYTES)
+    }
+
+    fn with_blocks(rounds: bool, block_bytes: usize) -> Spill {
+        Spill {
+            block: Vec::new(),
+            block_bytes,
+            blocks: Vec::new(),
+            end: 0,
+            file: None,
+            places: Vec::new(),
+            named: 0,
+            rounds,
+            failed: None,
+        }
+    }
+
+    /// Takes a flow. A failure is told by [`Spilled::of`].
+    pub fn push(&mut self, flow: FlowReport) {
+        if self.failed.is_none()
+            && let Err(error) = self.write(flow)
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    fn write(&mut self, mut flow: FlowReport) -> io::Result<()> {
+        let window_trace = &mut flow.verdict.window_trace;
+        let start_ns = window_trace.rounds.first().map_or(i64::MAX, |round| round.start_ns);
+        let offset = self.block.len();
+        self.named += u64::from(flow.name().is_some());
+        json::flow(&mut self.block, &mut flow, self.rounds)?;
+        let too_much = |_| io::Error::other("a flow of more than 4 GiB of JSON");
+        self.places.push(Place {
+            start_ns,
+            from: packed(flow.verdict.from),
+            to: packed(flow.verdict.to),
+            part: 0,
+            block: self.blocks.len() as u32,
+            offset: u32::try_from(offset).map_err(too_much)?,
+            bytes: u32::try_from(self.block.len() - offset).map_err(too_much)?,
+        });
+        if self.block.len() >= self.block_bytes { self.write_block() } else { Ok(()) }
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        let block = zstd::bulk::compress(&self.block, LEVEL)?;
+        self.block.clear();
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile()?),
+        };
+        file.write_all(&block)?;
+        self.blocks.push((self.end, block.len() as u32));
+        self.end += block.len() as u64;
+        Ok(())
+    }
+
+    /// The JSON of a block.
+    fn read_block(&self, block: u32) -> io::Result<Vec<u8>> {
+        let (Some((offset, bytes)), Some(file)) = (self.blocks.get(block as usize), &self.file) else {
+            return Ok(self.block.clone());
+        };
+        let mut packed = vec![0; *bytes as usize];
+        file.read_exact_at(&mut packed, *offset)?;
+        zstd::stream::decode_all(&packed[..])
+    }
+}
+
+fn failed(source: io::Error) -> IdentifyError {
+    IdentifyError::Spill { source }
+}
+
+/// A flow's sender or receiver, comparable as [`SocketAddr`] is.
+fn packed(address: Option<SocketAddr>) -> PackedAddress {
+    let mut packed = PackedAddress::default();
+    if let Some(address) = address {
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                packed[0] = 1;
+                packed[1..5].copy_from_slice(&ip.octets());
+            }
+            IpAddr::V6(ip) => {
+                packed[0] = 2;
+                packed[1..17].copy_from_slice(&ip.octets());
+            }
+        }
+        packed[17..].copy_from_slice(&address.port().to_be_bytes());
+    }
+    packed
+}
+
+/// All flows of a capture, written away.
+#[derive(Debug, Default)]
+pub struct Spilled {
+    parts: Vec<Spill>,
+    places: Vec<Place>,
+}
+
+impl Spilled {
+    /// Of the parts of a capture.
+    pub fn of(mut parts: Vec<Spill>) -> Result<Spilled, IdentifyError> {
+        if let Some(error) = parts.iter_mut().find_map(|part| part.failed.take()) {
+            return Err(failed(error));
+        }
+        let mut places = Vec::with_capacity(parts.iter().map(|part| part.places.len()).sum());
+        for (number, part) in (0..).zip(&mut parts) {
+            let own = std::mem::take(&mut part.places);
+            places.extend(own.into_iter().map(|place| Place { part: number, ..place }));
+        }
+        places.sort_unstable();
+        Ok(Spilled { parts, places })
+    }
+
+    /// Flows.
+    pub fn flows(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    /// Of these, named.
+    pub fn named(&self) -> u64 {
+        self.parts.iter().map(|part| part.named).sum()
+    }
+
+    /// The JSON of each flow, in the order of their beginnings.
+    pub fn each(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), IdentifyError>,
+    ) -> Result<(), IdentifyError> {
+        let mut held: VecDeque<((u16, u32), Vec<u8>)> = VecDeque::new();
+        for place in &self.places {
+            let key = (place.part, place.block);
+            let found = match held.iter().position(|(held, _)| *held == key) {
+                // The one used last comes last.
+                Some(at) if at + 1 < held.len() => held.remove(at),
+                Some(_) => None,
+                None => {
+                    if held.len() >= BLOCKS {
+                        held.pop_front();
+                    }
+                    let part = &self.parts[usize::from(place.part)];
+                    Some((key, part.read_block(place.block).map_err(failed)?))
+                }
+            };
+            held.extend(found);
+            let from = place.offset as usize;
+            let flow = held.back().and_then(|(_, block)| block.get(from..from + place.bytes as usize));
+            take(flow.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_infer::identify;
+    use yuzuri_infer::window_trace::{Round, WindowTrace};
+
+    fn flow(start_ns: i64, port: u16) -> FlowReport {
+        let round = Round { start_ns, end_ns: start_ns + 1, window: 10.0, ..Round::default() };
+        let window_trace = WindowTrace { rounds: vec![round], ..WindowTrace::default() };
+        let from = Some(SocketAddr::from(([192, 0, 2, 1], port)));
+        FlowReport::new(identify(window_trace, None, from, None), None)
+    }
+
+    fn text(mut report: FlowReport, rounds: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        json::flow(&mut out, &mut report, rounds).unwrap();
+        out
+    }
+
+    /// Flows that do not end as they began, over two parts.
+    fn spilled(block_bytes: usize, rounds: bool) -> Vec<Vec<u8>> {
+        let mut parts = [(); 2].map(|()| Spill::with_blocks(rounds, block_bytes));
+        for n in 0..400u16 {
+            // 7 and 400 have no factor in common: each time comes once, but for the last bits.
+            let at = i64::from(u32::from(n) * 7 % 400 / 2);
+            parts[usize::from(n % 2)].push(flow(at, 1000 + n));
+        }
+        let spilled = Spilled::of(parts.into()).unwrap();
+        assert_eq!((spilled.flows(), spilled.named()), (400, 0));
+        let mut found = Vec::new();
+        let each = spilled.each(|flow| {
+            found.push(flow.to_vec());
+            Ok(())
+        });
+        each.unwrap();
+        found
+    }
+
+    #[test]
+    fn flows_come_back_as_they_were_in_the_order_of_their_beginnings() {
+        let mut expected: Vec<(i64, u16)> =
+            (0..400u16).map(|n| (i64::from(u32::from(n) * 7 % 400 / 2), 1000 + n)).collect();
+        expected.sort_unstable();
+        for rounds in [false, true] {
+            let expected: Vec<_> = expected.iter().map(|(at, port)| text(flow(*at, *port), rounds)).collect();
+            for block_bytes in [1, 5000, 1 << 20] {
+                assert!(spilled(block_bytes, rounds) == expected, "{block_bytes}, rounds: {rounds}");
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_are_in_the_order_of_addresses() {
+        let mut addresses: Vec<Option<SocketAddr>> =
+            ["10.0.0.2:5", "10.0.0.2:443", "9.0.0.1:80", "[2001:db8::1]:1", "[::1]:9"]
+                .into_iter()
+                .map(|address| Some(address.parse().unwrap()))
+                .chain([None])
+                .collect();
+        let mut packed_too = addresses.clone();
+        addresses.sort_unstable();
+        packed_too.sort_unstable_by_key(|address| packed(*address));
+        assert_eq!(addresses, packed_too);
+    }
+}
