@@ -17,6 +17,7 @@ mod look;
 mod series;
 mod terminal;
 mod theme;
+mod totals;
 
 #[cfg(test)]
 mod tests;
@@ -104,6 +105,10 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
         input.ask_background().map_err(TopError::SetUp)?;
     }
     let mut app = App::new(theme, Clock::Local);
+    if control.replay().is_none() {
+        // A recording may be of another machine.
+        app.interfaces = totals::interfaces();
+    }
     let start = Instant::now();
     let mut due = start;
     while !stop.load(Ordering::Relaxed) {

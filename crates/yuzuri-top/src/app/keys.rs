@@ -3,6 +3,7 @@
 use super::{Action, App, Events, Input, Message, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
 use crate::edit::Edit;
+use crate::totals::{By, UNKNOWN};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
@@ -91,6 +92,8 @@ impl App {
             self.chart.cursor_ns = None;
             self.chart.to_ns = None;
             self.arrange_now();
+        } else if self.totals.is_some() {
+            self.totals = None;
         } else if !self.find.is_empty() {
             self.find.clear();
             self.arrange_now();
@@ -99,9 +102,54 @@ impl App {
         }
     }
 
+    fn totals_key(&mut self, code: KeyCode, by: By, elapsed: Duration) {
+        let page = self.table_rows;
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.totals_at = self.totals_at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.totals_at += 1,
+            KeyCode::PageUp => self.totals_at = self.totals_at.saturating_sub(page),
+            KeyCode::PageDown => self.totals_at += page,
+            KeyCode::Home | KeyCode::Char('g') => self.totals_at = 0,
+            KeyCode::End | KeyCode::Char('G') => self.totals_at = usize::MAX,
+            KeyCode::Char('t') => self.next_totals(elapsed),
+            KeyCode::Enter => {
+                let name = self.totals_by(by).get(self.totals_at).map(|total| total.name.clone());
+                self.totals = None;
+                // Flows of unknown processes have no word in common.
+                self.find_rows(name.filter(|name| name != UNKNOWN).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    fn next_totals(&mut self, elapsed: Duration) {
+        self.totals = By::after(self.totals);
+        self.totals_at = 0;
+        self.totals_order.clear();
+        let said = self.totals.map_or("each flow".to_owned(), |by| format!("totals by {}", by.words()));
+        self.say(false, said, elapsed);
+    }
+
+    /// Pins the marked flow to the top, or lets it go.
+    fn pin(&mut self) {
+        let Some(at) = self.marked() else { return };
+        self.choose_at(at);
+        if let Some(id) = self.chosen
+            && !self.pinned.remove(&id)
+        {
+            self.pinned.insert(id);
+        }
+        self.arrange(&self.ranks());
+    }
+
     fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
+        if let Some(by) = self.totals {
+            return self.totals_key(code, by, elapsed);
+        }
         let page = self.table_rows as isize;
         match code {
+            KeyCode::Char('t') => self.next_totals(elapsed),
+            KeyCode::Char('x') => self.pin(),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::PageUp => self.move_by(-page),

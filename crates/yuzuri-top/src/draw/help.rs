@@ -36,6 +36,8 @@ fn items() -> Vec<Item> {
         pair("Home", "the first row, whichever flow that is"),
         pair("s S, > <", "sort by the next column, reverse; next, previous"),
         pair("Enter", "chart of the flow"),
+        pair("t", "totals by process, remote host, local address; Enter: its flows"),
+        pair("x", "pin the flow to the top, or let it go"),
         Item::Head("Chart"),
         pair("+ -", "zoom"),
         pair("← →", "pan; End or 0 for now"),

@@ -1,7 +1,7 @@
 //! The table of flows. The terminal width alone (and whether any flow uses IPv6) determines columns
 //! and widths, so that nothing moves sideways while values change.
 
-use super::{Pen, fit, fit_middle, width};
+use super::{Pen, fit, fit_middle, totals, width};
 use crate::app::App;
 use crate::look::{Line, SPARK};
 use ratatui::buffer::Buffer;
@@ -81,6 +81,9 @@ const STEPS: [(Column, u16); 25] = [
 /// With IPv6: address widths for the remaining space.
 const LONG_STEPS: [(Column, u16); 4] =
     [(Column::Remote, 33), (Column::Local, 33), (Column::Remote, 47), (Column::Local, 47)];
+
+/// Most rows of the graph of the sum.
+const GRAPH_MAX: u16 = 14;
 
 /// Space for the row marker before the first column.
 const MARGIN: u16 = 2;
@@ -217,7 +220,13 @@ fn spark(bps: &[f32], cells: usize) -> String {
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let columns = layout(area.width, app.long_addresses);
     titles(Rect { height: 1, ..area }, buffer, app, &columns);
-    let rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    let mut rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    let free = rows.height.saturating_sub((app.shown.len() as u16).saturating_add(1));
+    if free >= totals::GRAPH_ROWS && app.shown.len() > 1 {
+        let height = free.min(GRAPH_MAX);
+        rows.height -= height;
+        totals::graph(Rect { y: rows.bottom(), height, ..area }, buffer, app);
+    }
     app.scroll_to_marked(rows.height.into());
     let marked = app.marked();
     for (n, line) in app.lines().enumerate().skip(app.table_top).take(rows.height.into()) {
@@ -263,6 +272,9 @@ fn draw_line(
 ) {
     if is_marked {
         buffer.set_stringn(area.x, area.y, "▸", 1, app.theme.strong());
+    }
+    if app.pinned.contains(&line.id()) {
+        buffer.set_stringn(area.x + 1, area.y, "•", 1, app.theme.strong());
     }
     let mut x = area.x + MARGIN;
     for (column, cells) in columns {
