@@ -1,6 +1,7 @@
 //! The screen's state, and the effect of each key on it, independent of terminal and drawing.
 
 mod keys;
+mod mouse;
 
 use crate::chart_view::ChartView;
 use crate::clock::Clock;
@@ -22,6 +23,8 @@ pub(crate) enum Action {
     Quit,
     Suspend,
     Clear,
+    /// Has the terminal report the mouse, or leaves it to the terminal.
+    Mouse(bool),
 }
 
 /// The main view.
@@ -106,6 +109,10 @@ pub(crate) struct App {
     /// First row and number of rows when the table was last drawn.
     pub(crate) table_top: usize,
     pub(crate) table_rows: usize,
+    /// Where the columns by which the table can be sorted are: first cell, end, key.
+    pub(crate) titles: Vec<(u16, u16, SortKey)>,
+    /// The terminal reports the mouse.
+    pub(crate) has_mouse: bool,
     pub(crate) chart: ChartView,
     /// Events between the newest one and the end of the events view; the view's height when last
     /// drawn.
@@ -168,6 +175,8 @@ impl App {
             chosen_at: 0,
             table_top: 0,
             table_rows: 1,
+            titles: Vec::new(),
+            has_mouse: true,
             chart: ChartView::new(),
             events_back: 0,
             events_rows: 1,

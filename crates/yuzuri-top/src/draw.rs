@@ -18,7 +18,9 @@ use yuzuri_trace::Source;
 
 /// Minimum screen size.
 pub(crate) const MIN: (u16, u16) = (60, 15);
-const HEADER: u16 = 3;
+/// Rows above the table or the chart.
+pub(crate) const HEADER: u16 = 3;
+pub(crate) use chart::AXIS as CHART_AXIS;
 /// Minimum height for showing events below the table or chart; on lower screens events replace it.
 const PANEL_FROM: u16 = 22;
 

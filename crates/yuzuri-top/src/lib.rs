@@ -129,7 +129,12 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
                 Action::Quit => return Ok(()),
                 Action::Suspend => screen.suspend().map_err(TopError::Lost)?,
                 Action::Clear => screen.clear().map_err(TopError::Lost)?,
+                Action::Mouse(on) => screen.set_mouse(on).map_err(TopError::Lost)?,
             }
+            due = Instant::now();
+        }
+        for mouse in input.mouse() {
+            app.mouse(mouse, start.elapsed());
             due = Instant::now();
         }
         if let Some(background) = input.background() {

@@ -66,6 +66,13 @@ impl App {
             KeyCode::Char(']') => self.change_speed(2.0, control, elapsed),
             KeyCode::Char(',') => self.seek(-SEEK_NS, control, elapsed),
             KeyCode::Char('.') => self.seek(SEEK_NS, control, elapsed),
+            KeyCode::Char('m') => {
+                self.has_mouse = !self.has_mouse;
+                let said =
+                    if self.has_mouse { "the mouse is the screen's" } else { "the mouse selects text" };
+                self.say(false, said.into(), elapsed);
+                return Action::Mouse(self.has_mouse);
+            }
             KeyCode::Char('e') => {
                 self.events_back = 0;
                 self.events = match self.events {
@@ -142,7 +149,7 @@ impl App {
         self.arrange(&self.ranks());
     }
 
-    fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
+    pub(super) fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
         if let Some(by) = self.totals {
             return self.totals_key(code, by, elapsed);
         }
@@ -175,6 +182,13 @@ impl App {
         }
     }
 
+    /// Sorts by a column, or the other way round where it is sorted by that.
+    pub(super) fn sort_by_column(&mut self, key: SortKey, elapsed: Duration) {
+        self.reverse = self.sort == key && !self.reverse;
+        self.sort = key;
+        self.sort_by(0, elapsed);
+    }
+
     fn sort_by(&mut self, step: usize, elapsed: Duration) {
         let at = SortKey::ALL.iter().position(|key| *key == self.sort).unwrap_or(0);
         self.sort = SortKey::ALL[(at + step) % SortKey::ALL.len()];
@@ -184,7 +198,7 @@ impl App {
         self.say(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
     }
 
-    fn chart_key(&mut self, code: KeyCode) {
+    pub(super) fn chart_key(&mut self, code: KeyCode) {
         let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
         let column = self.chart.column_ns() as i64;
         let quarter = self.chart.span_ns() as i64 / 4;
@@ -211,7 +225,7 @@ impl App {
         }
     }
 
-    fn events_key(&mut self, code: KeyCode) {
+    pub(super) fn events_key(&mut self, code: KeyCode) {
         let page = self.events_rows;
         match code {
             KeyCode::Up | KeyCode::Char('k') => self.events_back += 1,

@@ -220,6 +220,7 @@ fn spark(bps: &[f32], cells: usize) -> String {
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let columns = layout(area.width, app.long_addresses);
     titles(Rect { height: 1, ..area }, buffer, app, &columns);
+    app.titles = sortable(area.x, &columns);
     let mut rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let free = rows.height.saturating_sub((app.shown.len() as u16).saturating_add(1));
     if free >= totals::GRAPH_ROWS && app.shown.len() > 1 {
@@ -242,6 +243,18 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         };
         Pen::new(buffer, area, rows.y + 1).skip(MARGIN).put(why, app.theme.dim());
     }
+}
+
+/// Where the columns are by which the table can be sorted.
+fn sortable(left: u16, columns: &[(Column, u16)]) -> Vec<(u16, u16, SortKey)> {
+    let mut x = left + MARGIN;
+    let mut found = Vec::new();
+    for (column, cells) in columns {
+        let key = SortKey::ALL.into_iter().find(|key| column.is_sorted_by(*key));
+        found.extend(key.map(|key| (x, x + cells, key)));
+        x += cells + 1;
+    }
+    found
 }
 
 fn titles(area: Rect, buffer: &mut Buffer, app: &App, columns: &[(Column, u16)]) {

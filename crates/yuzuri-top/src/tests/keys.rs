@@ -2,6 +2,7 @@
 
 use super::{Bench, SECOND, feed, filled, sim};
 use crate::app::{Events, Input, Purpose, View};
+use crate::keys::{Mouse, MouseKind};
 use crate::theme::Theme;
 use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
@@ -266,4 +267,35 @@ fn the_sum_of_all_flows_is_drawn_where_there_is_room() {
     assert!(screen.contains('▄') || screen.contains('▀'), "{screen}");
     bench.size = (80, 15);
     assert!(!bench.text().contains("sum of all"), "no room");
+}
+
+#[test]
+fn the_mouse_chooses_sorts_scrolls_and_reads() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (120, 40));
+    let press = |bench: &mut Bench, x, y| {
+        bench.app.mouse(Mouse { what: MouseKind::Press, x, y }, bench.elapsed);
+        bench.text()
+    };
+    let order = bench.order();
+    press(&mut bench, 20, 4 + 5);
+    assert_eq!((bench.app.chosen, bench.app.view), (Some(order[5]), View::Table));
+    // Below the last flow there is nothing to press.
+    press(&mut bench, 20, 30);
+    assert_eq!(bench.app.chosen, Some(order[5]));
+    let title = bench.text().lines().nth(3).unwrap().split("cwnd").next().unwrap().chars().count() as u16;
+    press(&mut bench, title, 3);
+    assert_eq!((bench.app.sort, bench.app.reverse), (SortKey::Cwnd, false));
+    press(&mut bench, title, 3);
+    assert_eq!((bench.app.sort, bench.app.reverse), (SortKey::Cwnd, true));
+    let at = bench.app.marked().unwrap();
+    bench.app.mouse(Mouse { what: MouseKind::WheelUp, x: 0, y: 9 }, bench.elapsed);
+    assert_eq!(bench.app.marked(), Some(at.saturating_sub(3)));
+    let at = bench.app.marked().unwrap() as u16;
+    press(&mut bench, 20, 4 + at);
+    assert_eq!(bench.app.view, View::Chart);
+    let screen = press(&mut bench, 60, 12);
+    assert!(bench.app.chart.cursor_ns.is_some() && screen.contains('▸'), "{screen}");
+    let span = bench.app.chart.span_ns();
+    bench.app.mouse(Mouse { what: MouseKind::WheelUp, x: 60, y: 9 }, bench.elapsed);
+    assert!(bench.app.chart.span_ns() < span);
 }
