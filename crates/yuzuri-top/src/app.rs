@@ -7,6 +7,7 @@ use crate::chart_view::ChartView;
 use crate::clock::Clock;
 use crate::edit::Edit;
 use crate::look::{self, Entry, Line, Look};
+use crate::names::Names;
 use crate::theme::Theme;
 use crate::totals::{By, Total, totals};
 use parking_lot::Mutex;
@@ -90,6 +91,9 @@ pub(crate) struct App {
     totals_order: Vec<String>,
     /// Interfaces of this machine's addresses; empty where a recording is shown.
     pub(crate) interfaces: HashMap<IpAddr, String>,
+    /// Looks up the other ends' names, where they are asked for.
+    pub(crate) names: Option<Names>,
+    pub(crate) look_up: fn(IpAddr) -> Option<String>,
     /// Flows that stay at the top.
     pub(crate) pinned: HashSet<FlowId>,
     /// The sum of all flows' rates each [`App::SUM_NS`], newest last, and when the next one is due.
@@ -163,6 +167,8 @@ impl App {
             totals_top: 0,
             totals_order: Vec::new(),
             interfaces: HashMap::new(),
+            names: None,
+            look_up: |_| None,
             pinned: HashSet::new(),
             sum_bps: VecDeque::new(),
             sum_due_ns: 0,
@@ -204,6 +210,7 @@ impl App {
             self.copy_chart(&model);
         }
         self.hold_events(newest);
+        self.name_remotes();
         self.note_sum();
         if due {
             self.sorted_at = Some(elapsed);
@@ -211,6 +218,14 @@ impl App {
         self.arrange(&ranks);
         if let (true, Some(by)) = (due, self.totals) {
             self.totals_order = totals(self.lines(), by, &[]).into_iter().map(|total| total.name).collect();
+        }
+    }
+
+    /// Names the other ends, as far as their names are known.
+    pub(crate) fn name_remotes(&mut self) {
+        let Some(look) = &mut self.look else { return };
+        for line in &mut look.lines {
+            line.remote_name = self.names.as_ref().and_then(|names| names.of(line.flow.remote.ip()));
         }
     }
 

@@ -14,6 +14,7 @@ mod draw;
 mod edit;
 mod keys;
 mod look;
+mod names;
 mod series;
 mod terminal;
 mod theme;
@@ -105,6 +106,7 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
         input.ask_background().map_err(TopError::SetUp)?;
     }
     let mut app = App::new(theme, Clock::Local);
+    app.look_up = names::look_up;
     if control.replay().is_none() {
         // A recording may be of another machine.
         app.interfaces = totals::interfaces();

@@ -42,7 +42,10 @@ impl By {
                 process if process.is_empty() => UNKNOWN.into(),
                 process => process,
             },
-            By::Remote => line.flow.remote.ip().to_canonical().to_string(),
+            By::Remote => match &line.remote_name {
+                Some(name) => name.to_string(),
+                None => line.flow.remote.ip().to_canonical().to_string(),
+            },
             By::Local => line.flow.local.ip().to_canonical().to_string(),
         }
     }
@@ -136,6 +139,7 @@ mod tests {
             closed_ns: closed.then_some(1),
             is_unwatched: false,
             rate_bps,
+            remote_name: None,
             limit: Some((if id == 1 { Limit::Pacing } else { Limit::Path }, 1.0)),
             spark_bps: vec![],
         }

@@ -3,6 +3,7 @@
 use super::{Action, App, Events, Input, Message, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
 use crate::edit::Edit;
+use crate::names::Names;
 use crate::totals::{By, UNKNOWN};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
@@ -66,6 +67,7 @@ impl App {
             KeyCode::Char(']') => self.change_speed(2.0, control, elapsed),
             KeyCode::Char(',') => self.seek(-SEEK_NS, control, elapsed),
             KeyCode::Char('.') => self.seek(SEEK_NS, control, elapsed),
+            KeyCode::Char('n') => self.toggle_names(elapsed),
             KeyCode::Char('m') => {
                 self.has_mouse = !self.has_mouse;
                 let said =
@@ -127,6 +129,17 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Shows the other ends' names, or their addresses again.
+    fn toggle_names(&mut self, elapsed: Duration) {
+        self.names = match self.names {
+            Some(_) => None,
+            None => Some(Names::start(self.look_up)),
+        };
+        self.name_remotes();
+        let said = if self.names.is_some() { "names of remote hosts, by DNS" } else { "addresses" };
+        self.say(false, said.into(), elapsed);
     }
 
     fn next_totals(&mut self, elapsed: Duration) {

@@ -29,6 +29,7 @@ fn items() -> Vec<Item> {
         pair("[ ]", "a replay's speed: half, double"),
         pair(", .", "a replay's position: 10 s back, on"),
         pair("Esc", "back; forgets what is looked for"),
+        pair("n", "names of remote hosts by DNS (which asks for all of them), or addresses"),
         pair("m", "mouse: press a row, twice for its chart, or a title to sort; off to select text"),
         pair("Ctrl-L", "draw the screen anew"),
         pair("Ctrl-Z", "suspend"),

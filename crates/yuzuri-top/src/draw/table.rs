@@ -165,7 +165,13 @@ impl Column {
         match self {
             Column::Local if cells < 9 => format!(":{}", line.flow.local.port()),
             Column::Local => fit_middle(&line.flow.local.to_string(), cells.into()),
-            Column::Remote => fit_middle(&line.flow.remote.to_string(), cells.into()),
+            Column::Remote => {
+                let remote = match &line.remote_name {
+                    Some(name) => format!("{name}:{}", line.flow.remote.port()),
+                    None => line.flow.remote.to_string(),
+                };
+                fit_middle(&remote, cells.into())
+            }
             Column::Process => line.process(),
             Column::Control => line.flow.congestion_control.clone(),
             Column::Limit => match line.limit {

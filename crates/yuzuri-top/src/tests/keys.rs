@@ -3,6 +3,7 @@
 use super::{Bench, SECOND, feed, filled, sim};
 use crate::app::{Events, Input, Purpose, View};
 use crate::keys::{Mouse, MouseKind};
+use crate::names::Names;
 use crate::theme::Theme;
 use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
@@ -298,4 +299,21 @@ fn the_mouse_chooses_sorts_scrolls_and_reads() {
     let span = bench.app.chart.span_ns();
     bench.app.mouse(Mouse { what: MouseKind::WheelUp, x: 60, y: 9 }, bench.elapsed);
     assert!(bench.app.chart.span_ns() < span);
+}
+
+#[test]
+fn names_of_remote_hosts_are_shown_found_and_left_again() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (160, 40));
+    bench.app.names =
+        Some(Names::start(|ip| ip.is_ipv4().then(|| format!("host-{}", ip.to_string().replace('.', "-")))));
+    let started = std::time::Instant::now();
+    while !bench.text().contains("host-10-") {
+        assert!(started.elapsed() < Duration::from_secs(20), "no name: {}", bench.text());
+    }
+    bench.keys("/host-10");
+    assert!(bench.app.lines().len() > 0, "names are looked in");
+    bench.keys("\n");
+    bench.code(KeyCode::Esc);
+    bench.keys("n");
+    assert!(bench.app.names.is_none() && !bench.text().contains("host-10-"));
 }
