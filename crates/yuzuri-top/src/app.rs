@@ -1,14 +1,18 @@
 //! The screen's state, and the effect of each key on it, independent of terminal and drawing.
 
 mod keys;
+mod mouse;
 
 use crate::chart_view::ChartView;
 use crate::clock::Clock;
 use crate::edit::Edit;
 use crate::look::{self, Entry, Line, Look};
+use crate::names::Names;
 use crate::theme::Theme;
+use crate::totals::{By, Total, totals};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 use yuzuri_trace::{Density, FlowId};
 use yuzuri_view::{Control, LiveModel, Replay, SortKey};
@@ -20,6 +24,8 @@ pub(crate) enum Action {
     Quit,
     Suspend,
     Clear,
+    /// Has the terminal report the mouse, or leaves it to the terminal.
+    Mouse(bool),
 }
 
 /// The main view.
@@ -78,6 +84,21 @@ pub(crate) struct App {
     pub(crate) message: Option<Message>,
     pub(crate) sort: SortKey,
     pub(crate) reverse: bool,
+    /// Totals instead of flows, and which one is marked.
+    pub(crate) totals: Option<By>,
+    pub(crate) totals_at: usize,
+    pub(crate) totals_top: usize,
+    totals_order: Vec<String>,
+    /// Interfaces of this machine's addresses; empty where a recording is shown.
+    pub(crate) interfaces: HashMap<IpAddr, String>,
+    /// Looks up the other ends' names, where they are asked for.
+    pub(crate) names: Option<Names>,
+    pub(crate) look_up: fn(IpAddr) -> Option<String>,
+    /// Flows that stay at the top.
+    pub(crate) pinned: HashSet<FlowId>,
+    /// The sum of all flows' rates each [`App::SUM_NS`], newest last, and when the next one is due.
+    pub(crate) sum_bps: VecDeque<f32>,
+    sum_due_ns: u64,
     pub(crate) find: String,
     /// The live screen is frozen; monitoring continues.
     pub(crate) frozen: bool,
@@ -92,6 +113,10 @@ pub(crate) struct App {
     /// First row and number of rows when the table was last drawn.
     pub(crate) table_top: usize,
     pub(crate) table_rows: usize,
+    /// Where the columns by which the table can be sorted are: first cell, end, key.
+    pub(crate) titles: Vec<(u16, u16, SortKey)>,
+    /// The terminal reports the mouse.
+    pub(crate) has_mouse: bool,
     pub(crate) chart: ChartView,
     /// Events between the newest one and the end of the events view; the view's height when last
     /// drawn.
@@ -121,6 +146,11 @@ pub(crate) fn sort_name(key: SortKey) -> &'static str {
 const SORT_EVERY: Duration = Duration::from_secs(1);
 
 impl App {
+    /// Between two points of the graph of the sum, nanoseconds of the model's time.
+    pub(crate) const SUM_NS: u64 = 500_000_000;
+    /// Points of that graph: more than any terminal has columns.
+    const SUM_POINTS: usize = 1000;
+
     pub(crate) fn new(theme: Theme, clock: Clock) -> App {
         App {
             theme,
@@ -132,6 +162,16 @@ impl App {
             message: None,
             sort: SortKey::default(),
             reverse: false,
+            totals: None,
+            totals_at: 0,
+            totals_top: 0,
+            totals_order: Vec::new(),
+            interfaces: HashMap::new(),
+            names: None,
+            look_up: |_| None,
+            pinned: HashSet::new(),
+            sum_bps: VecDeque::new(),
+            sum_due_ns: 0,
             find: String::new(),
             frozen: false,
             replay: None,
@@ -141,6 +181,8 @@ impl App {
             chosen_at: 0,
             table_top: 0,
             table_rows: 1,
+            titles: Vec::new(),
+            has_mouse: true,
             chart: ChartView::new(),
             events_back: 0,
             events_rows: 1,
@@ -168,10 +210,54 @@ impl App {
             self.copy_chart(&model);
         }
         self.hold_events(newest);
+        self.name_remotes();
+        self.note_sum();
         if due {
             self.sorted_at = Some(elapsed);
         }
         self.arrange(&ranks);
+        if let (true, Some(by)) = (due, self.totals) {
+            self.totals_order = totals(self.lines(), by, &[]).into_iter().map(|total| total.name).collect();
+        }
+    }
+
+    /// Names the other ends, as far as their names are known.
+    pub(crate) fn name_remotes(&mut self) {
+        let Some(look) = &mut self.look else { return };
+        for line in &mut look.lines {
+            line.remote_name = self.names.as_ref().and_then(|names| names.of(line.flow.remote.ip()));
+        }
+    }
+
+    /// Adds a point to the graph of the sum, once its time has come.
+    fn note_sum(&mut self) {
+        let Some(look) = &self.look else { return };
+        if look.now_ns.saturating_add(10 * Self::SUM_NS) < self.sum_due_ns {
+            // A replay was moved back.
+            self.sum_bps.clear();
+        } else if look.now_ns < self.sum_due_ns {
+            return;
+        }
+        let open = look.lines.iter().filter(|line| line.closed_ns.is_none());
+        let sum: f64 = open.map(|line| line.rate_bps).sum();
+        self.sum_due_ns = look.now_ns + Self::SUM_NS;
+        if self.sum_bps.len() == Self::SUM_POINTS {
+            self.sum_bps.pop_front();
+        }
+        self.sum_bps.push_back(sum as f32);
+    }
+
+    /// The totals in their order.
+    pub(crate) fn totals_by(&self, by: By) -> Vec<Total> {
+        totals(self.lines(), by, &self.totals_order)
+    }
+
+    /// Keeps the marked group in sight.
+    pub(crate) fn scroll_totals(&mut self, groups: usize, rows: usize) {
+        self.table_rows = rows.max(1);
+        self.totals_at = self.totals_at.min(groups.saturating_sub(1));
+        let least = (self.totals_at + 1).saturating_sub(self.table_rows);
+        self.totals_top = self.totals_top.min(self.totals_at).max(least);
     }
 
     /// Keeps a scrolled-back events view on the same events while new ones arrive.
@@ -212,6 +298,8 @@ impl App {
         if !ranks.is_empty() {
             look::keep_order(&mut look.lines, ranks);
         }
+        let pinned = &self.pinned;
+        look.lines.sort_by_key(|line| !pinned.contains(&line.id()));
         self.long_addresses |= look.lines.iter().any(|l| l.flow.local.is_ipv6() || l.flow.remote.is_ipv6());
         let find = self.find.to_lowercase();
         self.shown = (0..look.lines.len()).filter(|n| look.lines[*n].is_found_by(&find)).collect();

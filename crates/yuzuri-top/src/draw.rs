@@ -5,6 +5,7 @@ mod events;
 mod help;
 mod plot;
 mod table;
+mod totals;
 
 use crate::app::{App, Events, Input, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
@@ -17,7 +18,9 @@ use yuzuri_trace::Source;
 
 /// Minimum screen size.
 pub(crate) const MIN: (u16, u16) = (60, 15);
-const HEADER: u16 = 3;
+/// Rows above the table or the chart.
+pub(crate) const HEADER: u16 = 3;
+pub(crate) use chart::AXIS as CHART_AXIS;
 /// Minimum height for showing events below the table or chart; on lower screens events replace it.
 const PANEL_FROM: u16 = 22;
 
@@ -50,7 +53,10 @@ fn draw_body(body: Rect, buffer: &mut Buffer, app: &mut App) {
         events::draw(Rect { y: main.bottom(), height, ..body }, buffer, app);
     }
     match app.view {
-        View::Table => table::draw(main, buffer, app),
+        View::Table => match app.totals {
+            Some(by) => totals::draw(main, buffer, app, by),
+            None => table::draw(main, buffer, app),
+        },
         View::Chart => chart::draw(main, buffer, app),
     }
 }
@@ -254,7 +260,10 @@ fn footer(area: Rect, buffer: &mut Buffer, app: &App) {
         keys.extend([("↑↓", "scroll"), ("e", "back"), ("/", "find"), ("End", "newest")]);
     } else {
         match app.view {
-            View::Table => keys.extend([("Enter", "chart"), ("s", "sort"), ("S", "reverse")]),
+            View::Table if app.totals.is_some() => {
+                keys.extend([("t", "other totals"), ("Enter", "its flows")])
+            }
+            View::Table => keys.extend([("Enter", "chart"), ("s", "sort"), ("t", "totals"), ("x", "pin")]),
             View::Chart => keys.extend([("Esc", "back"), ("+-", "zoom"), ("←→", "pan"), ("hl", "cursor")]),
         }
         keys.extend([("e", "events")]);

@@ -14,7 +14,29 @@ const LONGEST: usize = 32;
 pub(crate) struct Parser {
     bytes: Vec<u8>,
     background: Option<Background>,
+    mouse: Vec<Mouse>,
 }
+
+/// What a mouse did, and at which cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mouse {
+    pub(crate) what: MouseKind,
+    pub(crate) x: u16,
+    pub(crate) y: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MouseKind {
+    /// The left button was pressed.
+    Press,
+    WheelUp,
+    WheelDown,
+}
+
+/// Has the terminal report presses and the wheel (xterm's modes 1000 and 1006), or end that. The terminal's own selection of
+/// text then needs the shift key.
+pub(crate) const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+pub(crate) const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
 /// Background of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +54,8 @@ enum Parsed {
     Done(Option<KeyEvent>, usize),
     /// The answer to a query, and its length in bytes.
     Answer(Background, usize),
+    /// What a mouse did (or nothing that means something here), and its length in bytes.
+    Mouse(Option<Mouse>, usize),
     /// Incomplete: more bytes are needed.
     Partial,
 }
@@ -58,6 +82,11 @@ impl Parser {
         self.background.take()
     }
 
+    /// Takes what the mouse did.
+    pub(crate) fn take_mouse(&mut self) -> Vec<Mouse> {
+        std::mem::take(&mut self.mouse)
+    }
+
     /// On timeout: interprets an incomplete sequence as it is (usually the Esc key).
     pub(crate) fn give_up(&mut self, keys: &mut Vec<KeyEvent>) {
         if self.bytes.first() == Some(&0x1b) && self.bytes.get(1) != Some(&b']') {
@@ -77,6 +106,10 @@ impl Parser {
                 }
                 Parsed::Answer(background, taken) => {
                     self.background = Some(background);
+                    at += taken;
+                }
+                Parsed::Mouse(mouse, taken) => {
+                    self.mouse.extend(mouse);
                     at += taken;
                 }
                 Parsed::Partial if self.bytes.len() - at > LONGEST => at += 1,
@@ -111,6 +144,7 @@ fn parse(bytes: &[u8]) -> Parsed {
             }
             Parsed::Done(None, taken) => Parsed::Done(None, taken + 1),
             Parsed::Answer(background, taken) => Parsed::Answer(background, taken + 1),
+            Parsed::Mouse(mouse, taken) => Parsed::Mouse(mouse, taken + 1),
             Parsed::Partial => Parsed::Partial,
         },
         [b'\r' | b'\n', ..] => Parsed::Done(Some(key(KeyCode::Enter)), 1),
@@ -157,6 +191,9 @@ fn sequence(rest: &[u8]) -> Parsed {
     let Some(end) = rest.iter().position(|byte| !(0x20..0x40).contains(byte)) else { return Parsed::Partial };
     let taken = end + 3;
     let Ok(parameters) = std::str::from_utf8(&rest[..end]) else { return Parsed::Done(None, taken) };
+    if let Some(report) = parameters.strip_prefix('<') {
+        return Parsed::Mouse(mouse(report, rest[end]), taken);
+    }
     let mut numbers = parameters.split(';');
     let first = numbers.next().unwrap_or_default();
     // xterm: 1 plus one bit each for Shift, Alt, Ctrl.
@@ -168,6 +205,19 @@ fn sequence(rest: &[u8]) -> Parsed {
         }
     }
     Parsed::Done(named(rest[end], first).map(|code| KeyEvent::new(code, modifiers)), taken)
+}
+
+/// Parses xterm's report 1006: button, column, row (from 1); `M` where it was pressed, `m` where it was released.
+fn mouse(report: &str, last: u8) -> Option<Mouse> {
+    let mut numbers = report.split(';').map(|number| number.parse::<u16>().ok());
+    let (button, x, y) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let what = match (button, last) {
+        (0, b'M') => MouseKind::Press,
+        (64, b'M') => MouseKind::WheelUp,
+        (65, b'M') => MouseKind::WheelDown,
+        _ => return None,
+    };
+    Some(Mouse { what, x: x.checked_sub(1)?, y: y.checked_sub(1)? })
 }
 
 /// Parses the bytes after `ESC ] 1`: `1;rgb:RRRR/GGGG/BBBB`, terminated by BEL or `ESC \`.
@@ -305,5 +355,26 @@ mod tests {
                 prop_assert_eq!(in_pieces, whole);
             }
         }
+    }
+
+    #[test]
+    fn presses_and_the_wheel_are_told_and_releases_are_not() {
+        let mut parser = Parser::default();
+        let mut keys = Vec::new();
+        parser.feed(
+            b"\x1b[<0;12;5Mq\x1b[<0;12;5m\x1b[<64;1;1M\x1b[<65;300;70M\x1b[<2;3;3M\x1b[<0;0;9M",
+            &mut keys,
+        );
+        let told: Vec<_> =
+            parser.take_mouse().into_iter().map(|mouse| (mouse.what, mouse.x, mouse.y)).collect();
+        let expected =
+            [(MouseKind::Press, 11, 4), (MouseKind::WheelUp, 0, 0), (MouseKind::WheelDown, 299, 69)];
+        assert_eq!(told, expected);
+        assert_eq!(keys, [key(KeyCode::Char('q'))]);
+        // In two pieces.
+        parser.feed(b"\x1b[<0;1", &mut keys);
+        assert!(parser.is_waiting() && parser.take_mouse().is_empty());
+        parser.feed(b"2;5M", &mut keys);
+        assert_eq!((parser.take_mouse().len(), keys.len()), (1, 1));
     }
 }

@@ -14,9 +14,11 @@ mod draw;
 mod edit;
 mod keys;
 mod look;
+mod names;
 mod series;
 mod terminal;
 mod theme;
+mod totals;
 
 #[cfg(test)]
 mod tests;
@@ -104,6 +106,11 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
         input.ask_background().map_err(TopError::SetUp)?;
     }
     let mut app = App::new(theme, Clock::Local);
+    app.look_up = names::look_up;
+    if control.replay().is_none() {
+        // A recording may be of another machine.
+        app.interfaces = totals::interfaces();
+    }
     let start = Instant::now();
     let mut due = start;
     while !stop.load(Ordering::Relaxed) {
@@ -124,7 +131,12 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
                 Action::Quit => return Ok(()),
                 Action::Suspend => screen.suspend().map_err(TopError::Lost)?,
                 Action::Clear => screen.clear().map_err(TopError::Lost)?,
+                Action::Mouse(on) => screen.set_mouse(on).map_err(TopError::Lost)?,
             }
+            due = Instant::now();
+        }
+        for mouse in input.mouse() {
+            app.mouse(mouse, start.elapsed());
             due = Instant::now();
         }
         if let Some(background) = input.background() {

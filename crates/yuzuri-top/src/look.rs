@@ -23,6 +23,8 @@ pub(crate) struct Line {
     pub(crate) rate_bps: f64,
     /// What limited it for most of the last two seconds, and for which part of them.
     pub(crate) limit: Option<(Limit, f64)>,
+    /// The other end's host name, where it was asked for and is known.
+    pub(crate) remote_name: Option<Arc<str>>,
     /// Newest last.
     pub(crate) spark_bps: Vec<f32>,
 }
@@ -38,6 +40,7 @@ impl Line {
             is_unwatched: row.closed_ns.is_none() && row.unwatched_ns.is_some(),
             rate_bps: row.sent_bps(now_ns) + row.received_bps(now_ns),
             limit: row.limited_by(now_ns),
+            remote_name: None,
             spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
         }
     }
@@ -82,11 +85,12 @@ impl Line {
         let flow = &self.flow;
         let netns = flow.netns_name.as_deref().unwrap_or_default();
         let all = format!(
-            "{flow} {} {} {} {} {netns} {}",
+            "{flow} {} {} {} {} {} {netns} {}",
             self.process(),
             flow.congestion_control,
             self.state_word(),
             self.limit.map_or("", |(limit, _)| limit.name()),
+            self.remote_name.as_deref().unwrap_or_default(),
             flow.netns
         );
         let all = all.to_lowercase();

@@ -2,11 +2,12 @@
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
-use crate::keys::{ASK_BACKGROUND, Background, Parser};
+use crate::keys::{ASK_BACKGROUND, Background, MOUSE_OFF, MOUSE_ON, Mouse, Parser};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::execute;
+use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -59,6 +60,11 @@ impl Input {
         let told = self.parser.take_background()?;
         self.asked = None;
         Some(told)
+    }
+
+    /// What the mouse did since the last call.
+    pub(crate) fn mouse(&mut self) -> Vec<Mouse> {
+        self.parser.take_mouse()
     }
 
     fn fd(&self) -> RawFd {
@@ -157,13 +163,13 @@ impl Shared {
     fn take(&self) -> io::Result<()> {
         enable_raw_mode()?;
         self.taken.store(true, Ordering::SeqCst);
-        execute!(stdout(), EnterAlternateScreen, Hide)
+        execute!(stdout(), EnterAlternateScreen, Hide, Print(MOUSE_ON))
     }
 
     /// Restores the terminal. Errors are ignored: the terminal may be gone.
     fn give_back(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
-            let _ = execute!(stdout(), Show, LeaveAlternateScreen);
+            let _ = execute!(stdout(), Print(MOUSE_OFF), Show, LeaveAlternateScreen);
             let _ = disable_raw_mode();
             let _ = stdout().flush();
         }
@@ -219,6 +225,11 @@ impl Screen {
     /// Draws a frame.
     pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> io::Result<()> {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.draw(draw).map(|_| ()))
+    }
+
+    /// Has the terminal report the mouse, or leaves it to the terminal.
+    pub(crate) fn set_mouse(&mut self, on: bool) -> io::Result<()> {
+        execute!(stdout(), Print(if on { MOUSE_ON } else { MOUSE_OFF }))
     }
 
     /// Invalidates the screen contents, so that the next frame is drawn completely.

@@ -321,9 +321,15 @@ pub struct SendArgs {
     #[arg(long, short = '6')]
     pub v6: bool,
 
+    /// Measure the latency beside the transfer: a handshake with the receiver each 200 ms
+    ///
+    /// The receiver lists each handshake as a connection without data.
+    #[arg(long, conflicts_with_all = ["bind", "interface"])]
+    pub probe: bool,
+
     /// Print a line of JSON for each buffer, and one for the summary
     ///
-    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, shared or failed.
+    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, latency, shared or failed.
     /// Failures and warnings
     /// have a stable `kind` for programs and a message for people.
     #[arg(long)]

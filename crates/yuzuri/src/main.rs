@@ -13,6 +13,7 @@ mod memory;
 mod names;
 mod own_record;
 mod own_share;
+mod probe;
 mod program;
 mod replay;
 mod share;

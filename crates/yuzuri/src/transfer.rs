@@ -4,12 +4,13 @@ use crate::cli::{ReceiveArgs, SendArgs};
 use crate::confine;
 use crate::own_record::OwnRecord;
 use crate::own_share::{OwnShare, Sharing};
+use crate::probe::Probe;
 use std::process::ExitCode;
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{in_one_line, stop_flag};
 use yuzuri_transfer::{
-    FailureKind, Family, JsonLines, Limits, Listener, MaxLines, ReceiveEvent, ReceiveOptions, ReceiveText,
-    Report, SendEvent, SendOptions, SendText, WarningKind,
+    Both, FailureKind, Family, JsonLines, Limits, Listener, MaxLines, ReceiveEvent, ReceiveOptions,
+    ReceiveText, Report, SendEvent, SendOptions, SendText, WarningKind,
 };
 
 /// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
@@ -74,7 +75,12 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let mut json = JsonLines(std::io::stdout());
     let mut text = SendText::standard();
     let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
-    let sent = yuzuri_transfer::send(&options, report, &stop);
+    let mut probe = Probe::default();
+    let sent = match args.probe {
+        true => yuzuri_transfer::send(&options, &mut Both(report, &mut probe), &stop),
+        false => yuzuri_transfer::send(&options, report, &stop),
+    };
+    probe.finish(args.json);
     // Each is ended, whatever became of the others.
     complete &= record.is_none_or(|record| record.finish(voice));
     complete &= share.is_none_or(|share| share.finish(voice));

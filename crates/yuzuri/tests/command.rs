@@ -664,3 +664,26 @@ fn without_the_program_that_identifies_watching_says_what_is_missing() {
     assert!(failed.contains("yuzuri-identify ended with exit status: 1"), "{failed}");
     assert!(failed.contains("seen"), "the account is given all the same: {failed}");
 }
+
+/// A link of 20 Mbit/s with a queue of 100 ms: CUBIC fills it, and what is sent beside waits in it.
+#[test]
+fn latency_beside_the_load_is_that_of_the_queue() {
+    let Some(net) = Net::or_skip("latency_beside_the_load_is_that_of_the_queue") else { return };
+    net.shape(Side::A, 20, 250_000).unwrap();
+    let receiver = receiver(&net);
+    let to = net.v4(Side::B).to_string();
+    let sent = net
+        .command(Side::A, YUZURI)
+        .args(["send", "--json", "--probe", "--control", "cubic", "--time", "4s", &to])
+        .output()
+        .unwrap();
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let lines = json_lines(&sent.stdout);
+    let latency = lines.iter().find(|line| line["type"] == "latency").unwrap();
+    assert!(latency["handshakes"].as_u64().unwrap() >= 8, "{latency}");
+    let median_us = latency["median_us"].as_u64().unwrap();
+    assert!((20_000..400_000).contains(&median_us), "{latency}");
+    assert!(latency["min_us"].as_u64() <= latency["p95_us"].as_u64());
+    receiver.signal(Signal::SIGINT);
+    receiver.end();
+}

@@ -3,6 +3,8 @@
 use super::{Action, App, Events, Input, Message, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
 use crate::edit::Edit;
+use crate::names::Names;
+use crate::totals::{By, UNKNOWN};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
@@ -65,6 +67,14 @@ impl App {
             KeyCode::Char(']') => self.change_speed(2.0, control, elapsed),
             KeyCode::Char(',') => self.seek(-SEEK_NS, control, elapsed),
             KeyCode::Char('.') => self.seek(SEEK_NS, control, elapsed),
+            KeyCode::Char('n') => self.toggle_names(elapsed),
+            KeyCode::Char('m') => {
+                self.has_mouse = !self.has_mouse;
+                let said =
+                    if self.has_mouse { "the mouse is the screen's" } else { "the mouse selects text" };
+                self.say(false, said.into(), elapsed);
+                return Action::Mouse(self.has_mouse);
+            }
             KeyCode::Char('e') => {
                 self.events_back = 0;
                 self.events = match self.events {
@@ -91,6 +101,8 @@ impl App {
             self.chart.cursor_ns = None;
             self.chart.to_ns = None;
             self.arrange_now();
+        } else if self.totals.is_some() {
+            self.totals = None;
         } else if !self.find.is_empty() {
             self.find.clear();
             self.arrange_now();
@@ -99,9 +111,65 @@ impl App {
         }
     }
 
-    fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
+    fn totals_key(&mut self, code: KeyCode, by: By, elapsed: Duration) {
+        let page = self.table_rows;
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.totals_at = self.totals_at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.totals_at += 1,
+            KeyCode::PageUp => self.totals_at = self.totals_at.saturating_sub(page),
+            KeyCode::PageDown => self.totals_at += page,
+            KeyCode::Home | KeyCode::Char('g') => self.totals_at = 0,
+            KeyCode::End | KeyCode::Char('G') => self.totals_at = usize::MAX,
+            KeyCode::Char('t') => self.next_totals(elapsed),
+            KeyCode::Enter => {
+                let name = self.totals_by(by).get(self.totals_at).map(|total| total.name.clone());
+                self.totals = None;
+                // Flows of unknown processes have no word in common.
+                self.find_rows(name.filter(|name| name != UNKNOWN).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows the other ends' names, or their addresses again.
+    fn toggle_names(&mut self, elapsed: Duration) {
+        self.names = match self.names {
+            Some(_) => None,
+            None => Some(Names::start(self.look_up)),
+        };
+        self.name_remotes();
+        let said = if self.names.is_some() { "names of remote hosts, by DNS" } else { "addresses" };
+        self.say(false, said.into(), elapsed);
+    }
+
+    fn next_totals(&mut self, elapsed: Duration) {
+        self.totals = By::after(self.totals);
+        self.totals_at = 0;
+        self.totals_order.clear();
+        let said = self.totals.map_or("each flow".to_owned(), |by| format!("totals by {}", by.words()));
+        self.say(false, said, elapsed);
+    }
+
+    /// Pins the marked flow to the top, or lets it go.
+    fn pin(&mut self) {
+        let Some(at) = self.marked() else { return };
+        self.choose_at(at);
+        if let Some(id) = self.chosen
+            && !self.pinned.remove(&id)
+        {
+            self.pinned.insert(id);
+        }
+        self.arrange(&self.ranks());
+    }
+
+    pub(super) fn table_key(&mut self, code: KeyCode, elapsed: Duration) {
+        if let Some(by) = self.totals {
+            return self.totals_key(code, by, elapsed);
+        }
         let page = self.table_rows as isize;
         match code {
+            KeyCode::Char('t') => self.next_totals(elapsed),
+            KeyCode::Char('x') => self.pin(),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::PageUp => self.move_by(-page),
@@ -127,6 +195,13 @@ impl App {
         }
     }
 
+    /// Sorts by a column, or the other way round where it is sorted by that.
+    pub(super) fn sort_by_column(&mut self, key: SortKey, elapsed: Duration) {
+        self.reverse = self.sort == key && !self.reverse;
+        self.sort = key;
+        self.sort_by(0, elapsed);
+    }
+
     fn sort_by(&mut self, step: usize, elapsed: Duration) {
         let at = SortKey::ALL.iter().position(|key| *key == self.sort).unwrap_or(0);
         self.sort = SortKey::ALL[(at + step) % SortKey::ALL.len()];
@@ -136,7 +211,7 @@ impl App {
         self.say(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
     }
 
-    fn chart_key(&mut self, code: KeyCode) {
+    pub(super) fn chart_key(&mut self, code: KeyCode) {
         let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
         let column = self.chart.column_ns() as i64;
         let quarter = self.chart.span_ns() as i64 / 4;
@@ -163,7 +238,7 @@ impl App {
         }
     }
 
-    fn events_key(&mut self, code: KeyCode) {
+    pub(super) fn events_key(&mut self, code: KeyCode) {
         let page = self.events_rows;
         match code {
             KeyCode::Up | KeyCode::Char('k') => self.events_back += 1,

@@ -15,7 +15,7 @@ use yuzuri_trace::{CaState, Snapshot};
 use yuzuri_view::text;
 
 /// Cells of an axis: five for its labels, one for its line.
-const AXIS: u16 = 6;
+pub(crate) const AXIS: u16 = 6;
 
 /// The layout.
 struct Parts {

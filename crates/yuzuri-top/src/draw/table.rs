@@ -1,7 +1,7 @@
 //! The table of flows. The terminal width alone (and whether any flow uses IPv6) determines columns
 //! and widths, so that nothing moves sideways while values change.
 
-use super::{Pen, fit, fit_middle, width};
+use super::{Pen, fit, fit_middle, totals, width};
 use crate::app::App;
 use crate::look::{Line, SPARK};
 use ratatui::buffer::Buffer;
@@ -81,6 +81,9 @@ const STEPS: [(Column, u16); 25] = [
 /// With IPv6: address widths for the remaining space.
 const LONG_STEPS: [(Column, u16); 4] =
     [(Column::Remote, 33), (Column::Local, 33), (Column::Remote, 47), (Column::Local, 47)];
+
+/// Most rows of the graph of the sum.
+const GRAPH_MAX: u16 = 14;
 
 /// Space for the row marker before the first column.
 const MARGIN: u16 = 2;
@@ -162,7 +165,13 @@ impl Column {
         match self {
             Column::Local if cells < 9 => format!(":{}", line.flow.local.port()),
             Column::Local => fit_middle(&line.flow.local.to_string(), cells.into()),
-            Column::Remote => fit_middle(&line.flow.remote.to_string(), cells.into()),
+            Column::Remote => {
+                let remote = match &line.remote_name {
+                    Some(name) => format!("{name}:{}", line.flow.remote.port()),
+                    None => line.flow.remote.to_string(),
+                };
+                fit_middle(&remote, cells.into())
+            }
             Column::Process => line.process(),
             Column::Control => line.flow.congestion_control.clone(),
             Column::Limit => match line.limit {
@@ -217,7 +226,14 @@ fn spark(bps: &[f32], cells: usize) -> String {
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let columns = layout(area.width, app.long_addresses);
     titles(Rect { height: 1, ..area }, buffer, app, &columns);
-    let rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    app.titles = sortable(area.x, &columns);
+    let mut rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    let free = rows.height.saturating_sub((app.shown.len() as u16).saturating_add(1));
+    if free >= totals::GRAPH_ROWS && app.shown.len() > 1 {
+        let height = free.min(GRAPH_MAX);
+        rows.height -= height;
+        totals::graph(Rect { y: rows.bottom(), height, ..area }, buffer, app);
+    }
     app.scroll_to_marked(rows.height.into());
     let marked = app.marked();
     for (n, line) in app.lines().enumerate().skip(app.table_top).take(rows.height.into()) {
@@ -233,6 +249,18 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         };
         Pen::new(buffer, area, rows.y + 1).skip(MARGIN).put(why, app.theme.dim());
     }
+}
+
+/// Where the columns are by which the table can be sorted.
+fn sortable(left: u16, columns: &[(Column, u16)]) -> Vec<(u16, u16, SortKey)> {
+    let mut x = left + MARGIN;
+    let mut found = Vec::new();
+    for (column, cells) in columns {
+        let key = SortKey::ALL.into_iter().find(|key| column.is_sorted_by(*key));
+        found.extend(key.map(|key| (x, x + cells, key)));
+        x += cells + 1;
+    }
+    found
 }
 
 fn titles(area: Rect, buffer: &mut Buffer, app: &App, columns: &[(Column, u16)]) {
@@ -263,6 +291,9 @@ fn draw_line(
 ) {
     if is_marked {
         buffer.set_stringn(area.x, area.y, "▸", 1, app.theme.strong());
+    }
+    if app.pinned.contains(&line.id()) {
+        buffer.set_stringn(area.x + 1, area.y, "•", 1, app.theme.strong());
     }
     let mut x = area.x + MARGIN;
     for (column, cells) in columns {

@@ -2,6 +2,8 @@
 
 use super::{Bench, SECOND, feed, filled, sim};
 use crate::app::{Events, Input, Purpose, View};
+use crate::keys::{Mouse, MouseKind};
+use crate::names::Names;
 use crate::theme::Theme;
 use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
@@ -208,4 +210,110 @@ fn events_scrolled_back_stay_in_place_as_new_ones_come() {
     assert_ne!(body(&bench.text()), before);
     let newest = bench.app.events_shown().next_back().unwrap().event;
     assert_ne!(newest.kind, Kind::Sample);
+}
+
+#[test]
+fn totals_are_shown_in_turn_and_lead_to_their_flows() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (120, 40));
+    let flows = bench.app.total();
+    for head in ["process", "remote host", "local address and interface"] {
+        bench.keys("t");
+        let screen = bench.text();
+        let lines: Vec<&str> = screen.lines().collect();
+        assert!(lines[3].trim_start().starts_with(head), "{screen}");
+        let sum = lines[lines.len() - 2];
+        assert!(sum.contains("sum of ") && sum.contains(&format!(" {flows} ")), "{screen}");
+    }
+    bench.keys("ttt");
+    assert!(bench.text().lines().nth(3).unwrap().trim_start().starts_with("remote host"));
+    let first = bench.text().lines().nth(4).unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    bench.keys("\n");
+    assert_eq!((bench.app.totals, &bench.app.find), (None, &first));
+    assert!(
+        bench.app.lines().len() > 0 && bench.app.lines().all(|line| line.flow.to_string().contains(&first))
+    );
+}
+
+#[test]
+fn a_pinned_flow_stays_at_the_top() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (120, 40));
+    bench.keys("↓↓↓x");
+    let pinned = bench.app.chosen.unwrap();
+    for _ in 0..2 {
+        bench.keys("sS");
+        bench.draw();
+        assert_eq!(bench.app.lines().next().unwrap().id(), pinned);
+    }
+    let row = bench.text().lines().nth(4).unwrap().to_owned();
+    assert!(row.contains('•'), "{row}");
+    bench.keys("xS");
+    assert!(bench.app.pinned.is_empty() && !bench.text().contains('•'));
+}
+
+#[test]
+fn the_sum_of_all_flows_is_drawn_where_there_is_room() {
+    let mut world = sim::World::new(6, 7);
+    let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
+    feed(&mut model, &mut world, sim::START_NS + 2 * SECOND);
+    let mut bench = Bench::new(model, Theme::DARK, (120, 40));
+    for second in 3..13 {
+        feed(&mut bench.model.lock(), &mut world, sim::START_NS + second * SECOND);
+        bench.draw();
+    }
+    assert_eq!(bench.app.sum_bps.len(), 11);
+    let open = bench.app.lines().filter(|line| line.closed_ns.is_none());
+    let sum: f64 = open.map(|line| line.rate_bps).sum();
+    let screen = bench.text();
+    assert!(screen.contains(&format!("sum of all flows {}", yuzuri_view::text::rate(sum))), "{screen}");
+    assert!(screen.contains('▄') || screen.contains('▀'), "{screen}");
+    bench.size = (80, 15);
+    assert!(!bench.text().contains("sum of all"), "no room");
+}
+
+#[test]
+fn the_mouse_chooses_sorts_scrolls_and_reads() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (120, 40));
+    let press = |bench: &mut Bench, x, y| {
+        bench.app.mouse(Mouse { what: MouseKind::Press, x, y }, bench.elapsed);
+        bench.text()
+    };
+    let order = bench.order();
+    press(&mut bench, 20, 4 + 5);
+    assert_eq!((bench.app.chosen, bench.app.view), (Some(order[5]), View::Table));
+    // Below the last flow there is nothing to press.
+    press(&mut bench, 20, 30);
+    assert_eq!(bench.app.chosen, Some(order[5]));
+    let title = bench.text().lines().nth(3).unwrap().split("cwnd").next().unwrap().chars().count() as u16;
+    press(&mut bench, title, 3);
+    assert_eq!((bench.app.sort, bench.app.reverse), (SortKey::Cwnd, false));
+    press(&mut bench, title, 3);
+    assert_eq!((bench.app.sort, bench.app.reverse), (SortKey::Cwnd, true));
+    let at = bench.app.marked().unwrap();
+    bench.app.mouse(Mouse { what: MouseKind::WheelUp, x: 0, y: 9 }, bench.elapsed);
+    assert_eq!(bench.app.marked(), Some(at.saturating_sub(3)));
+    let at = bench.app.marked().unwrap() as u16;
+    press(&mut bench, 20, 4 + at);
+    assert_eq!(bench.app.view, View::Chart);
+    let screen = press(&mut bench, 60, 12);
+    assert!(bench.app.chart.cursor_ns.is_some() && screen.contains('▸'), "{screen}");
+    let span = bench.app.chart.span_ns();
+    bench.app.mouse(Mouse { what: MouseKind::WheelUp, x: 60, y: 9 }, bench.elapsed);
+    assert!(bench.app.chart.span_ns() < span);
+}
+
+#[test]
+fn names_of_remote_hosts_are_shown_found_and_left_again() {
+    let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (160, 40));
+    bench.app.names =
+        Some(Names::start(|ip| ip.is_ipv4().then(|| format!("host-{}", ip.to_string().replace('.', "-")))));
+    let started = std::time::Instant::now();
+    while !bench.text().contains("host-10-") {
+        assert!(started.elapsed() < Duration::from_secs(20), "no name: {}", bench.text());
+    }
+    bench.keys("/host-10");
+    assert!(bench.app.lines().len() > 0, "names are looked in");
+    bench.keys("\n");
+    bench.code(KeyCode::Esc);
+    bench.keys("n");
+    assert!(bench.app.names.is_none() && !bench.text().contains("host-10-"));
 }

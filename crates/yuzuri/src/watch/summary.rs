@@ -81,7 +81,8 @@ impl FlowSummary {
             },
             format!("{:.0}", self.cwnd_sum / records),
             text::time_us(self.srtt_sum_us / records),
-            text::count(self.tally.retransmits),
+            // As the kernel counts: segments, of which one event may tell several.
+            text::count(self.limits.retransmitted().into()),
             text::count(recoveries + self.tally.local_congestion),
             text::count(self.tally.timeouts),
             self.limited_by(),
@@ -211,8 +212,15 @@ mod tests {
         let mut summary = Summary::default();
         let flow = Flow { id: FlowId(1), congestion_control: "cubic".into(), ..Flow::default() };
         let at = |mono_ns: u64, bytes_acked: u64| {
-            let snapshot =
-                Snapshot { cwnd: 10, srtt_us: 20_000, mss: 1448, bytes_acked, ..Snapshot::default() };
+            let total_retrans = (bytes_acked / 1000) as u32;
+            let snapshot = Snapshot {
+                cwnd: 10,
+                srtt_us: 20_000,
+                mss: 1448,
+                bytes_acked,
+                total_retrans,
+                ..Snapshot::default()
+            };
             Item::Event(Event { flow: FlowId(1), mono_ns, snapshot, ..Event::default() })
         };
         summary
@@ -220,7 +228,7 @@ mod tests {
             .unwrap();
         let table = summary.table();
         let row = table.lines().nth(1).unwrap();
-        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application"] {
+        for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application", "  1000  "] {
             assert!(row.contains(part), "{part} in {table}");
         }
     }

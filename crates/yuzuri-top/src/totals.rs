@@ -1,0 +1,168 @@
+//! What flows that have something in common do together.
+
+use crate::look::Line;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use yuzuri_limits::Limit;
+
+/// The group of flows whose process is not known.
+pub(crate) const UNKNOWN: &str = "(unknown)";
+
+/// What flows are put together by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Process,
+    Remote,
+    Local,
+}
+
+impl By {
+    /// The next one, after none and before none.
+    pub(crate) fn after(by: Option<By>) -> Option<By> {
+        match by {
+            None => Some(By::Process),
+            Some(By::Process) => Some(By::Remote),
+            Some(By::Remote) => Some(By::Local),
+            Some(By::Local) => None,
+        }
+    }
+
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            By::Process => "process",
+            By::Remote => "remote host",
+            By::Local => "local address and interface",
+        }
+    }
+
+    fn name(self, line: &Line) -> String {
+        match self {
+            By::Process => match line.process() {
+                process if process.is_empty() => UNKNOWN.into(),
+                process => process,
+            },
+            By::Remote => match &line.remote_name {
+                Some(name) => name.to_string(),
+                None => line.flow.remote.ip().to_canonical().to_string(),
+            },
+            By::Local => line.flow.local.ip().to_canonical().to_string(),
+        }
+    }
+}
+
+/// A group's sums. Flows that have ended count only as flows and with what they retransmitted.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Total {
+    pub(crate) name: String,
+    pub(crate) flows: usize,
+    pub(crate) rate_bps: f64,
+    pub(crate) cwnd: u64,
+    /// The median of what is measured, microseconds.
+    pub(crate) srtt_us: Option<u32>,
+    pub(crate) retransmits: u64,
+    /// What limits most of them.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// Sums all lines, as one group.
+pub(crate) fn sum<'a>(name: String, lines: impl Iterator<Item = &'a Line>) -> Total {
+    let mut total =
+        Total { name, flows: 0, rate_bps: 0.0, cwnd: 0, srtt_us: None, retransmits: 0, limit: None };
+    let mut srtts = Vec::new();
+    let mut limits = [0; Limit::ALL.len()];
+    for line in lines {
+        total.flows += 1;
+        total.retransmits += u64::from(line.last.snapshot.total_retrans);
+        if line.closed_ns.is_some() {
+            continue;
+        }
+        total.rate_bps += line.rate_bps;
+        total.cwnd += u64::from(line.last.snapshot.cwnd);
+        srtts.extend(line.last.snapshot.measured_srtt_us());
+        if let Some((limit, _)) = line.limit {
+            limits[limit as usize] += 1;
+        }
+    }
+    srtts.sort_unstable();
+    total.srtt_us = srtts.get(srtts.len() / 2).copied();
+    let most = limits.iter().copied().max().filter(|most| *most > 0);
+    total.limit = most.and_then(|most| limits.iter().position(|n| *n == most)).map(|n| Limit::ALL[n]);
+    total
+}
+
+/// The groups of lines; those in `order` as they are there, the others behind them, the fastest first.
+pub(crate) fn totals<'a>(lines: impl Iterator<Item = &'a Line>, by: By, order: &[String]) -> Vec<Total> {
+    let mut groups: HashMap<String, Vec<&Line>> = HashMap::new();
+    for line in lines {
+        groups.entry(by.name(line)).or_default().push(line);
+    }
+    let mut totals: Vec<Total> =
+        groups.into_iter().map(|(name, lines)| sum(name, lines.into_iter())).collect();
+    let rank = |total: &Total| order.iter().position(|name| *name == total.name).unwrap_or(usize::MAX);
+    totals.sort_by(|a, b| {
+        rank(a).cmp(&rank(b)).then(b.rate_bps.total_cmp(&a.rate_bps)).then_with(|| a.name.cmp(&b.name))
+    });
+    totals
+}
+
+/// The interfaces of this machine's own addresses.
+pub(crate) fn interfaces() -> HashMap<IpAddr, String> {
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else { return HashMap::new() };
+    addresses
+        .filter_map(|interface| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+            let ip = v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))?;
+            Some((ip, interface.interface_name))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Arc;
+    use yuzuri_trace::{Event, Flow, FlowId, Owner, Snapshot};
+
+    fn line(id: u64, remote: &str, process: Option<&str>, rate_bps: f64, closed: bool) -> Line {
+        let owner = process.map(|name| Owner { pid: 7, name: name.into() });
+        let local = "[::ffff:10.0.0.1]:5".parse().unwrap();
+        let flow = Flow { id: FlowId(id), local, remote: remote.parse().unwrap(), owner, ..Flow::default() };
+        let snapshot =
+            Snapshot { cwnd: 10, srtt_us: 1000 * id as u32, total_retrans: id as u32, ..Snapshot::default() };
+        Line {
+            flow: Arc::new(flow),
+            last: Event { snapshot, ..Event::default() },
+            first_ns: 0,
+            closed_ns: closed.then_some(1),
+            is_unwatched: false,
+            rate_bps,
+            remote_name: None,
+            limit: Some((if id == 1 { Limit::Pacing } else { Limit::Path }, 1.0)),
+            spark_bps: vec![],
+        }
+    }
+
+    #[test]
+    fn groups_are_summed_and_keep_their_order_until_they_are_sorted_again() {
+        let lines = [
+            line(1, "10.0.0.9:1", Some("a"), 1e6, false),
+            line(2, "10.0.0.8:1", Some("a"), 5e6, false),
+            line(3, "[::ffff:10.0.0.9]:2", None, 2e6, false),
+            line(4, "10.0.0.9:3", None, 9e6, true),
+        ];
+        let by = |by, order: &[String]| -> Vec<(String, usize, f64)> {
+            totals(lines.iter(), by, order).into_iter().map(|t| (t.name, t.flows, t.rate_bps)).collect()
+        };
+        assert_eq!(by(By::Process, &[]), [("a/7".into(), 2, 6e6), ("(unknown)".into(), 2, 2e6)]);
+        assert_eq!(by(By::Remote, &[]), [("10.0.0.8".into(), 1, 5e6), ("10.0.0.9".into(), 3, 3e6)]);
+        let kept = ["10.0.0.9".to_owned()];
+        assert_eq!(by(By::Remote, &kept)[0].0, "10.0.0.9");
+        let all = sum(String::new(), lines.iter());
+        assert_eq!((all.flows, all.cwnd, all.srtt_us, all.retransmits), (4, 30, Some(2000), 10));
+        assert_eq!(all.limit, Some(Limit::Path));
+        assert_eq!(sum(String::new(), [].iter()).limit, None);
+    }
+}
