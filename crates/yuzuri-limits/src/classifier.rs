@@ -51,6 +51,12 @@ impl Classifier {
         self.limit.unwrap_or(Limit::Unknown)
     }
 
+    /// Whether the largest window is known that the receiver ever advertised. Of a flow seen from its middle it is not known by
+    /// every observer, and then a small buffer is not told from a reader that always read slowly.
+    pub fn knows_largest_window(&self) -> bool {
+        self.saw_begin || self.last.is_some_and(|last| last.largest_window_bytes.is_some())
+    }
+
     /// Takes the next observation, and gives the time since the one before as one stretch or two.
     pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
         self.largest_window_bytes = (self.largest_window_bytes)
