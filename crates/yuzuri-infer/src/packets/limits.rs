@@ -185,7 +185,7 @@ impl<'a> Teller<'a> {
             receive_window_bytes: (receiver_full || self.knows_scale).then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills) && !receiver_full { 0 } else { u64::MAX }),
             writer_waits: if refills || !self.perhaps_refills(look) { Some(refills) } else { None },
-            window_updates: Some(look.updates * 4 > look.runs),
+            window_updates: Some(look.updates > 0),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             rttvar_us,
             min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0),
