@@ -22,6 +22,9 @@ pub struct Stretch {
 const TSO_WIN_DIVISOR: u64 = 3;
 /// The largest segment that TCP hands to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
 const MAX_TSO_BYTES: u64 = 65_536;
+/// A receiver tells of a window that opened without anything to acknowledge once it has doubled (`tcp_cleanup_rbuf`): half of
+/// it had not been read. Who reads at once never comes to that, and for so many round trips it is remembered of who did.
+const OPENED_ROUND_TRIPS: u64 = 16;
 /// The initial window (RFC 6928), segments.
 const INITIAL_SEGMENTS: u64 = 10;
 /// A timer fires within this time where something is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with room),
@@ -43,12 +46,20 @@ pub struct Classifier {
     pace: Pace,
     bound: Bound,
     buffer: Buffer,
+    /// When the receiver's window last opened without an ACK of anything.
+    opened_us: Option<u64>,
 }
 
 impl Classifier {
     /// What held the sender in the last stretch.
     pub fn limit(&self) -> Limit {
         self.limit.unwrap_or(Limit::Unknown)
+    }
+
+    /// Whether the largest window is known that the receiver ever advertised. Of a flow seen from its middle it is not known by
+    /// every observer, and then a small buffer is not told from a reader that always read slowly.
+    pub fn knows_largest_window(&self) -> bool {
+        self.saw_begin || self.last.is_some_and(|last| last.largest_window_bytes.is_some())
     }
 
     /// Takes the next observation, and gives the time since the one before as one stretch or two.
@@ -72,6 +83,9 @@ impl Classifier {
             return;
         }
         self.pace.add(&last, now);
+        if opens(&last, now) {
+            self.opened_us = Some(now.time_us);
+        }
         // Of two polls the first is judged, and what the second found is not known yet.
         let polled = last.moment == Moment::Polled && now.moment == Moment::Polled;
         if !polled {
@@ -231,7 +245,9 @@ impl Classifier {
         let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
         let knows_largest = self.saw_begin || seen.largest_window_bytes.is_some();
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
-        if window_bytes == 0 || missing_bytes > window_bytes || seen.window_updates == Some(true) {
+        let remembers_us = OPENED_ROUND_TRIPS * u64::from(seen.srtt_us.unwrap_or(0));
+        let opened = self.opened_us.is_some_and(|at_us| seen.time_us.saturating_sub(at_us) <= remembers_us);
+        if window_bytes == 0 || missing_bytes > window_bytes || opened {
             Limit::SlowReader
         } else if !waits {
             Limit::ReceiverWindow
@@ -243,6 +259,21 @@ impl Classifier {
             Limit::Unknown
         }
     }
+}
+
+/// Whether the receiver's window opened without an ACK of anything.
+fn opens(last: &Observation, now: &Observation) -> bool {
+    if now.window_updates == Some(true) {
+        return true;
+    }
+    let arrived = now.moment == Moment::Arrival && last.moment == Moment::Arrival;
+    let (Some(before), Some(after)) = (last.receive_window_bytes, now.receive_window_bytes) else {
+        return false;
+    };
+    arrived
+        && before > 0
+        && now.acked_bytes == last.acked_bytes
+        && after >= before.saturating_mul(2).saturating_add(now.mss_bytes.into())
 }
 
 /// A flow that has been open for longer than it was observed, with a full window in congestion avoidance. Its slow start

@@ -88,6 +88,22 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
 }
 
 #[test]
+fn a_window_that_opens_without_an_ack_was_not_read_before() {
+    let full = |t, bytes| Observation {
+        receive_window_bytes: Some(bytes),
+        acked_bytes: 1_000_000 + t / 2000,
+        ..roomy(t)
+    };
+    // The window opens, and what it then lets out fills it again.
+    let opens = [full(0, 10_000), full(1000, 10_000), full(1500, 28_960)];
+    let times = told(&[&opens[..], &(2..50).map(|n| full(n * 1000, 28_960)).collect::<Vec<_>>()].concat()).0;
+    assert!(times.share(Limit::SlowReader) > 0.9, "{:?}", times.ranked());
+    // With an ACK of data it is a receiver that lets its window grow.
+    let grows = [full(0, 10_000), Observation { acked_bytes: 1_010_000, ..full(1500, 28_960) }];
+    assert_eq!(told(&grows).0.share(Limit::SlowReader), 0.0);
+}
+
+#[test]
 fn of_two_full_windows_the_smaller_one_limits() {
     let both = |window| move |t| Observation { receive_window_bytes: Some(window), ..full_cwnd(t) };
     assert_eq!(steady(both(20 * 1448)), Limit::ReceiverWindow);

@@ -191,6 +191,11 @@ impl FlowLimits {
         self.first.map_or(0, |first| self.last.time_us.saturating_sub(first.time_us))
     }
 
+    /// Whether the largest window is known that the receiver ever advertised.
+    pub fn knows_largest_window(&self) -> bool {
+        self.classifier.knows_largest_window()
+    }
+
     /// Bytes that were acknowledged while the flow was observed.
     pub fn acked_bytes(&self) -> u64 {
         self.first.map_or(0, |first| self.last.acked_bytes.saturating_sub(first.acked_bytes))

@@ -148,8 +148,13 @@ impl Teller<'_> {
                 format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
                 format!(
                     "the receiver's buffer (net.ipv4.tcp_rmem there, or SO_RCVBUF in its program) is small: the window \
-                     would have to be {}",
-                    self.for_more(f.receive_window_bytes)
+                     would have to be {}{}",
+                    self.for_more(f.receive_window_bytes),
+                    if self.flow.knows_largest_window() {
+                        ""
+                    } else {
+                        ". Or its program reads slowly: whether the window was larger before is not seen from the middle of a flow"
+                    }
                 ),
             ),
             Limit::SlowReader => (
@@ -316,7 +321,7 @@ mod tests {
         let why = Why::of(&flow(small_window), "cubic").unwrap();
         assert_eq!((why.limit, why.share), (Limit::ReceiverWindow, 1.0));
         assert_eq!(why.sentence, "the receiver's window: 20.0 kB over 41.0 ms allow 3.90 Mbit/s");
-        assert!(why.remedy.ends_with("would have to be 51.2 kB for 10.0 Mbit/s"), "{}", why.remedy);
+        assert!(why.remedy.contains("would have to be 51.2 kB for 10.0 Mbit/s"), "{}", why.remedy);
         let next = why.next.unwrap();
         assert_eq!(next.sentence(), "the congestion window would allow 7.80 Mbit/s");
         assert_eq!(why.shares, [(Limit::ReceiverWindow, 1.0)]);

@@ -114,8 +114,8 @@ pub(super) struct Half {
     /// Bytes of the segment sent last, and how many in a row had as many.
     alike: (u32, u8),
     looks: Looker,
-    /// When the acknowledgement passed the capture that acted last.
-    acted_passed_ns: i64,
+    /// When the acknowledgement passed the capture that acted last, and whether it had no data.
+    acted_passed: (i64, bool),
     window_trace: WindowTrace,
 }
 
@@ -230,7 +230,8 @@ impl Half {
                 }
                 self.measure(before, bytes, mss);
                 let flight = self.board.in_flight();
-                self.looks.sent(segment, (mss, flight), self.acted_passed_ns, self.capture_point);
+                let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
+                self.looks.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
                 self.looks.used(self.board.nxt() - self.board.una());
             }
             Kind::Again => {
@@ -406,6 +407,7 @@ impl Half {
             ack: self.place(segment.ack),
             timestamp,
             echo,
+            pure: segment.payload_bytes == 0,
             window: segment.window,
             window_bytes: u32::from(segment.window) << scale.min(14),
             timed: segment.options.timestamps.is_some(),
@@ -508,7 +510,7 @@ impl Half {
         let new_bytes = self.delivered(done.bytes, duplicate, mss);
         if done.bytes > 0 {
             self.last_acted_ns = now;
-            self.acted_passed_ns = answer.at_ns;
+            self.acted_passed = (answer.at_ns, answer.pure);
             if let Some(after) = &mut self.after {
                 after.acted |= after.flight_bytes > 0;
             }

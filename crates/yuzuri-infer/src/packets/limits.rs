@@ -21,11 +21,15 @@ const BY_CLOCK: f64 = 0.02;
 /// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below it is small.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
+/// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
+const NEARLY_ALL: f64 = 0.7;
 /// How fast the means over rounds forget.
 const FORGETS: f64 = 0.25;
 /// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a segment's overhead is a part; what a
 /// window lets through is what an acknowledgement acknowledged: two segments.
-const REFILLS: std::ops::Range<f64> = 0.3..0.75;
+const REFILLS: f64 = 0.3;
+/// A run that is most of a flight is a window's, too, where it did not empty the sender's queue.
+const WINDOWS: f64 = 0.75;
 const MIN_REFILL: f64 = 3.0;
 /// Rounds in which a flight stays the same until it is called steady; by what part it may vary.
 const STEADY_ROUNDS: u32 = 5;
@@ -83,7 +87,9 @@ struct Teller<'a> {
     flight: f64,
     /// Since when the flight is steady: what it was, and for how many rounds.
     steady: (f64, u32),
-    /// Means over the last rounds: runs, those by clock, and their distances (sum, and sum of squares, ms).
+    rounds: u32,
+    /// Means over the last rounds: runs that followed an acknowledgement as a writer does that it woke, all runs, those by clock, and their distances (sum, and sum of squares, ms).
+    woken: f64,
     runs: f64,
     by_clock: f64,
     gaps: (f64, f64),
@@ -108,6 +114,8 @@ impl<'a> Teller<'a> {
             retransmitted: 0,
             flight: 0.0,
             steady: (0.0, 0),
+            rounds: 0,
+            woken: 0.0,
             runs: 0.0,
             by_clock: 0.0,
             gaps: (0.0, 0.0),
@@ -151,9 +159,9 @@ impl<'a> Teller<'a> {
         self.follow(round, look, flight, reduction.is_some() || look.repair);
 
         let emptied = look.runs > 0 && look.emptied * 2 > look.runs;
-        let refills = self.refills(look);
+        let refills = self.refills(look, emptied);
         let receiver_full = self.receiver_full(look, window_bytes);
-        let held = near && i64::from(look.held_us) > HELD_US;
+        let held = near && i64::from(look.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
         let seen = Observation {
             time_us,
@@ -177,7 +185,7 @@ impl<'a> Teller<'a> {
             receive_window_bytes: (receiver_full || self.knows_scale).then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills) && !receiver_full { 0 } else { u64::MAX }),
             writer_waits: if refills || !self.perhaps_refills(look) { Some(refills) } else { None },
-            window_updates: Some(look.updates * 4 > look.runs),
+            window_updates: Some(look.updates > 0),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             rttvar_us,
             min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0),
@@ -236,28 +244,32 @@ impl<'a> Teller<'a> {
         if flight > self.flat.1 + 1.0 || reduced {
             self.flat = (round.end_ns, flight);
         }
+        self.rounds += 1;
         let keep = 1.0 - FORGETS;
         let mean = |mean: &mut f64, value: f64| *mean = *mean * keep + value * FORGETS;
+        mean(&mut self.woken, look.woken.into());
         mean(&mut self.runs, look.runs.into());
         mean(&mut self.by_clock, f64::from(look.runs - look.drawn));
         mean(&mut self.gaps.0, look.gaps_ms);
         mean(&mut self.gaps.1, look.gaps_ms2);
     }
 
-    /// Whether the sender sends what a send buffer took in once a third of it was free.
-    fn refills(&self, look: &Look) -> bool {
+    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run followed an acknowledgement, and
+    /// did so for several rounds.
+    fn refills(&self, look: &Look, emptied: bool) -> bool {
         let runs = f64::from(look.runs.max(1));
-        let all = REFILLS.contains(&(f64::from(look.refilled) / runs))
-            && f64::from(look.segments) / runs >= MIN_REFILL;
-        // Nearly each of them followed an acknowledgement.
-        all && look.woken * 10 >= look.runs * 9 && self.steady.1 >= STEADY_ROUNDS
+        let part = f64::from(look.refilled) / runs;
+        // Away from the sender a run that leaves nothing out follows the last acknowledgement as a program's own rhythm has it.
+        let near = self.trace.capture_point == CapturePoint::Sender;
+        let steady =
+            if emptied { near || part < WINDOWS } else { part < WINDOWS && self.steady.1 >= STEADY_ROUNDS };
+        let large = part >= REFILLS && f64::from(look.segments) / runs >= MIN_REFILL;
+        large && steady && self.rounds >= STEADY_ROUNDS && self.woken >= NEARLY_ALL * self.runs
     }
 
     /// Whether it may be so, of a flow whose acknowledgements tell it less clearly.
     fn perhaps_refills(&self, look: &Look) -> bool {
-        self.trace.capture_point != CapturePoint::Sender
-            && look.woken * 2 > look.runs
-            && f64::from(look.refilled) / f64::from(look.runs.max(1)) < REFILLS.end
+        self.trace.capture_point != CapturePoint::Sender && look.woken * 2 > look.runs
     }
 
     /// Near the sender the round-trip time was measured. Elsewhere data queued before it passed, and its passage tells that.

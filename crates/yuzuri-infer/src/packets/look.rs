@@ -7,7 +7,7 @@ use yuzuri_capture::{Flags, Segment};
 /// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by it.
 const AT_ONCE_NS: i64 = 200_000;
 /// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
-const WAKES_NS: i64 = 1_000_000;
+const WAKES_NS: i64 = 500_000;
 /// Readings of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
 
@@ -21,7 +21,8 @@ pub struct Look {
     pub emptied: u32,
     /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
     pub drawn: u32,
-    /// Of all, those that followed an acknowledgement as closely as what a writer writes that it woke up.
+    /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it woke up. Of an answer with
+    /// data the program itself knows.
     pub woken: u32,
     /// Sum over the runs of the part of the flight that each of them was.
     pub refilled: f32,
@@ -127,7 +128,8 @@ impl Looker {
         &mut self,
         segment: &Segment,
         (mss, flight_bytes): (u32, u64),
-        acted_ns: i64,
+        (acted_ns, pure): (i64, bool),
+        handshake_ns: Option<i64>,
         point: CapturePoint,
     ) {
         let now = segment.time_ns;
@@ -142,14 +144,17 @@ impl Looker {
             let after_ns = now - acted_ns;
             let least_ns =
                 if near { 0 } else { self.least_back_ns.map_or(after_ns, |least| least.min(after_ns)) };
+            // A program in a rhythm of its own never follows them.
+            let least_ns = handshake_ns.map_or(least_ns, |handshake_ns| least_ns.min(handshake_ns));
             self.least_back_ns = Some(least_ns);
-            let tick_ns = if near { 0 } else { TICK_NS };
+            // A tick is lost in what the segment echoes, and a part of one in what else is sent in it.
+            let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
             self.run = Some(Run {
                 first_ns: now,
                 last_ns: now,
                 stamp: stamp.unwrap_or_default(),
                 drawn: after_ns - least_ns < AT_ONCE_NS + tick_ns,
-                woken: after_ns - least_ns < WAKES_NS + tick_ns,
+                woken: pure && after_ns - least_ns < WAKES_NS + tick_ns,
                 emptied: false,
                 segments: 0,
                 before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),

@@ -11,6 +11,8 @@ pub(super) struct Answer {
     pub(super) timestamp: u32,
     pub(super) echo: u32,
     pub(super) window_bytes: u32,
+    /// The segment had no data.
+    pub(super) pure: bool,
     /// As the segment said it, without its scale.
     pub(super) window: u16,
     pub(super) timed: bool,

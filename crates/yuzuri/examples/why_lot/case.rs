@@ -206,7 +206,7 @@ impl Case {
                 case.device = Some((case.rate_bps * 0.5, limit));
                 // In the other a queue grows in the device until the window is all in it.
                 case.warm_up = Duration::from_secs(if drops { 5 } else { 3 });
-                Phase::of(&[Limit::OwnDevice, Limit::Recovery])
+                Phase::of(&[Limit::OwnDevice, Limit::Recovery, Limit::Timeout])
             }
             "sharing" => {
                 case.control = "sharing";

@@ -94,6 +94,7 @@ pub fn all(args: &Args) {
     let mut scores: BTreeMap<(usize, usize), Score> = BTreeMap::new();
     let mut chronographs: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
     let mut cases: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
@@ -128,6 +129,7 @@ pub fn all(args: &Args) {
             for phase in &label.phases {
                 let told = within(&stretches, phase);
                 scores.entry((kind, by)).or_default().add(phase, &told, how);
+                seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &told, how);
                 if args.list {
                     let ranked = told.ranked();
                     let words: Vec<String> =
@@ -138,6 +140,10 @@ pub fn all(args: &Args) {
         }
     }
     print(&scores, &chronographs, &cases);
+    for (name, scores) in ["seen from the middle", "seen from the begin"].iter().zip(seen_from) {
+        let all: Vec<String> = scores.iter().map(Score::text).collect();
+        println!("{name:<20} {:>5}  {}", "", all.join("  "));
+    }
 }
 
 fn print(
