@@ -225,6 +225,9 @@ impl Classifier {
         if queue {
             return Limit::Path;
         }
+        if self.losses.by() == Some(Reduction::Cwr) && held == Some(true) {
+            return Limit::Unknown;
+        }
         if seen.law == Some(Law::Model) {
             // Its window is a multiple of what it takes for the path's; it has no slow start threshold.
             return Limit::Unknown;

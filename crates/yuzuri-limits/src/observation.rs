@@ -38,6 +38,8 @@ pub enum Reduction {
     Path,
     /// The queue of the sender's own device refused a segment.
     OwnDevice,
+    /// One of both without a loss (CWR), and who observes does not know which.
+    Cwr,
     /// A reduction was taken back.
     Undone,
 }

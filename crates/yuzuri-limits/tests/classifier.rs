@@ -172,6 +172,7 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     };
     assert_eq!(of(Reduction::Path, 28), Some(Limit::Loss));
     assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
+    assert_eq!(of(Reduction::Cwr, 28), Some(Limit::Unknown));
     assert_eq!(of(Reduction::Undone, 28), Some(Limit::CongestionAvoidance));
     // It has grown back. A loss in the first 3 kB: another is expected within five times that.
     let after = |time_us, acked_bytes| {
@@ -369,7 +370,12 @@ fn any_observation() -> impl Strategy<Value = Observation> {
     ];
     let reduction = prop::option::weighted(
         0.1,
-        prop_oneof![Just(Reduction::Path), Just(Reduction::OwnDevice), Just(Reduction::Undone)],
+        prop_oneof![
+            Just(Reduction::Path),
+            Just(Reduction::OwnDevice),
+            Just(Reduction::Cwr),
+            Just(Reduction::Undone)
+        ],
     );
     let sizes = (number(), prop::option::of(number()), number(), bytes(), number());
     let windows = (

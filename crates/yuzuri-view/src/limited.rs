@@ -236,6 +236,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         Reason::Undo => Some(Reduction::Undone),
         Reason::LocalCongestion if enters => Some(Reduction::OwnDevice),
         // By polling nobody knows why the state is CWR.
+        _ if polled && enters && event.ca_state == CaState::Cwr => Some(Reduction::Cwr),
         _ if polled && event.ca_state == CaState::Cwr => None,
         _ if enters || event.kind == Kind::Timeout => Some(Reduction::Path),
         _ => None,

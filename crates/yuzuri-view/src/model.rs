@@ -113,6 +113,8 @@ const SPARK_POINTS: usize = 60;
 
 impl Row {
     fn new(flow: Arc<Flow>, mono_ns: u64) -> Row {
+        let mut limits = FlowLimits::default();
+        limits.controlled_by(&flow.congestion_control);
         Row {
             last: Event { flow: flow.id, mono_ns, ..Event::default() },
             flow,
@@ -123,7 +125,7 @@ impl Row {
             history: History::default(),
             spark_rate_bps: VecDeque::new(),
             spark_cwnd: VecDeque::new(),
-            limits: FlowLimits::default(),
+            limits,
             limited: LimitMeter::default(),
             sent: RateMeter::default(),
             received: RateMeter::default(),
@@ -242,7 +244,10 @@ impl LiveModel {
             Item::Flow(flow) => {
                 let now = self.now_ns;
                 match self.rows.get_mut(&flow.id) {
-                    Some(row) => row.flow = flow.clone(),
+                    Some(row) => {
+                        row.limits.controlled_by(&flow.congestion_control);
+                        row.flow = flow.clone();
+                    }
                     None => {
                         self.make_room();
                         self.rows.insert(flow.id, Row::new(flow.clone(), now));

@@ -120,6 +120,12 @@ impl Case {
         self.rate_bps / 8.0 * self.rtt.as_secs_f64()
     }
 
+    /// Half of what a buffer of so many bytes allows over the path, bytes per second: a reader that is hardly slower than its
+    /// buffer's window would have two right words.
+    fn half_of(&self, buffer_bytes: f64) -> f64 {
+        buffer_bytes / self.rtt.as_secs_f64() / 2.0
+    }
+
     /// Draws one.
     pub fn draw(kind: &'static str, lot: &mut Lot) -> Case {
         let mut case = Case {
@@ -152,8 +158,10 @@ impl Case {
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {
-                case.receive_buffer = Some(lot.log_between(32e3, 256e3) as usize);
-                Phase { reads: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::SlowReader]) }
+                let buffer = lot.log_between(32e3, 256e3);
+                case.receive_buffer = Some(buffer as usize);
+                let reads = Rhythm::at_rate((rate * part).min(case.half_of(buffer)), tick);
+                Phase { reads, ..Phase::of(&[Limit::SlowReader]) }
             }
             "application" => {
                 Phase { writes: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
@@ -214,13 +222,14 @@ impl Case {
                 Phase::of(&[Limit::Sharing])
             }
             "two-limits" => {
+                let slow = (rate * part).min(case.half_of(100_000.0));
                 let of = |which: &str| match which {
                     "application" => Phase {
                         writes: Rhythm::at_rate(rate * part, tick),
                         ..Phase::of(&[Limit::Application])
                     },
                     "slow-reader" => {
-                        Phase { reads: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::SlowReader]) }
+                        Phase { reads: Rhythm::at_rate(slow, tick), ..Phase::of(&[Limit::SlowReader]) }
                     }
                     _ => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
                 };
