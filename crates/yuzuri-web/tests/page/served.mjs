@@ -103,6 +103,9 @@ test("an address that asks for it begins with all flows in one chart, their sum,
   assert.equal(new Set(names).size, 8, names.join(", "));
   const [readout, chart] = [await page.locator("#readout").boundingBox(), await page.locator("#chart").boundingBox()];
   assert.ok(readout.y + readout.height <= chart.y);
+  await page.setViewportSize({ width: 1280, height: 860 });
+  const rows = page.locator(".readout .rows");
+  assert.ok(await rows.evaluate((e) => e.scrollWidth <= e.clientWidth), "no column is cut at 1280");
   await page.context().close();
   child.kill();
 }, "own");

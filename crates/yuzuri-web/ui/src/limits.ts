@@ -42,6 +42,8 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
 
 export const limitName = (limit: number): string | undefined => LIMITS[limit]?.[0];
 export const limitShort = (limit: number): string | undefined => LIMITS[limit]?.[1];
+/** The short name of what has this name. */
+export const shortOf = (name: string): string => LIMITS.find(([long]) => long === name)?.[1] ?? name;
 export const limitColor = (limit: number): string => COLORS[LIMITS[limit as 0][0]];
 export const limitMeaning = (limit: number): string => MEANINGS[LIMITS[limit as 0][0]];
 

@@ -1,6 +1,7 @@
 // What the cursor reads of a flow, as text.
 import { bytes, rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
+import { limitName } from "./limits";
 import type { Panel } from "./panel";
 import { B, R, STATES, type RowData } from "./wire";
 
@@ -91,6 +92,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     sacked: bytes(data[at + B.SACKED]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
-    limit: panel?.limitAt(n, time) ?? NONE,
+    // What a record does not tell yet, the list says of the last two seconds.
+    limit: panel?.limitAt(n, time) ?? (time >= data[at + B.LAST] && flow.store.latest <= time ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }

@@ -3,6 +3,7 @@ import { isSingle, type Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
+import { shortOf } from "./limits";
 import { beforeAndSince } from "./since";
 import { flows, state } from "./state";
 import { flowLetter } from "./theme";
@@ -124,7 +125,7 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     slots.clear();
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
-    for (const [name, column] of [["Flow", ""], ["cwnd", "cwnd"], ["ssthresh", "ssthresh"], ["throughput", "rate"], ["srtt", "srtt"], ["in flight", "inFlight"], ["state", "state"], ["limited by", "limit"]] as const) {
+    for (const [name, column] of [["Flow", ""], ["cwnd", "cwnd"], ["ssthresh", "ssthresh"], ["throughput", "rate"], ["srtt", "srtt"], ["in flight", "inFlight"], ["state", "state"], ["limit", "limit"]] as const) {
       const th = document.createElement("th");
       th.textContent = name;
       th.className = column;
@@ -184,7 +185,8 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     put(slots.get(`${n}name`), flow.name);
     for (const column of columns) {
       // The spread is for one flow: here it would make the columns jump.
-      put(slots.get(`${n}${column}`), (values?.[column] ?? "–").replace(/ \(.*\)/, ""));
+      const text = (values?.[column] ?? "–").replace(/ \(.*\)/, "");
+      put(slots.get(`${n}${column}`), column === "limit" ? shortOf(text) : text);
     }
   });
 }
