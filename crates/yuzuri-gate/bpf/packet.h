@@ -341,13 +341,17 @@ static __always_inline void read_offer(struct __sk_buff *skb, struct segment *s,
 {
 	u8 options[64 + 4] = {}; /* any place of 6 bits, and what follows it, is inside */
 	u8 places[32] = {};
-	u32 length = s->header - TCP_HEADER, p = 0;
+	u32 length = s->header - TCP_HEADER, beyond_one = length - 1, p = 0;
 
 	offer->scale = NO_SCALE;
 	if (!length)
 		return;
 	offer->broken = true;
-	if (length > MAX_TCP_OPTIONS || bpf_skb_load_bytes(skb, s->at + TCP_HEADER, options, length))
+	if (beyond_one >= MAX_TCP_OPTIONS)
+		return;
+	/* The verifier of Linux 6.1 does not conclude from a comparison with 0 that it is at least 1. */
+	opaque(beyond_one);
+	if (bpf_skb_load_bytes(skb, s->at + TCP_HEADER, options, beyond_one + 1))
 		return;
 	for (int i = 0; i < MAX_OPTION_COUNT; i++) {
 		u32 kind, step, is_nop, is_small;

@@ -74,7 +74,9 @@ pub fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> R
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
     step().map_err(|error| {
         let log = LIBBPF_LOG.lock().clone();
-        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        // The verifier refuses a program with the same error as the kernel a process, but says why.
+        let by_verifier = log.lines().any(|line| line.starts_with("processed "));
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !by_verifier {
             return MonitorError::NotPermitted(format!("{what}: {error}"));
         }
         // libbpf ends with what failed; the verifier's own last word stands before its summary.

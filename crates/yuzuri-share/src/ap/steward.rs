@@ -183,6 +183,7 @@ impl Steward {
         self.looked = now;
         let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
         let mean_weight = self.mean_weight();
+        let stands_off = self.stands_off();
         let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
@@ -209,6 +210,10 @@ impl Steward {
             let of_all = |n: u16| (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16;
             let senders = SendersSeen { proved: of_all(members), unproved: 0 };
             station.policy.decide(now, &seen, station.radio, weighted.as_ref(), senders, &mut self.decisions);
+            if stands_off {
+                let plain = |d: &mut Decision| (d.bound, d.why) = (yuzuri_policy::Bound::NONE, Rule::GaveUp);
+                self.decisions.iter_mut().for_each(plain);
+            }
             let is_exempt = rule.exempt;
             let most_bytes = rule.max_bps.filter(|_| !is_exempt).map(|bps| most_in_flight(bps, &seen));
             if let Some(other) = &mut station.other {
@@ -262,6 +267,12 @@ impl Steward {
         self.summary = Some(self.capacity.sum(now, members, reports));
     }
 
+    /// Whether nobody is bounded: where segments are lost though nothing is full, the policy holds windows spread over the round trip, and
+    /// up by lower bounds. A gate can do neither, and windows that are only small cost more there than a short queue is worth.
+    fn stands_off(&self) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.paced)
+    }
+
     /// The mean of what stations that would take more have by their weights, beside what they would have without.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
@@ -281,8 +292,8 @@ impl Steward {
 
     /// Connections that begin before the next look get what a sender more would leave them.
     fn expect_new_ones(&self, plan: &mut Plan) {
-        let Some(summary) = self.summary.as_ref().filter(|s| matches!(s.phase, Phase::Hold | Phase::Probe))
-        else {
+        let holds = |s: &&Summary| matches!(s.phase, Phase::Hold | Phase::Probe);
+        let Some(summary) = self.summary.as_ref().filter(holds).filter(|_| !self.stands_off()) else {
             return;
         };
         // Where they go is not known: the longest way that is.

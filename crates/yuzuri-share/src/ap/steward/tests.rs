@@ -21,6 +21,8 @@ struct Wire {
     application_bps: Vec<Option<f64>>,
     bounds: HashMap<FlowKey, u32>,
     now: Duration,
+    /// Segments that are lost on the way, of a thousand.
+    lost_permille: u64,
 }
 
 impl Wire {
@@ -63,6 +65,7 @@ impl Wire {
             flows,
             bounds: HashMap::new(),
             now: Duration::from_millis(1),
+            lost_permille: 0,
         }
     }
 
@@ -85,6 +88,7 @@ impl Wire {
             flow.acked_bytes += bytes;
             flow.up_bytes += bytes;
             flow.up_segments += bytes / 1448;
+            flow.repeated_segments += bytes / 1448 * self.lost_permille / 1000;
             flow.last_ns = self.now.as_nanos() as u64;
             flow.in_flight_bytes = *window as u32;
             flow.told_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
@@ -324,4 +328,22 @@ fn other_rules_hold_from_the_next_look_on() {
     // The other one is let go.
     (0..12).for_each(|_| drop(wire.look(&mut steward)));
     assert!(!wire.bounds.contains_key(&wire.flows[1].key));
+}
+
+/// Where segments are lost though no queue is long, everything is as without a gate; until they are not lost any more.
+#[test]
+fn it_stands_off_where_segments_are_lost() {
+    let mut wire = Wire::new(48.0, 30.0, 3);
+    wire.lost_permille = 8;
+    // No long queue: as a short one drops.
+    wire.application_bps = vec![Some(15e6); 3];
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    assert_eq!(plan, Plan::default());
+    assert!(steward.summary.as_ref().unwrap().paced);
+    wire.lost_permille = 0;
+    wire.application_bps = vec![None; 3];
+    wire.wants = vec![14_480.0; 3];
+    let plan = (0..100).map(|_| wire.look(&mut steward)).last().unwrap();
+    assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary);
 }
