@@ -165,6 +165,7 @@ impl Sink for Summary {
             match &run[0] {
                 Item::Flow(flow) => {
                     if let Some(flow_summary) = self.flow_summary(flow.id) {
+                        flow_summary.limits.controlled_by(&flow.congestion_control);
                         flow_summary.flow = Some(flow.clone());
                     }
                 }
