@@ -5,7 +5,7 @@ use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 pub use crate::unmodelled::Growth;
 use crate::unmodelled::{Unmodelled, unmodelled};
-use crate::window_trace::WindowTrace;
+use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit, Yeah};
 
@@ -55,8 +55,13 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .map(|candidate| {
-            let (replay, mut score) = forms(*candidate)
-                .into_iter()
+            let former = former_rtts(*candidate, window_trace);
+            let (replay, mut score) = std::iter::once(None)
+                .chain(former.iter().map(|rtt_us| Some(*rtt_us)))
+                .flat_map(|former_rtt_us| {
+                    let of = move |(cca, chances)| (cca, Chances { former_rtt_us, ..chances });
+                    forms(*candidate).into_iter().map(of)
+                })
                 .map(|(mut cca, chances)| {
                     let replay = replay(cca.as_mut(), window_trace, chances);
                     let score = score(&replay, *candidate);
@@ -67,6 +72,10 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
+            if !former.is_empty() {
+                // It is fitted to the flow.
+                score.prior -= fitted(1.0, &score, temperature);
+            }
             score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
@@ -99,7 +108,7 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .into_iter()
         .map(|unmodelled| {
             let score = score(&unmodelled.replay, Algorithm::Reno);
-            let prior = NONE - unmodelled.parameters() * (1.0 + score.observations / temperature).ln() / 2.0;
+            let prior = NONE - fitted(unmodelled.parameters(), &score, temperature);
             let Unmodelled { growth, step, kept, .. } = unmodelled;
             (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
         })
@@ -112,6 +121,36 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
 
 /// How likely it is before anything is seen that none of them moves a flight: as likely as one that is not usual.
 const NONE: f64 = 0.0;
+
+/// What so many constants cost that are fitted to a flow (the Bayesian information criterion).
+fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
+    constants * (1.0 + score.observations / temperature).ln() / 2.0
+}
+
+/// Round-trip times, as parts of the least that was seen, that a sender may have measured before its flow was seen: the queue may never have been
+/// empty since.
+const FORMER_RTTS: [f32; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
+
+/// The least round-trip times that a candidate may know and the capture does not, µs: where the handshake was missed, of algorithms that go by it.
+fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
+    let goes_by_it = matches!(
+        candidate,
+        Algorithm::Vegas
+            | Algorithm::Veno
+            | Algorithm::Yeah
+            | Algorithm::Nv
+            | Algorithm::Westwood
+            | Algorithm::Illinois
+            | Algorithm::Htcp
+            | Algorithm::Hybla
+    );
+    let missed =
+        window_trace.handshake_rtt_us.is_none() && window_trace.capture_point != CapturePoint::Kernel;
+    if !goes_by_it || !missed || window_trace.min_rtt_us == 0 {
+        return Vec::new();
+    }
+    FORMER_RTTS.iter().map(|part| (window_trace.min_rtt_us as f32 * part).max(1.0) as u32).collect()
+}
 
 /// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
@@ -183,4 +222,49 @@ pub(crate) fn temperature(window_trace: &WindowTrace) -> f64 {
 pub fn candidates() -> Vec<Algorithm> {
     let leave_out = [Algorithm::CubicApple, Algorithm::CubicIphone2017];
     Algorithm::ALL.into_iter().filter(|algorithm| !leave_out.contains(algorithm)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_round_trip_time_is_looked_for_where_the_handshake_was_missed() {
+        let missed = WindowTrace { min_rtt_us: 100_000, ..WindowTrace::default() };
+        let former = former_rtts(Algorithm::Vegas, &missed);
+        assert_eq!((former.len(), former.first(), former.last()), (7, Some(&95_000), Some(&40_000)));
+        assert!(former_rtts(Algorithm::Reno, &missed).is_empty(), "it does not go by it");
+        let seen = WindowTrace { handshake_rtt_us: Some(90_000), ..missed.clone() };
+        assert!(former_rtts(Algorithm::Vegas, &seen).is_empty());
+        let kernel = WindowTrace { capture_point: CapturePoint::Kernel, ..missed };
+        assert!(former_rtts(Algorithm::Vegas, &kernel).is_empty(), "its windows are known");
+    }
+
+    /// Rounds of 100 ms that a queue of 50 ms is part of, and a window that stands.
+    #[test]
+    fn a_former_round_trip_time_tells_an_algorithm_of_the_queue_that_it_finds() {
+        use crate::window_trace::Round;
+        let rounds = (0..40).map(|n| Round {
+            start_ns: n * 100_000_000,
+            end_ns: (n + 1) * 100_000_000,
+            window: 40.0,
+            acked: 40.0,
+            acks: 40,
+            rtt_first_us: 100_000,
+            rtt_min_us: 100_000,
+            rtt_max_us: 100_000,
+            rtt_last_us: 100_000,
+            rtt_mean_us: 100_000,
+            ..Round::default()
+        });
+        let trace = WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() };
+        let last = |former_rtt_us| {
+            let chances = Chances { former_rtt_us, ..Chances::default() };
+            let mut vegas = Algorithm::Vegas.make(SlowStartExit::Loss, 1);
+            replay(vegas.as_mut(), &trace, chances).rounds.last().map(|round| round.predicted)
+        };
+        // 40 segments at 100 ms of which 50 are queue are 20 too many: Vegas takes one away in each round trip.
+        assert!(last(None) >= Some(40.0), "{:?}", last(None));
+        assert!(last(Some(50_000)) < Some(25.0), "{:?}", last(Some(50_000)));
+    }
 }

@@ -112,6 +112,8 @@ pub struct Chances {
     pub blind: bool,
     /// What it gives way to delays it takes back by slow start, after some rounds without growth (LP).
     pub takes_back: bool,
+    /// The least round-trip time that it had measured before the flow was seen, µs; `None` where it is the handshake's, or the least that was seen.
+    pub former_rtt_us: Option<u32>,
     /// After slow start it counts an acknowledgement of several segments as one segment, as BIC, Scalable and Veno did before Linux 5.7.
     pub counts_acks: bool,
 }
@@ -124,6 +126,7 @@ impl Default for Chances {
             may_hold: false,
             blind: false,
             takes_back: false,
+            former_rtt_us: None,
             counts_acks: false,
         }
     }
@@ -136,11 +139,19 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     window.cwnd_limited = true;
     // When an algorithm begins its sender has the handshake's round-trip time.
     let first_rtt_us = || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
-    let rtt_us =
-        window_trace.handshake_rtt_us.or_else(first_rtt_us).map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
+    let rtt_us = chances
+        .former_rtt_us
+        .or(window_trace.handshake_rtt_us)
+        .or_else(first_rtt_us)
+        .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
     (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
     cca.init(&mut window);
     window.cwnd = segments(first.window).max(1);
+    if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
+        // As an acknowledgement told it, some time ago.
+        let sample = AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
+        cca.pkts_acked(&mut window, &sample);
+    }
     let rules_all = cca.controls_all();
     let mut player = Player {
         cca,

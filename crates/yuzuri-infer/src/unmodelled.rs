@@ -135,6 +135,7 @@ mod tests {
             capture_point: CapturePoint::Sender,
             mss_bytes: 1448,
             min_rtt_us: 20_000,
+            handshake_rtt_us: Some(20_000),
             ..WindowTrace::default()
         };
         let round = |trace: &mut WindowTrace, window: f32| {

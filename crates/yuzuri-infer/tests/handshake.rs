@@ -7,6 +7,7 @@ use made_up::{ACK, SYN, segment};
 use yuzuri_capture::{Ecn, End, FlowSlot, Segment};
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
+use yuzuri_infer::window_trace::{Round, WindowTrace};
 
 /// A flow whose SYN, and whose SYN sent again, had these codepoints; each end sends a segment of data.
 fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
@@ -33,8 +34,10 @@ fn an_ecn_capable_syn_is_noticed_at_the_end_that_opened() {
 
 #[test]
 fn it_tells_the_control_that_needs_ecn_from_those_that_do_the_same_without_marks() {
+    // What has fewer rounds is not replayed.
+    let rounds = vec![Round::default(); 3];
     let window_trace =
-        |syn_ecn_capable| yuzuri_infer::window_trace::WindowTrace { syn_ecn_capable, ..Default::default() };
+        |syn_ecn_capable| WindowTrace { syn_ecn_capable, rounds: rounds.clone(), ..WindowTrace::default() };
     let score = |syn_ecn_capable, name: &str| {
         let ranked = identify(window_trace(syn_ecn_capable), None, None, None).ranked;
         ranked.into_iter().find(|ranked| ranked.name == name).expect("a candidate").score.host

@@ -15,8 +15,12 @@ struct Made {
 
 impl Made {
     fn new() -> Made {
-        let window_trace =
-            WindowTrace { mss_bytes: 1448, min_rtt_us: RTT_MS as u32 * 1000, ..WindowTrace::default() };
+        let window_trace = WindowTrace {
+            mss_bytes: 1448,
+            min_rtt_us: RTT_MS as u32 * 1000,
+            handshake_rtt_us: Some(RTT_MS as u32 * 1000),
+            ..WindowTrace::default()
+        };
         let mut made = Made { window_trace, at_ms: 0 };
         // Slow start, which is not judged.
         for window in [10, 20, 40, 80] {

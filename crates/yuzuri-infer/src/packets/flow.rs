@@ -5,7 +5,7 @@ use super::copies::Copies;
 use super::half::Half;
 use super::limits::{PacketLimits, packet_limits};
 use super::look::Looks;
-use crate::window_trace::WindowTrace;
+use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
 
@@ -216,12 +216,14 @@ impl Flow {
         }
         self.third = true;
         let (there, back) = (second.at_ns - first.at_ns, segment.time_ns - second.at_ns);
-        if there < 0 || back < 0 || there + back < MIN_HANDSHAKE_NS {
+        if there < 0 || back < 0 || there + back < 50_000 {
             return;
         }
         let rtt_us = u32::try_from((there + back) / 1000).unwrap_or(u32::MAX);
-        self.half(opener).shaken(capture_point(there, back), rtt_us);
-        self.half(1 - opener).shaken(capture_point(back, there), rtt_us);
+        let tells = there + back >= MIN_HANDSHAKE_NS;
+        let point = |there, back| if tells { capture_point(there, back) } else { CapturePoint::Unknown };
+        self.half(opener).shaken(point(there, back), rtt_us);
+        self.half(1 - opener).shaken(point(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {
