@@ -21,7 +21,7 @@ pub struct Sharing {
     capacity: Capacity,
     summary: Option<Summary>,
     /// Known capacity, used instead of the estimate.
-    oracle: Option<Known>,
+    oracle: Option<Oracle>,
     decisions: Vec<Decision>,
     /// Alters summaries (lying leader) and reports (lying members).
     lie: Option<Lie>,
@@ -43,6 +43,9 @@ pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 /// Alters a terminal's report before the leader receives it; `None` suppresses the report.
 pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
+/// What an oracle knows of a moment at which so many members send.
+pub type Oracle = Box<dyn FnMut(Time, u16) -> Known>;
+
 /// A group's true capacity, known to an oracle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
@@ -52,6 +55,8 @@ pub struct Known {
     pub air: f64,
     /// Whether the wire is the bottleneck, so that pacing is preferable.
     pub paced: bool,
+    /// Rate of the wire, bits per second: nobody would get more alone. 0: the radios' rates take it into account.
+    pub wire_bps: u64,
 }
 
 struct Member {
@@ -102,8 +107,13 @@ impl Sharing {
     }
 
     /// Uses a known capacity: the upper limit of what sharing can achieve.
-    pub fn knowing(mut self, known: Known) -> Sharing {
-        self.oracle = Some(known);
+    pub fn knowing(self, known: Known) -> Sharing {
+        self.knowing_at(Box::new(move |_, _| known))
+    }
+
+    /// Uses a capacity that is known at each moment.
+    pub fn knowing_at(mut self, oracle: Oracle) -> Sharing {
+        self.oracle = Some(oracle);
         self
     }
 
@@ -170,6 +180,7 @@ fn seen(id: u64, destination: Destination, observation: &Observation) -> FlowSee
         retransmitted: observation.retransmitted,
         app_limited: observation.app_limited,
         window_bytes: observation.window_bytes,
+        local_bytes: u64::from(observation.local_segments) * u64::from(observation.mss_bytes),
     }
 }
 
@@ -184,6 +195,7 @@ impl Steer for Sharing {
                 member.radio = radio;
             }
         }
+        let time = now;
         let now = Moment::from_nanos(now.as_nanos());
         let mut reports = Vec::new();
         let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
@@ -231,11 +243,12 @@ impl Steer for Sharing {
             reports = links.received_reports(now);
         }
         let mut summary = self.capacity.sum(now, members, &reports);
-        if let Some(Known { capacity_bps, air, paced }) = self.oracle {
+        if let Some(oracle) = &mut self.oracle {
+            let Known { capacity_bps, air, paced, wire_bps } = oracle(time, summary.senders);
             let senders = f64::from(summary.senders.max(1));
             summary.phase = Phase::Hold;
             summary.paced = paced;
-            summary.alone_max_bps = 0;
+            summary.alone_max_bps = wire_bps;
             summary.capacity_bps = capacity_bps as u64;
             summary.share_bps = (capacity_bps / senders) as u64;
             summary.air_share_ppm = (air / senders * 1e6) as u32;
