@@ -100,6 +100,7 @@ impl Contender {
                     capacity_bps: total_bps,
                     air: part * alone.len() as f64,
                     paced: total_bps > 0.99 * wire_bps,
+                    wire_bps: 0,
                 };
                 under(Sharing::new(config, &radios).beginning(begins).knowing(known))
             }

@@ -17,6 +17,7 @@ mod own;
 mod policy;
 mod radio;
 mod report;
+mod tick;
 
 pub use capacity::Capacity;
 pub use flow::{Bound, Decision, FlowSeen, Rule};
@@ -33,3 +34,4 @@ pub use moment::Moment;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
 pub use radio::{Aggregation, RadioHint, SlowRadio};
 pub use report::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
+pub use tick::{Group, Terminal};

@@ -247,7 +247,6 @@ impl ControlLoop {
         self.sort_flows(now, told);
         for link in &mut self.links {
             link.tick(now);
-            link.decide(now);
         }
         let decisions = self.links.iter().flat_map(|link| {
             let ours = link.states.iter().map(|state| state.standing.is_ours());
@@ -273,7 +272,7 @@ impl ControlLoop {
 
     /// Whether the walk may omit idle flows.
     fn lets_rest(&self) -> bool {
-        self.links.iter().all(|link| link.policy.lets_rest())
+        self.links.iter().all(|link| link.terminal.policy.lets_rest())
     }
 
     /// Assigns each flow to the interface that has its local address.
@@ -295,7 +294,7 @@ impl ControlLoop {
             match self.links.iter_mut().find(|link| link.has(local)) {
                 Some(link) => {
                     if let Some(before) = before {
-                        link.policy.recall(&before, self.flows.walks());
+                        link.terminal.policy.recall(&before, self.flows.walks());
                     }
                     link.seen.push(self.flows.see(now, &state));
                     link.states.push(state);
@@ -309,7 +308,7 @@ impl ControlLoop {
             link.states.shrink_to(link.states.len() * 2);
             link.decisions.shrink_to(link.states.len() * 2);
             let rest = self.flows.resting_at(|address| link.has(address));
-            link.policy.rest(rest.all as usize);
+            link.terminal.policy.rest(rest.all as usize);
         }
         self.walk.shrink_to(MIN_WALK);
         self.flows.end(now, told);
@@ -350,7 +349,7 @@ impl ControlLoop {
         }
         let now = clock::now();
         self.config.policy = policy;
-        self.links.iter_mut().for_each(|link| link.choose(now, policy));
+        self.links.iter_mut().for_each(|link| link.terminal.choose(now, policy));
         (self.tell)(&Event::Policy(policy));
         self.publish(now);
     }

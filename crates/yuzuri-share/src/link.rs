@@ -7,15 +7,11 @@ use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
 use crate::sockets::Sockets;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
-    Capacity, Decision, FlowSeen, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, Policy,
-    PolicyConfig, RadioHint, Randomness, Report, SendersSeen, Summary, To,
+    Decision, FlowSeen, Group, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, PolicyConfig,
+    RadioHint, Randomness, Terminal, To,
 };
-
-/// How long the former leader's last summary is a valid starting point for a new leader.
-const RESUMED_WITHIN: Duration = Duration::from_secs(15);
 
 /// What a group member needs apart from its group.
 #[derive(Clone)]
@@ -32,18 +28,15 @@ pub(crate) struct Link {
     pub(crate) sockets: Sockets,
     /// `None` until the group is known.
     pub(crate) member: Option<Member>,
-    pub(crate) policy: Policy,
+    pub(crate) terminal: Terminal,
     pub(crate) radio: RadioHint,
     pub(crate) seen: Vec<FlowSeen>,
     pub(crate) states: Vec<FlowState>,
     pub(crate) decisions: Vec<Decision>,
-    pub(crate) own_report: Option<Report>,
     pub(crate) send_errors: u64,
     pub(crate) last_send_error: Option<String>,
     /// The keys last given to the member.
     keys: Option<Keys>,
-    capacity: Option<Capacity>,
-    last_summary: Option<(Moment, Summary)>,
 }
 
 impl Link {
@@ -61,17 +54,14 @@ impl Link {
             group_from: None,
             sockets,
             member: None,
-            policy: Policy::new(policy),
+            terminal: Terminal::new(policy),
             radio: RadioHint::default(),
             seen: Vec::new(),
             states: Vec::new(),
             decisions: Vec::new(),
-            own_report: None,
             send_errors: 0,
             last_send_error: None,
             keys: None,
-            capacity: None,
-            last_summary: None,
         })
     }
 
@@ -111,27 +101,8 @@ impl Link {
                 self.member = Some(Member::new(config, now)?);
             }
         }
-        // The capacity of the new group's channel is unknown.
-        (self.capacity, self.last_summary) = (None, None);
-        self.policy.choose(self.policy.config());
+        self.terminal.forget_group();
         Ok(true)
-    }
-
-    /// Changes the policy. A leader keeps its capacity estimate if the objective is unchanged.
-    pub(crate) fn choose(&mut self, now: Moment, policy: PolicyConfig) {
-        let objective = policy.objective;
-        if objective != self.policy.config().objective {
-            self.capacity = self.begin_capacity(now, objective);
-        }
-        self.policy.choose(policy);
-    }
-
-    fn begin_capacity(&self, now: Moment, objective: yuzuri_policy::Objective) -> Option<Capacity> {
-        let last = self.last_summary.as_ref().filter(|(at, _)| now.since(*at) <= RESUMED_WITHIN);
-        Some(match last {
-            Some((_, summary)) => Capacity::resume(now, summary, objective),
-            None => Capacity::new(objective),
-        })
     }
 
     /// Processes the received datagrams. Returns how many were refused.
@@ -150,44 +121,10 @@ impl Link {
         refused(&self.member) - before
     }
 
-    /// First part of a tick: reports this terminal's flows; the leader aggregates all reports into a
-    /// summary.
+    /// One tick: reports this terminal's flows, aggregates all reports if it leads, and computes the bounds.
     pub(crate) fn tick(&mut self, now: Moment) {
-        let report = self.policy.observe(now, &self.seen, self.radio);
-        self.own_report.clone_from(&report);
-        let Some(member) = &mut self.member else { return };
-        member.report(now, report);
-        if member.is_leader(now) {
-            if self.capacity.is_none() {
-                self.capacity = self.begin_capacity(now, self.policy.config().objective);
-            }
-            let Some(member) = &mut self.member else { return };
-            let members = member.members(now).count().min(u16::MAX.into()) as u16;
-            if let Some(capacity) = &mut self.capacity {
-                let reports = member.reports(now).map(|(_, report)| report);
-                let summary = capacity.sum(now, members, reports);
-                member.summarize(now, summary);
-            }
-        } else {
-            self.capacity = None;
-        }
-    }
-
-    /// Second part of a tick: computes the bounds.
-    pub(crate) fn decide(&mut self, now: Moment) {
-        let member = self.member.as_ref();
-        let summary = member.and_then(|member| member.summary(now));
-        let alone = SendersSeen { proved: 1, unproved: 0 };
-        let senders = member.map_or(alone, |member| member.senders(now));
-        self.policy.decide(now, &self.seen, self.radio, summary, senders, &mut self.decisions);
-        if let Some(summary) = summary {
-            self.last_summary = Some((now, summary.clone()));
-        }
-        if self.policy.wants_proof()
-            && let Some(member) = &mut self.member
-        {
-            member.ask_senders(now);
-        }
+        let group = self.member.as_mut().map(|member| member as &mut dyn Group);
+        self.terminal.tick(now, &self.seen, self.radio, group, &mut self.decisions);
     }
 
     /// Sends the messages that are due.

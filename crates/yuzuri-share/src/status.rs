@@ -331,7 +331,7 @@ impl InterfaceStatus {
             leads: member.is_some_and(|member| member.is_leader(now)),
             members: members.collect(),
             summary: member.and_then(|member| member.summary(now)).map(SummaryStatus::from),
-            rate_bps: link.own_report.as_ref().map_or(0, |report| report.rate_bps),
+            rate_bps: link.terminal.report().map_or(0, |report| report.rate_bps),
             alone_bps: link.radio.alone_bps,
             flows,
             flow_counts,
@@ -371,7 +371,7 @@ fn flows(
             count(decision.why, 1);
         }
     }
-    let rule = link.policy.of_resting();
+    let rule = link.terminal.policy.of_resting();
     count(rule, resting.ours);
     counts.all = (largest.len() as u32).saturating_add(resting.all);
     // Of flows with equal rates the older one comes first, so that rows keep their positions.

@@ -86,6 +86,11 @@ impl MessageLinks {
         }
     }
 
+    /// The leader's own report, which is no message.
+    pub(crate) fn keep_report(&mut self, now: Moment, leader: usize, report: Option<Report>) {
+        self.reports[leader].send(now, Duration::ZERO, report);
+    }
+
     /// The reports that the leader has received and that have not expired.
     pub(crate) fn received_reports(&mut self, now: Moment) -> Vec<Report> {
         self.reports.iter_mut().filter_map(|link| link.newest(now, REPORT_LIFETIME)?.clone()).collect()

@@ -1,6 +1,7 @@
 //! Runs the sharing of `yuzuri-policy` in a simulated cell. Policy and aggregation are the daemon's
-//! code. Without [`Messages`], reports arrive at once and the leader's summary takes effect at the
-//! next half second; with it, messages are delayed and lost.
+//! code, and so is the order of a tick. The first terminal that shares leads, and its tick is the last: it
+//! decides by what it has just summed up, the others by the last summary that they received. Without [`Messages`],
+//! messages arrive at once; with it, they are delayed and lost.
 
 use crate::cc::Bounds;
 use crate::messages::{MessageLinks, Messages};
@@ -11,30 +12,117 @@ use std::time::Duration;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{
-    Aggregation, Capacity, Decision, Destination, FlowSeen, Moment, Phase, Policy, PolicyConfig, RadioHint,
-    Report, Rule, SendersSeen, Summary,
+    Aggregation, Decision, Destination, FlowSeen, Group, Moment, Phase, PolicyConfig, RadioHint, Report,
+    Rule, SendersSeen, Summary, Terminal as Sharer,
 };
 
-/// All terminals of a scenario, each with its policy, and their leader.
+/// All terminals of a scenario that share.
 pub struct Sharing {
     terminals: Vec<Option<Member>>,
-    capacity: Capacity,
-    summary: Option<Summary>,
-    /// Known capacity, used instead of the estimate.
-    oracle: Option<Known>,
     decisions: Vec<Decision>,
-    /// Alters summaries (lying leader) and reports (lying members).
-    lie: Option<Lie>,
-    false_report: Option<FalseReport>,
     /// Radio changes, in time order.
     changes: Vec<(Time, usize, RadioHint)>,
     destinations: Vec<Destination>,
-    /// Nonexistent senders that have authenticated to all members.
-    invented: u16,
     /// Time at which sharing begins.
     begins: Time,
+    cell: Cell,
+}
+
+/// What passes between the members.
+#[derive(Default)]
+struct Cell {
+    members: u16,
+    /// Where messages arrive at once: the reports of this tick.
+    reports: Vec<Report>,
+    summary: Option<Summary>,
     /// Messages with delay and loss; absent: messages arrive at once.
     links: Option<MessageLinks>,
+    /// Known capacity, used instead of the estimate.
+    oracle: Option<Oracle>,
+    /// Alters summaries (lying leader) and reports (lying members).
+    lie: Option<Lie>,
+    false_report: Option<FalseReport>,
+    /// Nonexistent senders that have authenticated to all members.
+    invented: u16,
+    /// How long a message of each member waits behind its data.
+    queues: Vec<Option<Duration>>,
+}
+
+/// A member's place in its group.
+struct Seat<'a> {
+    number: usize,
+    leads: bool,
+    time: Time,
+    cell: &'a mut Cell,
+}
+
+impl Group for Seat<'_> {
+    fn report(&mut self, now: Moment, mut report: Option<Report>) {
+        if let Some(lie) = &mut self.cell.false_report {
+            lie(now, self.number, &mut report);
+        }
+        let queue = self.cell.queues[self.number].unwrap_or_default();
+        match &mut self.cell.links {
+            None => self.cell.reports.extend(report),
+            // A leader's own report is no message.
+            Some(links) if self.leads => {
+                links.keep_report(now, self.number, report);
+                self.cell.reports = links.received_reports(now);
+            }
+            Some(links) => links.send_report(now, self.number, queue, report),
+        }
+    }
+
+    fn is_leader(&self, _now: Moment) -> bool {
+        self.leads
+    }
+
+    fn members(&self, _now: Moment) -> u16 {
+        self.cell.members
+    }
+
+    fn reports<'a>(&'a self, _now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a> {
+        Box::new(self.cell.reports.iter())
+    }
+
+    fn summarize(&mut self, now: Moment, mut summary: Summary) {
+        if let Some(oracle) = &mut self.cell.oracle {
+            let Known { capacity_bps, air, paced, wire_bps } = oracle(self.time, summary.senders);
+            let senders = f64::from(summary.senders.max(1));
+            summary.phase = Phase::Hold;
+            summary.paced = paced;
+            summary.alone_max_bps = wire_bps;
+            summary.capacity_bps = capacity_bps as u64;
+            summary.share_bps = (capacity_bps / senders) as u64;
+            summary.air_share_ppm = (air / senders * 1e6) as u32;
+        }
+        if let Some(links) = &mut self.cell.links {
+            for (number, queue) in self.cell.queues.iter().enumerate() {
+                if let Some(queue) = queue.filter(|_| number != self.number) {
+                    links.send_summary(now, number, queue, &summary);
+                }
+            }
+        }
+        self.cell.summary = Some(summary);
+    }
+
+    fn summary(&mut self, now: Moment) -> Option<Summary> {
+        let mut summary = match &mut self.cell.links {
+            Some(links) if !self.leads => links.received_summary(now, self.number),
+            _ => self.cell.summary.clone(),
+        };
+        if let (Some(lie), Some(summary)) = (&mut self.cell.lie, &mut summary) {
+            lie(now, self.number, summary);
+        }
+        summary
+    }
+
+    fn senders(&self, _now: Moment) -> SendersSeen {
+        SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented), unproved: 0 }
+    }
+
+    /// All have.
+    fn ask_senders(&mut self, _now: Moment) {}
 }
 
 /// Alters a summary before a terminal receives it.
@@ -42,6 +130,9 @@ pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 
 /// Alters a terminal's report before the leader receives it; `None` suppresses the report.
 pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
+
+/// What an oracle knows of a moment at which so many members send.
+pub type Oracle = Box<dyn FnMut(Time, u16) -> Known>;
 
 /// A group's true capacity, known to an oracle.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,10 +143,12 @@ pub struct Known {
     pub air: f64,
     /// Whether the wire is the bottleneck, so that pacing is preferable.
     pub paced: bool,
+    /// Rate of the wire, bits per second: nobody would get more alone. 0: the radios' rates take it into account.
+    pub wire_bps: u64,
 }
 
 struct Member {
-    policy: Policy,
+    sharer: Sharer,
     radio: RadioHint,
     /// The rule that set the bound at the last tick; `None` before the first.
     rule: Option<Rule>,
@@ -71,21 +164,20 @@ impl Sharing {
     pub fn new(config: PolicyConfig, radios: &[Option<RadioHint>]) -> Sharing {
         let terminals = radios
             .iter()
-            .map(|radio| radio.map(|radio| Member { policy: Policy::new(config), radio, rule: None }))
-            .collect();
+            .map(|radio| radio.map(|radio| Member { sharer: Sharer::new(config), radio, rule: None }));
+        let terminals: Vec<Option<Member>> = terminals.collect();
+        let cell = Cell {
+            members: terminals.iter().flatten().count().min(u16::MAX.into()) as u16,
+            queues: vec![None; radios.len()],
+            ..Cell::default()
+        };
         Sharing {
             changes: Vec::new(),
             destinations: vec![Destination::default(); radios.len()],
-            false_report: None,
             terminals,
-            capacity: Capacity::new(config.objective),
-            summary: None,
-            oracle: None,
             decisions: Vec::new(),
-            lie: None,
-            invented: 0,
             begins: Time::ZERO,
-            links: None,
+            cell,
         }
     }
 
@@ -97,25 +189,30 @@ impl Sharing {
 
     /// Delays and loses messages.
     pub fn telling_by(mut self, messages: Messages) -> Sharing {
-        self.links = Some(MessageLinks::new(messages, self.terminals.len()));
+        self.cell.links = Some(MessageLinks::new(messages, self.terminals.len()));
         self
     }
 
     /// Uses a known capacity: the upper limit of what sharing can achieve.
-    pub fn knowing(mut self, known: Known) -> Sharing {
-        self.oracle = Some(known);
+    pub fn knowing(self, known: Known) -> Sharing {
+        self.knowing_at(Box::new(move |_, _| known))
+    }
+
+    /// Uses a capacity that is known at each moment.
+    pub fn knowing_at(mut self, oracle: Oracle) -> Sharing {
+        self.cell.oracle = Some(oracle);
         self
     }
 
     /// Makes the leader lie.
     pub fn lying(mut self, lie: Lie) -> Sharing {
-        self.lie = Some(lie);
+        self.cell.lie = Some(lie);
         self
     }
 
     /// Makes members lie.
     pub fn reporting(mut self, false_report: FalseReport) -> Sharing {
-        self.false_report = Some(false_report);
+        self.cell.false_report = Some(false_report);
         self
     }
 
@@ -138,7 +235,7 @@ impl Sharing {
 
     /// Adds senders that an insider invented; each member believes that they exist.
     pub fn beside_invented(mut self, senders: u16) -> Sharing {
-        self.invented = senders;
+        self.cell.invented = senders;
         self
     }
 
@@ -150,7 +247,7 @@ impl Sharing {
 
     /// The leader's last summary.
     pub fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
+        self.cell.summary.as_ref()
     }
 }
 
@@ -170,6 +267,7 @@ fn seen(id: u64, destination: Destination, observation: &Observation) -> FlowSee
         retransmitted: observation.retransmitted,
         app_limited: observation.app_limited,
         window_bytes: observation.window_bytes,
+        local_bytes: u64::from(observation.local_segments) * u64::from(observation.mss_bytes),
     }
 }
 
@@ -184,71 +282,49 @@ impl Steer for Sharing {
                 member.radio = radio;
             }
         }
-        let now = Moment::from_nanos(now.as_nanos());
-        let mut reports = Vec::new();
-        let members = self.terminals.iter().flatten().count().min(u16::MAX.into()) as u16;
         self.terminals.iter_mut().flatten().for_each(|member| member.rule = None);
-        for (number, (member, observation)) in self.terminals.iter_mut().zip(terminals).enumerate() {
-            let (Some(member), Some(observation)) = (member, observation) else { continue };
-            let flows = [seen(number as u64, self.destinations[number], observation)];
-            let mut report = member.policy.observe(now, &flows, member.radio);
-            if let Some(lie) = &mut self.false_report {
-                lie(now, number, &mut report);
-            }
-            let mut summary = match &mut self.links {
-                None => {
-                    reports.extend(report);
-                    self.summary.clone()
-                }
-                Some(links) => {
-                    links.send_report(now, number, queue_of(observation), report);
-                    links.received_summary(now, number)
-                }
-            };
-            if let (Some(lie), Some(summary)) = (&mut self.lie, &mut summary) {
-                lie(now, number, summary);
-            }
-            member.policy.decide(
-                now,
-                &flows,
-                member.radio,
-                summary.as_ref(),
-                SendersSeen { proved: members.saturating_add(self.invented), unproved: 0 },
-                &mut self.decisions,
-            );
-            member.rule = self.decisions.first().map(|decision| decision.why);
-            if let Some(decision) = self.decisions.first() {
-                let some = |segments: u32| Some(segments).filter(|s| *s > 0);
-                bounds[number] = Bounds {
-                    lower: some(decision.bound.lower),
-                    upper: some(decision.bound.upper),
-                    no_decrease: decision.no_decrease,
-                    burst: some(decision.burst),
-                };
-            }
+        self.cell.reports.clear();
+        for (queue, (member, seen)) in self.cell.queues.iter_mut().zip(self.terminals.iter().zip(terminals)) {
+            *queue = member.as_ref().map(|_| seen.as_ref().map_or(Duration::ZERO, queue_of));
         }
-        if let Some(links) = &mut self.links {
-            reports = links.received_reports(now);
+        let Some(leader) = self.terminals.iter().position(Option::is_some) else { return };
+        for number in (leader + 1..self.terminals.len()).chain([leader]) {
+            self.tick(now, number, leader, terminals[number].as_ref(), &mut bounds[number]);
         }
-        let mut summary = self.capacity.sum(now, members, &reports);
-        if let Some(Known { capacity_bps, air, paced }) = self.oracle {
-            let senders = f64::from(summary.senders.max(1));
-            summary.phase = Phase::Hold;
-            summary.paced = paced;
-            summary.alone_max_bps = 0;
-            summary.capacity_bps = capacity_bps as u64;
-            summary.share_bps = (capacity_bps / senders) as u64;
-            summary.air_share_ppm = (air / senders * 1e6) as u32;
+    }
+}
+
+impl Sharing {
+    fn tick(
+        &mut self,
+        time: Time,
+        number: usize,
+        leader: usize,
+        observation: Option<&Observation>,
+        bounds: &mut Bounds,
+    ) {
+        let leads = number == leader;
+        let Some(member) = &mut self.terminals[number] else { return };
+        // A leader that has not started leads nevertheless.
+        if observation.is_none() && !leads {
+            return;
         }
-        if let Some(links) = &mut self.links {
-            for (number, (member, observation)) in self.terminals.iter().zip(terminals).enumerate() {
-                if member.is_some() {
-                    let queue = observation.as_ref().map_or(Duration::ZERO, queue_of);
-                    links.send_summary(now, number, queue, &summary);
-                }
-            }
-        }
-        self.summary = Some(summary);
+        let flows: Vec<FlowSeen> = observation
+            .iter()
+            .map(|seen_of| seen(number as u64, self.destinations[number], seen_of))
+            .collect();
+        let now = Moment::from_nanos(time.as_nanos());
+        let mut seat = Seat { number, leads, time, cell: &mut self.cell };
+        member.sharer.tick(now, &flows, member.radio, Some(&mut seat), &mut self.decisions);
+        let Some(decision) = self.decisions.first() else { return };
+        member.rule = Some(decision.why);
+        let some = |segments: u32| Some(segments).filter(|s| *s > 0);
+        *bounds = Bounds {
+            lower: some(decision.bound.lower),
+            upper: some(decision.bound.upper),
+            no_decrease: decision.no_decrease,
+            burst: some(decision.burst),
+        };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The interface to a policy: what it observes of each terminal, and the bounds that it sets.
 
-use crate::cc::Bounds;
+use crate::cc::{Bounds, Timestamps};
 use yuzuri_netmodel::Time;
 
 /// A terminal's view of its own upload.
@@ -28,6 +28,10 @@ pub struct Observation {
     pub mss_bytes: u32,
     /// Maximum payload in flight that send buffer and receive window allow, bytes.
     pub window_bytes: u64,
+    /// Timestamps of the last ACK; `None` before the first.
+    pub timestamps: Option<Timestamps>,
+    /// Segments in the queue of the terminal's own interface.
+    pub local_segments: u32,
 }
 
 /// A policy. The simulation calls it at fixed intervals of simulated time.

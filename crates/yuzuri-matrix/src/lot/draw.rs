@@ -144,6 +144,8 @@ impl Lot {
         let lossy = wire.up.loss != LossConfig::None;
         let (moves, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let terminals = self.terminals(n, outside, moves, far);
+        let download = Traffic::Bulk { direction: Direction::Down, bytes: None };
+        let downloads = terminals.iter().any(|terminal| terminal.traffic == download);
         let mut scenario = Scenario::wireless(&phys, wire, terminals, DURATION_MS).seeded(number + 1);
         scenario.warm_up_ms = WARM_UP_MS;
         let ap_packets = self.0.one(&[100, 400, 400, 1000, 0]);
@@ -166,6 +168,7 @@ impl Lot {
         class(matches!(change, Some(("a radio changes" | "all radios change", _))), "radios change");
         class(matches!(change, Some(("the wire changes", _))), "the wire changes");
         class(lossy, "loss");
+        class(downloads, "downloads");
         class(managed || ap_packets == 0, "managed queues");
         let ap = if ap_packets == 0 { "FQ-CoDel".to_owned() } else { ap_packets.to_string() };
         let mut words = format!("{n} terminals, {rtt_ms:.0} ms, {wire_mbps:.0} Mbit/s, {queue}, AP {ap}");

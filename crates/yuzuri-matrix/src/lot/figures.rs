@@ -1,6 +1,8 @@
 //! What came out of a setting, with CUBIC and with the policy.
 
 use super::draw::Drawn;
+use super::oracle;
+use super::waits::{Sums, Waits};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Objective, Phase, PolicyConfig, Rule};
@@ -9,6 +11,9 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Messages, NoSteer, Observation, Results, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
 };
+
+/// A queue of so many ms is long: what nine in ten settings should stay below.
+pub const LONG_MS: f64 = 400.0;
 
 /// What one contender did.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +58,10 @@ pub struct Outcome {
     pub shared: Figures,
     /// Where the group spent its time.
     pub spent: Spent,
+    /// Where its members wait.
+    pub waits: Waits,
+    /// With an oracle instead of the leader, where queues are longer than [`LONG_MS`].
+    pub oracle: Option<Figures>,
 }
 
 impl Outcome {
@@ -61,12 +70,26 @@ impl Outcome {
     /// # Errors
     /// None for settings that are drawn.
     pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
-        let sharing = sharing(&drawn, Objective::default());
-        let mut watched = Watched { sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 };
+        let mut watched = Watched::of(&drawn, sharing(&drawn, Objective::default()));
         let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
         let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
-        let spent = watched.spent();
-        Ok(Outcome { number: drawn.number, words: drawn.words, classes: drawn.classes, cubic, shared, spent })
+        let oracle = if shared.queue_ms > LONG_MS {
+            let mut knowing = sharing(&drawn, Objective::default()).knowing_at(oracle::of(&drawn));
+            Some(Figures::of(&drawn, &run(&drawn.scenario, &mut knowing)?))
+        } else {
+            None
+        };
+        let (spent, waits) = (watched.spent(), watched.waits.mean());
+        Ok(Outcome {
+            number: drawn.number,
+            words: drawn.words,
+            classes: drawn.classes,
+            cubic,
+            shared,
+            spent,
+            waits,
+            oracle,
+        })
     }
 
     /// Total with the policy over CUBIC's.
@@ -177,6 +200,7 @@ impl Figures {
 
 /// Counts where the group spends its time.
 struct Watched {
+    waits: Sums,
     sharing: Sharing,
     ticks: u32,
     start_up: u32,
@@ -185,6 +209,10 @@ struct Watched {
 }
 
 impl Watched {
+    fn of(drawn: &Drawn, sharing: Sharing) -> Watched {
+        Watched { waits: Sums::of(drawn), sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
+    }
+
     fn spent(&self) -> Spent {
         let part = |ticks: u32| f64::from(ticks) / f64::from(self.ticks.max(1));
         Spent { start_up: part(self.start_up), wide: part(self.wide), doubt: part(self.doubt) }
@@ -194,6 +222,7 @@ impl Watched {
 impl Steer for Watched {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
+        self.waits.add(now, terminals);
         let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
         self.ticks += 1;
         self.start_up += u32::from(summary.phase == Phase::StartUp);

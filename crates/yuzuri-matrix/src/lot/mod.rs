@@ -3,7 +3,9 @@
 mod alternatives;
 mod draw;
 mod figures;
+mod oracle;
 mod table;
+mod waits;
 
 use crate::contest::each;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +16,7 @@ pub use figures::Outcome;
 pub use table::tables;
 
 /// The classes of the tables, in their order.
-pub const CLASSES: [&str; 11] = [
+pub const CLASSES: [&str; 12] = [
     "all",
     "no outsiders",
     "outsiders",
@@ -26,6 +28,7 @@ pub const CLASSES: [&str; 11] = [
     "the wire changes",
     "loss",
     "managed queues",
+    "downloads",
 ];
 
 /// Runs so many settings of the lot with this seed with each alternative; `None` if it was stopped.

@@ -1,5 +1,7 @@
 //! The tables of a lot.
 
+use super::figures::LONG_MS;
+use super::waits::PLACES;
 use super::{CLASSES, Outcome};
 use std::fmt::Write as _;
 
@@ -24,6 +26,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
             let _ = writeln!(text, "| {class} | {} |", row(&of));
         }
     }
+    text += &long_queues(outcomes);
     let mut worst: Vec<(f64, String, &Outcome)> = outcomes
         .iter()
         .map(|outcome| {
@@ -48,6 +51,36 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
             percent(spent.wide),
             percent(spent.doubt),
             outcome.words
+        );
+    }
+    text
+}
+
+/// Settings with long queues, by where members wait most, and whether anybody could do better.
+fn long_queues(outcomes: &[Outcome]) -> String {
+    let mut text = format!(
+        "\nSettings with a queue of more than {LONG_MS:.0} ms, by where members wait most; medians, ms. The oracle knows what each can have:\n\n\
+         | where | settings | with outsiders | with downloads | wide | queue | CUBIC | oracle |\n|---|{}\n",
+        "---|".repeat(7)
+    );
+    let long = |o: &&Outcome| o.shared.queue_ms > LONG_MS;
+    for place in PLACES {
+        let of: Vec<&Outcome> = outcomes.iter().filter(long).filter(|o| o.waits.place() == place).collect();
+        let median = |value: &dyn Fn(&Outcome) -> f64| {
+            let values: Vec<f64> = of.iter().map(|o| value(o)).collect();
+            if values.is_empty() { "-".to_owned() } else { format!("{:.0}", quantile(&values, 0.5)) }
+        };
+        let in_class = |class| of.iter().filter(|o| o.classes.contains(&class)).count();
+        let _ = writeln!(
+            text,
+            "| {place} | {} | {} | {} | {} % | {} | {} | {} |",
+            of.len(),
+            in_class("outsiders"),
+            in_class("downloads"),
+            median(&|o| o.spent.wide * 100.0),
+            median(&|o| o.shared.queue_ms),
+            median(&|o| o.cubic.queue_ms),
+            median(&|o| o.oracle.as_ref().map_or(f64::NAN, |oracle| oracle.queue_ms)),
         );
     }
     text

@@ -3,7 +3,7 @@
 use crate::receiver::Receiver;
 use crate::scenario::Terminal;
 use crate::segment::MSS_BYTES;
-use crate::sender::Sender;
+use crate::sender::{LocalQueue, Sender};
 use crate::steer::Observation;
 use yuzuri_netmodel::Time;
 
@@ -44,7 +44,7 @@ impl Connection {
         self.sender.open();
     }
 
-    pub(super) fn observe(&self) -> Observation {
+    pub(super) fn observe(&self, local: LocalQueue) -> Observation {
         let window = self.sender.window();
         Observation {
             srtt_us: window.srtt_us,
@@ -58,6 +58,8 @@ impl Connection {
             lost: self.sender.counts().lost,
             mss_bytes: MSS_BYTES.into(),
             window_bytes: self.window_bytes,
+            timestamps: self.sender.timestamps(),
+            local_segments: local.segments,
         }
     }
 }

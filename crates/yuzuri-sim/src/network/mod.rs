@@ -448,8 +448,10 @@ impl<'a> Network<'a> {
                 (first..last).find(|&n| self.connections[n].upload && self.connections[n].opened)
             })
             .collect();
-        let seen: Vec<Option<Observation>> =
-            uploads.iter().map(|upload| upload.map(|index| self.connections[index].observe())).collect();
+        let seen: Vec<Option<Observation>> = uploads
+            .iter()
+            .map(|upload| upload.map(|index| self.connections[index].observe(self.local_queue(index))))
+            .collect();
         steer.steer(self.now, &seen, &mut self.bounds);
         for (upload, bounds) in uploads.iter().zip(&self.bounds) {
             if let Some(index) = *upload {

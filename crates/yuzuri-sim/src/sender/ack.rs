@@ -42,6 +42,7 @@ impl Sender {
         if ack.number > self.scoreboard.snd_nxt() {
             return;
         }
+        self.last_timestamps = Some(self.timestamps_of(ack));
         let prior_delivered = self.window.delivered;
         let prior_lost = self.window.lost;
         let prior_packets = self.scoreboard.packets_out();
@@ -62,7 +63,7 @@ impl Sender {
                 acked: info.pkts_acked,
                 rtt_us: sample.rtt_us,
                 in_flight: (self.window.delivered - sample.prior_delivered) as u32,
-                timestamps: Some(self.timestamps(ack)),
+                timestamps: self.last_timestamps,
             };
             self.cca.pkts_acked(&mut self.window, &acked);
         }
@@ -95,7 +96,7 @@ impl Sender {
     }
 
     /// The timestamp option as sent on the wire: whole ms of each host's clock.
-    fn timestamps(&self, ack: &Segment) -> Timestamps {
+    fn timestamps_of(&self, ack: &Segment) -> Timestamps {
         let ms = |at: Time| (at.as_nanos() / MILLISECOND) as u32;
         Timestamps { value_ms: ms(ack.sent_at).wrapping_add(self.ts_offset_ms), echo_ms: ms(ack.echo) }
     }

@@ -13,7 +13,7 @@ mod transmit;
 pub use transmit::LocalQueue;
 
 use crate::cc::{
-    Algorithm, Bounds, CaState, CongestionControl, Cubic, CubicConstants, SlowStartExit, Window,
+    Algorithm, Bounds, CaState, CongestionControl, Cubic, CubicConstants, SlowStartExit, Timestamps, Window,
 };
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
@@ -233,6 +233,8 @@ pub struct Sender {
     wnd_end: u32,
     acked_bytes: u64,
     last_rtt_us: Option<u64>,
+    /// Timestamps of the last ACK (`rcv_tsval`, `rcv_tsecr`).
+    last_timestamps: Option<Timestamps>,
     /// SACK blocks of the last ACK (`recv_sack_cache`).
     recv_sack_cache: [Block; SACK_BLOCKS],
 }
@@ -286,6 +288,7 @@ impl Sender {
             wnd_end: 0,
             acked_bytes: 0,
             last_rtt_us: None,
+            last_timestamps: None,
             recv_sack_cache: [Block::default(); SACK_BLOCKS],
             config,
         }
@@ -333,6 +336,11 @@ impl Sender {
     /// Name of the algorithm as in Linux.
     pub fn algorithm(&self) -> &'static str {
         self.cca.name()
+    }
+
+    /// Timestamps of the last ACK; `None` before the first.
+    pub fn timestamps(&self) -> Option<Timestamps> {
+        self.last_timestamps
     }
 
     /// Counters since the start.

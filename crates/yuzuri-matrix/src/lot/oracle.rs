@@ -1,0 +1,45 @@
+//! An oracle for a setting: a leader that knows at each moment what each member can have.
+
+use super::draw::Drawn;
+use yuzuri_netmodel::Time;
+use yuzuri_sim::{ChangeKind, Direction, Known, Oracle, Traffic, hint_of};
+
+/// A wire of this part of its rate full is the bottleneck.
+const FULL: f64 = 0.99;
+/// Part of a wire's rate that is payload: 1448 bytes of 1514.
+const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
+
+/// To each that sends, outsiders too, the same part of what it would get alone; all downloads together are one more on the air.
+pub fn of(drawn: &Drawn) -> Oracle {
+    let scenario = drawn.scenario.clone();
+    let mut alone_bps: Vec<f64> = drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect();
+    let mut wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64 * PAYLOAD_OF_WIRE;
+    let mut changes = scenario.changes.clone();
+    changes.sort_by_key(|change| change.at_ms);
+    let mut changes = changes.into_iter().peekable();
+    let outside = drawn.outside as f64;
+    let download = Traffic::Bulk { direction: Direction::Down, bytes: None };
+    let downloads = scenario.terminals.iter().any(|terminal| terminal.traffic == download);
+    Box::new(move |now: Time, senders: u16| {
+        while let Some(change) = changes.next_if(|change| change.at_ms * 1_000_000 <= now.as_nanos()) {
+            match change.what {
+                ChangeKind::Radio { terminal, phy } => {
+                    alone_bps[usize::from(terminal)] = hint_of(phy).alone_bps as f64;
+                }
+                ChangeKind::Wire { rate_bps } => wire_bps = rate_bps as f64 * PAYLOAD_OF_WIRE,
+            }
+        }
+        let senders = f64::from(senders.max(1));
+        let uploads = senders + outside;
+        let mean_bps = alone_bps.iter().map(|bps| bps.min(wire_bps)).sum::<f64>() / alone_bps.len() as f64;
+        let by_air = 1.0 / (uploads + f64::from(u8::from(downloads)));
+        let by_wire = wire_bps / (uploads * mean_bps);
+        let part = by_air.min(by_wire);
+        Known {
+            capacity_bps: part * senders * mean_bps,
+            air: part * senders,
+            paced: by_wire * FULL < by_air,
+            wire_bps: wire_bps as u64,
+        }
+    })
+}

@@ -1,0 +1,96 @@
+//! Where members wait: in their own interface, beyond it on the way there, or on the way back.
+
+use super::draw::Drawn;
+use serde::Serialize;
+use yuzuri_netmodel::Time;
+use yuzuri_sim::Observation;
+
+/// Mean times above the path's least, ms, of the members that upload from beginning to end.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Waits {
+    /// In the queue of the own interface.
+    pub interface_ms: f64,
+    /// Beyond it on the way there: at the access to the air, and in the queue of the wire.
+    pub there_ms: f64,
+    /// On the way back: in the wire's queue and at the access point, where downloads and all ACKs wait.
+    pub back_ms: f64,
+}
+
+impl Waits {
+    /// The longest of the three in words.
+    pub fn place(&self) -> &'static str {
+        if self.back_ms >= self.interface_ms.max(self.there_ms) {
+            PLACES[2]
+        } else if self.there_ms > self.interface_ms {
+            PLACES[1]
+        } else {
+            PLACES[0]
+        }
+    }
+}
+
+/// The places where segments and their ACKs wait.
+pub const PLACES: [&str; 3] = ["own interfaces", "beyond them, on the way there", "on the way back"];
+
+/// Sums over looks.
+pub struct Sums {
+    from: Time,
+    /// By terminal: the path's least round-trip time, ms; `None` where it is not judged.
+    base_ms: Vec<Option<f64>>,
+    /// By terminal: the least of the far clock's time less ours, ms.
+    least: Vec<Option<u32>>,
+    sum: Waits,
+    looks: u32,
+}
+
+impl Sums {
+    pub fn of(drawn: &Drawn) -> Sums {
+        let scenario = &drawn.scenario;
+        let path_us = scenario.wire.up.delay_us + scenario.wire.down.delay_us;
+        let taking_part = drawn.phys.len() - drawn.outside;
+        let base_ms = |n: usize| {
+            let base_us = path_us + scenario.terminals[n].extra_rtt_us;
+            (n < taking_part && drawn.is_steady(n)).then_some(base_us as f64 / 1e3)
+        };
+        Sums {
+            from: Time::from_nanos(scenario.warm_up_ms * 1_000_000),
+            base_ms: (0..drawn.phys.len()).map(base_ms).collect(),
+            least: vec![None; drawn.phys.len()],
+            sum: Waits::default(),
+            looks: 0,
+        }
+    }
+
+    pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) {
+        for ((seen, base_ms), least) in terminals.iter().zip(&self.base_ms).zip(&mut self.least) {
+            let (Some(seen), Some(base_ms)) = (seen, base_ms) else { continue };
+            let Some(stamps) = seen.timestamps else { continue };
+            let forward = stamps.value_ms.wrapping_sub(stamps.echo_ms);
+            let before = least.unwrap_or(forward);
+            let above_ms = f64::from(forward.wrapping_sub(before) as i32);
+            *least = Some(if above_ms < 0.0 { forward } else { before });
+            if now < self.from || seen.in_flight == 0 {
+                continue;
+            }
+            let round_trip_ms = seen.srtt_us as f64 / 1e3;
+            let queue_ms = (round_trip_ms - base_ms).max(0.0);
+            let there_ms = above_ms.clamp(0.0, queue_ms);
+            // Little's law: of what is in flight as much is there as of the round-trip time.
+            let in_interface = f64::from(seen.local_segments) / f64::from(seen.in_flight);
+            let interface_ms = (round_trip_ms * in_interface).min(there_ms);
+            self.sum.interface_ms += interface_ms;
+            self.sum.there_ms += there_ms - interface_ms;
+            self.sum.back_ms += queue_ms - there_ms;
+            self.looks += 1;
+        }
+    }
+
+    pub fn mean(&self) -> Waits {
+        let looks = f64::from(self.looks.max(1));
+        Waits {
+            interface_ms: self.sum.interface_ms / looks,
+            there_ms: self.sum.there_ms / looks,
+            back_ms: self.sum.back_ms / looks,
+        }
+    }
+}
