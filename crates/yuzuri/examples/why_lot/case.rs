@@ -173,9 +173,11 @@ impl Case {
                 Phase { writes: Rhythm { bytes, every }, ..Phase::of(&[Limit::Application]) }
             }
             "send-buffer" => {
-                // The kernel doubles it, and counts its own overhead into it.
-                case.send_buffer = Some(lot.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
-                let bytes = lot.log_between(1e3, 256e3) as usize;
+                // The kernel doubles it, and counts its own overhead into it. Of a larger write it takes in a whole large segment
+                // (64 kB) whatever the limit is, and then that fills the window.
+                let buffer = lot.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0));
+                case.send_buffer = Some(buffer as usize);
+                let bytes = lot.log_between(1e3, buffer * 2.0) as usize;
                 Phase { writes: Rhythm { bytes, every: Duration::ZERO }, ..Phase::of(&[Limit::SendBuffer]) }
             }
             "pacing" => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
